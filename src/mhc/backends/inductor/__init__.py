@@ -1,0 +1,1 @@
+"""The reference through ``torch.compile`` with its default compiler, Inductor."""

@@ -1,0 +1,1 @@
+"""TVM: tirx scripts for LLVM."""

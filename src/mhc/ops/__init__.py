@@ -1,0 +1,1 @@
+"""One module per operator: what it computes, what it takes, what it refuses."""

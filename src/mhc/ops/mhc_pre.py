@@ -1,0 +1,179 @@
+"""``mhc_pre``: read the layer's input, and the coefficients that write its output back, from the residual streams.
+
+With ``v = flatten(x)`` of one token (arXiv 2512.24880, section 4; the streams are the rows of ``x``)::
+
+    r      = rsqrt(mean(v²) + norm_eps)
+    m      = ((v · gamma) @ phiᵀ) · r            split into m_pre (n), m_post (n), m_res (n²)
+    h_pre  = σ(alpha[0] · m_pre  + bias_pre) + pre_eps
+    h_post = 2σ(alpha[1] · m_post + bias_post)
+    h_res  = alpha[2] · m_res + bias_res         (before Sinkhorn)
+    h_in   = Σᵢ h_preᵢ · xᵢ
+
+Other libraries call ``phi`` *fn*, ``alpha`` *scale*, ``bias`` *base* and ``gamma`` *norm_weight*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from mhc.backends import default_backend, load
+
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+@dataclass(frozen=True)
+class MhcPreSpec:
+    """What a compiled kernel is specialised to; the number of tokens is free.
+
+    ``streams`` is n, ``hidden`` the width of one stream, ``dtype`` that of ``x`` and ``h_in``, ``gamma`` whether the
+    RMSNorm weight is given; ``norm_eps`` and ``pre_eps`` are the two small constants of the equation.
+    """
+
+    streams: int
+    hidden: int
+    dtype: torch.dtype
+    gamma: bool
+    norm_eps: float = 1e-6
+    pre_eps: float = 1e-6
+
+    @property
+    def width(self) -> int:
+        """Elements of one token over all streams, n·hidden."""
+        return self.streams * self.hidden
+
+    @property
+    def mixes(self) -> int:
+        """Rows of ``phi``: n for h_pre, n for h_post, n² for h_res."""
+        return self.streams * (self.streams + 2)
+
+
+class MhcPreInputs(NamedTuple):
+    """Inputs as a backend gets them: checked, contiguous, on one device, at least one token.
+
+    ``x`` [tokens, n, hidden] in bf16, fp16 or fp32; ``phi`` [n²+2n, n·hidden], ``alpha`` [3], ``bias`` [n²+2n] and
+    ``gamma`` [n, hidden] or None, all fp32.
+    """
+
+    x: torch.Tensor
+    phi: torch.Tensor
+    alpha: torch.Tensor
+    bias: torch.Tensor
+    gamma: torch.Tensor | None
+    norm_eps: float = 1e-6
+    pre_eps: float = 1e-6
+
+    @property
+    def spec(self) -> MhcPreSpec:
+        """The specialisation that these inputs ask for."""
+        _, streams, hidden = self.x.shape
+        return MhcPreSpec(streams, hidden, self.x.dtype, self.gamma is not None, self.norm_eps, self.pre_eps)
+
+
+class MhcPreOutputs(NamedTuple):
+    """``h_in`` [tokens, hidden] in x's dtype, ``h_post`` [tokens, n] fp32, ``h_res`` [tokens, n, n] fp32.
+
+    A backend writes every element of the three tensors that it is handed; it never replaces them.
+    """
+
+    h_in: torch.Tensor
+    h_post: torch.Tensor
+    h_res: torch.Tensor
+
+
+def empty_outputs(x: torch.Tensor) -> MhcPreOutputs:
+    """Uninitialised outputs for ``x`` [tokens, n, hidden], contiguous and on its device."""
+    tokens, streams, hidden = x.shape
+    return MhcPreOutputs(
+        h_in=x.new_empty(tokens, hidden),
+        h_post=x.new_empty(tokens, streams, dtype=torch.float32),
+        h_res=x.new_empty(tokens, streams, streams, dtype=torch.float32),
+    )
+
+
+def mhc_pre(
+    x: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None = None,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    backend: str | None = None,
+) -> MhcPreOutputs:
+    """Mix the streams into one layer input and make the coefficients of the write-back (forward only).
+
+    Args:
+        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
+        phi: dynamic-mapping weights, ``[n²+2n, n·hidden]`` fp32; rows in the order pre, post, res.
+        alpha: the three gates (pre, post, res), ``[3]`` fp32.
+        bias: ``[n²+2n]`` fp32, in the order of phi's rows.
+        gamma: RMSNorm weight ``[n, hidden]`` fp32, or None for ones.
+        norm_eps: added to the mean square before the root.
+        pre_eps: added to h_pre.
+        backend: ``reference``, ``inductor``, ``triton``, ``tilelang`` or ``tvm``; None takes ``triton`` on a GPU and
+            ``reference`` elsewhere. A backend that is named is used or raises: there is no fallback.
+
+    Returns:
+        ``h_in`` ``[..., hidden]`` in x's dtype, ``h_post`` ``[..., n]`` fp32, ``h_res`` ``[..., n, n]`` fp32 (before
+        Sinkhorn).
+
+    Raises:
+        TypeError: a dtype is not one of the above.
+        ValueError: a shape does not fit, or the tensors are on several devices.
+        LookupError: there is no such backend.
+        ImportError: the backend's toolchain is not installed.
+    """
+    _check(x, phi, alpha, bias, gamma)
+    lead, (streams, hidden) = x.shape[:-2], x.shape[-2:]
+    inputs = MhcPreInputs(
+        x.reshape(-1, streams, hidden).contiguous(),
+        phi.contiguous(),
+        alpha.contiguous(),
+        bias.contiguous(),
+        None if gamma is None else gamma.contiguous(),
+        norm_eps,
+        pre_eps,
+    )
+    module = load(backend or default_backend(x.device), "mhc_pre")
+    out = empty_outputs(inputs.x)
+    if inputs.x.shape[0]:
+        module.run(inputs, out)
+    return MhcPreOutputs(
+        out.h_in.reshape(*lead, hidden),
+        out.h_post.reshape(*lead, streams),
+        out.h_res.reshape(*lead, streams, streams),
+    )
+
+
+def _check(
+    x: torch.Tensor, phi: torch.Tensor, alpha: torch.Tensor, bias: torch.Tensor, gamma: torch.Tensor | None
+) -> None:
+    if x.dim() < 2:
+        raise ValueError(f"mhc_pre: x has shape {tuple(x.shape)}; it needs [..., streams, hidden]")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"mhc_pre: x is {x.dtype}; it needs one of {', '.join(str(dtype) for dtype in DTYPES)}")
+    streams, hidden = x.shape[-2:]
+    if streams < 1 or hidden < 1:
+        raise ValueError(f"mhc_pre: x has {streams} streams of {hidden}; it needs at least one of each")
+    mixes = streams * (streams + 2)
+    parameters = {
+        "phi": (phi, (mixes, streams * hidden)),
+        "alpha": (alpha, (3,)),
+        "bias": (bias, (mixes,)),
+        "gamma": (gamma, (streams, hidden)),
+    }
+    for name, (tensor, shape) in parameters.items():
+        if tensor is None:
+            continue
+        if tuple(tensor.shape) != shape:
+            raise ValueError(
+                f"mhc_pre: {name} has shape {tuple(tensor.shape)}; x with {streams} streams of {hidden} needs {shape}"
+            )
+        if tensor.dtype != torch.float32:
+            raise TypeError(f"mhc_pre: {name} is {tensor.dtype}; it needs torch.float32")
+        if tensor.device != x.device:
+            raise ValueError(f"mhc_pre: {name} is on {tensor.device} and x on {x.device}; they need one device")
