@@ -1,0 +1,126 @@
+"""What matrix.yaml may say: the model that validates it and that the JSON Schema for editors is made from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+Scalar = bool | int | float | str
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Tier = Literal["quick", "full"]
+Direction = Literal["forward", "backward"]
+Vendor = Literal["cpu", "nvidia", "amd"]
+Stage = Literal["install", "import", "lower", "compile", "launch", "timeout", "crash"]
+
+
+def _as_list(value: Scalar | list[Scalar]) -> list[Scalar]:
+    return value if isinstance(value, list) else [value]
+
+
+ScalarOrList = Annotated[Scalar | list[Scalar], AfterValidator(_as_list)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class Package(_Section):
+    """The kernel package under test."""
+
+    name: Name = Field(description="The name that is imported and shown.")
+    source: str = Field(description="The folder that goes onto the import path, from the repository's root.")
+    suite: str = Field(description="The folder of the conformance suite that every job runs.")
+
+
+class Limits(_Section):
+    """Time limits, in seconds, and how often a case that did not pass is tried."""
+
+    case: float = Field(gt=0, description="One case, compilation included.")
+    job: float = Field(gt=0, description="One job: all cases of a toolchain on a platform.")
+    attempts: int = Field(default=1, ge=1, le=5, description="A case that passes only on a repeat is 'flaky'.")
+
+
+class Accuracy(_Section):
+    """Error budgets: ``min(cap, factor × max(error of eager PyTorch in the same dtype, ulps × spacing))``."""
+
+    factor: float = Field(ge=1, description="How many times eager PyTorch's own error a result may be off.")
+    ulps: float = Field(gt=0, description="The least noise floor, in ULP of the output's dtype at its largest value.")
+    caps: dict[Direction, float] = Field(description="Absolute error at unit scale that no budget goes beyond.")
+
+
+class Toolchain(_Section):
+    """A backend with pinned versions."""
+
+    backend: Name = Field(description="The backend of the package that this toolchain compiles.")
+    lock: str = Field(description="The lock file that its environment is made from.")
+    requires: list[str] = Field(description="What an already provisioned interpreter must have (PEP 508).")
+    ahead_of_time: bool = Field(default=False, description="Whether it compiles for a GPU that is not there.")
+
+
+class Lane(_Section):
+    """One toolchain on one platform, where it differs from the rest."""
+
+    toolchain: Name
+    targets: list[Target] | None = Field(default=None, description="Only these of the platform's targets.")
+    emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
+    environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
+
+
+class Platform(_Section):
+    """A vendor's toolchain, and the architectures that it is asked for."""
+
+    title: str = Field(description="The name that people read.")
+    device: Vendor = Field(description="Whose hardware runs it.")
+    container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")
+    runner: list[str] = Field(description="Labels of the machines that run its jobs.")
+    targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")
+    toolchains: list[Name | Lane] = Field(min_length=1)
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The toolchains in their long form."""
+        return tuple(Lane(toolchain=lane) if isinstance(lane, str) else lane for lane in self.toolchains)
+
+
+class Op(_Section):
+    """An operator: the axes of its cases, and the cases of each tier."""
+
+    directions: list[Direction] = Field(min_length=1)
+    axes: list[Name] = Field(min_length=1, description="What a case says; 'dtype', 'scale' and 'seed' are common.")
+    defaults: dict[str, Scalar] = Field(default_factory=dict, description="Axes that a group need not mention.")
+    cases: dict[Tier, list[dict[str, ScalarOrList]]] = Field(description="Groups; each is a product of its axes.")
+
+
+class Exclusion(_Section):
+    """Cases that are planned and not run, and why."""
+
+    where: dict[str, ScalarOrList] = Field(min_length=1, description="platform, target, toolchain, op or an axis.")
+    reason: str = Field(min_length=10)
+    link: str | None = None
+
+
+class Expectation(_Section):
+    """Cases that are known to fail. When one passes, the run is red until this entry is taken out."""
+
+    where: dict[str, ScalarOrList] = Field(min_length=1, description="platform, target, toolchain, op or an axis.")
+    outcome: Literal["fail", "error"]
+    stage: Stage | None = Field(default=None, description="The stage of an error.")
+    match: str = Field(min_length=5, description="A regular expression that the exact message contains.")
+    reason: str = Field(min_length=10)
+    link: str | None = None
+    versions: list[str] = Field(default_factory=list, description="Versions that it holds for (PEP 508).")
+
+
+class Matrix(_Section):
+    """The whole of matrix.yaml."""
+
+    package: Package
+    limits: Limits
+    accuracy: Accuracy
+    toolchains: dict[Name, Toolchain]
+    platforms: dict[Name, Platform]
+    ops: dict[Name, Op]
+    expectations: list[Expectation] = Field(default_factory=list)
+    exclusions: list[Exclusion] = Field(default_factory=list)

@@ -1,0 +1,135 @@
+"""Matrix -> Plan: every case of every cell, whether or not some machine can run it. A pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from kernel_matrix.matrix import Exclusion, Expectation, Matrix, Op, Scalar, Tier
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One square of the dashboard: platform × target × toolchain × op, in one direction."""
+
+    platform: str
+    target: str
+    toolchain: str
+    op: str
+    direction: str
+    backend: str = field(compare=False)
+    package: str = field(compare=False)
+
+    @property
+    def id(self) -> str:
+        """``cuda/sm_90/triton-3.6/mhc_pre.forward``."""
+        return f"{self.platform}/{self.target}/{self.toolchain}/{self.op}.{self.direction}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator with shape, dtype, input scale and seed, in one cell."""
+
+    cell: Cell
+    name: str
+    axes: Mapping[str, Scalar]
+    exclusion: Exclusion | None
+    expectations: tuple[Expectation, ...]
+
+    @property
+    def id(self) -> str:
+        """The cell's id and the case's name; what ``--case`` takes."""
+        return f"{self.cell.id}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one environment or container runs: the cases of one toolchain on one platform."""
+
+    platform: str
+    toolchain: str
+    cases: tuple[Case, ...]
+
+    @property
+    def id(self) -> str:
+        """``cuda.triton-3.6``, also the stem of its files."""
+        return f"{self.platform}.{self.toolchain}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is to end in a state."""
+
+    package: str
+    tier: Tier
+    jobs: tuple[Job, ...]
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases of all jobs."""
+        return tuple(case for job in self.jobs for case in job.cases)
+
+
+def plan(matrix: Matrix, tier: Tier) -> Plan:
+    """List the jobs of ``tier`` in the order of matrix.yaml; the full tier holds the quick one."""
+    return Plan(matrix.package.name, tier, tuple(_jobs(matrix, tier)))
+
+
+def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
+    expanded = {name: expand(op, tier) for name, op in matrix.ops.items()}
+    for platform_name, platform in matrix.platforms.items():
+        for lane in platform.lanes:
+            backend = matrix.toolchains[lane.toolchain].backend
+            cells = [
+                Cell(platform_name, target, lane.toolchain, name, direction, backend, matrix.package.name)
+                for target in lane.targets or platform.targets
+                for name, op in matrix.ops.items()
+                for direction in op.directions
+            ]
+            cases = tuple(_case(matrix, cell, name, axes) for cell in cells for name, axes in expanded[cell.op])
+            yield Job(platform_name, lane.toolchain, cases)
+
+
+def expand(op: Op, tier: Tier) -> list[tuple[str, dict[str, Scalar]]]:
+    """The cases of a tier as (name, axes); a group stands for the product of its axes, the last one fastest."""
+    groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]  # type: ignore[call-overload]
+    cases = []
+    for group in groups:
+        values = [group.get(axis, [op.defaults.get(axis)]) for axis in op.axes]
+        for combination in product(*values):
+            axes = dict(zip(op.axes, combination, strict=True))
+            cases.append((case_name(axes), axes))
+    return cases
+
+
+def case_name(axes: Mapping[str, Scalar]) -> str:
+    """``tokens7-streams4-hidden200-bf16-gamma-scale1-seed0``: the inputs' seed is made from this name."""
+    return "-".join(_label(axis, value) for axis, value in axes.items())
+
+
+def _label(axis: str, value: Scalar) -> str:
+    if isinstance(value, bool):
+        return axis if value else f"no_{axis}"
+    if isinstance(value, str):
+        return value
+    return f"{axis}{value:g}"
+
+
+def _case(matrix: Matrix, cell: Cell, name: str, axes: Mapping[str, Scalar]) -> Case:
+    facts: dict[str, Scalar] = {
+        **axes,
+        "platform": cell.platform,
+        "target": cell.target,
+        "toolchain": cell.toolchain,
+        "op": cell.op,
+        "direction": cell.direction,
+    }
+    exclusion = next((rule for rule in matrix.exclusions if selects(rule, facts)), None)
+    expectations = tuple(rule for rule in matrix.expectations if selects(rule, facts))
+    return Case(cell, name, axes, exclusion, expectations)
+
+
+def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
+    """Whether every key of the rule's ``where`` names one of its values for this case."""
+    return all(key in facts and facts[key] in values for key, values in rule.where.items())  # type: ignore[operator]

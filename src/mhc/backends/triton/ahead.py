@@ -1,0 +1,131 @@
+"""Ahead-of-time compilation with Triton: no device, the binary and what it uses."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, CompiledKernel
+from triton.runtime.jit import JITFunction
+
+from mhc.backends import Artifact, stage
+
+_KIB = 1024
+
+# Shared memory (LDS) that one block may have, from NVIDIA's table of compute capabilities (less the 1 KiB per block that
+# the system keeps) and AMD's ISA guides. triton.compile does not look; only a launch would.
+_SHARED_LIMITS = {
+    "sm_80": 163 * _KIB,
+    "sm_90": 227 * _KIB,
+    "sm_100": 227 * _KIB,
+    "gfx90a": 64 * _KIB,
+    "gfx942": 64 * _KIB,
+    "gfx950": 160 * _KIB,
+    "gfx1100": 64 * _KIB,
+    "gfx1201": 64 * _KIB,
+}
+
+
+def gpu_target(name: str) -> GPUTarget:
+    """Triton's description of ``sm_90``, ``gfx942`` and so on; gfx9 runs 64 threads a wave, the others here 32."""
+    if name not in _SHARED_LIMITS:
+        raise ValueError(f"triton: there is no target {name!r}; there are {', '.join(_SHARED_LIMITS)}")
+    if name.startswith("sm_"):
+        return GPUTarget("cuda", int(name.removeprefix("sm_")), 32)
+    return GPUTarget("hip", name, 64 if name.startswith("gfx9") else 32)
+
+
+def target_name(target: GPUTarget) -> str:
+    """The name that :func:`gpu_target` takes, of any target."""
+    return f"sm_{target.arch}" if target.backend == "cuda" else str(target.arch)
+
+
+def compile_ahead(
+    kernel: JITFunction,
+    signature: dict[str, str],
+    constants: dict[str, Any],
+    options: dict[str, Any],
+    name: str,
+    target: GPUTarget,
+) -> Artifact:
+    """Compile ``kernel`` for ``target`` and read its resources.
+
+    The pointers are taken as the launcher finds those of PyTorch's allocator: aligned to 16 bytes and, which matters on
+    AMD only, with less than 2 GiB behind them.
+
+    Raises:
+        ValueError: the kernel needs more shared memory than the target has.
+    """
+    with stage("lower"):
+        attribute = [["tt.divisibility", 16]]
+        if target.backend == "hip":
+            attribute.append(["tt.pointer_range", 32])
+        pointers = [(i,) for i, argument in enumerate(kernel.arg_names) if signature[argument].startswith("*")]
+        source = ASTSource(kernel, signature, constants, dict.fromkeys(pointers, attribute))
+    with stage("compile"):
+        compiled = triton.compile(source, target=target, options=options)
+        shared, limit = compiled.metadata.shared, _SHARED_LIMITS[name]
+        if shared > limit:
+            raise ValueError(f"triton: {kernel.__name__} needs {shared} bytes of shared memory; {name} has {limit}")
+        threads = {"threads": compiled.metadata.num_warps * target.warp_size}
+        if target.backend == "cuda":
+            resources = _cuda_resources(compiled, target)
+            return Artifact("cubin", name, compiled.asm["cubin"], resources | threads)
+        return Artifact("hsaco", name, compiled.asm["hsaco"], _hip_resources(compiled) | threads)
+
+
+def _cuda_resources(compiled: CompiledKernel, target: GPUTarget) -> dict[str, int]:
+    """Registers and stack as the binary states them, spills as ptxas does."""
+    from triton import knobs
+    from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
+
+    with tempfile.TemporaryDirectory() as folder:
+        cubin, ptx = Path(folder, "kernel.cubin"), Path(folder, "kernel.ptx")
+        cubin.write_bytes(compiled.asm["cubin"])
+        ptx.write_text(compiled.asm["ptx"])
+        usage = _output(knobs.nvidia.cuobjdump.path, "--dump-resource-usage", cubin)
+        # Nothing in a binary tells a spill from other uses of the stack, and Triton throws ptxas's log away: assemble
+        # once more, as Triton does.
+        fusion = [] if compiled.metadata.enable_fp_fusion else ["--fmad=false"]
+        arch = sm_arch_from_capability(target.arch)
+        log = _output(
+            get_ptxas(target.arch).path, "-lineinfo", *fusion, "-v", f"--gpu-name={arch}", ptx, "-o", f"{ptx}.o"
+        )
+    return {
+        "registers": _number(r"\bREG:(\d+)", usage),
+        "stack_bytes": _number(r"\bSTACK:(\d+)", usage),
+        "spill_bytes": _number(r"(\d+) bytes spill stores", log),
+        # The binary states what is declared in it; Triton asks for its own at the launch.
+        "shared_bytes": compiled.metadata.shared + _number(r"\bSHARED:(\d+)", usage),
+    }
+
+
+def _hip_resources(compiled: CompiledKernel) -> dict[str, int]:
+    """What the metadata at the end of the assembly states."""
+    names = {
+        "registers": "vgpr_count",
+        "scalar_registers": "sgpr_count",
+        "spilled_registers": "vgpr_spill_count",
+        "spilled_scalar_registers": "sgpr_spill_count",
+        "stack_bytes": "private_segment_fixed_size",
+        "shared_bytes": "group_segment_fixed_size",
+    }
+    assembly = compiled.asm["amdgcn"]
+    return {name: _number(rf"^\s*(?:- )?\.{field}:\s*(\d+)", assembly) for name, field in names.items()}
+
+
+def _output(*command: str | Path) -> str:
+    done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"triton: {pattern!r} is not in the toolchain's output:\n{text[-2000:]}")
+    return int(found[1])

@@ -1,0 +1,122 @@
+"""``mhc_pre`` in Triton: launched on the GPU that holds the inputs, or compiled ahead of time for one that is absent.
+
+The host side; :mod:`mhc.backends.triton.kernel` is the device code.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import JITFunction
+
+from mhc.backends import Artifact, stage
+from mhc.backends.triton.ahead import compile_ahead, gpu_target, target_name
+from mhc.backends.triton.kernel import mhc_pre_kernel
+from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
+
+_POINTERS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}
+
+
+class Config(NamedTuple):
+    """What a spec becomes on a target: the kernel's constants, and the options of the compiler."""
+
+    constants: dict[str, Any]
+    options: dict[str, Any]
+
+
+@functools.cache
+def config(spec: MhcPreSpec, target: GPUTarget | None) -> Config:
+    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None.
+
+    The number of tokens has no say, so that one kernel serves every batch and a token's sums are taken in one order
+    whatever batch it comes in.
+    """
+    padded = max(16, triton.next_power_of_2(spec.mixes))
+    if target is None:
+        # Each operation of the interpreter costs the same for a tile of any size: few large ones.
+        tokens, width, hidden, options = 128, 1024, 1024, {}
+    else:
+        tokens, width, hidden = 16, 64, 128
+        # enable_fp_fusion only contracts a·b + c; named, because its default is not the same in every version.
+        options = {"num_warps": 4, "num_stages": 2, "enable_fp_fusion": True}
+    constants = {
+        "STREAMS": spec.streams,
+        "HIDDEN": spec.hidden,
+        "NORM_EPS": spec.norm_eps,
+        "PRE_EPS": spec.pre_eps,
+        "MIXES_PADDED": padded,
+        "BLOCK_TOKENS": tokens,
+        "BLOCK_WIDTH": min(width, max(16, triton.next_power_of_2(spec.width))),
+        "BLOCK_HIDDEN": min(hidden, max(16, triton.next_power_of_2(spec.hidden))),
+    }
+    return Config(constants, options)
+
+
+_compiled: set[tuple[MhcPreSpec, int | None]] = set()
+
+
+def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> None:
+    """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
+
+    Triton compiles for the device it launches on, so ``target`` may only name that one.
+
+    Raises:
+        RuntimeError: the inputs are on a CPU and the interpreter is off.
+        ValueError: ``target`` is another architecture than the inputs' device.
+    """
+    spec, device = inputs.spec, inputs.x.device
+    interpreted = not isinstance(mhc_pre_kernel, JITFunction)
+    if device.type == "cpu" and not interpreted:
+        raise RuntimeError(
+            "Triton has no CPU device; TRITON_INTERPRET=1, set before triton is imported, emulates one (fp32 only: its "
+            "bf16 is known to be wrong)"
+        )
+    with torch.cuda.device(device if device.type == "cuda" else -1):
+        active = None if interpreted else triton.runtime.driver.active.get_current_target()
+        if target is not None and (active is None or target != target_name(active)):
+            name = "the interpreter" if active is None else target_name(active)
+            raise ValueError(f"triton: target is {target}, and the inputs are on {name}; compile() makes code for others")
+        with stage("lower"):
+            constants, options = config(spec, active)
+        tokens = inputs.x.shape[0]
+        arguments = (*inputs[:5], *out, tokens)
+        grid = (triton.cdiv(tokens, constants["BLOCK_TOKENS"]),)
+        # The launch would compile too; done apart once, so that a failure says which of the two it was.
+        if not interpreted and (spec, device.index) not in _compiled:
+            with stage("compile"):
+                mhc_pre_kernel.warmup(*arguments, grid=grid, **constants, **options)
+            _compiled.add((spec, device.index))
+        with stage("launch"):
+            mhc_pre_kernel[grid](*arguments, **constants, **options)
+
+
+@functools.cache
+def compile(spec: MhcPreSpec, target: str) -> Artifact:
+    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
+
+    Raises:
+        ValueError: Triton compiles for no such target, or the kernel needs more shared memory than it has.
+    """
+    with stage("lower"):
+        gpu = gpu_target(target)
+        constants, options = config(spec, gpu)
+        x = _POINTERS[spec.dtype]
+        signature = {
+            "x": x,
+            "phi": "*fp32",
+            "alpha": "*fp32",
+            "bias": "*fp32",
+            "gamma": "*fp32" if spec.gamma else "constexpr",
+            "h_in": x,
+            "h_post": "*fp32",
+            "h_res": "*fp32",
+            "tokens": "i32",
+            **dict.fromkeys(constants, "constexpr"),
+        }
+        if not spec.gamma:
+            constants = {**constants, "gamma": None}
+    return compile_ahead(mhc_pre_kernel, signature, constants, options, target, gpu)

@@ -1,0 +1,72 @@
+"""``mhc_pre`` against its float64 golden."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from conftest import DTYPES, to_numpy
+
+from kernel_matrix.inputs import digest
+from kernel_matrix.plugin import RunningCase
+from mhc.backends import load
+from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec, empty_outputs
+
+
+def draw_inputs(case: RunningCase) -> MhcPreInputs:
+    """Inputs of a layer near its initialisation: h_pre around 1/n, a gamma that is not one, three different gates."""
+    axes = case.axes
+    tokens, n, hidden = axes["tokens"], axes["streams"], axes["hidden"]
+    mixes, width = n * (n + 2), n * hidden
+
+    def parameter(name: str, shape: tuple[int, ...], scale: float, mean: float = 0.0) -> torch.Tensor:
+        return torch.from_numpy(case.draw(name, shape, scale=scale, mean=mean)).float()
+
+    bias = parameter("bias", (mixes,), 0.3)
+    bias[:n] += -math.log(n - 1) if n > 1 else 2.0
+    return MhcPreInputs(
+        x=torch.from_numpy(case.draw("x", (tokens, n, hidden), scale=axes["scale"])).to(DTYPES[axes["dtype"]]),
+        phi=parameter("phi", (mixes, width), 1 / math.sqrt(width)),
+        alpha=parameter("alpha", (3,), 0.3, mean=1.0),
+        bias=bias,
+        gamma=parameter("gamma", (n, hidden), 0.3, mean=1.0) if axes["gamma"] else None,
+    )
+
+
+@pytest.mark.op("mhc_pre", "forward")
+def test_forward_matches_the_golden(case: RunningCase) -> None:
+    with case.stage("import"):
+        backend = load(case.backend, case.op)
+        golden, eager = load("reference", case.op).golden, load("reference", case.op).run
+    if case.action == "compile":
+        axes = case.axes
+        spec = MhcPreSpec(axes["streams"], axes["hidden"], DTYPES[axes["dtype"]], axes["gamma"])
+        with case.stage("compile"):
+            artifact = backend.compile(spec, case.target)
+        case.compiled(artifact.kind, artifact.data, artifact.resources)
+        return
+    inputs = draw_inputs(case)
+    case.facts["inputs.sha256"] = digest(to_numpy(tensor) for tensor in inputs[:5] if tensor is not None)
+    out, floor = nan_outputs(inputs.x.to(case.device)), nan_outputs(inputs.x)
+    on_device = MhcPreInputs(
+        *(None if tensor is None else tensor.to(case.device) for tensor in inputs[:5]), *inputs[5:]
+    )
+    with case.stage("launch"):
+        backend.run(on_device, out, case.target)
+        arrays = arrays_of(out)  # copying back waits for the device
+    eager(inputs, floor)
+    unit = float(case.axes["scale"])
+    case.compare(arrays, arrays_of(golden(inputs)), arrays_of(floor), {"h_in": unit, "h_post": 1.0, "h_res": 1.0})
+
+
+def nan_outputs(x: torch.Tensor) -> MhcPreOutputs:
+    """Outputs for ``x`` [tokens, n, hidden] that are NaN throughout, so that what is not written shows."""
+    outputs = empty_outputs(x)
+    for tensor in outputs:
+        tensor.fill_(math.nan)
+    return outputs
+
+
+def arrays_of(outputs: MhcPreOutputs) -> dict[str, object]:
+    return {name: to_numpy(tensor) for name, tensor in outputs._asdict().items()}
