@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from conftest import DTYPES, to_numpy
+from tensors import DTYPES, to_numpy
 
 from kernel_matrix.inputs import digest
 from kernel_matrix.plugin import RunningCase
@@ -15,7 +15,11 @@ from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec, empty_outpu
 
 
 def draw_inputs(case: RunningCase) -> MhcPreInputs:
-    """Inputs of a layer near its initialisation: h_pre around 1/n, a gamma that is not one, three different gates."""
+    """Inputs of a layer near its initialisation, with a gamma that is not one and three different gates.
+
+    h_pre lies a little under 1/n, so that at unit scale h_in stays below 4: from there on the rounding of an exact
+    result to bf16 alone would be above the project's cap.
+    """
     axes = case.axes
     tokens, n, hidden = axes["tokens"], axes["streams"], axes["hidden"]
     mixes, width = n * (n + 2), n * hidden
@@ -24,7 +28,7 @@ def draw_inputs(case: RunningCase) -> MhcPreInputs:
         return torch.from_numpy(case.draw(name, shape, scale=scale, mean=mean)).float()
 
     bias = parameter("bias", (mixes,), 0.3)
-    bias[:n] += -math.log(n - 1) if n > 1 else 2.0
+    bias[:n] += -math.log(n - 1) - 1.0 if n > 1 else 1.0
     return MhcPreInputs(
         x=torch.from_numpy(case.draw("x", (tokens, n, hidden), scale=axes["scale"])).to(DTYPES[axes["dtype"]]),
         phi=parameter("phi", (mixes, width), 1 / math.sqrt(width)),
@@ -53,7 +57,7 @@ def test_forward_matches_the_golden(case: RunningCase) -> None:
         *(None if tensor is None else tensor.to(case.device) for tensor in inputs[:5]), *inputs[5:]
     )
     with case.stage("launch"):
-        backend.run(on_device, out, case.target)
+        backend.run(on_device, out, None if case.action == "emulate" else case.target)
         arrays = arrays_of(out)  # copying back waits for the device
     eager(inputs, floor)
     unit = float(case.axes["scale"])

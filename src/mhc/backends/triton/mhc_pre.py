@@ -6,6 +6,7 @@ The host side; :mod:`mhc.backends.triton.kernel` is the device code.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -35,23 +36,29 @@ def config(spec: MhcPreSpec, target: GPUTarget | None) -> Config:
     The number of tokens has no say, so that one kernel serves every batch and a token's sums are taken in one order
     whatever batch it comes in.
     """
-    padded = max(16, triton.next_power_of_2(spec.mixes))
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
-        tokens, width, hidden, options = 128, 1024, 1024, {}
+        tokens, vector, width, hidden, options = 128, 4, 1024, 1024, {}
     else:
-        tokens, width, hidden = 16, 64, 128
+        # A thread keeps a partial sum of every mix of every token of its block: some hundred registers.
+        tokens = next(tokens for tokens in (16, 8, 4, 2, 1) if tokens * spec.mixes <= 96 or tokens == 1)
+        # As many neighbours as one load of 16 bytes brings of phi, in rows that begin on a multiple of as many.
+        vector = math.gcd(spec.width, 4)
+        warps = 4
+        width, hidden = warps * target.warp_size * vector, 1024
         # enable_fp_fusion only contracts a·b + c; named, because its default is not the same in every version.
-        options = {"num_warps": 4, "num_stages": 2, "enable_fp_fusion": True}
+        options = {"num_warps": warps, "enable_fp_fusion": True}
+        import os
+        if "MR" in os.environ and target.backend=="cuda": options["maxnreg"] = int(os.environ["MR"])
     constants = {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
         "NORM_EPS": spec.norm_eps,
         "PRE_EPS": spec.pre_eps,
-        "MIXES_PADDED": padded,
         "BLOCK_TOKENS": tokens,
-        "BLOCK_WIDTH": min(width, max(16, triton.next_power_of_2(spec.width))),
-        "BLOCK_HIDDEN": min(hidden, max(16, triton.next_power_of_2(spec.hidden))),
+        "BLOCK_WIDTH": width,
+        "BLOCK_HIDDEN": min(hidden, triton.next_power_of_2(spec.hidden)),
+        "VECTOR": vector,
     }
     return Config(constants, options)
 
