@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -63,7 +64,7 @@ class _Document:
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = f"{mark.line + 1}" if mark else "1"
-            what = (error.problem or "not YAML").splitlines()[0]
+            what = (error.problem or "not YAML").splitlines()[0].split(" with value ")[0]
             raise UserError(f"{path.name}:{line}: {what}. Correct the YAML at this line.") from None
         if not isinstance(self.root, CommentedMap):
             raise UserError(f"{path.name}:1: this is not a mapping of sections; see matrix.schema.json.")
@@ -104,16 +105,23 @@ def _dotted(root: Any, where: Where) -> str:
 
 
 def _pydantic_faults(error: ValidationError) -> Iterator[tuple[Where, str]]:
-    seen = set()
-    for fault in error.errors():
+    faults = error.errors()
+    misspelt = {
+        (fault["loc"][:-1], close)
+        for fault in faults
+        if fault["type"] == "extra_forbidden"
+        for close in difflib.get_close_matches(str(fault["loc"][-1]), _known_keys(fault["loc"][:-1]), n=1)
+    }
+    mappings = {fault["loc"][:-2] for fault in faults if fault["type"] in ("extra_forbidden", "missing")}
+    for fault in faults:
         where: Where = fault["loc"]
         if fault["type"] == "extra_forbidden":
             key = str(where[-1])
             yield where, f"unknown key '{key}'.{did_you_mean(key, _known_keys(where[:-1]))}"
         elif fault["type"] == "missing":
-            yield where, f"'{where[-1]}' is missing. Add it."
-        elif (where[:3], fault["type"]) not in seen:  # a union tells the same of each of its branches
-            seen.add((where[:3], fault["type"]))
+            if (where[:-1], where[-1]) not in misspelt:  # it is there, under another spelling
+                yield where, f"'{where[-1]}' is missing. Add it."
+        elif not (isinstance(fault["input"], dict) and where[:-1] in mappings):  # a union's branch that was not meant
             text = fault["msg"].replace("Input should be", "this should be")
             yield where, f"{text}, and it is {fault['input']!r}." if "should" in text else f"{text}."
 

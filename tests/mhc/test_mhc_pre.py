@@ -17,8 +17,8 @@ from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec, empty_outpu
 def draw_inputs(case: RunningCase) -> MhcPreInputs:
     """Inputs of a layer near its initialisation, with a gamma that is not one and three different gates.
 
-    h_pre lies a little under 1/n, so that at unit scale h_in stays below 4: from there on the rounding of an exact
-    result to bf16 alone would be above the project's cap.
+    h_pre lies under 1/n and varies little, so that at unit scale h_in stays below 4: from there on the rounding of an
+    exact result to bf16 alone would be above the project's cap.
     """
     axes = case.axes
     tokens, n, hidden = axes["tokens"], axes["streams"], axes["hidden"]
@@ -27,12 +27,12 @@ def draw_inputs(case: RunningCase) -> MhcPreInputs:
     def parameter(name: str, shape: tuple[int, ...], scale: float, mean: float = 0.0) -> torch.Tensor:
         return torch.from_numpy(case.draw(name, shape, scale=scale, mean=mean)).float()
 
-    bias = parameter("bias", (mixes,), 0.3)
+    bias = parameter("bias", (mixes,), 0.2)
     bias[:n] += -math.log(n - 1) - 1.0 if n > 1 else 1.0
     return MhcPreInputs(
         x=torch.from_numpy(case.draw("x", (tokens, n, hidden), scale=axes["scale"])).to(DTYPES[axes["dtype"]]),
         phi=parameter("phi", (mixes, width), 1 / math.sqrt(width)),
-        alpha=parameter("alpha", (3,), 0.3, mean=1.0),
+        alpha=parameter("alpha", (3,), 0.05, mean=0.4),
         bias=bias,
         gamma=parameter("gamma", (n, hidden), 0.3, mean=1.0) if axes["gamma"] else None,
     )

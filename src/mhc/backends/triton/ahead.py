@@ -100,8 +100,8 @@ def _cuda_resources(compiled: CompiledKernel, target: GPUTarget) -> dict[str, in
         "registers": _number(r"\bREG:(\d+)", usage),
         "stack_bytes": _number(r"\bSTACK:(\d+)", usage),
         "spill_bytes": _number(r"(\d+) bytes spill stores", log),
-        # The binary states what is declared in it; Triton asks for its own at the launch.
-        "shared_bytes": compiled.metadata.shared + _number(r"\bSHARED:(\d+)", usage),
+        # Asked for at the launch; what the binary states is the KiB that the system keeps from sm_90 on.
+        "shared_bytes": compiled.metadata.shared,
     }
 
 
@@ -116,7 +116,10 @@ def _hip_resources(compiled: CompiledKernel) -> dict[str, int]:
         "shared_bytes": "group_segment_fixed_size",
     }
     assembly = compiled.asm["amdgcn"]
-    return {name: _number(rf"^\s*(?:- )?\.{field}:\s*(\d+)", assembly) for name, field in names.items()}
+    resources = {name: _number(rf"^\s*(?:- )?\.{field}:\s*(\d+)", assembly) for name, field in names.items()}
+    # Triton declares none there: it asks for all of it at the launch.
+    resources["shared_bytes"] += compiled.metadata.shared
+    return resources
 
 
 def _output(*command: str | Path) -> str:

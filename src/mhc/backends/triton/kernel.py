@@ -13,6 +13,19 @@ def _sigmoid(value):
 
 
 @triton.jit
+def _span(start, SIZE: tl.constexpr, VECTOR: tl.constexpr):
+    """Offsets from ``start`` on, of which a thread is to own ``VECTOR`` neighbours, in bf16 x as in fp32 phi.
+
+    The hint understates what the compiler sees by itself. Without it x would be laid out in other vectors than phi, and
+    phi would pass through shared memory to meet it.
+    """
+    offsets = start + tl.arange(0, SIZE)
+    if VECTOR > 1:
+        offsets = tl.max_contiguous(offsets, VECTOR)
+    return offsets
+
+
+@triton.jit
 def _fold(tile, VECTOR: tl.constexpr):
     """Add up each ``VECTOR`` neighbours of a row: those that one thread holds, so that nothing is exchanged."""
     folded = tile
@@ -61,10 +74,7 @@ def mhc_pre_kernel(
     for _ in tl.static_range(MIXES):
         sums = sums + (tl.zeros([BLOCK_TOKENS, LANES], dtype=tl.float32),)
     for start in range(0, WIDTH, BLOCK_WIDTH):
-        k = start + tl.arange(0, BLOCK_WIDTH)
-        if VECTOR > 1:
-            # The hint is below the truth: a thread is to own as many neighbours of bf16 x as of fp32 phi.
-            k = tl.max_contiguous(k, VECTOR)
+        k = _span(start, BLOCK_WIDTH, VECTOR)
         inside = k < WIDTH
         v = tl.load(x_rows + k[None, :], mask=real[:, None] & inside[None, :], other=0.0).to(tl.float32)
         # Before gamma, which is no part of the root mean square.
@@ -93,7 +103,7 @@ def mhc_pre_kernel(
             tl.store(h_res + rows * (STREAMS * STREAMS) + (mix - 2 * STREAMS), logit, mask=real)
 
     for start in range(0, HIDDEN, BLOCK_HIDDEN):
-        d = start + tl.arange(0, BLOCK_HIDDEN)
+        d = _span(start, BLOCK_HIDDEN, VECTOR)
         mask = real[:, None] & (d < HIDDEN)[None, :]
         layer_input = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
         for stream in tl.static_range(STREAMS):

@@ -40,16 +40,19 @@ def config(spec: MhcPreSpec, target: GPUTarget | None) -> Config:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         tokens, vector, width, hidden, options = 128, 4, 1024, 1024, {}
     else:
-        # A thread keeps a partial sum of every mix of every token of its block: some hundred registers.
+        # A thread keeps a partial sum of every mix of every token of its block: up to 96 registers.
         tokens = next(tokens for tokens in (16, 8, 4, 2, 1) if tokens * spec.mixes <= 96 or tokens == 1)
-        # As many neighbours as one load of 16 bytes brings of phi, in rows that begin on a multiple of as many.
-        vector = math.gcd(spec.width, 4)
+        # As many neighbours as one load of 16 bytes brings of phi, in rows that begin on a multiple of as many; fewer
+        # of them for many mixes, as compilers put all the loads of phi before the sums, in registers too.
+        vector = math.gcd(spec.width, 4 if spec.mixes <= 48 else 2)
         warps = 4
-        width, hidden = warps * target.warp_size * vector, 1024
+        threads = warps * target.warp_size
+        width, hidden = threads * vector, threads * 16 // tokens
         # enable_fp_fusion only contracts a·b + c; named, because its default is not the same in every version.
         options = {"num_warps": warps, "enable_fp_fusion": True}
-        import os
-        if "MR" in os.environ and target.backend=="cuda": options["maxnreg"] = int(os.environ["MR"])
+        if target.backend == "cuda" and target.arch >= 100:
+            # Left to itself, ptxas rather spills a few there than go above 168.
+            options["maxnreg"] = 255
     constants = {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
@@ -79,8 +82,8 @@ def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> 
     interpreted = not isinstance(mhc_pre_kernel, JITFunction)
     if device.type == "cpu" and not interpreted:
         raise RuntimeError(
-            "Triton has no CPU device; TRITON_INTERPRET=1, set before triton is imported, emulates one (fp32 only: its "
-            "bf16 is known to be wrong)"
+            "Triton has no CPU device; TRITON_INTERPRET=1, set before triton is imported, emulates one (exact in fp32 "
+            "only: its cast to bf16 truncates)"
         )
     with torch.cuda.device(device if device.type == "cuda" else -1):
         active = None if interpreted else triton.runtime.driver.active.get_current_target()

@@ -1,0 +1,122 @@
+# /// script
+# dependencies = [
+#     "jinja2>=3.1",
+#     "junitparser>=5.0",
+#     "nox>=2026.10",
+#     "packaging>=25",
+#     "pydantic>=2.12",
+#     "rich>=14",
+#     "ruamel-yaml>=0.18.15",
+#     "uv>=0.9",
+# ]
+# ///
+"""Sessions made from matrix.yaml. `ci/nox -l` lists them; `ci/nox` is nox with everything that it needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from kernel_matrix.errors import UserError, did_you_mean  # noqa: E402
+from kernel_matrix.load import load, schema  # noqa: E402
+
+nox.needs_version = ">=2026.10"
+nox.options.sessions = ["matrix"]
+nox.options.default_venv_backend = "uv"
+
+LOCKS = ROOT / "ci" / "locks"
+
+
+def kernel_matrix(session: nox.Session, *arguments: str) -> None:
+    """Run the harness; 1 says that something is red, and 2 that the input cannot be used."""
+    session.run(sys.executable, "-m", "kernel_matrix", *arguments, env={"PYTHONPATH": "src"}, external=True)
+
+
+def add_platform_session(platform: str, title: str) -> None:
+    """One session per platform of the matrix."""
+
+    @nox.session(name=f"test-{platform}", venv_backend="none")
+    def test(session: nox.Session) -> None:
+        kernel_matrix(session, "run", "--platform", platform, *session.posargs)
+
+    test.__doc__ = f"Run, or where there is no such hardware compile, every case on {title}."
+
+
+@nox.session(venv_backend="none")
+def matrix(session: nox.Session) -> None:
+    """Do all that this machine can, on every platform, and make the dashboard."""
+    kernel_matrix(session, "matrix", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def report(session: nox.Session) -> None:
+    """Make the dashboard from the results in build/results, or in the folders that are named."""
+    kernel_matrix(session, "report", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Test the harness, and the kernel package in the environments of its toolchains."""
+    session.install("-r", str(LOCKS / "harness.txt"))
+    session.run("python", "-m", "pytest", *(session.posargs or ["tests/kernel_matrix"]), env={"PYTHONPATH": "src"})
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, types, matrix.yaml and its JSON Schema."""
+    session.install("-r", str(LOCKS / "harness.txt"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("python", "-m", "kernel_matrix", "check", env={"PYTHONPATH": "src"})
+    if (ROOT / "matrix.schema.json").read_text(encoding="utf-8") != schema():
+        session.error("matrix.schema.json is out of date. Write it anew: ci/nox -s schema")
+
+
+@nox.session(name="schema", venv_backend="none")
+def write_schema(session: nox.Session) -> None:
+    """Write matrix.schema.json from the model."""
+    (ROOT / "matrix.schema.json").write_text(schema(), encoding="utf-8")
+    session.log("wrote matrix.schema.json")
+
+
+@nox.session(venv_backend="none")
+def lock(session: nox.Session) -> None:
+    """Resolve the *.in files of ci/locks anew, or those that are named."""
+    from kernel_matrix.executors.venv import uv
+
+    for source in sorted(LOCKS.glob("*.in")):
+        if session.posargs and source.stem not in session.posargs:
+            continue
+        into = source.with_suffix(".txt")
+        if (torch := "torch==" in source.read_text(encoding="utf-8")) is True:
+            session.log("PyTorch is locked as its CPU build; a GPU machine takes its own build of the same version")
+        uv(
+            *("pip", "compile", "--quiet", "--no-header", "--no-emit-find-links", "--no-emit-index-url"),
+            *("--python-version", "3.11", "--upgrade", "--output-file", str(into), str(source)),
+        )
+        if torch:
+            into.write_text(into.read_text(encoding="utf-8").replace("+cpu", ""), encoding="utf-8")
+
+
+def refuse_unknown_sessions(known: set[str]) -> None:
+    """Nox tells of an unknown session with exit status 3; a platform that is not in matrix.yaml is bad input."""
+    asked = [word for word in sys.argv[1:] if word.startswith("test-")]
+    for name in asked[: None if "--" not in sys.argv else sys.argv.index("--")]:
+        if name not in known and name.removeprefix("test-") != name and "/" not in name:
+            raise UserError(f"nox -s {name}: matrix.yaml has no platform '{name[5:]}'.{did_you_mean(name, known)}")
+
+
+try:
+    PLATFORMS = load(ROOT / "matrix.yaml").platforms
+    refuse_unknown_sessions({f"test-{name}" for name in PLATFORMS})
+except UserError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+for name, platform in PLATFORMS.items():
+    add_platform_session(name, platform.title)

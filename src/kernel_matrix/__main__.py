@@ -1,0 +1,7 @@
+"""``python -m kernel_matrix``."""
+
+import sys
+
+from kernel_matrix.cli import main
+
+sys.exit(main())

@@ -1,0 +1,180 @@
+"""Comparison -> the document that compat.json, the page and the summary are made from."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kernel_matrix.collect import Collected
+from kernel_matrix.compare import EVIDENCE, STATES, CellVerdict, Comparison, Verdict
+from kernel_matrix.junit import Record
+from kernel_matrix.matrix import Matrix
+
+SCHEMA_VERSION = 1
+
+Document = dict[str, Any]
+
+
+def document(matrix: Matrix, comparison: Comparison, collected: Collected) -> Document:
+    """Everything that is known, as plain data: ``schema_version``, ``run``, ``cells``, ``jobs``, ``problems``."""
+    jobs: list[Mapping[str, str]] = []
+    cells = [_cell(matrix, cell, jobs) for cell in comparison.cells]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run": {
+            "package": comparison.plan.package,
+            "tier": comparison.plan.tier,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "commits": sorted({r.job["commit"] for r in collected.records if r.job.get("commit")}),
+            "devices": sorted({r.job["device"] for r in collected.records if _used_device(r)}),
+            "cells": len(cells),
+            "cells_by_state": _count((cell["state"] for cell in cells), STATES),
+            "cells_by_evidence": _count((cell["evidence"] for cell in cells), EVIDENCE),
+            "cases": len(comparison.plan.cases),
+            "cases_by_state": comparison.counts,
+            "unplanned": len(comparison.unplanned),
+        },
+        "platforms": [
+            {"name": name, "title": platform.title, "targets": list(platform.targets)}
+            for name, platform in matrix.platforms.items()
+        ],
+        "problems": list(collected.broken),
+        "cells": cells,
+        "jobs": jobs,
+    }
+
+
+def headline(whole: Document) -> str:
+    """One sentence for people: what is known of how many cells."""
+    run = whole["run"]
+    levels = {"ran": "ran", "emulated": "ran in an emulator", "compiled": "compiled", "lowered": "became source"}
+    known = [f"{run['cells_by_evidence'][level]} {words}" for level, words in levels.items()
+             if run["cells_by_evidence"].get(level)]  # fmt: skip
+    red = [f"{run['cells_by_state'][state]} {state}" for state in ("fail", "error", "fixed", "missing")
+           if run["cells_by_state"].get(state)]  # fmt: skip
+    text = f"Of {run['cells']} cells {', '.join(known) or 'none has a result'}"
+    return f"{text}. {'Red: ' + ', '.join(red) + '.' if red else 'None is red.'}"
+
+
+def repeat_command(platform: str, case_or_cell: str) -> str:
+    """The command that repeats a case, or a whole cell."""
+    return f"ci/nox -s test-{platform} -- --case '{case_or_cell}'"
+
+
+def _cell(matrix: Matrix, verdict: CellVerdict, jobs: list[Mapping[str, str]]) -> Document:
+    cell = verdict.cell
+    deciding = next((v for v in verdict.cases if v.state == verdict.state), verdict.cases[0])
+    records = [v.record for v in verdict.cases if v.record]
+    return {
+        "id": cell.id,
+        "package": cell.package,
+        "platform": cell.platform,
+        "target": cell.target,
+        "toolchain": cell.toolchain,
+        "backend": cell.backend,
+        "op": cell.op,
+        "direction": cell.direction,
+        "state": verdict.state,
+        "evidence": verdict.evidence,
+        "cases": verdict.counts,
+        "planned": len(verdict.cases),
+        "stage": deciding.record.stage if deciding.record else "",
+        "reason": deciding.reason,
+        "error": deciding.record.message if deciding.record and verdict.state == "known" else "",
+        "accuracy": _accuracy(records),
+        "artifact": _artifact(records),
+        "versions": _versions(records),
+        "lock": matrix.toolchains[cell.toolchain].lock,
+        "repeat": repeat_command(cell.platform, cell.id),
+        "results": [_result(v, jobs) for v in verdict.cases],
+    }
+
+
+def _result(verdict: Verdict, jobs: list[Mapping[str, str]]) -> Document:
+    record = verdict.record or Record(verdict.case.id, "missing")
+    if record.job and record.job not in jobs:
+        jobs.append(record.job)
+    return {
+        "name": verdict.case.name,
+        "state": verdict.state,
+        "evidence": verdict.evidence,
+        "reason": verdict.reason,
+        "stage": record.stage,
+        "action": record.action,
+        "message": record.message if record.message != verdict.reason else "",
+        "detail": record.detail,
+        "seconds": record.seconds,
+        "attempts": list(record.attempts),
+        "outputs": _outputs(record),
+        "artifact": {k[9:]: _number(v) for k, v in record.metrics.items() if k.startswith("artifact.")},
+        "facts": dict(record.facts),
+        "job": jobs.index(record.job) if record.job else None,
+        "repeat": repeat_command(verdict.case.cell.platform, verdict.case.id),
+    }
+
+
+def _outputs(record: Record) -> dict[str, dict[str, float | str]]:
+    """The metrics by output: ``{"h_in": {"max_abs": 1e-7, ...}}``."""
+    outputs: dict[str, dict[str, float | str]] = {}
+    for key, value in record.metrics.items():
+        output, dot, figure = key.partition(".")
+        if dot and output != "artifact":
+            outputs.setdefault(output, {})[figure] = _number(value)
+    return outputs
+
+
+def _number(value: float) -> float | int | str:
+    """A number that JSON can hold: five digits are enough to read, and Inf and NaN become words."""
+    if not math.isfinite(value):
+        return str(value)
+    return int(value) if value == int(value) and abs(value) < 1e15 else float(f"{value:.5g}")
+
+
+def _accuracy(records: Iterable[Record]) -> Document:
+    """The case that came nearest to its budget, or went furthest beyond it."""
+    worst: Document = {}
+    for record in records:
+        for key, value in record.metrics.items():
+            output, _, figure = key.rpartition(".")
+            limit = record.metrics.get(f"{output}.limit_{figure}")
+            if figure in ("max_abs", "rel_fro") and limit:
+                share = value / limit if math.isfinite(value) else math.inf
+                if not worst or share > worst["share"]:
+                    worst = {"share": share, "output": output, "figure": figure, "error": _number(value),
+                             "limit": _number(limit), "case": record.case}  # fmt: skip
+    return {**worst, "share": _number(worst["share"])} if worst else {}
+
+
+def _artifact(records: Iterable[Record]) -> Document:
+    """The kinds of code that came out, and the largest of each resource over the cases."""
+    largest: Document = {}
+    kinds = set()
+    for record in records:
+        if kind := record.facts.get("artifact.kind"):
+            kinds.add(kind)
+        for key, value in record.metrics.items():
+            if key.startswith("artifact."):
+                largest[key[9:]] = max(largest.get(key[9:], 0), _number(value))
+    return {"kinds": sorted(kinds), **largest} if kinds else {}
+
+
+def _versions(records: Iterable[Record]) -> dict[str, list[str]]:
+    """Every version that a case of the cell saw: more than one when machines differ."""
+    seen: dict[str, set[str]] = {}
+    for record in records:
+        for key, value in record.job.items():
+            if key == "python" or key.startswith("version."):
+                seen.setdefault(key.removeprefix("version."), set()).add(value)
+    return {name: sorted(values) for name, values in sorted(seen.items())}
+
+
+def _used_device(record: Record) -> bool:
+    return record.action in ("run", "emulate") and record.job.get("device", "none") != "none"
+
+
+def _count(values: Iterable[str], order: Iterable[str]) -> dict[str, int]:
+    counted = Counter(values)
+    return {key: counted[key] for key in order if counted[key]}

@@ -1,0 +1,65 @@
+"""What moved between TileLang 0.1.8 and 0.1.15, under one name each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang
+import tilelang.language as gpu_language
+from tilelang import tvm
+
+VERSION = tuple(int(part) for part in tilelang.__version__.split(".")[:3])
+
+if VERSION >= (0, 1, 13):
+    # The CPU has a dialect of its own, whose launch needs no flag.
+    import tilelang.cpu.language as cpu_language
+
+    CPU_LAUNCH: dict[str, Any] = {}
+else:
+    cpu_language = gpu_language
+    CPU_LAUNCH = {"is_cpu": True} if VERSION < (0, 1, 12) else {}
+
+
+def reinterpret(value: Any, dtype: str) -> Any:
+    """The bits of ``value`` as ``dtype``; the arguments changed places in 0.1.10."""
+    return cpu_language.reinterpret(value, dtype) if VERSION >= (0, 1, 10) else cpu_language.reinterpret(dtype, value)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Source text of one kernel: its symbol, its parameters in order, threads of a block and dynamic shared memory."""
+
+    source: str
+    symbol: str
+    parameters: tuple[str, ...]
+    resources: dict[str, int]
+
+
+def lower(prim_func: Any, target: dict[str, str]) -> Lowered:
+    """Generate source for ``target``; nothing compiles it."""
+    tvm_target = tvm.target.Target(target)
+    with tvm.transform.PassContext(opt_level=3), tvm_target:
+        artifact = tilelang.lower(prim_func, target=tvm_target)
+    (function,) = artifact.device_mod.functions.values()
+    attributes = function.attrs or {}
+    resources = {}
+    if target["kind"] != "c" and "thread_extent" in attributes:
+        threads = 1
+        for axis, extent in attributes["thread_extent"].items():
+            if str(axis).startswith("threadIdx"):
+                threads *= int(extent)
+        resources["threads"] = threads
+    if "dyn_shared_memory_buf" in attributes:
+        resources["shared_bytes"] = int(attributes["dyn_shared_memory_buf"])
+    return Lowered(
+        artifact.kernel_source,
+        str(attributes["global_symbol"]),
+        tuple(str(parameter.name) for parameter in function.params),
+        resources,
+    )
+
+
+def load(prim_func: Any, target: dict[str, str]) -> Any:
+    """Build ``prim_func`` for a GPU that is here: a callable that takes torch tensors, on torch's current stream."""
+    return tilelang.compile(prim_func, target=tvm.target.Target(target), execution_backend="tvm_ffi")

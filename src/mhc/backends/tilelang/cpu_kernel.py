@@ -1,0 +1,207 @@
+"""The CPU kernel of ``mhc_pre``, for TileLang's C target: serial loops that a C++ compiler turns into vectors."""
+
+# No postponed annotations here: TileLang reads those of a kernel as values.
+
+from typing import Any
+
+import torch
+
+from mhc.backends.tilelang.compat import CPU_LAUNCH, reinterpret
+from mhc.backends.tilelang.compat import cpu_language as T
+from mhc.ops.mhc_pre import MhcPreSpec
+
+FP32 = "float32"
+GROUP = 4  # tokens whose partial sums advance together
+TILE = 4 * GROUP  # tokens that share one widened piece of x
+PIECE = 512  # elements of that piece; with TILE it fits the first cache
+UNROLL = 4  # vectors along the width between two writes of the partial sums
+
+# C has neither bf16 nor fp16: their bits travel as uint16.
+STORAGE = {
+    torch.bfloat16: (torch.uint16, "uint16"),
+    torch.float16: (torch.uint16, "uint16"),
+    torch.float32: (torch.float32, FP32),
+}
+
+
+def widen(value: Any, dtype: torch.dtype) -> Any:
+    """Stored ``value`` of ``dtype`` as fp32; exact."""
+    if dtype == torch.float32:
+        return value
+    bits = T.cast(value, "uint32")
+    if dtype == torch.bfloat16:
+        return reinterpret(bits << T.uint32(16), FP32)
+    magnitude = (bits & T.uint32(0x7FFF)) << T.uint32(13)
+    # Exponent bias 15 read as bias 127 is too small by 2^112; subnormals come out right by the same product.
+    finite = reinterpret(reinterpret(magnitude, FP32) * T.float32(2.0**112), "uint32")
+    sign = (bits & T.uint32(0x8000)) << T.uint32(16)
+    return reinterpret(
+        T.if_then_else(magnitude < T.uint32(0x0F800000), finite, magnitude | T.uint32(0x7F800000)) | sign, FP32
+    )
+
+
+def narrow(value: Any, dtype: torch.dtype) -> Any:
+    """fp32 ``value`` as stored for ``dtype``, rounded to nearest, ties to even."""
+    if dtype == torch.float32:
+        return value
+    bits = reinterpret(value, "uint32")
+    magnitude = bits & T.uint32(0x7FFFFFFF)
+    sign = (bits >> T.uint32(16)) & T.uint32(0x8000)
+    if dtype == torch.bfloat16:
+        rounded = (magnitude + T.uint32(0x7FFF) + ((bits >> T.uint32(16)) & T.uint32(1))) >> T.uint32(16)
+        nan = T.uint32(0x7FC0)
+    else:
+        # Rebias the exponent by 127 - 15 and round off 13 bits; what grows past the largest number is infinity.
+        rebiased = magnitude - T.uint32(112 << 23) + T.uint32(0xFFF) + ((bits >> T.uint32(13)) & T.uint32(1))
+        normal = T.min(rebiased >> T.uint32(13), T.uint32(0x7C00))
+        # One half has the last bit of an fp16 subnormal as its own, so the addition rounds to it.
+        subnormal = reinterpret(reinterpret(magnitude, FP32) + T.float32(0.5), "uint32") - T.uint32(0x3F000000)
+        rounded = T.if_then_else(magnitude < T.uint32(0x38800000), subnormal, normal)
+        nan = T.uint32(0x7E00)
+    return T.cast(T.if_then_else(magnitude > T.uint32(0x7F800000), nan, rounded) | sign, "uint16")
+
+
+def kernel(spec: MhcPreSpec, lanes: int) -> Any:
+    """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
+
+    ``lanes`` is how many independent sums run along the width: what lets a compiler vectorise them without reordering
+    an addition. bf16 and fp16 tensors are their bits. The sums of a token are its own and in an order that depends on
+    nothing but ``spec`` and ``lanes``, so tokens can be given to any number of calls.
+    """
+    streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
+    weighted, dtype = spec.gamma, spec.dtype
+    norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
+    _, stored = STORAGE[dtype]
+    rows = next(size for size in (4, 3, 5, 2, 1) if mixes % size == 0)
+    steps = width // (UNROLL * lanes)
+    steps_of_piece = PIECE // (UNROLL * lanes)
+    tail = steps * UNROLL * lanes  # where whole steps end
+    tail_vectors = (width - tail) // lanes
+    rest = tail + tail_vectors * lanes  # where whole vectors end
+    columns, last_column = hidden // lanes, hidden // lanes * lanes
+    tokens = T.dynamic("tokens")
+
+    @T.prim_func
+    def mhc_pre(
+        x: T.Tensor((tokens, width), stored),
+        phi: T.Tensor((mixes, width), FP32),
+        alpha: T.Tensor((3,), FP32),
+        bias: T.Tensor((mixes,), FP32),
+        gamma: T.Tensor((width if weighted else 1,), FP32),
+        h_in: T.Tensor((tokens, hidden), stored),
+        h_post: T.Tensor((tokens, streams), FP32),
+        h_res: T.Tensor((tokens, streams * streams), FP32),
+    ):
+        with T.Kernel(T.ceildiv(tokens, TILE), **CPU_LAUNCH) as block:
+            piece = T.alloc_local((TILE, PIECE), FP32)
+            squares = T.alloc_local((TILE, lanes), FP32)
+            sums = T.alloc_local((TILE, mixes, lanes), FP32)
+            acc = T.alloc_local((GROUP, rows, lanes), FP32)
+            wide = T.alloc_local((lanes,), FP32)
+            mixed = T.alloc_local((mixes,), FP32)
+            h_pre = T.alloc_local((streams,), FP32)
+            r = T.alloc_local((1,), FP32)
+
+            for m in T.serial(TILE):
+                for l in T.serial(lanes):
+                    squares[m, l] = T.float32(0)
+                for o in T.serial(mixes):
+                    for l in T.serial(lanes):
+                        sums[m, o, l] = T.float32(0)
+
+            for p in T.serial(T.ceildiv(steps, steps_of_piece)):
+                # Past the last token, read it again: a group is always whole.
+                for m in T.serial(T.min(TILE, T.ceildiv(tokens - block * TILE, GROUP) * GROUP)):
+                    for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece) * UNROLL):
+                        for l in T.serial(lanes):
+                            wide[l] = widen(
+                                x[T.min(block * TILE + m, tokens - 1), p * PIECE + k * lanes + l], dtype
+                            )
+                        for l in T.serial(lanes):
+                            squares[m, l] = squares[m, l] + wide[l] * wide[l]
+                        for l in T.serial(lanes):
+                            if weighted:
+                                piece[m, k * lanes + l] = wide[l] * gamma[p * PIECE + k * lanes + l]
+                            else:
+                                piece[m, k * lanes + l] = wide[l]
+                for q in T.serial(mixes // rows):
+                    for g in T.serial(T.min(TILE // GROUP, T.ceildiv(tokens - block * TILE, GROUP))):
+                        for m in T.unroll(GROUP, explicit=True):
+                            for o in T.unroll(rows, explicit=True):
+                                for l in T.serial(lanes):
+                                    acc[m, o, l] = sums[g * GROUP + m, q * rows + o, l]
+                        for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece)):
+                            for m in T.unroll(GROUP, explicit=True):
+                                for o in T.unroll(rows, explicit=True):
+                                    for l in T.serial(lanes):
+                                        acc[m, o, l] = (
+                                            acc[m, o, l]
+                                            + piece[g * GROUP + m, k * UNROLL * lanes + l]
+                                            * phi[q * rows + o, p * PIECE + k * UNROLL * lanes + l]
+                                            + piece[g * GROUP + m, (k * UNROLL + 1) * lanes + l]
+                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 1) * lanes + l]
+                                            + piece[g * GROUP + m, (k * UNROLL + 2) * lanes + l]
+                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 2) * lanes + l]
+                                            + piece[g * GROUP + m, (k * UNROLL + 3) * lanes + l]
+                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 3) * lanes + l]
+                                        )
+                        for m in T.unroll(GROUP, explicit=True):
+                            for o in T.unroll(rows, explicit=True):
+                                for l in T.serial(lanes):
+                                    sums[g * GROUP + m, q * rows + o, l] = acc[m, o, l]
+
+            for m in T.serial(T.min(TILE, tokens - block * TILE)):
+                # The vectors that do not make a whole step, then the elements that do not make a whole vector.
+                for k in T.serial(tail_vectors):
+                    for l in T.serial(lanes):
+                        wide[l] = widen(x[block * TILE + m, tail + k * lanes + l], dtype)
+                        squares[m, l] = squares[m, l] + wide[l] * wide[l]
+                        if weighted:
+                            wide[l] = wide[l] * gamma[tail + k * lanes + l]
+                    for o in T.serial(mixes):
+                        for l in T.serial(lanes):
+                            sums[m, o, l] = sums[m, o, l] + wide[l] * phi[o, tail + k * lanes + l]
+                for j in T.serial(width - rest):
+                    wide[0] = widen(x[block * TILE + m, rest + j], dtype)
+                    squares[m, j] = squares[m, j] + wide[0] * wide[0]
+                    if weighted:
+                        wide[0] = wide[0] * gamma[rest + j]
+                    for o in T.serial(mixes):
+                        sums[m, o, j] = sums[m, o, j] + wide[0] * phi[o, rest + j]
+
+                r[0] = T.float32(0)
+                for l in T.serial(lanes):
+                    r[0] = r[0] + squares[m, l]
+                r[0] = T.float32(1) / T.sqrt(r[0] / T.float32(width) + T.float32(norm_eps))
+                for o in T.serial(mixes):
+                    mixed[o] = T.float32(0)
+                    for l in T.serial(lanes):
+                        mixed[o] = mixed[o] + sums[m, o, l]
+                    mixed[o] = mixed[o] * r[0]
+                for o in T.serial(streams):
+                    h_pre[o] = T.float32(1) / (T.float32(1) + T.exp(-(alpha[0] * mixed[o] + bias[o]))) + (
+                        T.float32(pre_eps)
+                    )
+                    h_post[block * TILE + m, o] = T.float32(2) / (
+                        T.float32(1) + T.exp(-(alpha[1] * mixed[streams + o] + bias[streams + o]))
+                    )
+                for o in T.serial(streams * streams):
+                    h_res[block * TILE + m, o] = alpha[2] * mixed[2 * streams + o] + bias[2 * streams + o]
+
+                for c in T.serial(columns):
+                    for l in T.serial(lanes):
+                        wide[l] = T.float32(0)
+                    for i in T.unroll(streams, explicit=True):
+                        for l in T.serial(lanes):
+                            wide[l] = wide[l] + h_pre[i] * widen(
+                                x[block * TILE + m, i * hidden + c * lanes + l], dtype
+                            )
+                    for l in T.serial(lanes):
+                        h_in[block * TILE + m, c * lanes + l] = narrow(wide[l], dtype)
+                for j in T.serial(hidden - last_column):
+                    wide[0] = T.float32(0)
+                    for i in T.serial(streams):
+                        wide[0] = wide[0] + h_pre[i] * widen(x[block * TILE + m, i * hidden + last_column + j], dtype)
+                    h_in[block * TILE + m, last_column + j] = narrow(wide[0], dtype)
+
+    return mhc_pre

@@ -1,0 +1,91 @@
+"""Errors are measured, budgets come from eager PyTorch's own error, and no budget is above the cap."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_matrix.accuracy import Budget, budget, measure
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def test_the_figures_are_those_of_a_calculation_by_hand():
+    golden = np.array([1.0, -2.0, 4.0, 0.0])
+    errors = measure(np.array([1.0, -2.5, 4.0, 0.0], np.float32), golden)
+    assert errors.max_abs == 0.5
+    assert errors.mean_abs == 0.125
+    assert errors.rel_fro == pytest.approx(0.5 / math.sqrt(21))
+    assert errors.elements == 4
+    assert errors.cosine == pytest.approx(1 - 22 / math.sqrt(21 * 23.25))
+    assert errors.ulp_max == 2**21  # a quarter of the 2**23 values from 2 to 4
+    assert errors.ulp_median == 0
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)])
+def test_neighbouring_values_are_one_ulp_apart_also_across_zero(dtype):
+    one = np.array([1.0, -1.0, 0.0], dtype)
+    integer = f"<i{dtype.itemsize}"
+    above = (one.view(integer) + 1).view(dtype)
+    errors = measure(above, one.astype(np.float64))
+    assert errors.ulp_max == errors.ulp_median == 1
+    least = np.array([1], integer).view(dtype)
+    assert measure(-least, least.astype(np.float64)).ulp_max == 2
+
+
+def test_nan_and_inf_are_counted_and_never_inside_a_budget():
+    result = np.array([np.nan, np.inf, 1.0], np.float32)
+    errors = measure(result, np.array([1.0, 1.0, 1.0]))
+    assert (errors.nan, errors.inf, errors.max_abs) == (1, 1, 0.0)
+    assert Budget(1.0, 1.0).faults(errors) == ["1 NaN and 1 Inf in 3 elements"]
+    nothing_written = measure(np.full(3, np.nan, np.float32), np.zeros(3))
+    assert nothing_written.max_abs == math.inf
+    assert Budget(1.0, 1.0).faults(nothing_written)
+
+
+def test_comparing_nothing_is_a_fault():
+    assert "no element was compared" in Budget(1.0, 1.0).faults(measure(np.zeros(0, np.float32), np.zeros(0)))
+
+
+def test_shapes_and_the_golden_are_checked():
+    with pytest.raises(ValueError, match="shape"):
+        measure(np.zeros(3, np.float32), np.zeros(4))
+    with pytest.raises(ValueError, match="finite float64"):
+        measure(np.zeros(1, np.float32), np.array([np.nan]))
+    with pytest.raises(ValueError, match="finite float64"):
+        measure(np.zeros(1, np.float32), np.zeros(1, np.float32))  # type: ignore[arg-type]
+
+
+def test_a_budget_is_a_multiple_of_eager_s_error():
+    golden = np.ones(4)
+    floor = measure(np.full(4, 1 + 1e-3, np.float32), golden)
+    limit = budget(floor, golden, factor=4, ulps=4, cap=1e-2)
+    assert limit.max_abs == pytest.approx(4e-3, rel=1e-3)
+    assert limit.rel_fro == pytest.approx(4e-3, rel=1e-3)
+
+
+def test_a_lucky_eager_result_does_not_make_a_budget_of_zero():
+    golden = np.ones(4)
+    limit = budget(measure(np.ones(4, np.float32), golden), golden, factor=4, ulps=4, cap=1e-2)
+    assert limit.max_abs == 4 * 4 * np.finfo(np.float32).eps
+
+
+@given(
+    error=st.floats(0, 1e6), size=st.floats(1e-6, 1e6), factor=st.floats(1, 1e3), cap=st.floats(1e-9, 1.0)
+)
+def test_no_budget_is_above_its_cap(error, size, factor, cap):
+    golden = np.array([size])
+    floor = measure(np.array([size + error], np.float64), golden)
+    assert budget(floor, golden, factor=factor, ulps=8, cap=cap).max_abs <= cap
+
+
+def test_a_bf16_result_is_measured_as_bf16():
+    golden = np.array([1.0, 1.0 + 2**-9])
+    errors = measure(golden.astype(BF16), golden)
+    assert errors.ulp_max == 0, "a correctly rounded result is no step away"
+    assert errors.max_abs == 2**-9

@@ -1,0 +1,96 @@
+"""Bad input ends with one clear message and exit code 2, and nothing is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, Doubles
+
+from kernel_matrix import junit
+from kernel_matrix.machine import detect
+
+
+def kernel_matrix(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kernel_matrix", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def here(doubles: Doubles) -> Doubles:
+    """The doubles on a target that this machine has."""
+    doubles.edit("targets: [any]", f"targets: [{detect().devices[0].targets[-1]}]")
+    return doubles
+
+
+def options(doubles: Doubles, *more: str) -> list[str]:
+    return ["--matrix", str(doubles.root / "matrix.yaml"), *more]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--platform", "heer"], "--platform heer: there is no such platform. Did you mean 'here'?"),
+        (["--toolchain", "goood"], "--toolchain goood: there is no such toolchain. Did you mean 'good'?"),
+        (["--case", "here/any"], "--case here/any: the plan has no such case."),
+    ],
+)
+def test_a_name_that_is_not_in_the_plan_is_bad_input(doubles: Doubles, arguments, message):
+    done = kernel_matrix("run", *options(doubles, *arguments))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_misspelt_key_is_bad_input_and_leaves_earlier_results(here: Doubles):
+    assert kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "good")).returncode == 0
+    here.edit("    runner:", "    runnner:")
+    done = kernel_matrix("matrix", *options(here))
+    assert done.returncode == 2
+    assert "Did you mean 'runner'?" in done.stderr
+    assert (here.root / "build" / "results" / "here.good.xml").exists()
+
+
+def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
+    run = kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "good"))
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "3 cases: 3 pass" in run.stdout
+    red = kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
+    assert red.returncode == 1
+    identity = [r.case for r in junit.read(here.root / "build/results/here.wrong.xml") if r.outcome == "fail"][0]
+    assert f"repeat it: ci/nox -s test-here -- --case '{identity}'" in red.stdout
+
+    one = kernel_matrix("run", *options(here, "--executor", "current", "--case", identity))
+    assert one.returncode == 1
+    assert "1 cases: 1 fail" in one.stdout
+
+
+def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
+    kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "good"))
+    kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "raises"))
+    broken = here.root / "build" / "results" / "here.raises.xml"
+    broken.write_text(broken.read_text()[:300])
+    done = kernel_matrix("report", *options(here))
+    assert done.returncode == 2
+    assert "here.raises.xml: not whole JUnit XML" in done.stderr
+    assert "Traceback" not in done.stderr
+    page = (here.root / "build" / "site" / "index.html").read_text()
+    assert "Broken result." in page
+    assert "✓ ran" in page
+
+
+def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):
+    doubles.edit("device: cpu", "device: amd")
+    done = kernel_matrix("run", *options(doubles, "--toolchain", "good"))
+    assert done.returncode == 0
+    assert "no this machine device here" in done.stdout
+    assert "3 cases: 3 unavailable" in done.stdout
+    assert "Nothing ran" in done.stdout
+
+
+def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
+    assert "24 cases in 8 jobs" in kernel_matrix("check", *options(doubles)).stdout
+    assert kernel_matrix("plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
+    assert kernel_matrix("schema").stdout.startswith("{")

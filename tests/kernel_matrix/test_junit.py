@@ -1,0 +1,89 @@
+"""Results survive the way through JUnit XML; what is broken is named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_matrix import junit
+from kernel_matrix.collect import collect
+from kernel_matrix.errors import UserError
+from kernel_matrix.junit import BrokenResult, Record
+
+JOB = {"device": "AMD gfx942", "version.torch": "2.13.0", "commit": "abc"}
+RECORDS = [
+    Record("p/t/c/op.forward/a", "pass", "run", seconds=1.5, metrics={"out.max_abs": 1e-7}, facts={"k": "v"}, job=JOB),
+    Record("p/t/c/op.forward/b", "fail", "run", "", "too far", "trace", attempts=("error:launch",), job=JOB),
+    Record("p/t/c/op.forward/c", "error", "compile", "lower", "ValueError: <no> & \x1b[31mred", "a\nb", job=JOB),
+    Record("p/t/c/op.forward/d", "unavailable", message="no such device", job=JOB),
+    Record("p/t/c/op.forward/e", "missing", message="the time was up", job=JOB),
+    Record("p/t/c/op.forward/f", "excluded", message="known to be wrong", job=JOB),
+]
+
+
+def test_records_come_back_as_they_went(tmp_path):
+    junit.write(tmp_path / "a.xml", "job", RECORDS, JOB)
+    back = junit.read(tmp_path / "a.xml")
+    assert back[:2] == RECORDS[:2]
+    assert back[3:] == RECORDS[3:]
+    assert back[2].message == "ValueError: <no> & \N{REPLACEMENT CHARACTER}[31mred"
+
+
+@given(text=st.text(), number=st.floats())
+def test_any_text_and_number_survives(tmp_path_factory, text, number):
+    path = tmp_path_factory.mktemp("xml") / "a.xml"
+    junit.write(path, "job", [Record("a/b", "error", "run", "launch", text, text, metrics={"m": number})], {})
+    [back] = junit.read(path)
+    assert back.outcome == "error"
+    assert repr(back.metrics["m"]) == repr(number)
+
+
+def test_a_truncated_file_is_named_and_the_rest_is_kept(tmp_path):
+    junit.write(tmp_path / "a.xml", "job", RECORDS[:2], JOB)
+    whole = (tmp_path / "a.xml").read_bytes()
+    (tmp_path / "b.xml").write_bytes(whole[: len(whole) // 2])
+    collected = collect([tmp_path])
+    assert len(collected.records) == 2
+    assert len(collected.broken) == 1
+    assert "b.xml: not whole JUnit XML" in collected.broken[0]
+
+
+@pytest.mark.parametrize("text", ["", "not xml", "<html/>", "<testsuites><testsuite><testcase></testsuites>"])
+def test_what_is_not_junit_xml_is_said_so(tmp_path, text):
+    (tmp_path / "a.xml").write_text(text)
+    with pytest.raises(BrokenResult, match=r"a\.xml"):
+        junit.read(tmp_path / "a.xml")
+
+
+def test_junit_xml_from_elsewhere_can_be_read(tmp_path):
+    (tmp_path / "a.xml").write_text(
+        '<testsuite name="pytest" tests="3"><testcase classname="tests.test_a" name="test_x" time="0.5"/>'
+        '<testcase classname="tests.test_a" name="test_y"><failure message="assert 1 == 2">trace</failure></testcase>'
+        '<testcase classname="tests.test_a" name="test_z"><skipped message="no GPU"/></testcase></testsuite>'
+    )
+    assert [(r.case, r.outcome) for r in junit.read(tmp_path / "a.xml")] == [
+        ("tests.test_a/test_x", "pass"),
+        ("tests.test_a/test_y", "fail"),
+        ("tests.test_a/test_z", "unavailable"),
+    ]
+
+
+def test_a_failure_element_outweighs_a_property_that_says_pass(tmp_path):
+    (tmp_path / "a.xml").write_text(
+        '<testsuite name="s"><testcase classname="a" name="b"><properties><property name="outcome" value="pass"/>'
+        '</properties><failure message="wrong"/></testcase></testsuite>'
+    )
+    assert junit.read(tmp_path / "a.xml")[0].outcome == "fail"
+
+
+def test_merging_keeps_every_suite(tmp_path):
+    for name in ("a", "b"):
+        junit.write(tmp_path / f"{name}.xml", name, RECORDS, JOB)
+    junit.merge([tmp_path / "a.xml", tmp_path / "b.xml"], tmp_path / "all.xml")
+    assert len(junit.read(tmp_path / "all.xml")) == 2 * len(RECORDS)
+
+
+def test_a_results_folder_that_is_not_there_is_bad_input(tmp_path):
+    with pytest.raises(UserError, match="there is no such results folder"):
+        collect([tmp_path / "nowhere"])

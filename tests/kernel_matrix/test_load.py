@@ -1,0 +1,62 @@
+"""What is wrong with a matrix.yaml is said in one line each: where, what, and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Doubles
+
+from kernel_matrix.errors import UserError
+from kernel_matrix.load import load, schema
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    runner:", "    runnner:", "matrix.yaml:17: platforms.here.runnner: unknown key 'runnner'. Did you mean 'runner'?"),
+        ("targets: [any]", "targets: [any, any]", "platforms.here.targets[1]: 'any' is here twice, so its cells would be too"),
+        ("toolchains: [good,", "toolchains: [good, good,", "'good' is here twice, so its cells would be too"),
+        ("toolchains: [good,", "toolchains: [goood,", "unknown toolchain 'goood'. Did you mean 'good'?"),
+        ("tokens: [1, 2, 3]", "tokens: [1, 2, 2]", "the case 'tokens2' is here twice"),
+        ("tokens: [1, 2, 3]", "tokns: [1, 2, 3]", "unknown axis 'tokns'. Did you mean 'tokens'?"),
+        ("backend: good, lock: lock.txt", "backend: good, lock: lokc.txt", "toolchains.good.lock: the lock file 'lokc.txt' does not exist. Did you mean 'lock.txt'?"),
+        ("factor: 4", "factor: four", "matrix.yaml:3: accuracy.factor: this should be a valid number"),
+        ("factor: 4", "factor: 0.5", "accuracy.factor: this should be greater than or equal to 1"),
+        ("device: cpu", "device: gpu", "this should be 'cpu', 'nvidia' or 'amd', and it is 'gpu'"),
+        ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
+        ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
+        ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),
+        ("ops:", "ops:\nops:", 'found duplicate key "ops"'),
+        ("package: {", "package: [", "Correct the YAML at this line"),
+        ("limits:", "exclusions: [{ where: { tokens: 99 }, reason: a reason of some length }]\nlimits:", "exclusions[0]: this holds for no case of the plan"),
+        ("limits:", "exclusions: [{ where: { toolchain: goood }, reason: a reason of some length }]\nlimits:", "unknown toolchain 'goood'. Did you mean 'good'?"),
+        ("limits:", "expectations: [{ where: { tokens: 2 }, outcome: error, match: launch, reason: a reason of some length }]\nlimits:", "an error names its stage"),
+        ("limits:", "expectations: [{ where: { tokens: 2 }, outcome: fail, match: '(((((', reason: a reason of some length }]\nlimits:", "this is not a regular expression"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named_by_line(doubles: Doubles, old, new, message):
+    doubles.edit(old, new)
+    with pytest.raises(UserError) as caught:
+        load(doubles.root / "matrix.yaml")
+    assert message in str(caught.value)
+    assert all(line.startswith("matrix.yaml:") for line in str(caught.value).splitlines())
+
+
+def test_one_misspelt_key_is_one_line(doubles: Doubles):
+    doubles.edit("    runner:", "    runnner:")
+    with pytest.raises(UserError) as caught:
+        load(doubles.root / "matrix.yaml")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_matrix_that_is_not_there_is_said_so(tmp_path: Path):
+    with pytest.raises(UserError, match="No such file or directory"):
+        load(tmp_path / "matrix.yaml")
+
+
+def test_the_published_schema_is_the_model_s():
+    published = (ROOT / "matrix.schema.json").read_text()
+    assert published == schema(), "write it anew: ci/nox -s schema"
+    assert json.loads(published)["additionalProperties"] is False

@@ -1,0 +1,62 @@
+"""What a machine has is read off the system."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from kernel_matrix.machine import _X86_LEVELS, _amd, _nvidia, cpu_targets, detect, gfx_name
+from kernel_matrix.plan import plan
+from kernel_matrix.run import decide
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [(90010, "gfx90a"), (90402, "gfx942"), (90500, "gfx950"), (110000, "gfx1100"), (120001, "gfx1201")],
+)
+def test_an_amd_driver_s_version_is_a_target(version, name):
+    assert gfx_name(version) == name
+
+
+def test_amd_gpus_are_the_nodes_with_a_version(tmp_path):
+    for node, version in (("0", 0), ("1", 90402)):
+        (tmp_path / node).mkdir()
+        (tmp_path / node / "properties").write_text(f"cpu_cores_count 0\ngfx_target_version {version}\nvendor_id 4098\n")
+    assert [device.targets for device in _amd(tmp_path)] == [("gfx942",)]
+    assert _amd(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize(
+    ("script", "targets"),
+    [
+        ("echo 'NVIDIA H200, 9.0, 580.1'; echo 'NVIDIA B200, 10.0, 580.1'", [("sm_90",), ("sm_100",)]),
+        ("echo no driver; exit 9", []),
+    ],
+)
+def test_nvidia_gpus_are_those_of_nvidia_smi(tmp_path, monkeypatch, script, targets):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert [device.targets for device in _nvidia()] == targets
+
+
+def test_a_cpu_takes_its_own_level_and_those_below():
+    every = set().union(*_X86_LEVELS.values())
+    assert cpu_targets("x86_64", every) == ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")
+    assert cpu_targets("x86_64", every - {"avx512f"}) == ("x86-64-v3", "x86-64-v2", "x86-64")
+    assert cpu_targets("x86_64", {"sse2"}) == ("x86-64",)
+    assert cpu_targets("aarch64", set()) == ("aarch64",)
+
+
+def test_without_a_gpu_a_case_is_compiled_or_unavailable(matrix):
+    machine = detect()
+    cases = plan(matrix, "quick").cases
+    actions = {case.cell.id: decide(matrix, case, machine) for case in cases if not case.exclusion}
+    rocm = "rocm/gfx942/{}/mhc_pre.forward"
+    assert actions[rocm.format("triton-3.6")].action == "compile"
+    refused = actions[rocm.format("reference")]
+    assert (refused.action, refused.outcome) == ("", "unavailable")
+    assert "has no AMD ROCm device for gfx942" in refused.reason
+    assert actions["cpu-llvm/x86-64-v3/triton-3.6/mhc_pre.forward"].action == "emulate"

@@ -1,0 +1,51 @@
+"""The plan lists every case once, with a name that says what it is."""
+
+from __future__ import annotations
+
+from kernel_matrix.load import load
+from kernel_matrix.plan import case_name, plan
+
+
+def test_a_group_is_the_product_of_its_axes(matrix):
+    planned = plan(matrix, "quick")
+    job = next(job for job in planned.jobs if job.id == "cpu-llvm.reference")
+    axes = [case.axes for case in job.cases]
+    for dtype in ("fp32", "bf16"):
+        for streams in (2, 4):
+            for tokens in (1, 7, 128, 1000):
+                hidden = {a["hidden"] for a in axes if (a["dtype"], a["streams"], a["tokens"]) == (dtype, streams, tokens)}
+                assert hidden >= {512, 200}, "sizes that are and are not a multiple of a block"
+
+
+def test_ids_are_unique_and_every_case_is_in_one_job(matrix):
+    ids = [case.id for case in plan(matrix, "full").cases]
+    assert len(ids) == len(set(ids)) > 0
+
+
+def test_the_full_tier_holds_the_quick_one(matrix):
+    quick, full = ({case.id for case in plan(matrix, tier).cases} for tier in ("quick", "full"))
+    assert quick < full
+
+
+def test_names_say_every_axis():
+    axes = {"tokens": 7, "dtype": "bf16", "gamma": True, "scale": 0.1}
+    assert case_name(axes) == "tokens7-bf16-gamma-scale0.1"
+    assert case_name({**axes, "gamma": False}) == "tokens7-bf16-no_gamma-scale0.1"
+
+
+def test_a_plan_is_a_pure_function_of_the_matrix(matrix):
+    assert plan(matrix, "quick") == plan(matrix, "quick")
+
+
+def test_a_lane_may_take_fewer_targets(doubles):
+    doubles.edit("targets: [any]", "targets: [any, other]")
+    doubles.edit("toolchains: [good,", "toolchains: [{ toolchain: good, targets: [other] },")
+    planned = plan(load(doubles.root / "matrix.yaml"), "quick")
+    assert {case.cell.target for case in planned.jobs[0].cases} == {"other"}
+    assert {case.cell.target for case in planned.jobs[1].cases} == {"any", "other"}
+
+
+def test_every_excluded_case_is_planned_with_its_reason(matrix):
+    excluded = [case for case in plan(matrix, "quick").cases if case.exclusion]
+    assert {case.axes["dtype"] for case in excluded} == {"bf16", "fp16"}
+    assert {case.cell.toolchain for case in excluded} == {"triton-3.6"}

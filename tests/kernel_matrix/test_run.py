@@ -1,0 +1,141 @@
+"""One faulty case costs one case: doubles that crash, hang, raise, write nothing, and worse."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Doubles
+
+from kernel_matrix import junit
+
+
+def states(comparison):
+    return [verdict.state for cell in comparison.cells for verdict in cell.cases]
+
+
+def middle(comparison):
+    """The verdict of the case of two tokens, the one that goes wrong."""
+    [cell] = comparison.cells
+    return next(verdict for verdict in cell.cases if verdict.case.axes["tokens"] == 2)
+
+
+def test_a_good_kernel_passes_every_case_on_what_ran(doubles: Doubles):
+    comparison = doubles.run("good")
+    assert states(comparison) == ["pass"] * 3
+    assert comparison.cells[0].evidence == "ran"
+    assert not comparison.is_red
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "state", "stage", "words"),
+    [
+        ("segfault", "error", "crash", "the process died of SIGSEGV in stage launch"),
+        ("hang", "error", "timeout", "no end after 3 s, in stage launch"),
+        ("raises", "error", "launch", "ZeroDivisionError: the launch was refused"),
+        ("writes-nothing", "fail", "", "16 NaN and 0 Inf in 16 elements"),
+        ("wrong", "fail", "", "out: max_abs"),
+    ],
+)
+def test_a_faulty_kernel_costs_exactly_one_case(doubles: Doubles, toolchain, state, stage, words):
+    comparison = doubles.run(toolchain)
+    assert states(comparison) == ["pass", state, "pass"]
+    verdict = middle(comparison)
+    assert verdict.record is not None
+    assert verdict.record.stage == stage
+    assert words in verdict.reason
+    assert comparison.is_red
+
+
+def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
+    record = middle(doubles.run("segfault")).record
+    assert record is not None
+    assert "Segmentation fault" in record.detail
+    assert record.facts["during"] == "launch"
+
+
+def test_a_case_that_compares_nothing_is_an_error(doubles: Doubles):
+    comparison = doubles.run("asserts-nothing")
+    assert states(comparison) == ["error"] * 3
+    assert "no number was checked" in middle(comparison).reason
+
+
+def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(doubles: Doubles, tmp_path, monkeypatch):
+    doubles.edit("job: 60 }", "job: 60, attempts: 2 }")
+    monkeypatch.setenv("DOUBLES_FLAKY", str(tmp_path / "tried"))
+    comparison = doubles.run("flaky")
+    assert states(comparison) == ["flaky", "pass", "pass"]
+    assert comparison.cells[0].state == "flaky"
+    record = comparison.cells[0].cases[0].record
+    assert record is not None
+    assert record.attempts == ("error:launch",)
+
+
+def test_a_suite_that_does_not_import_is_an_error_of_every_case_with_its_exact_message(doubles: Doubles, monkeypatch):
+    monkeypatch.setenv("DOUBLES_BROKEN_SUITE", "1")
+    comparison = doubles.run("good")
+    assert states(comparison) == ["error"] * 3
+    record = middle(comparison).record
+    assert record is not None
+    assert record.stage == "import"
+    assert "No module named 'a_module_that_does_not_exist'" in record.message
+
+
+def test_an_operator_that_the_suite_does_not_test_is_missing(doubles: Doubles):
+    doubles.edit("  double:", "  triple:")
+    comparison = doubles.run("good")
+    assert states(comparison) == ["missing"] * 3
+    assert "no test marked op('triple', 'forward')" in middle(comparison).reason
+
+
+def test_the_job_limit_ends_the_case_in_flight_and_leaves_the_rest_missing(doubles: Doubles):
+    doubles.edit("{ case: 3, job: 60 }", "{ case: 50, job: 4 }")
+    comparison = doubles.run("hang")
+    assert states(comparison) == ["pass", "error", "missing"]
+    record = middle(comparison).record
+    assert record is not None
+    assert record.stage == "timeout"
+
+
+def test_an_interpreter_without_the_toolchain_makes_cells_unavailable_and_says_why(doubles: Doubles):
+    doubles.edit("good: { backend: good, lock: lock.txt, requires: [numpy]", "good: { backend: good, lock: lock.txt, requires: ['numpy<1']")
+    comparison = doubles.run("good")
+    assert states(comparison) == ["unavailable"] * 3
+    assert "good needs numpy<1" in middle(comparison).reason
+
+
+def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
+    """Kill the harness while a case hangs; --resume keeps the case that ended and goes on after the other."""
+    doubles.edit("targets: [any]", "targets: [x86-64]")
+    doubles.edit("{ case: 3, job: 60 }", "{ case: 20, job: 60 }")
+    command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(doubles.root / "matrix.yaml")]
+    command += ["--executor", "current", "--toolchain", "hang"]
+    journal = doubles.root / "build" / "jobs" / "here.hang" / "journal.jsonl"
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        give_up = time.monotonic() + 20
+        while time.monotonic() < give_up and not (journal.exists() and journal.read_text().count('"start"') == 2):
+            time.sleep(0.05)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    pid = [json.loads(line) for line in journal.read_text().splitlines()][0]["pid"]
+    subprocess.run(["kill", "-9", str(pid)], check=False)
+    done = subprocess.run([*command, "--resume"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    records = junit.read(doubles.root / "build" / "results" / "here.hang.xml")
+    assert [(record.outcome, record.stage) for record in records] == [("pass", ""), ("error", "crash"), ("pass", "")]
+    assert records[1].message == "the job was interrupted while this case ran"
+    starts = [line for line in journal.read_text().splitlines() if '"start"' in line]
+    assert len(starts) == 3, "the first case ran once only"
+
+
+def test_everything_a_job_prints_is_in_its_log(doubles: Doubles):
+    doubles.run("segfault")
+    log = Path(doubles.root / "build" / "jobs" / "here.segfault" / "log.txt").read_text()
+    assert "Segmentation fault" in log
