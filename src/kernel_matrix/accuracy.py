@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -130,8 +129,3 @@ def _cosine_distance(a: Golden, b: Golden) -> float:
     if norms == 0.0:
         return 0.0 if not a.any() and not b.any() else 1.0
     return max(0.0, 1.0 - float(np.dot(a.ravel(), b.ravel())) / norms)
-
-
-def epsilon(dtype: np.dtype[np.generic]) -> float:
-    """The distance from 1 to the next value of ``dtype``."""
-    return float(ml_dtypes.finfo(dtype).eps)

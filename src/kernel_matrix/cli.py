@@ -73,7 +73,7 @@ def _load(options: argparse.Namespace) -> tuple[Matrix, Plan]:
 
 
 def _build(options: argparse.Namespace) -> Path:
-    return (options.build or options.matrix.parent / "build").resolve()
+    return Path(options.build or options.matrix.parent / "build").resolve()
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -88,7 +88,7 @@ def _plan(options: argparse.Namespace) -> int:
     return 0
 
 
-def _schema(options: argparse.Namespace) -> int:
+def _schema(_: argparse.Namespace) -> int:
     print(schema(), end="")
     return 0
 

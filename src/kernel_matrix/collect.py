@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernel_matrix import junit
 from kernel_matrix.errors import UserError
-from kernel_matrix.junit import BrokenResult, Record
+from kernel_matrix.junit import BrokenResultError, Record
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,6 @@ def collect(folders: Sequence[Path]) -> Collected:
         try:
             records += junit.read(path)
             files.append(path)
-        except BrokenResult as error:
+        except BrokenResultError as error:
             broken.append(f"{error}. Its cases are missing below; fetch or make the file again.")
     return Collected(tuple(files), tuple(records), tuple(broken))

@@ -103,7 +103,9 @@ def judge(case: Case, records: Sequence[Record]) -> Verdict:
     expected = [rule for rule in case.expectations if _holds_for(rule, record)]
     if record.outcome == "pass":
         if expected:
-            reason = f"it passes, and is expected to fail: {expected[0].reason} Take the expectation out of matrix.yaml."
+            reason = (
+                f"it passes, and is expected to fail: {expected[0].reason} Take the expectation out of matrix.yaml."
+            )
             return Verdict(case, "fixed", evidence, reason, record)
         if record.attempts:
             return Verdict(case, "flaky", evidence, f"passed after {', '.join(record.attempts)}", record)

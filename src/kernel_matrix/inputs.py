@@ -34,7 +34,8 @@ def normal(key: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     words = np.random.Philox(key=seed).random_raw(math.prod(shape))
     quarters = np.ascontiguousarray(words, dtype="<u8").view("<u2").reshape(*shape, 4)
     total = quarters.sum(axis=-1, dtype=np.int64)
-    return (total.astype(np.float64) - _MEAN) / _STANDARD_DEVIATION
+    values: npt.NDArray[np.float64] = (total.astype(np.float64) - _MEAN) / _STANDARD_DEVIATION
+    return values
 
 
 def digest(arrays: Iterable[Array]) -> str:

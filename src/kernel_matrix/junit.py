@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import junitparser
-from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
+from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whose cases have properties
 
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
@@ -19,7 +19,7 @@ class Record:
     """What one machine says of one case.
 
     ``action`` is what was done (``run``, ``emulate``, ``compile``, or nothing); ``attempts`` are the outcomes of the
-    earlier tries, oldest first. ``job`` holds what all cases of the job share: versions, device, executor, commit, time.
+    earlier tries, oldest first. ``job`` holds what all cases of the job share: versions, device, executor and so on.
     """
 
     case: str
@@ -35,7 +35,7 @@ class Record:
     job: Mapping[str, str] = field(default_factory=dict)
 
 
-class BrokenResult(Exception):
+class BrokenResultError(Exception):
     """A file that is not JUnit XML, or not all of it."""
 
 
@@ -68,26 +68,26 @@ def read(path: Path) -> list[Record]:
     """The records of any JUnit XML file; one that is not ours gives records without metrics.
 
     Raises:
-        BrokenResult: the file is truncated or not JUnit XML.
+        BrokenResultError: the file is truncated or not JUnit XML.
     """
     try:
         return [_to_record(case, _properties(suite)) for suite in _parse(path) for case in suite]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BrokenResult(f"{path}: {error}") from None
+        raise BrokenResultError(f"{path}: {error}") from None
 
 
-def _parse(path: Path) -> list[TestSuite]:
+def _parse(path: Path) -> list[Any]:  # of TestSuite: junitparser's own types name the base class
     try:
-        xml = JUnitXml.fromfile(str(path))
+        xml: Any = JUnitXml.fromfile(str(path))
     except (ElementTree.ParseError, junitparser.JUnitXmlError, OSError, UnicodeDecodeError) as error:
-        raise BrokenResult(f"{path}: not whole JUnit XML ({error})") from None
+        raise BrokenResultError(f"{path}: not whole JUnit XML ({error})") from None
     return list(xml) if isinstance(xml, JUnitXml) else [xml]
 
 
 def _to_testcase(record: Record) -> TestCase:
     classname, _, name = record.case.rpartition("/")
     case = TestCase(name, classname, round(record.seconds, 4))
-    facts = {
+    facts: dict[str, str] = {
         "case": record.case,
         "outcome": record.outcome,
         "action": record.action,
@@ -112,7 +112,7 @@ def _to_testcase(record: Record) -> TestCase:
     return case
 
 
-def _to_record(case: TestCase, job: Mapping[str, str]) -> Record:
+def _to_record(case: Any, job: Mapping[str, str]) -> Record:
     properties = {item.name: item.value or "" for item in case.properties()}
     result = case.result[0] if case.result else None
     kind = "pass" if result is None else {"failure": "fail", "skipped": "unavailable"}.get(result._tag, "error")
@@ -134,7 +134,7 @@ def _to_record(case: TestCase, job: Mapping[str, str]) -> Record:
     )
 
 
-def _properties(suite: TestSuite) -> dict[str, str]:
+def _properties(suite: Any) -> dict[str, str]:
     return {item.name: item.value or "" for item in suite.properties()}
 
 

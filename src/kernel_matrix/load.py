@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError
 
 from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.matrix import Matrix
+from kernel_matrix.matrix import Matrix, Scalar, as_list
 from kernel_matrix.plan import expand, plan
 
 Where = tuple[str | int, ...]
@@ -35,10 +35,10 @@ def load(path: Path) -> Matrix:
         matrix = Matrix.model_validate(document.root)
     except ValidationError as error:
         raise document.error(*_pydantic_faults(error)) from None
-    for check in (_reference_faults, _plan_faults):  # the second plans, which needs what the first has checked
-        faults = list(check(matrix, path.parent))
-        if faults:
-            raise document.error(*faults)
+    # Planning needs what the references' check has found whole.
+    faults = list(_reference_faults(matrix, path.parent)) or list(_plan_faults(matrix))
+    if faults:
+        raise document.error(*faults)
     return matrix
 
 
@@ -154,7 +154,7 @@ def _children(root: dict[str, Any], node: dict[str, Any], key: str | int) -> Ite
         yield node
 
 
-def _plan_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]:
+def _plan_faults(matrix: Matrix) -> Iterator[tuple[Where, str]]:
     """What only the plan shows: the same case twice, and rules that hold for nothing."""
     for name, op in matrix.ops.items():
         names = [case for case, _ in expand(op, "full")]
@@ -182,7 +182,10 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         here: Where = ("toolchains", name)
         if not (root / toolchain.lock).is_file():
             locks = sorted(str(p.relative_to(root)) for p in (root / toolchain.lock).parent.glob("*.txt"))
-            yield (*here, "lock"), f"the lock file '{toolchain.lock}' does not exist.{did_you_mean(toolchain.lock, locks)}"
+            yield (
+                (*here, "lock"),
+                f"the lock file '{toolchain.lock}' does not exist.{did_you_mean(toolchain.lock, locks)}",
+            )
         yield from _requirement_faults((*here, "requires"), toolchain.requires)
     for name, platform in matrix.platforms.items():
         here = ("platforms", name)
@@ -217,22 +220,23 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
                     if axis not in group and axis not in op.defaults:
                         yield there, f"the axis '{axis}' is missing, and it has no default. Add it."
     axes = {axis for op in matrix.ops.values() for axis in op.axes}
-    known: dict[str, Iterable[str]] = {
-        "platform": matrix.platforms,
+    known: dict[str, Collection[Scalar]] = {
+        "platform": list(matrix.platforms),
         "target": [target for platform in matrix.platforms.values() for target in platform.targets],
-        "toolchain": matrix.toolchains,
-        "op": matrix.ops,
+        "toolchain": list(matrix.toolchains),
+        "op": list(matrix.ops),
         "direction": [direction for op in matrix.ops.values() for direction in op.directions],
     }
-    for section, rules in (("expectations", matrix.expectations), ("exclusions", matrix.exclusions)):
-        for index, rule in enumerate(rules):
-            here = (section, index, "where")
-            for key, values in rule.where.items():
-                if key not in known and key not in axes:
-                    yield (*here, key), f"unknown key '{key}'.{did_you_mean(key, [*CELL_KEYS, *axes])}"
-                for value in values if key in known else ():  # type: ignore[union-attr]
-                    if value not in known[key]:
-                        yield (*here, key), f"unknown {key} '{value}'.{did_you_mean(str(value), known[key])}"
+    rules = [(("expectations", i), e.where) for i, e in enumerate(matrix.expectations)]
+    rules += [(("exclusions", i), e.where) for i, e in enumerate(matrix.exclusions)]
+    for place, where in rules:
+        here = (*place, "where")
+        for key, values in where.items():
+            if key not in known and key not in axes:
+                yield (*here, key), f"unknown key '{key}'.{did_you_mean(key, [*CELL_KEYS, *axes])}"
+            for value in as_list(values) if key in known else ():
+                if value not in known[key]:
+                    yield (*here, key), f"unknown {key} '{value}'.{did_you_mean(str(value), map(str, known[key]))}"
     for index, expectation in enumerate(matrix.expectations):
         here = ("expectations", index)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Scalar = bool | int | float | str
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -15,11 +15,12 @@ Vendor = Literal["cpu", "nvidia", "amd"]
 Stage = Literal["install", "import", "lower", "compile", "launch", "timeout", "crash"]
 
 
-def _as_list(value: Scalar | list[Scalar]) -> list[Scalar]:
+ScalarOrList = Scalar | list[Scalar]
+
+
+def as_list(value: ScalarOrList) -> list[Scalar]:
+    """One value as a list of one."""
     return value if isinstance(value, list) else [value]
-
-
-ScalarOrList = Annotated[Scalar | list[Scalar], AfterValidator(_as_list)]
 
 
 class _Section(BaseModel):

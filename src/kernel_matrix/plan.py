@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from kernel_matrix.matrix import Exclusion, Expectation, Matrix, Op, Scalar, Tier
+from kernel_matrix.matrix import Exclusion, Expectation, Matrix, Op, Scalar, Tier, as_list
 
 
 @dataclass(frozen=True, order=True)
@@ -93,10 +93,10 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
 
 def expand(op: Op, tier: Tier) -> list[tuple[str, dict[str, Scalar]]]:
     """The cases of a tier as (name, axes); a group stands for the product of its axes, the last one fastest."""
-    groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]  # type: ignore[call-overload]
+    groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]
     cases = []
     for group in groups:
-        values = [group.get(axis, [op.defaults.get(axis)]) for axis in op.axes]
+        values = [as_list(group[axis] if axis in group else op.defaults[axis]) for axis in op.axes]
         for combination in product(*values):
             axes = dict(zip(op.axes, combination, strict=True))
             cases.append((case_name(axes), axes))
@@ -132,4 +132,4 @@ def _case(matrix: Matrix, cell: Cell, name: str, axes: Mapping[str, Scalar]) -> 
 
 def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
     """Whether every key of the rule's ``where`` names one of its values for this case."""
-    return all(key in facts and facts[key] in values for key, values in rule.where.items())  # type: ignore[operator]
+    return all(key in facts and facts[key] in as_list(values) for key, values in rule.where.items())

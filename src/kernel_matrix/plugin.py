@@ -29,7 +29,7 @@ from kernel_matrix.inputs import Array
 from kernel_matrix.journal import Journal
 
 
-class OutOfBudget(AssertionError):
+class OutOfBudgetError(AssertionError):
     """A result that ran and is further from the golden than its budget allows."""
 
 
@@ -87,7 +87,7 @@ class RunningCase:
         ``units`` gives what "unit scale" means for an output (its input's scale where it follows the input).
 
         Raises:
-            OutOfBudget: after all outputs were measured, naming every one that is outside.
+            OutOfBudgetError: after all outputs were measured, naming every one that is outside.
             ValueError: an output is missing or has another shape.
         """
         if results.keys() != golden.keys():
@@ -113,7 +113,7 @@ class RunningCase:
             faults += [f"{output}: {fault}" for fault in limit.faults(errors)]
         self.metrics["elements"] = self._compared
         if faults:
-            raise OutOfBudget("; ".join(faults))
+            raise OutOfBudgetError("; ".join(faults))
 
     def compiled(self, kind: str, data: bytes, resources: Mapping[str, int]) -> None:
         """Record what a compiler made: its kind, its bytes and the resources that the toolchain tells."""
@@ -142,7 +142,7 @@ class JobPlugin:
         self.job = job
         self.journal = journal
 
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
+    def pytest_sessionstart(self) -> None:
         """Say which process this is."""
         self.journal.write("job", job=self.job["job"], pid=os.getpid(), facts=environment_facts())
 
@@ -167,7 +167,9 @@ class JobPlugin:
         if report.failed:
             detail = str(report.longrepr)
             last = [line for line in detail.splitlines() if line.strip()][-1:]
-            self.journal.write("broken", message=_plain(last[0] if last else "the suite does not import"), detail=detail)
+            self.journal.write(
+                "broken", message=_plain(last[0] if last else "the suite does not import"), detail=detail
+            )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import kernel_matrix
 from kernel_matrix import executors, junit
-from kernel_matrix.executors import Child, InstallError, Interpreter, Request, Unavailable
+from kernel_matrix.executors import Child, InstallError, Interpreter, Request, UnavailableError
 from kernel_matrix.journal import Event, Journal
 from kernel_matrix.junit import Outcome, Record
 from kernel_matrix.machine import Device, Machine
@@ -82,7 +82,9 @@ def decide(matrix: Matrix, case: Case, machine: Machine) -> Decision:
     if machine.device_for(platform.device, case.cell.target):
         return Decision(action="emulate" if lane.emulated else "run")
     here = ", ".join(t for d in machine.devices if d.vendor == platform.device for t in d.targets)
-    lacking = f"this machine has no {platform.title} device for {case.cell.target}" + (f" (only {here})" if here else "")
+    lacking = f"this machine has no {platform.title} device for {case.cell.target}" + (
+        f" (only {here})" if here else ""
+    )
     if platform.device == "cpu" or not matrix.toolchains[case.cell.toolchain].ahead_of_time:
         return Decision(reason=f"{lacking}, and {case.cell.toolchain} has nothing to compile without one")
     return Decision(action="compile")
@@ -133,7 +135,7 @@ def _prepare(matrix: Matrix, job: Job, machine: Machine, settings: Settings, pro
     )
     try:
         work.interpreter = executors.load(settings.executor)(request)
-    except Unavailable as reason:
+    except UnavailableError as reason:
         work.refusal = Record("", "unavailable", message=str(reason))
     except InstallError as error:
         text = str(error)
@@ -252,11 +254,9 @@ class _Runner:
         todo.write_text(self._specification(remaining, attempts))
         before = self.log.stat().st_size if self.log.exists() else 0
         ended_before = len(work.records) + sum(map(len, self.tried.values()))
-        self.broken, self.since, self.stage = None, time.monotonic(), "import"
-        child = self._start(todo)
-        status = self._watch(child)
+        status = self._watch(self._start(todo))
         output = self._output(before)
-        if status is not None and status != 0 and self.in_flight:
+        if status is not None:
             self._end_in_flight("crash", _death(status, self.stage), output)
         still = [case for case in remaining if case.id not in work.records]
         progressed = len(work.records) + sum(map(len, self.tried.values())) > ended_before
@@ -272,6 +272,7 @@ class _Runner:
 
     def _start(self, todo: Path) -> Child:
         work = self.work
+        self.broken, self.since, self.stage = None, time.monotonic(), "import"
         root, package = work.settings.root, work.matrix.package
         sources = [str(root / package.source), str(Path(kernel_matrix.__file__).parent.parent)]
         caches = work.settings.build / "cache"
@@ -303,7 +304,9 @@ class _Runner:
             if now >= self.deadline:
                 child.kill()
                 self._take_in()
-                self._end_in_flight("timeout", f"the job's time limit of {self.limits.job:g} s ended it in {self.stage}")
+                self._end_in_flight(
+                    "timeout", f"the job's time limit of {self.limits.job:g} s ended it in {self.stage}"
+                )
                 return None
             if now - self.since > self.limits.case:
                 child.kill()
@@ -402,11 +405,10 @@ def _death(status: int, stage: str) -> str:
 
 def commit(root: Path) -> str:
     """The commit that was tested, with ``+changes`` when the tree differs from it; empty outside git."""
+
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
     revision = git("rev-parse", "--short=12", "HEAD")
     return f"{revision}+changes" if revision and git("status", "--porcelain") else revision
-
-

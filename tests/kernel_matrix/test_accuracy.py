@@ -75,9 +75,7 @@ def test_a_lucky_eager_result_does_not_make_a_budget_of_zero():
     assert limit.max_abs == 4 * 4 * np.finfo(np.float32).eps
 
 
-@given(
-    error=st.floats(0, 1e6), size=st.floats(1e-6, 1e6), factor=st.floats(1, 1e3), cap=st.floats(1e-9, 1.0)
-)
+@given(error=st.floats(0, 1e6), size=st.floats(1e-6, 1e6), factor=st.floats(1, 1e3), cap=st.floats(1e-9, 1.0))
 def test_no_budget_is_above_its_cap(error, size, factor, cap):
     golden = np.array([size])
     floor = measure(np.array([size + error], np.float64), golden)

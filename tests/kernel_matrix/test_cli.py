@@ -59,7 +59,7 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     assert "3 cases: 3 pass" in run.stdout
     red = kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
     assert red.returncode == 1
-    identity = [r.case for r in junit.read(here.root / "build/results/here.wrong.xml") if r.outcome == "fail"][0]
+    identity = next(r.case for r in junit.read(here.root / "build/results/here.wrong.xml") if r.outcome == "fail")
     assert f"repeat it: ci/nox -s test-here -- --case '{identity}'" in red.stdout
 
     one = kernel_matrix("run", *options(here, "--executor", "current", "--case", identity))
@@ -91,6 +91,6 @@ def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):
 
 
 def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
-    assert "24 cases in 8 jobs" in kernel_matrix("check", *options(doubles)).stdout
+    assert "27 cases in 9 jobs" in kernel_matrix("check", *options(doubles)).stdout
     assert kernel_matrix("plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
     assert kernel_matrix("schema").stdout.startswith("{")

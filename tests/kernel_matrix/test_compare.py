@@ -126,7 +126,9 @@ def test_a_cell_is_as_bad_as_its_worst_case(planned, passing):
     assert (cell.state, cell.counts) == ("fail", {"fail": 1, "pass": len(cases) - 1})
     records[3] = compiled(cases[3])
     [cell] = [c for c in compare(planned, records).cells if c.cell.id == TRITON]
-    assert (cell.state, cell.evidence) == ("compiled", "compiled"), "one case that did not run keeps the cell from green"
+    assert (cell.state, cell.evidence) == ("compiled", "compiled"), (
+        "one case that did not run keeps the cell from green"
+    )
 
 
 def test_records_of_no_planned_case_are_kept_apart(planned):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kernel_matrix import junit
 from kernel_matrix.collect import collect
 from kernel_matrix.errors import UserError
-from kernel_matrix.junit import BrokenResult, Record
+from kernel_matrix.junit import BrokenResultError, Record
 
 JOB = {"device": "AMD gfx942", "version.torch": "2.13.0", "commit": "abc"}
 RECORDS = [
@@ -52,7 +52,7 @@ def test_a_truncated_file_is_named_and_the_rest_is_kept(tmp_path):
 @pytest.mark.parametrize("text", ["", "not xml", "<html/>", "<testsuites><testsuite><testcase></testsuites>"])
 def test_what_is_not_junit_xml_is_said_so(tmp_path, text):
     (tmp_path / "a.xml").write_text(text)
-    with pytest.raises(BrokenResult, match=r"a\.xml"):
+    with pytest.raises(BrokenResultError, match=r"a\.xml"):
         junit.read(tmp_path / "a.xml")
 
 

@@ -22,7 +22,9 @@ def test_an_amd_driver_s_version_is_a_target(version, name):
 def test_amd_gpus_are_the_nodes_with_a_version(tmp_path):
     for node, version in (("0", 0), ("1", 90402)):
         (tmp_path / node).mkdir()
-        (tmp_path / node / "properties").write_text(f"cpu_cores_count 0\ngfx_target_version {version}\nvendor_id 4098\n")
+        (tmp_path / node / "properties").write_text(
+            f"cpu_cores_count 0\ngfx_target_version {version}\nvendor_id 4098\n"
+        )
     assert [device.targets for device in _amd(tmp_path)] == [("gfx942",)]
     assert _amd(tmp_path / "nowhere") == []
 

@@ -13,7 +13,9 @@ def test_a_group_is_the_product_of_its_axes(matrix):
     for dtype in ("fp32", "bf16"):
         for streams in (2, 4):
             for tokens in (1, 7, 128, 1000):
-                hidden = {a["hidden"] for a in axes if (a["dtype"], a["streams"], a["tokens"]) == (dtype, streams, tokens)}
+                hidden = {
+                    a["hidden"] for a in axes if (a["dtype"], a["streams"], a["tokens"]) == (dtype, streams, tokens)
+                }
                 assert hidden >= {512, 200}, "sizes that are and are not a multiple of a block"
 
 
@@ -47,5 +49,5 @@ def test_a_lane_may_take_fewer_targets(doubles):
 
 def test_every_excluded_case_is_planned_with_its_reason(matrix):
     excluded = [case for case in plan(matrix, "quick").cases if case.exclusion]
-    assert {case.axes["dtype"] for case in excluded} == {"bf16", "fp16"}
+    assert {case.axes["dtype"] for case in excluded} == {"bf16"}
     assert {case.cell.toolchain for case in excluded} == {"triton-3.6"}

@@ -39,6 +39,7 @@ def test_a_good_kernel_passes_every_case_on_what_ran(doubles: Doubles):
         ("hang", "error", "timeout", "no end after 3 s, in stage launch"),
         ("raises", "error", "launch", "ZeroDivisionError: the launch was refused"),
         ("writes-nothing", "fail", "", "16 NaN and 0 Inf in 16 elements"),
+        ("leaves", "error", "crash", "the process ended with exit status 0 in stage launch"),
         ("wrong", "fail", "", "out: max_abs"),
     ],
 )
@@ -103,7 +104,10 @@ def test_the_job_limit_ends_the_case_in_flight_and_leaves_the_rest_missing(doubl
 
 
 def test_an_interpreter_without_the_toolchain_makes_cells_unavailable_and_says_why(doubles: Doubles):
-    doubles.edit("good: { backend: good, lock: lock.txt, requires: [numpy]", "good: { backend: good, lock: lock.txt, requires: ['numpy<1']")
+    doubles.edit(
+        "good: { backend: good, lock: lock.txt, requires: [numpy]",
+        "good: { backend: good, lock: lock.txt, requires: ['numpy<1']",
+    )
     comparison = doubles.run("good")
     assert states(comparison) == ["unavailable"] * 3
     assert "good needs numpy<1" in middle(comparison).reason
@@ -124,7 +128,7 @@ def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    pid = [json.loads(line) for line in journal.read_text().splitlines()][0]["pid"]
+    pid = json.loads(journal.read_text().splitlines()[0])["pid"]
     subprocess.run(["kill", "-9", str(pid)], check=False)
     done = subprocess.run([*command, "--resume"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr

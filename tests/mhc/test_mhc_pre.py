@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
-from tensors import DTYPES, to_numpy
 
 from kernel_matrix.inputs import digest
 from kernel_matrix.plugin import RunningCase
 from mhc.backends import load
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec, empty_outputs
+from tensors import DTYPES, to_numpy
 
 
 def draw_inputs(case: RunningCase) -> MhcPreInputs:

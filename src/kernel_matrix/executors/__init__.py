@@ -1,12 +1,13 @@
 """Where a job's processes run. An executor is a module of this package with a function ``prepare``.
 
-``prepare(request)`` gives an :class:`Interpreter` in which the toolchain is installed, or raises :class:`Unavailable`
-(this machine cannot have it: no fault of anyone's) or :class:`InstallError` (it should have worked). ``run`` starts the
-job's processes through the interpreter and never learns what is behind it.
+``prepare(request)`` gives an :class:`Interpreter` in which the toolchain is installed, or raises
+:class:`UnavailableError` (this machine cannot have it: no fault of anyone's) or :class:`InstallError` (it should have
+worked). ``run`` starts the job's processes through the interpreter and never learns what is behind it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -22,7 +23,7 @@ from kernel_matrix.matrix import Toolchain
 NAMES = ("venv", "current")
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """The environment cannot be had here; the text says why."""
 
 
@@ -55,9 +56,6 @@ class Child(Protocol):
 class Interpreter(Protocol):
     """A Python in which the toolchain imports."""
 
-    executor: str
-    description: str
-
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
         """Start ``python ARGUMENTS`` with the variables added, its output appended to ``log``."""
 
@@ -87,10 +85,8 @@ class LocalChild:
         return self._process.poll()
 
     def kill(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
 
 
@@ -98,8 +94,6 @@ class LocalChild:
 class LocalInterpreter:
     """A Python of this machine, by its path."""
 
-    executor: str
-    description: str
     python: Path
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:

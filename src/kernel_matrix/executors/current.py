@@ -8,21 +8,25 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from kernel_matrix.executors import Interpreter, LocalInterpreter, Request, Unavailable
+from kernel_matrix.executors import Interpreter, LocalInterpreter, Request, UnavailableError
 
 
 def prepare(request: Request) -> Interpreter:
     """Take this interpreter if it has what the toolchain requires.
 
     Raises:
-        Unavailable: it does not, and which requirement that is.
+        UnavailableError: it does not, and which requirement that is.
     """
     for text in request.toolchain.requires:
         requirement = Requirement(text)
         try:
             version = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
-            raise Unavailable(f"{requirement.name} is not installed in this interpreter; it needs {text}") from None
+            raise UnavailableError(
+                f"{requirement.name} is not installed in this interpreter; it needs {text}"
+            ) from None
         if not requirement.specifier.contains(version, prereleases=True):
-            raise Unavailable(f"this interpreter has {requirement.name} {version}; {request.toolchain_name} needs {text}")
-    return LocalInterpreter("current", sys.executable, Path(sys.executable))
+            raise UnavailableError(
+                f"this interpreter has {requirement.name} {version}; {request.toolchain_name} needs {text}"
+            )
+    return LocalInterpreter(Path(sys.executable))

@@ -40,7 +40,7 @@ def prepare(request: Request) -> Interpreter:
         backend = torch_backend(python, lock, gpu=request.gpu)
         uv("pip", "install", "--python", str(python), *backend, "-r", str(lock))
         complete.touch()
-    return LocalInterpreter("venv", lock.name, python)
+    return LocalInterpreter(python)
 
 
 def torch_backend(python: Path, lock: Path, *, gpu: bool) -> list[str]:

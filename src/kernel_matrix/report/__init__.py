@@ -34,8 +34,12 @@ def report(matrix: Matrix, comparison: Comparison, collected: Collected, site: P
     """Write everything into ``site`` and return what compat.json holds."""
     site.mkdir(parents=True, exist_ok=True)
     whole = document(matrix, comparison, collected)
-    page = _environment().get_template("index.html.j2").render(
-        document=whole, meaning=MEANING, states=STATES, data=_embeddable(_for_page(whole)), headline=headline(whole)
+    page = (
+        _environment()
+        .get_template("index.html.j2")
+        .render(
+            document=whole, meaning=MEANING, states=STATES, data=_embeddable(_for_page(whole)), headline=headline(whole)
+        )
     )
     _write(site / "index.html", page)
     badge = _badge(whole)
@@ -71,9 +75,7 @@ def _for_page(whole: Document) -> dict[str, Any]:
     texts: dict[str, int] = {}
     cells = []
     for cell in whole["cells"]:
-        results = [
-            {**result, "detail": texts.setdefault(result["detail"], len(texts))} for result in cell["results"]
-        ]
+        results = [{**result, "detail": texts.setdefault(result["detail"], len(texts))} for result in cell["results"]]
         cells.append({**cell, "results": results})
     return {"cells": cells, "jobs": whole["jobs"], "texts": list(texts)}
 
@@ -89,7 +91,9 @@ def _badge(whole: Document) -> dict[str, Any]:
     counts, by_evidence = whole["run"]["cells_by_state"], whole["run"]["cells_by_evidence"]
     red = [f"{counts[state]} {state}" for state in ("fail", "error", "fixed", "missing") if counts.get(state)]
     known = [
-        f"{by_evidence[level]} {level}" for level in ("ran", "emulated", "compiled", "lowered") if by_evidence.get(level)
+        f"{by_evidence[level]} {level}"
+        for level in ("ran", "emulated", "compiled", "lowered")
+        if by_evidence.get(level)
     ]
     if red:
         message, color = f"{', '.join(red)} of {whole['run']['cells']} cells", "#cf222e"

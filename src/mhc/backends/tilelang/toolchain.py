@@ -31,7 +31,7 @@ CPU_FLAGS = (
 
 
 def find_nvcc() -> str:
-    """nvcc of this environment's own packages, else of ``CUDA_HOME``, else on the path.
+    """Nvcc of this environment's own packages, else of ``CUDA_HOME``, else on the path.
 
     Raises:
         FileNotFoundError: there is none.

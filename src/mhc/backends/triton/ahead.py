@@ -17,8 +17,8 @@ from mhc.backends import Artifact, stage
 
 _KIB = 1024
 
-# Shared memory (LDS) that one block may have, from NVIDIA's table of compute capabilities (less the 1 KiB per block that
-# the system keeps) and AMD's ISA guides. triton.compile does not look; only a launch would.
+# Shared memory (LDS) that one block may have, from NVIDIA's table of compute capabilities (less the 1 KiB per block
+# that the system keeps) and AMD's ISA guides. triton.compile does not look; only a launch would.
 _SHARED_LIMITS = {
     "sm_80": 163 * _KIB,
     "sm_90": 227 * _KIB,

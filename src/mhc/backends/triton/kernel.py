@@ -57,8 +57,8 @@ def mhc_pre_kernel(
     """One program computes ``BLOCK_TOKENS`` tokens; nothing in it crosses from one row of its tiles to another.
 
     The projection is not a ``tl.dot``: in fp32 that is no tensor-core operation on NVIDIA, but passes both operands
-    through shared memory, where threads that read neighbouring rows of phi meet in one bank. Here a thread keeps partial
-    sums of every mix in registers, and phi comes through the cache in the layout of x.
+    through shared memory, where threads that read neighbouring rows of phi meet in one bank. Here a thread keeps
+    partial sums of every mix in registers, and phi comes through the cache in the layout of x.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
     MIXES: tl.constexpr = STREAMS * (STREAMS + 2)

@@ -42,8 +42,8 @@ def config(spec: MhcPreSpec, target: GPUTarget | None) -> Config:
     else:
         # A thread keeps a partial sum of every mix of every token of its block: up to 96 registers.
         tokens = next(tokens for tokens in (16, 8, 4, 2, 1) if tokens * spec.mixes <= 96 or tokens == 1)
-        # As many neighbours as one load of 16 bytes brings of phi, in rows that begin on a multiple of as many; fewer
-        # of them for many mixes, as compilers put all the loads of phi before the sums, in registers too.
+        # As many neighbours as one load of 16 bytes brings of phi, in rows that begin on a multiple of as many;
+        # fewer of them for many mixes, as compilers put all the loads of phi before the sums, in registers too.
         vector = math.gcd(spec.width, 4 if spec.mixes <= 48 else 2)
         warps = 4
         threads = warps * target.warp_size
@@ -89,7 +89,7 @@ def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> 
         active = None if interpreted else triton.runtime.driver.active.get_current_target()
         if target is not None and (active is None or target != target_name(active)):
             name = "the interpreter" if active is None else target_name(active)
-            raise ValueError(f"triton: target is {target}, and the inputs are on {name}; compile() makes code for others")
+            raise ValueError(f"triton: target is {target}, and the inputs are on {name}; for others there is compile()")
         with stage("lower"):
             constants, options = config(spec, active)
         tokens = inputs.x.shape[0]
