@@ -15,7 +15,7 @@ from kernel_matrix.load import load, schema
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("    runner:", "    runnner:", "matrix.yaml:17: platforms.here.runnner: unknown key 'runnner'. Did you mean 'runner'?"),
+        ("    runner:", "    runnner:", "matrix.yaml:18: platforms.here.runnner: unknown key 'runnner'. Did you mean 'runner'?"),
         ("targets: [any]", "targets: [any, any]", "platforms.here.targets[1]: 'any' is here twice, so its cells would be too"),
         ("toolchains: [good,", "toolchains: [good, good,", "'good' is here twice, so its cells would be too"),
         ("toolchains: [good,", "toolchains: [goood,", "unknown toolchain 'goood'. Did you mean 'good'?"),

@@ -23,7 +23,7 @@ from mhc.ops.mhc_pre import MhcPreSpec
 
 ENTRY = "mhc_pre"
 
-# Bytes of one fp32 row of a chunk. A block's rows and the rows of phi that they meet (eight or less in all) then stay
+# Bytes of one fp32 row of a chunk. A block's rows and the rows of phi that they meet (about eight in all) then stay
 # in a first-level cache of 32 KiB.
 _CHUNK_BYTES = 2048
 
@@ -123,6 +123,7 @@ def script(spec: MhcPreSpec, blocking: Tile) -> tvm.IRModule:
             total = T.alloc_buffer((height, mixes, lanes), f32)
             square = T.alloc_buffer((height, lanes), f32)
             acc = T.alloc_buffer((height, rows, lanes), f32)
+            acc_square = T.alloc_buffer((lanes,), f32)
             mix = T.alloc_buffer((mixes,), f32)
             pre = T.alloc_buffer((n,), f32)
             read = T.alloc_buffer((lanes_in,), f32)
@@ -137,6 +138,8 @@ def script(spec: MhcPreSpec, blocking: Tile) -> tvm.IRModule:
 
             for c in range(chunks):
                 for t in range(height):
+                    for j in T.vectorized(lanes):
+                        acc_square[j] = T.float32(0)
                     for k in range(T.min(chunk, vectors - c * chunk)):
                         for j in T.vectorized(lanes):
                             # A last block that is not full repeats the last token, and does not store it again.
@@ -151,10 +154,12 @@ def script(spec: MhcPreSpec, blocking: Tile) -> tvm.IRModule:
                                     T.float32(0),
                                 )
                         for j in T.vectorized(lanes):
-                            square[t, j] = square[t, j] + v[t, k * lanes + j] * v[t, k * lanes + j]
+                            acc_square[j] = acc_square[j] + v[t, k * lanes + j] * v[t, k * lanes + j]
                         if spec.gamma:
                             for j in T.vectorized(lanes):
                                 v[t, k * lanes + j] = v[t, k * lanes + j] * gamma[start(c * chunk + k) + j]
+                    for j in T.vectorized(lanes):
+                        square[t, j] = square[t, j] + acc_square[j]
                 for o in range(mixes // rows):
                     for t in T.unroll(height):
                         for p in T.unroll(rows):
