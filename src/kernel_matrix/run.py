@@ -404,11 +404,16 @@ def _death(status: int, stage: str) -> str:
 
 
 def commit(root: Path) -> str:
-    """The commit that was tested, with ``+changes`` when the tree differs from it; empty outside git."""
+    """The commit that was tested, with ``+changes`` when the tree differs from it.
+
+    Outside a git checkout it is what KERNEL_MATRIX_COMMIT says, for a copy of the tree that left its history behind.
+    """
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
     revision = git("rev-parse", "--short=12", "HEAD")
-    return f"{revision}+changes" if revision and git("status", "--porcelain") else revision
+    if not revision:
+        return os.environ.get("KERNEL_MATRIX_COMMIT", "")
+    return f"{revision}+changes" if git("status", "--porcelain") else revision

@@ -103,64 +103,62 @@ def kernel(spec: MhcPreSpec, lanes: int) -> Any:
             r = T.alloc_local((1,), FP32)
 
             for m in T.serial(TILE):
-                for l in T.serial(lanes):
-                    squares[m, l] = T.float32(0)
+                for v in T.serial(lanes):
+                    squares[m, v] = T.float32(0)
                 for o in T.serial(mixes):
-                    for l in T.serial(lanes):
-                        sums[m, o, l] = T.float32(0)
+                    for v in T.serial(lanes):
+                        sums[m, o, v] = T.float32(0)
 
             for p in T.serial(T.ceildiv(steps, steps_of_piece)):
                 # Past the last token, read it again: a group is always whole.
                 for m in T.serial(T.min(TILE, T.ceildiv(tokens - block * TILE, GROUP) * GROUP)):
                     for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece) * UNROLL):
-                        for l in T.serial(lanes):
-                            wide[l] = widen(
-                                x[T.min(block * TILE + m, tokens - 1), p * PIECE + k * lanes + l], dtype
-                            )
-                        for l in T.serial(lanes):
-                            squares[m, l] = squares[m, l] + wide[l] * wide[l]
-                        for l in T.serial(lanes):
+                        for v in T.serial(lanes):
+                            wide[v] = widen(x[T.min(block * TILE + m, tokens - 1), p * PIECE + k * lanes + v], dtype)
+                        for v in T.serial(lanes):
+                            squares[m, v] = squares[m, v] + wide[v] * wide[v]
+                        for v in T.serial(lanes):
                             if weighted:
-                                piece[m, k * lanes + l] = wide[l] * gamma[p * PIECE + k * lanes + l]
+                                piece[m, k * lanes + v] = wide[v] * gamma[p * PIECE + k * lanes + v]
                             else:
-                                piece[m, k * lanes + l] = wide[l]
+                                piece[m, k * lanes + v] = wide[v]
                 for q in T.serial(mixes // rows):
                     for g in T.serial(T.min(TILE // GROUP, T.ceildiv(tokens - block * TILE, GROUP))):
                         for m in T.unroll(GROUP, explicit=True):
                             for o in T.unroll(rows, explicit=True):
-                                for l in T.serial(lanes):
-                                    acc[m, o, l] = sums[g * GROUP + m, q * rows + o, l]
+                                for v in T.serial(lanes):
+                                    acc[m, o, v] = sums[g * GROUP + m, q * rows + o, v]
                         for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece)):
                             for m in T.unroll(GROUP, explicit=True):
                                 for o in T.unroll(rows, explicit=True):
-                                    for l in T.serial(lanes):
-                                        acc[m, o, l] = (
-                                            acc[m, o, l]
-                                            + piece[g * GROUP + m, k * UNROLL * lanes + l]
-                                            * phi[q * rows + o, p * PIECE + k * UNROLL * lanes + l]
-                                            + piece[g * GROUP + m, (k * UNROLL + 1) * lanes + l]
-                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 1) * lanes + l]
-                                            + piece[g * GROUP + m, (k * UNROLL + 2) * lanes + l]
-                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 2) * lanes + l]
-                                            + piece[g * GROUP + m, (k * UNROLL + 3) * lanes + l]
-                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 3) * lanes + l]
+                                    for v in T.serial(lanes):
+                                        acc[m, o, v] = (
+                                            acc[m, o, v]
+                                            + piece[g * GROUP + m, k * UNROLL * lanes + v]
+                                            * phi[q * rows + o, p * PIECE + k * UNROLL * lanes + v]
+                                            + piece[g * GROUP + m, (k * UNROLL + 1) * lanes + v]
+                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 1) * lanes + v]
+                                            + piece[g * GROUP + m, (k * UNROLL + 2) * lanes + v]
+                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 2) * lanes + v]
+                                            + piece[g * GROUP + m, (k * UNROLL + 3) * lanes + v]
+                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 3) * lanes + v]
                                         )
                         for m in T.unroll(GROUP, explicit=True):
                             for o in T.unroll(rows, explicit=True):
-                                for l in T.serial(lanes):
-                                    sums[g * GROUP + m, q * rows + o, l] = acc[m, o, l]
+                                for v in T.serial(lanes):
+                                    sums[g * GROUP + m, q * rows + o, v] = acc[m, o, v]
 
             for m in T.serial(T.min(TILE, tokens - block * TILE)):
                 # The vectors that do not make a whole step, then the elements that do not make a whole vector.
                 for k in T.serial(tail_vectors):
-                    for l in T.serial(lanes):
-                        wide[l] = widen(x[block * TILE + m, tail + k * lanes + l], dtype)
-                        squares[m, l] = squares[m, l] + wide[l] * wide[l]
+                    for v in T.serial(lanes):
+                        wide[v] = widen(x[block * TILE + m, tail + k * lanes + v], dtype)
+                        squares[m, v] = squares[m, v] + wide[v] * wide[v]
                         if weighted:
-                            wide[l] = wide[l] * gamma[tail + k * lanes + l]
+                            wide[v] = wide[v] * gamma[tail + k * lanes + v]
                     for o in T.serial(mixes):
-                        for l in T.serial(lanes):
-                            sums[m, o, l] = sums[m, o, l] + wide[l] * phi[o, tail + k * lanes + l]
+                        for v in T.serial(lanes):
+                            sums[m, o, v] = sums[m, o, v] + wide[v] * phi[o, tail + k * lanes + v]
                 for j in T.serial(width - rest):
                     wide[0] = widen(x[block * TILE + m, rest + j], dtype)
                     squares[m, j] = squares[m, j] + wide[0] * wide[0]
@@ -170,13 +168,13 @@ def kernel(spec: MhcPreSpec, lanes: int) -> Any:
                         sums[m, o, j] = sums[m, o, j] + wide[0] * phi[o, rest + j]
 
                 r[0] = T.float32(0)
-                for l in T.serial(lanes):
-                    r[0] = r[0] + squares[m, l]
+                for v in T.serial(lanes):
+                    r[0] = r[0] + squares[m, v]
                 r[0] = T.float32(1) / T.sqrt(r[0] / T.float32(width) + T.float32(norm_eps))
                 for o in T.serial(mixes):
                     mixed[o] = T.float32(0)
-                    for l in T.serial(lanes):
-                        mixed[o] = mixed[o] + sums[m, o, l]
+                    for v in T.serial(lanes):
+                        mixed[o] = mixed[o] + sums[m, o, v]
                     mixed[o] = mixed[o] * r[0]
                 for o in T.serial(streams):
                     h_pre[o] = T.float32(1) / (T.float32(1) + T.exp(-(alpha[0] * mixed[o] + bias[o]))) + (
@@ -189,15 +187,13 @@ def kernel(spec: MhcPreSpec, lanes: int) -> Any:
                     h_res[block * TILE + m, o] = alpha[2] * mixed[2 * streams + o] + bias[2 * streams + o]
 
                 for c in T.serial(columns):
-                    for l in T.serial(lanes):
-                        wide[l] = T.float32(0)
+                    for v in T.serial(lanes):
+                        wide[v] = T.float32(0)
                     for i in T.unroll(streams, explicit=True):
-                        for l in T.serial(lanes):
-                            wide[l] = wide[l] + h_pre[i] * widen(
-                                x[block * TILE + m, i * hidden + c * lanes + l], dtype
-                            )
-                    for l in T.serial(lanes):
-                        h_in[block * TILE + m, c * lanes + l] = narrow(wide[l], dtype)
+                        for v in T.serial(lanes):
+                            wide[v] = wide[v] + h_pre[i] * widen(x[block * TILE + m, i * hidden + c * lanes + v], dtype)
+                    for v in T.serial(lanes):
+                        h_in[block * TILE + m, c * lanes + v] = narrow(wide[v], dtype)
                 for j in T.serial(hidden - last_column):
                     wide[0] = T.float32(0)
                     for i in T.serial(streams):

@@ -170,8 +170,7 @@ def script(spec: MhcPreSpec, blocking: Tile) -> tvm.IRModule:
                             for p in T.unroll(rows):
                                 for j in T.vectorized(lanes):
                                     acc[t, p, j] = (
-                                        acc[t, p, j]
-                                        + v[t, k * lanes + j] * phi[o * rows + p, start(c * chunk + k) + j]
+                                        acc[t, p, j] + v[t, k * lanes + j] * phi[o * rows + p, start(c * chunk + k) + j]
                                     )
                     for t in T.unroll(height):
                         for p in T.unroll(rows):
