@@ -96,7 +96,8 @@ def test_grey_is_never_drawn_green(make, planned):
     page = (site / "index.html").read_text()
     assert 'class="cell s-pass' not in page
     assert "✓ " not in page
-    assert "none has a result" in page
+    assert "had no device" in page
+    assert "ran" not in re.search(r'<p class="headline">(.*?)</p>', page).group(1)
 
 
 def test_the_summary_names_what_is_red_and_how_to_repeat_it(make, planned, passing):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import cache
+from types import ModuleType
 
 import pytest
 import torch
 
 from kernel_matrix.inputs import digest
 from kernel_matrix.plugin import RunningCase
-from mhc.backends import load
+from mhc.backends import Artifact, load
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec, empty_outputs
 from tensors import DTYPES, to_numpy
 
@@ -47,7 +49,9 @@ def test_forward_matches_the_golden(case: RunningCase) -> None:
         axes = case.axes
         spec = MhcPreSpec(axes["streams"], axes["hidden"], DTYPES[axes["dtype"]], axes["gamma"])
         with case.stage("compile"):
-            artifact = backend.compile(spec, case.target)
+            artifact = compile_once(backend, spec, case.target)
+            if isinstance(artifact, Exception):
+                raise artifact
         case.compiled(artifact.kind, artifact.data, artifact.resources)
         return
     inputs = draw_inputs(case)
@@ -62,6 +66,15 @@ def test_forward_matches_the_golden(case: RunningCase) -> None:
     eager(inputs, floor)
     unit = float(case.axes["scale"])
     case.compare(arrays, arrays_of(golden(inputs)), arrays_of(floor), {"h_in": unit, "h_post": 1.0, "h_res": 1.0})
+
+
+@cache
+def compile_once(backend: ModuleType, spec: MhcPreSpec, target: str) -> Artifact | Exception:
+    """Cases that differ in tokens, scale or seed share a kernel: compile it, or fail to, once."""
+    try:
+        return backend.compile(spec, target)
+    except Exception as error:  # whatever it is, it is the result
+        return error
 
 
 def nan_outputs(x: torch.Tensor) -> MhcPreOutputs:

@@ -12,7 +12,7 @@ from kernel_matrix import junit
 from kernel_matrix.collect import Collected
 from kernel_matrix.compare import STATES, Comparison
 from kernel_matrix.matrix import Matrix
-from kernel_matrix.report.document import Document, document, headline
+from kernel_matrix.report.document import RED_FIRST, Document, document, headline
 
 # What a reader needs to know of each state, and the colour that it has everywhere.
 MEANING = {
@@ -89,7 +89,7 @@ def _embeddable(data: dict[str, Any]) -> str:
 def _badge(whole: Document) -> dict[str, Any]:
     """The shields endpoint: red names what is red, and green needs something that ran."""
     counts, by_evidence = whole["run"]["cells_by_state"], whole["run"]["cells_by_evidence"]
-    red = [f"{counts[state]} {state}" for state in ("fail", "error", "fixed", "missing") if counts.get(state)]
+    red = [f"{counts[state]} {state}" for state in RED_FIRST if state in counts]
     known = [
         f"{by_evidence[level]} {level}"
         for level in ("ran", "emulated", "compiled", "lowered")

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kernel_matrix.collect import Collected
-from kernel_matrix.compare import EVIDENCE, STATES, CellVerdict, Comparison, Verdict
+from kernel_matrix.compare import EVIDENCE, RED, STATES, CellVerdict, Comparison, Verdict
 from kernel_matrix.junit import Record
 from kernel_matrix.matrix import Matrix
 
 SCHEMA_VERSION = 1
+RED_FIRST = [state for state in STATES if state in RED]
 
 Document = dict[str, Any]
 
@@ -48,13 +49,23 @@ def document(matrix: Matrix, comparison: Comparison, collected: Collected) -> Do
 
 
 def headline(whole: Document) -> str:
-    """One sentence for people: what is known of how many cells."""
+    """One sentence for people: what is known of how many cells, and what is not."""
     run = whole["run"]
-    levels = {"ran": "ran", "emulated": "ran in an emulator", "compiled": "compiled", "lowered": "became source"}
-    known = [f"{run['cells_by_evidence'][level]} {words}" for level, words in levels.items()
-             if run["cells_by_evidence"].get(level)]  # fmt: skip
-    red = [f"{run['cells_by_state'][state]} {state}" for state in ("fail", "error", "fixed", "missing")
-           if run["cells_by_state"].get(state)]  # fmt: skip
+    words = {
+        **{level: run["cells_by_evidence"].get(level) for level in ("ran", "emulated", "compiled", "lowered")},
+        **{state: run["cells_by_state"].get(state) for state in ("known", "unavailable", "excluded")},
+    }
+    said = {
+        "ran": "ran",
+        "emulated": "ran in an emulator",
+        "compiled": "compiled",
+        "lowered": "became source",
+        "known": "failed as expected",
+        "unavailable": "had no device",
+        "excluded": "were left out",
+    }
+    known = [f"{count} {said[key]}" for key, count in words.items() if count]
+    red = [f"{count} {state}" for state in RED_FIRST if (count := run["cells_by_state"].get(state))]
     text = f"Of {run['cells']} cells {', '.join(known) or 'none has a result'}"
     return f"{text}. {'Red: ' + ', '.join(red) + '.' if red else 'None is red.'}"
 
