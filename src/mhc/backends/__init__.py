@@ -1,5 +1,7 @@
 """A backend is a folder of this one, found by its name; each operator in it is a module with two functions.
 
+The module of an operator's forward has the operator's name, that of its backward ends in ``_backward``.
+
 ``run(inputs, out, target=None)``
     Computes the operator and writes every element of ``out``. ``target`` names the architecture to compile for;
     None means the device that holds the inputs.
@@ -59,8 +61,8 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg))
 
 
-def load(backend: str, op: str) -> ModuleType:
-    """Import ``op`` as written in ``backend``.
+def load(backend: str, op: str, direction: str = "forward") -> ModuleType:
+    """Import ``op`` in one direction as written in ``backend``.
 
     Raises:
         LookupError: there is no such backend, or it does not have this operator.
@@ -68,12 +70,13 @@ def load(backend: str, op: str) -> ModuleType:
     """
     if backend not in names():
         raise LookupError(f"there is no backend {backend!r}; there are {', '.join(names())}")
-    path = f"{__name__}.{backend}.{op}"
+    name = op if direction == "forward" else f"{op}_{direction}"
+    path = f"{__name__}.{backend}.{name}"
     try:
         return importlib.import_module(path)
     except ModuleNotFoundError as error:
         if error.name == path:
-            raise LookupError(f"backend {backend!r} does not have the operator {op!r}") from error
+            raise LookupError(f"backend {backend!r} does not have {op!r} {direction}") from error
         raise
 
 

@@ -83,14 +83,50 @@ class MhcPreOutputs(NamedTuple):
     h_res: torch.Tensor
 
 
-def empty_outputs(x: torch.Tensor) -> MhcPreOutputs:
-    """Uninitialised outputs for ``x`` [tokens, n, hidden], contiguous and on its device."""
-    tokens, streams, hidden = x.shape
+class MhcPreBackwardInputs(NamedTuple):
+    """The forward's inputs, and the gradients of its three outputs in their shapes and dtypes."""
+
+    x: torch.Tensor
+    phi: torch.Tensor
+    alpha: torch.Tensor
+    bias: torch.Tensor
+    gamma: torch.Tensor | None
+    grad_h_in: torch.Tensor
+    grad_h_post: torch.Tensor
+    grad_h_res: torch.Tensor
+    norm_eps: float = 1e-6
+    pre_eps: float = 1e-6
+
+    @property
+    def spec(self) -> MhcPreSpec:
+        """The specialisation that these inputs ask for."""
+        _, streams, hidden = self.x.shape
+        return MhcPreSpec(streams, hidden, self.x.dtype, self.gamma is not None, self.norm_eps, self.pre_eps)
+
+
+class MhcPreGrads(NamedTuple):
+    """Gradients in the shapes and dtypes of the forward's tensors; ``gamma`` is None where the forward has none."""
+
+    x: torch.Tensor
+    phi: torch.Tensor
+    alpha: torch.Tensor
+    bias: torch.Tensor
+    gamma: torch.Tensor | None
+
+
+def empty_outputs(inputs: MhcPreInputs) -> MhcPreOutputs:
+    """Uninitialised outputs, contiguous and on the inputs' device."""
+    tokens, streams, hidden = inputs.x.shape
     return MhcPreOutputs(
-        h_in=x.new_empty(tokens, hidden),
-        h_post=x.new_empty(tokens, streams, dtype=torch.float32),
-        h_res=x.new_empty(tokens, streams, streams, dtype=torch.float32),
+        h_in=inputs.x.new_empty(tokens, hidden),
+        h_post=inputs.phi.new_empty(tokens, streams),
+        h_res=inputs.phi.new_empty(tokens, streams, streams),
     )
+
+
+def empty_grads(inputs: MhcPreBackwardInputs) -> MhcPreGrads:
+    """Uninitialised gradients, contiguous and on the inputs' device."""
+    return MhcPreGrads(*(None if tensor is None else torch.empty_like(tensor) for tensor in inputs[:5]))
 
 
 def mhc_pre(
@@ -139,7 +175,7 @@ def mhc_pre(
         pre_eps,
     )
     module = load(backend or default_backend(x.device), "mhc_pre")
-    out = empty_outputs(inputs.x)
+    out = empty_outputs(inputs)
     if inputs.x.shape[0]:
         module.run(inputs, out)
     return MhcPreOutputs(

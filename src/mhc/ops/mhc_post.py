@@ -1,0 +1,80 @@
+"""``mhc_post``: write the layer's output back and mix the residual streams (arXiv 2512.24880, section 4)::
+
+    out_i = Σⱼ h_res[i, j] · x_j + h_post_i · y
+
+with ``h_res`` doubly stochastic, as ``sinkhorn`` makes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+
+@dataclass(frozen=True)
+class MhcPostSpec:
+    """``streams`` is n, ``hidden`` the width of one stream, ``dtype`` that of ``x``, ``y`` and the output."""
+
+    streams: int
+    hidden: int
+    dtype: torch.dtype
+
+
+class MhcPostInputs(NamedTuple):
+    """``x`` [tokens, n, hidden] and ``y`` [tokens, hidden] in one dtype of bf16, fp16, fp32; ``h_post`` [tokens, n] and
+    ``h_res`` [tokens, n, n] fp32. All contiguous, on one device, at least one token.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    h_post: torch.Tensor
+    h_res: torch.Tensor
+
+    @property
+    def spec(self) -> MhcPostSpec:
+        """The specialisation that these inputs ask for."""
+        _, streams, hidden = self.x.shape
+        return MhcPostSpec(streams, hidden, self.x.dtype)
+
+
+class MhcPostOutputs(NamedTuple):
+    """``out`` [tokens, n, hidden] in x's dtype."""
+
+    out: torch.Tensor
+
+
+class MhcPostBackwardInputs(NamedTuple):
+    """The forward's inputs, and ``grad_out`` of its output's shape and dtype."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    h_post: torch.Tensor
+    h_res: torch.Tensor
+    grad_out: torch.Tensor
+
+    @property
+    def spec(self) -> MhcPostSpec:
+        """The specialisation that these inputs ask for."""
+        _, streams, hidden = self.x.shape
+        return MhcPostSpec(streams, hidden, self.x.dtype)
+
+
+class MhcPostGrads(NamedTuple):
+    """Gradients in the shapes and dtypes of the forward's inputs."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    h_post: torch.Tensor
+    h_res: torch.Tensor
+
+
+def empty_outputs(inputs: MhcPostInputs) -> MhcPostOutputs:
+    """Uninitialised outputs, contiguous and on the inputs' device."""
+    return MhcPostOutputs(torch.empty_like(inputs.x))
+
+
+def empty_grads(inputs: MhcPostBackwardInputs) -> MhcPostGrads:
+    """Uninitialised gradients, contiguous and on the inputs' device."""
+    return MhcPostGrads(*(torch.empty_like(tensor) for tensor in inputs[:4]))
