@@ -94,20 +94,33 @@ def measure(result: Array, golden: Golden) -> Errors:
     )
 
 
-def budget(floor: Errors, golden: Golden, *, factor: float, ulps: float, cap: float) -> Budget:
-    """``min(cap, factor × noise)`` for one output.
+def budget(
+    floor: Errors,
+    golden: Golden,
+    dtype: np.dtype[np.generic],
+    *,
+    factor: float,
+    rounded: float,
+    ulps: float,
+    cap: float,
+) -> Budget:
+    """``min(cap, factor × noise)`` for one output of ``dtype``.
 
     The noise is the larger of ``floor``, the error that eager PyTorch makes in the same dtype on the same inputs, and
     ``ulps`` steps of fp32 (the dtype that every backend accumulates in) at the golden's largest value: a result of few
     elements can be exact by luck, and another order of summation is no fault. ``cap`` is absolute, in the output's
     unit.
+
+    The error of an output narrower than fp32 is the rounding at its end, which is the same for every kernel that sums
+    in fp32: over all elements, as the Frobenius norm has it, no more than ``rounded`` times eager's is allowed. One
+    that sums in the narrow dtype is beyond that.
     """
     epsilon = float(np.finfo(np.float32).eps)
     largest = float(np.abs(golden).max(initial=0.0))
     spacing = epsilon * 2.0 ** math.floor(math.log2(largest)) if largest else 0.0
     return Budget(
         max_abs=min(cap, factor * max(floor.max_abs, ulps * spacing)),
-        rel_fro=factor * max(floor.rel_fro, ulps * epsilon),
+        rel_fro=(rounded if dtype.itemsize < 4 else factor) * max(floor.rel_fro, ulps * epsilon),
     )
 
 

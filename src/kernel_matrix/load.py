@@ -157,9 +157,10 @@ def _children(root: dict[str, Any], node: dict[str, Any], key: str | int) -> Ite
 def _plan_faults(matrix: Matrix) -> Iterator[tuple[Where, str]]:
     """What only the plan shows: the same case twice, and rules that hold for nothing."""
     for name, op in matrix.ops.items():
-        names = [case for case, _ in expand(op, "full")]
-        for case in sorted({case for case in names if names.count(case) > 1}):
-            yield ("ops", name, "cases"), f"the case '{case}' is here twice. Take it out of one group."
+        for direction in op.directions:
+            names = [case for case, _ in expand(op, "full", direction)]
+            for case in sorted({case for case in names if names.count(case) > 1}):
+                yield ("ops", name, "cases"), f"the case '{case}' is here twice. Take it out of one group."
     cases = plan(matrix, "full").cases
     excluded = [case.exclusion for case in cases]
     expected = [rule for case in cases for rule in case.expectations]
@@ -187,6 +188,9 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
                 f"the lock file '{toolchain.lock}' does not exist.{did_you_mean(toolchain.lock, locks)}",
             )
         yield from _requirement_faults((*here, "requires"), toolchain.requires)
+        for index, op_name in enumerate(toolchain.ops or ()):
+            if op_name not in matrix.ops:
+                yield (*here, "ops", index), f"unknown op '{op_name}'.{did_you_mean(op_name, matrix.ops)}"
     for name, platform in matrix.platforms.items():
         here = ("platforms", name)
         if platform.container and not (root / platform.container).is_file():
@@ -214,8 +218,11 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
             for index, group in enumerate(groups):
                 there = (*here, "cases", tier, index)
                 for key in group:
-                    if key not in op.axes:
-                        yield (*there, key), f"unknown axis '{key}'.{did_you_mean(key, op.axes)}"
+                    if key not in op.axes and key != "direction":
+                        yield (*there, key), f"unknown axis '{key}'.{did_you_mean(key, [*op.axes, 'direction'])}"
+                for value in as_list(group.get("direction", [])):
+                    if value not in op.directions:
+                        yield there, f"unknown direction '{value}'.{did_you_mean(str(value), op.directions)}"
                 for axis in op.axes:
                     if axis not in group and axis not in op.defaults:
                         yield there, f"the axis '{axis}' is missing, and it has no default. Add it."

@@ -44,10 +44,11 @@ class Limits(_Section):
 
 
 class Accuracy(_Section):
-    """Error budgets: ``min(cap, factor × max(error of eager PyTorch in the same dtype, ulps × spacing))``."""
+    """Error budgets: ``min(cap, factor × max(error of eager PyTorch in the same dtype, ulps × spacing of fp32))``."""
 
     factor: float = Field(ge=1, description="How many times eager PyTorch's own error a result may be off.")
-    ulps: float = Field(gt=0, description="The least noise floor, in ULP of the output's dtype at its largest value.")
+    rounded: float = Field(ge=1, description="The factor of the Frobenius error of outputs narrower than fp32.")
+    ulps: float = Field(gt=0, description="The least noise floor, in ULP of fp32 at the output's largest value.")
     caps: dict[Direction, float] = Field(description="Absolute error at unit scale that no budget goes beyond.")
 
 
@@ -58,6 +59,7 @@ class Toolchain(_Section):
     lock: str = Field(description="The lock file that its environment is made from.")
     requires: list[str] = Field(description="What an already provisioned interpreter must have (PEP 508).")
     ahead_of_time: bool = Field(default=False, description="Whether it compiles for a GPU that is not there.")
+    ops: list[Name] | None = Field(default=None, description="The operators that its backend has; all by default.")
 
 
 class Lane(_Section):
@@ -91,7 +93,9 @@ class Op(_Section):
     directions: list[Direction] = Field(min_length=1)
     axes: list[Name] = Field(min_length=1, description="What a case says; 'dtype', 'scale' and 'seed' are common.")
     defaults: dict[str, Scalar] = Field(default_factory=dict, description="Axes that a group need not mention.")
-    cases: dict[Tier, list[dict[str, ScalarOrList]]] = Field(description="Groups; each is a product of its axes.")
+    cases: dict[Tier, list[dict[str, ScalarOrList]]] = Field(
+        description="Groups; each is a product of its axes, in all directions or in those that its 'direction' names."
+    )
 
 
 class Exclusion(_Section):

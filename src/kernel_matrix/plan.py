@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from kernel_matrix.matrix import Exclusion, Expectation, Matrix, Op, Scalar, Tier, as_list
+from kernel_matrix.matrix import Direction, Exclusion, Expectation, Matrix, Op, Scalar, Tier, as_list
 
 
 @dataclass(frozen=True, order=True)
@@ -17,7 +17,7 @@ class Cell:
     target: str
     toolchain: str
     op: str
-    direction: str
+    direction: Direction
     backend: str = field(compare=False)
     package: str = field(compare=False)
 
@@ -77,25 +77,29 @@ def plan(matrix: Matrix, tier: Tier) -> Plan:
 
 
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
-    expanded = {name: expand(op, tier) for name, op in matrix.ops.items()}
+    expanded = {(name, way): expand(op, tier, way) for name, op in matrix.ops.items() for way in op.directions}
     for platform_name, platform in matrix.platforms.items():
         for lane in platform.lanes:
-            backend = matrix.toolchains[lane.toolchain].backend
+            toolchain = matrix.toolchains[lane.toolchain]
             cells = [
-                Cell(platform_name, target, lane.toolchain, name, direction, backend, matrix.package.name)
+                Cell(platform_name, target, lane.toolchain, name, direction, toolchain.backend, matrix.package.name)
                 for target in lane.targets or platform.targets
-                for name, op in matrix.ops.items()
-                for direction in op.directions
+                for name, direction in expanded
+                if toolchain.ops is None or name in toolchain.ops
             ]
-            cases = tuple(_case(matrix, cell, name, axes) for cell in cells for name, axes in expanded[cell.op])
+            cases = tuple(
+                _case(matrix, cell, name, axes) for cell in cells for name, axes in expanded[cell.op, cell.direction]
+            )
             yield Job(platform_name, lane.toolchain, cases)
 
 
-def expand(op: Op, tier: Tier) -> list[tuple[str, dict[str, Scalar]]]:
+def expand(op: Op, tier: Tier, direction: Direction) -> list[tuple[str, dict[str, Scalar]]]:
     """The cases of a tier as (name, axes); a group stands for the product of its axes, the last one fastest."""
     groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]
     cases = []
     for group in groups:
+        if "direction" in group and direction not in as_list(group["direction"]):
+            continue
         values = [as_list(group[axis] if axis in group else op.defaults[axis]) for axis in op.axes]
         for combination in product(*values):
             axes = dict(zip(op.axes, combination, strict=True))

@@ -98,7 +98,9 @@ class RunningCase:
             limit = budget(
                 floor,
                 true,
+                results[output].dtype,
                 factor=rules["factor"],
+                rounded=rules["rounded"],
                 ulps=rules["ulps"],
                 cap=rules["caps"][self.direction] * units[output],
             )

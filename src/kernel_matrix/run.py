@@ -410,7 +410,10 @@ def commit(root: Path) -> str:
     """
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+        except FileNotFoundError:  # no git on this machine
+            return ""
         return done.stdout.strip()
 
     revision = git("rev-parse", "--short=12", "HEAD")

@@ -1,11 +1,13 @@
 """Manifold-constrained hyper-connections (mHC, arXiv 2512.24880): operators in several kernel languages.
 
-Each operator is one module of :mod:`mhc.ops` (its equation, its tensors, its checks); each way to write it is one
-folder of :mod:`mhc.backends`. Nothing of a backend's toolchain is imported before that backend is asked for.
+Each operator is one module of :mod:`mhc.ops` (its equation, its tensors); each way to write it is one folder of
+:mod:`mhc.backends`. Nothing of a backend's toolchain is imported before that backend is asked for.
 """
 
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec, mhc_pre
+from mhc.functional import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.module import HyperConnection
+from mhc.ops.mhc_pre import MhcPreOutputs
 
 __version__ = "0.1.0"
 
-__all__ = ["MhcPreInputs", "MhcPreOutputs", "MhcPreSpec", "mhc_pre"]
+__all__ = ["HyperConnection", "MhcPreOutputs", "expand", "mhc_head", "mhc_post", "mhc_pre", "sinkhorn"]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kernel_matrix.accuracy import Budget, budget, measure
 
-BF16 = np.dtype(ml_dtypes.bfloat16)
+BF16, FP32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
+RULES = {"factor": 4, "rounded": 1.5, "ulps": 4, "cap": 1e-2}
 
 
 def test_the_figures_are_those_of_a_calculation_by_hand():
@@ -64,14 +65,14 @@ def test_shapes_and_the_golden_are_checked():
 def test_a_budget_is_a_multiple_of_eager_s_error():
     golden = np.ones(4)
     floor = measure(np.full(4, 1 + 1e-3, np.float32), golden)
-    limit = budget(floor, golden, factor=4, ulps=4, cap=1e-2)
+    limit = budget(floor, golden, FP32, **RULES)
     assert limit.max_abs == pytest.approx(4e-3, rel=1e-3)
     assert limit.rel_fro == pytest.approx(4e-3, rel=1e-3)
 
 
 def test_a_lucky_eager_result_does_not_make_a_budget_of_zero():
     golden = np.ones(4)
-    limit = budget(measure(np.ones(4, np.float32), golden), golden, factor=4, ulps=4, cap=1e-2)
+    limit = budget(measure(np.ones(4, np.float32), golden), golden, FP32, **RULES)
     assert limit.max_abs == 4 * 4 * np.finfo(np.float32).eps
 
 
@@ -79,7 +80,7 @@ def test_a_lucky_eager_result_does_not_make_a_budget_of_zero():
 def test_no_budget_is_above_its_cap(error, size, factor, cap):
     golden = np.array([size])
     floor = measure(np.array([size + error], np.float64), golden)
-    assert budget(floor, golden, factor=factor, ulps=8, cap=cap).max_abs <= cap
+    assert budget(floor, golden, FP32, factor=factor, rounded=1.5, ulps=8, cap=cap).max_abs <= cap
 
 
 def test_a_bf16_result_is_measured_as_bf16():
@@ -87,3 +88,13 @@ def test_a_bf16_result_is_measured_as_bf16():
     errors = measure(golden.astype(BF16), golden)
     assert errors.ulp_max == 0, "a correctly rounded result is no step away"
     assert errors.max_abs == 2**-9
+
+
+def test_summing_in_bf16_is_outside_the_budget_and_rounding_at_the_end_is_not():
+    values = np.random.default_rng(0).standard_normal((4, 4096)).astype(BF16)
+    golden = values.astype(np.float64).sum(axis=0)
+    rounded_once = golden.astype(np.float32).astype(BF16)
+    rounded_each_time = ((values[0] + values[1]) + values[2]) + values[3]
+    limit = budget(measure(rounded_once, golden), golden, BF16, **{**RULES, "cap": 1.0})
+    assert not limit.faults(measure(rounded_once, golden))
+    assert any("rel_fro" in fault for fault in limit.faults(measure(rounded_each_time, golden)))

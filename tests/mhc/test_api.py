@@ -105,7 +105,11 @@ def test_a_token_does_not_depend_on_its_neighbours():
         ({"x": torch.zeros(4)}, ValueError, r"x has shape \(4,\); it needs \[..., streams, hidden\]"),
         ({"x": torch.zeros(5, 4, 6, dtype=torch.int32)}, TypeError, "x is torch.int32; it needs one of torch.bfloat16"),
         ({"x": torch.zeros(5, 4, 0)}, ValueError, "x has 4 streams of 0; it needs at least one of each"),
-        ({"phi": torch.zeros(24, 23)}, ValueError, r"phi has shape \(24, 23\); x with 4 streams of 6 needs \(24, 24\)"),
+        (
+            {"phi": torch.zeros(24, 23)},
+            ValueError,
+            r"phi has shape \(24, 23\); x of shape \(5, 4, 6\) needs \(24, 24\)",
+        ),
         ({"phi": torch.zeros(24, 24, dtype=torch.float64)}, TypeError, "phi is torch.float64; it needs torch.float32"),
         ({"alpha": torch.zeros(4)}, ValueError, "alpha has shape"),
         ({"bias": torch.zeros(23)}, ValueError, "bias has shape"),

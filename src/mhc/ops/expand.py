@@ -1,6 +1,6 @@
 """``expand``: one stream becomes n equal ones, before the first layer::
 
-    out_i = x      for i = 1 … n
+out_i = x      for i = 1 … n
 """
 
 from __future__ import annotations

@@ -19,10 +19,6 @@ from typing import NamedTuple
 
 import torch
 
-from mhc.backends import default_backend, load
-
-DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-
 
 @dataclass(frozen=True)
 class MhcPreSpec:
@@ -127,89 +123,3 @@ def empty_outputs(inputs: MhcPreInputs) -> MhcPreOutputs:
 def empty_grads(inputs: MhcPreBackwardInputs) -> MhcPreGrads:
     """Uninitialised gradients, contiguous and on the inputs' device."""
     return MhcPreGrads(*(None if tensor is None else torch.empty_like(tensor) for tensor in inputs[:5]))
-
-
-def mhc_pre(
-    x: torch.Tensor,
-    phi: torch.Tensor,
-    alpha: torch.Tensor,
-    bias: torch.Tensor,
-    gamma: torch.Tensor | None = None,
-    *,
-    norm_eps: float = 1e-6,
-    pre_eps: float = 1e-6,
-    backend: str | None = None,
-) -> MhcPreOutputs:
-    """Mix the streams into one layer input and make the coefficients of the write-back (forward only).
-
-    Args:
-        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
-        phi: dynamic-mapping weights, ``[n²+2n, n·hidden]`` fp32; rows in the order pre, post, res.
-        alpha: the three gates (pre, post, res), ``[3]`` fp32.
-        bias: ``[n²+2n]`` fp32, in the order of phi's rows.
-        gamma: RMSNorm weight ``[n, hidden]`` fp32, or None for ones.
-        norm_eps: added to the mean square before the root.
-        pre_eps: added to h_pre.
-        backend: ``reference``, ``inductor``, ``triton``, ``tilelang`` or ``tvm``; None takes ``triton`` on a GPU and
-            ``reference`` elsewhere. A backend that is named is used or raises: there is no fallback.
-
-    Returns:
-        ``h_in`` ``[..., hidden]`` in x's dtype, ``h_post`` ``[..., n]`` fp32, ``h_res`` ``[..., n, n]`` fp32 (before
-        Sinkhorn).
-
-    Raises:
-        TypeError: a dtype is not one of the above.
-        ValueError: a shape does not fit, or the tensors are on several devices.
-        LookupError: there is no such backend.
-        ImportError: the backend's toolchain is not installed.
-    """
-    _check(x, phi, alpha, bias, gamma)
-    lead, (streams, hidden) = x.shape[:-2], x.shape[-2:]
-    inputs = MhcPreInputs(
-        x.reshape(-1, streams, hidden).contiguous(),
-        phi.contiguous(),
-        alpha.contiguous(),
-        bias.contiguous(),
-        None if gamma is None else gamma.contiguous(),
-        norm_eps,
-        pre_eps,
-    )
-    module = load(backend or default_backend(x.device), "mhc_pre")
-    out = empty_outputs(inputs)
-    if inputs.x.shape[0]:
-        module.run(inputs, out)
-    return MhcPreOutputs(
-        out.h_in.reshape(*lead, hidden),
-        out.h_post.reshape(*lead, streams),
-        out.h_res.reshape(*lead, streams, streams),
-    )
-
-
-def _check(
-    x: torch.Tensor, phi: torch.Tensor, alpha: torch.Tensor, bias: torch.Tensor, gamma: torch.Tensor | None
-) -> None:
-    if x.dim() < 2:
-        raise ValueError(f"mhc_pre: x has shape {tuple(x.shape)}; it needs [..., streams, hidden]")
-    if x.dtype not in DTYPES:
-        raise TypeError(f"mhc_pre: x is {x.dtype}; it needs one of {', '.join(str(dtype) for dtype in DTYPES)}")
-    streams, hidden = x.shape[-2:]
-    if streams < 1 or hidden < 1:
-        raise ValueError(f"mhc_pre: x has {streams} streams of {hidden}; it needs at least one of each")
-    mixes = streams * (streams + 2)
-    parameters = {
-        "phi": (phi, (mixes, streams * hidden)),
-        "alpha": (alpha, (3,)),
-        "bias": (bias, (mixes,)),
-        "gamma": (gamma, (streams, hidden)),
-    }
-    for name, (tensor, shape) in parameters.items():
-        if tensor is None:
-            continue
-        if tuple(tensor.shape) != shape:
-            raise ValueError(
-                f"mhc_pre: {name} has shape {tuple(tensor.shape)}; x with {streams} streams of {hidden} needs {shape}"
-            )
-        if tensor.dtype != torch.float32:
-            raise TypeError(f"mhc_pre: {name} is {tensor.dtype}; it needs torch.float32")
-        if tensor.device != x.device:
-            raise ValueError(f"mhc_pre: {name} is on {tensor.device} and x on {x.device}; they need one device")

@@ -27,6 +27,37 @@ def tokens_per_block(rows: int) -> int:
     return tile
 
 
+def vector_of(hidden: int) -> int:
+    """Elements of one access: a vector must not cross the end of a stream, and starts at a multiple of its size."""
+    return next(size for size in (4, 2, 1) if hidden % size == 0)
+
+
+def add_segments(sums: int, segments: int, threads: int) -> Any:
+    """A macro that adds up what ``threads`` threads left in shared memory, for ``sums`` sums, in a fixed order.
+
+    ``partial`` has the segments of a sum as consecutive rows; the sums go to row ``m`` of ``total``.
+    """
+
+    @T.macro
+    def add_up(partial, segment_sum, total, m, scalar, thread):
+        T.sync_threads()
+        for part in T.serial(T.ceildiv(sums * segments, threads)):
+            if part * threads + thread < sums * segments:
+                scalar[0] = T.float32(0)
+                for j in T.unroll(SEGMENT):
+                    scalar[0] = scalar[0] + partial[part * threads + thread, j]
+                segment_sum[part * threads + thread] = scalar[0]
+        T.sync_threads()
+        for part in T.serial(T.ceildiv(sums, threads)):
+            if part * threads + thread < sums:
+                scalar[0] = T.float32(0)
+                for j in T.unroll(segments):
+                    scalar[0] = scalar[0] + segment_sum[(part * threads + thread) * segments + j]
+                total[m, part * threads + thread] = scalar[0]
+
+    return add_up
+
+
 def kernel(spec: MhcPreSpec) -> Any:
     """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
 
@@ -37,13 +68,13 @@ def kernel(spec: MhcPreSpec) -> Any:
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     dtype, weighted = DTYPES[spec.dtype], spec.gamma
     norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
-    # A vector must not cross the end of a stream, and must start at a multiple of its own size.
-    vector = next(size for size in (4, 2, 1) if hidden % size == 0)
+    vector = vector_of(hidden)
     rows = -(-mixes // GROUPS)
     tile = tokens_per_block(rows)
     threads = GROUPS * LANES
     segments = LANES // SEGMENT
     sums = mixes + 1  # phi's rows, then the sum of squares
+    add_up = add_segments(sums, segments, threads)
     tokens = T.dynamic("tokens")
 
     @T.prim_func
@@ -112,20 +143,7 @@ def kernel(spec: MhcPreSpec) -> Any:
                         ] = acc[m, r]
                 if thread < LANES:
                     partial[mixes * segments + thread // SEGMENT, thread % SEGMENT] = squares[m]
-                T.sync_threads()
-                for part in T.serial(T.ceildiv(sums * segments, threads)):
-                    if part * threads + thread < sums * segments:
-                        scalar[0] = T.float32(0)
-                        for j in T.unroll(SEGMENT):
-                            scalar[0] = scalar[0] + partial[part * threads + thread, j]
-                        segment_sum[part * threads + thread] = scalar[0]
-                T.sync_threads()
-                for part in T.serial(T.ceildiv(sums, threads)):
-                    if part * threads + thread < sums:
-                        scalar[0] = T.float32(0)
-                        for j in T.unroll(segments):
-                            scalar[0] = scalar[0] + segment_sum[(part * threads + thread) * segments + j]
-                        mixed[m, part * threads + thread] = scalar[0]
+                add_up(partial, segment_sum, mixed, m, scalar, thread)
             T.sync_threads()
 
             for part in T.serial(T.ceildiv(tile * mixes, threads)):

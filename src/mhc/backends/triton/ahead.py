@@ -47,7 +47,7 @@ def target_name(target: GPUTarget) -> str:
 
 def compile_ahead(
     kernel: JITFunction,
-    signature: dict[str, str],
+    types: tuple[str | None, ...],
     constants: dict[str, Any],
     options: dict[str, Any],
     name: str,
@@ -55,6 +55,7 @@ def compile_ahead(
 ) -> Artifact:
     """Compile ``kernel`` for ``target`` and read its resources.
 
+    ``types`` are those of the arguments that are no ``constants``, None for an argument that is None.
     The pointers are taken as the launcher finds those of PyTorch's allocator: aligned to 16 bytes and, which matters on
     AMD only, with less than 2 GiB behind them.
 
@@ -65,6 +66,10 @@ def compile_ahead(
         attribute = [["tt.divisibility", 16]]
         if target.backend == "hip":
             attribute.append(["tt.pointer_range", 32])
+        arguments = dict(zip(kernel.arg_names, types, strict=False))
+        signature = {name: type_ or "constexpr" for name, type_ in arguments.items()}
+        signature |= dict.fromkeys(constants, "constexpr")
+        constants = constants | {name: None for name, type_ in arguments.items() if type_ is None}
         pointers = [(i,) for i, argument in enumerate(kernel.arg_names) if signature[argument].startswith("*")]
         source = ASTSource(kernel, signature, constants, dict.fromkeys(pointers, attribute))
     with stage("compile"):

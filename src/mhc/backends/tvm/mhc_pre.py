@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import os
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-
-import torch
 import tvm
-from tvm.runtime import Executable
+from tvm.script import tirx as T
 from tvm.target import Target
-from tvm.target import codegen as llvm
 
 from mhc.backends import Artifact, stage
-from mhc.backends.tvm.script import ENTRY, script, tile
+from mhc.backends.tvm.cpu import Kernel
+from mhc.backends.tvm.projection import projection, tile
+from mhc.backends.tvm.vectors import Row, name_of, narrow, wide
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
-
-# TVM looks at both when a thread first runs a kernel. Left alone it takes half of the logical cores, and pins the
-# calling thread, and with it every thread that PyTorch starts later, to as many of them as it took.
-os.environ.setdefault("TVM_NUM_THREADS", str(torch.get_num_threads()))
-os.environ.setdefault("TVM_BIND_THREADS", "0")
-
-# The features of x86 that LLVM puts into code of this kind on its own, by the beginnings of their names.
-_INSTRUCTIONS = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe")
 
 
 def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> None:
@@ -33,11 +19,7 @@ def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> 
     Raises:
         ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
     """
-    with stage("lower"):
-        lacking = _lacking(_target(target)) if target else ()
-        if lacking:
-            raise ValueError(f"mhc_pre: this CPU cannot run code for {target}: it lacks {', '.join(lacking)}")
-    kernel = _kernel(inputs.spec, target)
+    kernel = _KERNEL.function(inputs.spec, target)
     tokens = inputs.x.shape[0]
     with stage("launch"):
         kernel(
@@ -52,56 +34,89 @@ def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> 
         )
 
 
-@functools.cache
 def compile(spec: MhcPreSpec, target: str) -> Artifact:
-    """A shared library with the kernel in TVM's calling convention, for ``tvm.runtime.load_module``.
+    """A shared library with the kernel in TVM's calling convention.
 
     Raises:
         ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
     """
-    executable = _executable(spec, target)
-    with stage("compile"), tempfile.TemporaryDirectory() as folder:
-        library = Path(folder, f"{ENTRY}.so")
-        executable.export_library(str(library), options=["-lm"])
-        return Artifact("shared-object", target, library.read_bytes())
+    return _KERNEL.artifact(spec, target)
 
 
-@functools.cache
-def _kernel(spec: MhcPreSpec, target: str | None) -> Callable[..., None]:
-    executable = _executable(spec, target)
-    with stage("compile"):
-        return executable[ENTRY]
+def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
+    """A block of tokens is projected, then read a second time, from the cache, for ``h_in``.
 
-
-@functools.cache
-def _executable(spec: MhcPreSpec, target: str | None) -> Executable:
-    with stage("lower"):
-        llvm_target = _target(target)
-        module = script(spec, tile(spec, llvm_target))
-    with stage("compile"):
-        return tvm.compile(module, target=llvm_target)
-
-
-@functools.cache
-def _target(name: str | None) -> Target:
-    """LLVM for the CPU of that name, or for this one less what a hypervisor hides of it.
-
-    TVM itself compiles for a generic CPU, and goes on, when it does not know the name.
+    Without gamma the fifth argument is not looked at.
     """
-    if name is None:
-        host = Target({"kind": "llvm", "mcpu": llvm.llvm_get_system_cpu()})
-        return Target({**host.export(), "mattr": [f"-{feature}" for feature in _lacking(host)]})
-    if not llvm.llvm_is_valid_cpu(name, llvm.llvm_get_system_triple()):
-        raise ValueError(f"mhc_pre: the tvm backend has the operator for LLVM CPU targets only, not for {name!r}")
-    return Target({"kind": "llvm", "mcpu": name})
+    f32, dtype, size = "float32", name_of(spec.dtype), spec.dtype.itemsize
+    n, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
+    blocking = tile(spec, target)
+    height, lanes = blocking.tokens, blocking.lanes
+    project = projection(spec, blocking)
+    row = Row.of(hidden, lanes)
+
+    # Tensors are asked for no more than their elements' alignment: views into larger ones are taken as they are.
+    @T.prim_func
+    def mhc_pre(
+        x_: T.handle,
+        phi_: T.handle,
+        alpha_: T.handle,
+        bias_: T.handle,
+        gamma_: T.handle,
+        h_in_: T.handle,
+        h_post_: T.handle,
+        h_res_: T.handle,
+    ):
+        T.func_attr({"global_symbol": "mhc_pre", "tirx.noalias": True})
+        tokens = T.int64()
+        x = T.match_buffer(x_, (tokens, width), dtype, align=size)
+        phi = T.match_buffer(phi_, (mixes, width), f32, align=4)
+        alpha = T.match_buffer(alpha_, (3,), f32, align=4)
+        bias = T.match_buffer(bias_, (mixes,), f32, align=4)
+        if spec.gamma:
+            gamma = T.match_buffer(gamma_, (width,), f32, align=4)
+        h_in = T.match_buffer(h_in_, (tokens, hidden), dtype, align=size)
+        h_post = T.match_buffer(h_post_, (tokens, n), f32, align=4)
+        h_res = T.match_buffer(h_res_, (tokens, n * n), f32, align=4)
+
+        for block in T.parallel(T.truncdiv(tokens + (height - 1), T.int64(height))):
+            total = T.alloc_buffer((height, mixes, lanes), f32)
+            square = T.alloc_buffer((height, lanes), f32)
+            mix = T.alloc_buffer((mixes,), f32)
+            pre = T.alloc_buffer((n,), f32)
+            read = T.alloc_buffer((row.lanes,), f32)
+            r = T.alloc_buffer((1,), f32)
+
+            if spec.gamma:
+                project(x, phi, gamma, tokens, block, total, square)
+            else:
+                project(x, phi, phi, tokens, block, total, square)
+
+            for t in range(T.min(T.int64(height), tokens - block * height)):
+                r[0] = T.float32(0)
+                for j in T.unroll(lanes):
+                    r[0] = r[0] + square[t, j]
+                r[0] = T.rsqrt(r[0] / T.float32(width) + T.float32(spec.norm_eps))
+                for o in range(mixes):
+                    mix[o] = T.float32(0)
+                    for j in T.unroll(lanes):
+                        mix[o] = mix[o] + total[t, o, j]
+                    mix[o] = mix[o] * r[0]
+                for i in range(n):
+                    pre[i] = T.sigmoid(alpha[0] * mix[i] + bias[i]) + T.float32(spec.pre_eps)
+                    h_post[block * height + t, i] = T.float32(2) * T.sigmoid(alpha[1] * mix[n + i] + bias[n + i])
+                for i in range(n * n):
+                    h_res[block * height + t, i] = alpha[2] * mix[2 * n + i] + bias[2 * n + i]
+                for d in range(row.vectors):
+                    for j in T.vectorized(row.lanes):
+                        read[j] = T.float32(0)
+                    for i in T.unroll(n):
+                        for j in T.vectorized(row.lanes):
+                            read[j] = read[j] + pre[i] * wide(x[block * height + t, i * hidden + row.start(d) + j])
+                    for j in T.vectorized(row.lanes):
+                        h_in[block * height + t, row.start(d) + j] = narrow(dtype, read[j])
+
+    return mhc_pre
 
 
-@functools.cache
-def _lacking(target: Target) -> tuple[str, ...]:
-    """Instructions that the target's code may use and that this CPU does not have."""
-    host = tvm.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
-    return tuple(
-        feature
-        for feature in sorted(llvm.llvm_get_cpu_features(target))
-        if feature.startswith(_INSTRUCTIONS) and feature in host and not host[feature]
-    )
+_KERNEL = Kernel("mhc_pre", _script)

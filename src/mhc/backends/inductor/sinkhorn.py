@@ -1,0 +1,8 @@
+"""``sinkhorn`` of the reference, compiled by Inductor."""
+
+from __future__ import annotations
+
+from mhc.backends.inductor.compiled import compiled_run
+from mhc.backends.reference.sinkhorn import equations
+
+run = compiled_run(equations)

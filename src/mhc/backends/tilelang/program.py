@@ -1,0 +1,197 @@
+"""A kernel of an operator in its two forms, compiled ahead of time or run: what the operators of this backend share."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mhc.backends import Artifact, stage
+from mhc.backends.tilelang import toolchain
+from mhc.backends.tilelang.compat import Lowered, load, lower
+
+# Below this many multiplications, one thread is done before a second one has started.
+WORK_OF_THREAD = 1 << 20
+# Bytes of the widest access of a GPU kernel, which faults on an address that is not a multiple of its size.
+ALIGNMENT = 16
+
+Operands = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Program:
+    """``gpu`` makes the prim_func of a specialisation for CUDA and HIP, ``cpu`` that for C and a number of lanes.
+
+    Both have the same parameters by name and shape. Sizes that are free at compile time are named in ``symbols``, each
+    with a parameter that has it as its first dimension.
+    """
+
+    gpu: Callable[[Any], Any]
+    cpu: Callable[[Any, int], Any]
+    symbols: tuple[tuple[str, str], ...]
+
+    def prim_func(self, spec: Any, target: str) -> Any:
+        """The kernel for ``spec`` in the form of ``target``."""
+        if kind_of(target) != "c":
+            return self.gpu(spec)
+        # As many lanes as a vector of the target has, for the targets that are known to have 512 bits.
+        return self.cpu(spec, 16 if target in ("native", "x86-64-v4") else 8)
+
+
+def kind_of(target: str) -> str:
+    """TileLang's name for the kind of ``target``."""
+    return "cuda" if target.startswith("sm_") else "hip" if target.startswith("gfx") else "c"
+
+
+def target_of(device: torch.device) -> str:
+    """The target that is ``device``."""
+    if device.type != "cuda":
+        return "native"
+    if torch.version.hip:
+        return torch.cuda.get_device_properties(device).gcnArchName.split(":")[0]
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}"
+
+
+@cache
+def lowered(program: Program, spec: Any, target: str) -> Lowered:
+    """The source of the kernel."""
+    with stage("lower"):
+        return lower(program.prim_func(spec, target), _tilelang_target(target))
+
+
+@cache
+def artifact(program: Program, spec: Any, target: str) -> Artifact:
+    """Compile the kernel; for AMD that needs a hipcc, and gives source where there is none."""
+    text = lowered(program, spec, target)
+    with stage("compile"):
+        if kind_of(target) == "cuda":
+            data, told = toolchain.cubin(text.source, target)
+            # ptxas knows of static shared memory only; a launch adds what is dynamic.
+            shared = told.get("shared_bytes", 0) + text.resources.get("shared_bytes", 0)
+            return Artifact("cubin", target, data, {**text.resources, **told, "shared_bytes": shared})
+        if kind_of(target) == "hip":
+            hipcc = shutil.which("hipcc")
+            if hipcc:
+                data, told = toolchain.hsaco(text.source, target, hipcc)
+                return Artifact("hsaco", target, data, {**text.resources, **told})
+            shared = toolchain.static_shared_bytes(text.source) + text.resources.get("shared_bytes", 0)
+            return Artifact("hip-source", target, text.source.encode(), {**text.resources, "shared_bytes": shared})
+        return Artifact("shared-object", target, toolchain.shared_object(text.source, target))
+
+
+def combined(artifacts: Sequence[Artifact]) -> Artifact:
+    """The kernels of one operator as one: code one after the other, and the most that any of them takes."""
+    resources: dict[str, int] = {}
+    for part in artifacts:
+        for name, value in part.resources.items():
+            resources[name] = max(value, resources.get(name, value))
+    first = artifacts[0]
+    return Artifact(first.kind, first.target, b"".join(part.data for part in artifacts), resources)
+
+
+def run_per_token(
+    program: Program,
+    spec: Any,
+    target: str,
+    operands: Operands,
+    written: Iterable[str],
+    shared: Iterable[str] = (),
+    work: int = 1,
+    group: int = 1,
+) -> None:
+    """Run a kernel whose tokens have nothing to do with each other.
+
+    ``written`` names the outputs among the operands and ``shared`` those that do not have the tokens as their first
+    dimension. A CPU's threads share the tokens, ``group`` of them at a time; ``work`` is that of one token.
+    """
+    if kind_of(target) != "c":
+        run_on_gpu(program, spec, target, operands, written)
+        return
+    per_token = [name for name in operands if name not in set(shared)]
+    tokens = operands[per_token[0]].shape[0]
+    threads = min(torch.get_num_threads(), -(-tokens * work // WORK_OF_THREAD))
+    groups = -(-tokens // group)
+    share = -(-groups // threads) * group
+    calls = [
+        operands | {name: operands[name][first : first + share] for name in per_token}
+        for first in range(0, tokens, share)
+    ]
+    run_on_cpu(program, spec, target, calls)
+
+
+def run_on_gpu(program: Program, spec: Any, target: str, operands: Operands, written: Iterable[str]) -> None:
+    """Run one kernel on torch's current stream."""
+    kernel = _gpu_kernel(program, spec, target)
+    tensors = operands.values()
+    with stage("launch"), _device_of(next(iter(tensors))):
+        # A tensor that begins inside another one's storage can be anywhere: work on a copy of it then.
+        aligned = [tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone() for tensor in tensors]
+        kernel(*aligned)
+        for name, copy in zip(operands, aligned, strict=True):
+            if name in written and copy is not operands[name]:
+                operands[name].copy_(copy)
+
+
+def run_on_cpu(program: Program, spec: Any, target: str, calls: Sequence[Operands]) -> None:
+    """Run one kernel several times at once, on operands that each call has of its own or only reads."""
+    for tensor in calls[0].values():
+        if tensor.device.type != "cpu":
+            raise ValueError(f"{target} is a CPU target, and an operand is on {tensor.device}")
+    function, parameters = _cpu_function(program, spec, target), lowered(program, spec, target).parameters
+    symbols = dict(program.symbols)
+
+    def call(operands: Operands) -> None:
+        function(
+            *(operands[symbols[name]].shape[0] if name in symbols else operands[name].data_ptr() for name in parameters)
+        )
+
+    with stage("launch"):
+        others = [_pool(torch.get_num_threads()).submit(call, operands) for operands in calls[1:]]
+        call(calls[0])
+        for other in others:
+            other.result()
+
+
+def _tilelang_target(target: str) -> dict[str, str]:
+    kind = kind_of(target)
+    names = {"cuda": {"arch": target}, "hip": {"mcpu": target}, "c": {}}
+    return {"kind": kind, **names[kind]}
+
+
+@cache
+def _gpu_kernel(program: Program, spec: Any, target: str) -> Callable[..., None]:
+    lowered(program, spec, target)  # so that an error of this stage says so
+    with stage("compile"):
+        return load(program.prim_func(spec, target), _tilelang_target(target))
+
+
+def _device_of(tensor: torch.Tensor) -> AbstractContextManager[Any]:
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
+
+
+@cache
+def _cpu_function(program: Program, spec: Any, target: str) -> Callable[..., int]:
+    """The compiled function; ctypes releases the interpreter's lock while it runs."""
+    binary, text = artifact(program, spec, target), lowered(program, spec, target)
+    with stage("compile"), tempfile.TemporaryDirectory(prefix="mhc-") as folder:
+        path = Path(folder) / "kernel.so"
+        path.write_bytes(binary.data)
+        function = getattr(ctypes.CDLL(str(path)), text.symbol)
+    symbols = dict(program.symbols)
+    function.argtypes = [ctypes.c_int32 if name in symbols else ctypes.c_void_p for name in text.parameters]
+    return function
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="mhc-tilelang")

@@ -1,0 +1,210 @@
+"""The kernels of ``sinkhorn`` and of its gradient: a token's matrix is that of one thread, whatever the device."""
+
+# No postponed annotations here: TileLang reads those of a kernel as values.
+
+from types import ModuleType
+from typing import Any
+
+import tilelang.language as gpu_language
+
+from mhc.backends.tilelang.compat import CPU_LAUNCH, cpu_language
+from mhc.backends.tilelang.gpu_kernel import FP32
+from mhc.ops.sinkhorn import SinkhornSpec
+
+# Few threads per block: a matrix takes many registers, and there are seldom enough tokens for more.
+THREADS = 64
+
+
+def _unroll(language: ModuleType, extent: int) -> Any:
+    """A loop without a counter, so that what it indexes can be in registers; C needs it written out."""
+    return language.unroll(extent, explicit=True) if language is cpu_language else language.unroll(extent)
+
+
+def _exponentials(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
+    """A macro: ``matrix`` becomes exp(logits - max of its row)."""
+    n, T = spec.streams, language
+
+    @T.macro
+    def exponentials(logits, token, matrix, scalar):
+        for i in unroll(n):
+            for j in unroll(n):
+                matrix[i, j] = logits[token, i * n + j]
+            scalar[0] = matrix[i, 0]
+            for j in unroll(n):
+                scalar[0] = T.max(scalar[0], matrix[i, j])
+            for j in unroll(n):
+                matrix[i, j] = T.exp(matrix[i, j] - scalar[0])
+
+    return exponentials
+
+
+def _iteration(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
+    """A macro: divide by the sums of the rows, then by those of the columns, and keep all 2n divisors."""
+    n, eps, T = spec.streams, spec.eps, language
+
+    @T.macro
+    def iteration(matrix, divisors, place):
+        for i in unroll(n):
+            divisors[place, i] = T.float32(0)
+            for j in unroll(n):
+                divisors[place, i] = divisors[place, i] + matrix[i, j]
+            divisors[place, i] = divisors[place, i] + T.float32(eps)
+            for j in unroll(n):
+                matrix[i, j] = matrix[i, j] / divisors[place, i]
+        for j in unroll(n):
+            divisors[place, n + j] = T.float32(0)
+            for i in unroll(n):
+                divisors[place, n + j] = divisors[place, n + j] + matrix[i, j]
+            divisors[place, n + j] = divisors[place, n + j] + T.float32(eps)
+            for i in unroll(n):
+                matrix[i, j] = matrix[i, j] / divisors[place, n + j]
+
+    return iteration
+
+
+def _undo(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
+    """A macro: ``grad`` of the matrix after an iteration becomes that before it, and so does ``matrix``.
+
+    With M' = M / S, of which S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line.
+    """
+    n, T = spec.streams, language
+
+    @T.macro
+    def undo(matrix, grad, divisors, place, scalar):
+        for j in unroll(n):
+            scalar[0] = T.float32(0)
+            for i in unroll(n):
+                scalar[0] = scalar[0] + grad[i, j] * matrix[i, j]
+            for i in unroll(n):
+                grad[i, j] = (grad[i, j] - scalar[0]) / divisors[place, n + j]
+                matrix[i, j] = matrix[i, j] * divisors[place, n + j]
+        for i in unroll(n):
+            scalar[0] = T.float32(0)
+            for j in unroll(n):
+                scalar[0] = scalar[0] + grad[i, j] * matrix[i, j]
+            for j in unroll(n):
+                grad[i, j] = (grad[i, j] - scalar[0]) / divisors[place, i]
+                matrix[i, j] = matrix[i, j] * divisors[place, i]
+
+    return undo
+
+
+def _forward(spec: SinkhornSpec, language: ModuleType) -> Any:
+    """A macro: all of ``sinkhorn`` for one token."""
+    n, iterations, T = spec.streams, spec.iterations, language
+
+    def unroll(extent: int) -> Any:
+        return _unroll(T, extent)
+
+    exponentials, iteration = _exponentials(spec, T, unroll), _iteration(spec, T, unroll)
+
+    @T.macro
+    def forward(logits, result, token):
+        matrix = T.alloc_local((n, n), FP32)
+        divisors = T.alloc_local((1, 2 * n), FP32)
+        scalar = T.alloc_local((1,), FP32)
+        exponentials(logits, token, matrix, scalar)
+        for _ in T.serial(iterations):
+            iteration(matrix, divisors, 0)
+        for i in unroll(n):
+            for j in unroll(n):
+                result[token, i * n + j] = matrix[i, j]
+
+    return forward
+
+
+def _backward(spec: SinkhornSpec, language: ModuleType) -> Any:
+    """A macro: the iterations again, each one's divisors kept, then back through them."""
+    n, iterations, T = spec.streams, spec.iterations, language
+
+    def unroll(extent: int) -> Any:
+        return _unroll(T, extent)
+
+    exponentials, iteration = _exponentials(spec, T, unroll), _iteration(spec, T, unroll)
+    undo = _undo(spec, T, unroll)
+
+    @T.macro
+    def backward(logits, grad_matrix, grad_logits, token):
+        matrix = T.alloc_local((n, n), FP32)
+        grad = T.alloc_local((n, n), FP32)
+        divisors = T.alloc_local((iterations, 2 * n), FP32)
+        scalar = T.alloc_local((1,), FP32)
+        exponentials(logits, token, matrix, scalar)
+        for place in T.serial(iterations):
+            iteration(matrix, divisors, place)
+        for i in unroll(n):
+            for j in unroll(n):
+                grad[i, j] = grad_matrix[token, i * n + j]
+        for place in T.serial(iterations):
+            undo(matrix, grad, divisors, iterations - 1 - place, scalar)
+        # The maximum of a row has no gradient: the first division takes out whatever factor a row has.
+        exponentials(logits, token, matrix, scalar)
+        for i in unroll(n):
+            for j in unroll(n):
+                grad_logits[token, i * n + j] = grad[i, j] * matrix[i, j]
+
+    return backward
+
+
+def gpu_forward(spec: SinkhornSpec) -> Any:
+    """``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
+    T = gpu_language
+    size, forward, tokens = spec.streams**2, _forward(spec, T), T.dynamic("tokens")
+
+    @T.prim_func
+    def sinkhorn(logits: T.Tensor((tokens, size), FP32), matrix: T.Tensor((tokens, size), FP32)):
+        with T.Kernel(T.ceildiv(tokens, THREADS), threads=THREADS) as block:
+            token = block * THREADS + T.get_thread_binding()
+            if token < tokens:
+                forward(logits, matrix, token)
+
+    return sinkhorn
+
+
+def cpu_forward(spec: SinkhornSpec, lanes: int) -> Any:
+    """``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]; a matrix is too small for ``lanes``."""
+    T = cpu_language
+    size, forward, tokens = spec.streams**2, _forward(spec, T), T.dynamic("tokens")
+
+    @T.prim_func
+    def sinkhorn(logits: T.Tensor((tokens, size), FP32), matrix: T.Tensor((tokens, size), FP32)):
+        with T.Kernel(tokens, **CPU_LAUNCH) as token:
+            forward(logits, matrix, token)
+
+    return sinkhorn
+
+
+def gpu_backward(spec: SinkhornSpec) -> Any:
+    """The gradient of ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
+    T = gpu_language
+    size, backward, tokens = spec.streams**2, _backward(spec, T), T.dynamic("tokens")
+
+    @T.prim_func
+    def sinkhorn_backward(
+        logits: T.Tensor((tokens, size), FP32),
+        grad_matrix: T.Tensor((tokens, size), FP32),
+        grad_logits: T.Tensor((tokens, size), FP32),
+    ):
+        with T.Kernel(T.ceildiv(tokens, THREADS), threads=THREADS) as block:
+            token = block * THREADS + T.get_thread_binding()
+            if token < tokens:
+                backward(logits, grad_matrix, grad_logits, token)
+
+    return sinkhorn_backward
+
+
+def cpu_backward(spec: SinkhornSpec, lanes: int) -> Any:
+    """The gradient of ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
+    T = cpu_language
+    size, backward, tokens = spec.streams**2, _backward(spec, T), T.dynamic("tokens")
+
+    @T.prim_func
+    def sinkhorn_backward(
+        logits: T.Tensor((tokens, size), FP32),
+        grad_matrix: T.Tensor((tokens, size), FP32),
+        grad_logits: T.Tensor((tokens, size), FP32),
+    ):
+        with T.Kernel(tokens, **CPU_LAUNCH) as token:
+            backward(logits, grad_matrix, grad_logits, token)
+
+    return sinkhorn_backward

@@ -1,0 +1,115 @@
+"""What every operator's host side shares: from kernels and their tiles to launches, or to one artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import JITFunction
+
+from mhc.backends import Artifact, stage
+from mhc.backends.triton.ahead import compile_ahead, gpu_target, target_name
+
+POINTERS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}
+
+
+class Config(NamedTuple):
+    """What a spec becomes on a target: the kernel's constants, and the options of the compiler."""
+
+    constants: dict[str, Any]
+    options: dict[str, Any]
+
+
+class Launch(NamedTuple):
+    """One kernel over a grid; ``arguments`` are those that are no constants, in their order."""
+
+    kernel: Any
+    config: Config
+    grid: tuple[int, ...]
+    arguments: tuple[Any, ...]
+
+
+class Source(NamedTuple):
+    """One kernel to compile; ``types`` are those of the arguments that are no constants, None where None is passed."""
+
+    kernel: JITFunction
+    config: Config
+    types: tuple[str | None, ...]
+
+
+def options(warps: int) -> dict[str, Any]:
+    """The compiler's options for ``warps`` warps."""
+    # enable_fp_fusion only contracts a·b + c; named, because its default is not the same in every version.
+    return {"num_warps": warps, "enable_fp_fusion": True}
+
+
+def elementwise(streams: int, hidden: int, target: GPUTarget | None) -> dict[str, int]:
+    """A tile of tokens by hidden of which each element is alone; a few tiles of it are held for every stream."""
+    if target is None:
+        # Each operation of the interpreter costs the same for a tile of any size: few large ones.
+        return {"BLOCK_TOKENS": 128, "BLOCK_HIDDEN": min(1024, triton.next_power_of_2(hidden))}
+    elements = 4 * target.warp_size * (8 if streams <= 4 else 4)
+    block = min(elements, triton.next_power_of_2(hidden))
+    return {"BLOCK_TOKENS": elements // block, "BLOCK_HIDDEN": block}
+
+
+@contextmanager
+def active_target(kernel: Any, device: torch.device, target: str | None) -> Iterator[GPUTarget | None]:
+    """Make ``device`` current and say what it is; None is Triton's interpreter, which has no architecture.
+
+    Triton compiles for the device it launches on, so ``target`` may only name that one.
+
+    Raises:
+        RuntimeError: the inputs are on a CPU and the interpreter is off.
+        ValueError: ``target`` is another architecture than the inputs' device.
+    """
+    interpreted = not isinstance(kernel, JITFunction)
+    if device.type == "cpu" and not interpreted:
+        raise RuntimeError(
+            "Triton has no CPU device; TRITON_INTERPRET=1, set before triton is imported, emulates one (exact in fp32 "
+            "only: its cast to bf16 truncates)"
+        )
+    with torch.cuda.device(device if device.type == "cuda" else -1):
+        active = None if interpreted else triton.runtime.driver.active.get_current_target()
+        if target is not None and (active is None or target != target_name(active)):
+            name = "the interpreter" if active is None else target_name(active)
+            raise ValueError(f"triton: target is {target}, and the inputs are on {name}; for others there is compile()")
+        yield active
+
+
+_compiled: set[tuple[Any, Any, int | None]] = set()
+
+
+def launch(spec: Any, device: torch.device, *launches: Launch) -> None:
+    """Launch one kernel after the other on the current stream of ``device``, which is the current one."""
+    # A launch would compile too; done apart once, so that a failure says which of the two it was.
+    for kernel, config, grid, arguments in launches:
+        key = (kernel, spec, device.index)
+        if isinstance(kernel, JITFunction) and key not in _compiled:
+            with stage("compile"):
+                kernel.warmup(*arguments, grid=grid, **config.constants, **config.options)
+            _compiled.add(key)
+    with stage("launch"):
+        for kernel, config, grid, arguments in launches:
+            kernel[grid](*arguments, **config.constants, **config.options)
+
+
+def compile_sources(target: str, *sources: Source) -> Artifact:
+    """Compile an operator's kernels for ``target``, in the order of their launches.
+
+    The artifact of several holds their binaries one after the other, and the most that any of them takes.
+
+    Raises:
+        ValueError: a kernel needs more shared memory than the target has.
+    """
+    gpu = gpu_target(target)
+    parts = [compile_ahead(kernel, types, *config, target, gpu) for kernel, config, types in sources]
+    resources: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.resources.items():
+            resources[name] = max(amount, resources.get(name, 0))
+    return Artifact(parts[0].kind, target, b"".join(part.data for part in parts), resources)

@@ -1,0 +1,150 @@
+"""Gradient of ``mhc_pre`` in Triton.
+
+The host side, ``mhc_head``'s too; :mod:`mhc.backends.triton.kernel_backward` is the device code.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+
+from mhc.backends import Artifact, stage
+from mhc.backends.triton.ahead import gpu_target
+from mhc.backends.triton.kernel_backward import (
+    alpha_bias_kernel,
+    coefficients_kernel,
+    phi_gamma_kernel,
+    stream_kernel,
+)
+from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, active_target, compile_sources, launch, options
+from mhc.backends.triton.mhc_pre import config as forward_config
+from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadSpec
+from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
+
+# Programs of stream_kernel to aim at: some for each of the multiprocessors of a large GPU. It bounds the chunks, and
+# with them the memory for their sums.
+_PROGRAMS = 1024
+
+
+class Configs(NamedTuple):
+    """Those of the four kernels, in the order of their launches."""
+
+    coefficients: Config
+    alpha_bias: Config
+    stream: Config
+    phi_gamma: Config
+
+
+@functools.cache
+def configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Configs:
+    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
+    forward = forward_config(spec, target)
+    streams, hidden, mixes = (forward.constants[name] for name in ("STREAMS", "HIDDEN", "MIXES"))
+    if target is None:
+        # Each operation of the interpreter costs the same for a tile of any size: few large ones.
+        tokens, vector, columns, block, line, compiler = 128, 1, 1024, 1024, 1024, {}
+    else:
+        # A thread keeps phi and a sum of every mix of its columns: up to 160 registers.
+        vector = math.gcd(hidden, 2 if mixes <= 35 else 1)
+        tokens = 4
+        columns, block, line = 4 * target.warp_size * vector, 4 * target.warp_size, 4096
+        compiler = options(4)
+    columns = min(columns, triton.next_power_of_2(hidden))
+    shape = {"STREAMS": streams, "HIDDEN": hidden, "MIXES": mixes}
+    return Configs(
+        forward,
+        Config({"STREAMS": streams, "MIXES": mixes, "BLOCK": line}, compiler),
+        Config({**shape, "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": columns, "VECTOR": vector}, compiler),
+        Config({"WIDTH": spec.width, "MIXES": mixes, "BLOCK": block}, compiler),
+    )
+
+
+def launch_backward(
+    inputs: MhcPreBackwardInputs | MhcHeadBackwardInputs,
+    grads: tuple[torch.Tensor | None, ...],
+    out: MhcPreGrads | MhcHeadGrads,
+    target: str | None,
+) -> None:
+    """Launch either gradient; ``grads`` are those of three outputs, of which ``mhc_head`` has the first."""
+    spec, device, tokens = inputs.spec, inputs.x.device, inputs.x.shape[0]
+    x, phi, alpha, bias, gamma = inputs[:5]
+    with active_target(stream_kernel, device, target) as active:
+        with stage("lower"):
+            tiles = configs(spec, active)
+        mixes = phi.shape[0]
+        programs = triton.cdiv(tokens, tiles.coefficients.constants["BLOCK_TOKENS"])
+        blocks = spec.streams * triton.cdiv(spec.hidden, tiles.stream.constants["BLOCK_HIDDEN"])
+        chunk = triton.cdiv(tokens, min(triton.cdiv(tokens, 32), max(1, _PROGRAMS // blocks)))
+        count = triton.cdiv(tokens, chunk)
+        coefficients = phi.new_empty(mixes + spec.streams + 1, tokens)
+        partial = phi.new_empty(2 * mixes, programs)
+        chunks = phi.new_empty(count, mixes, spec.width)
+        launch(
+            spec,
+            device,
+            Launch(
+                coefficients_kernel,
+                tiles.coefficients,
+                (programs,),
+                (x, phi, alpha, bias, gamma, *grads, coefficients, partial, tokens),
+            ),
+            Launch(
+                alpha_bias_kernel,
+                tiles.alpha_bias,
+                (mixes + alpha.shape[0],),
+                (partial, out.alpha, out.bias, programs),
+            ),
+            Launch(
+                stream_kernel,
+                tiles.stream,
+                (blocks, count),
+                (x, phi, gamma, grads[0], coefficients, out.x, chunks, tokens, chunk),
+            ),
+            Launch(
+                phi_gamma_kernel,
+                tiles.phi_gamma,
+                (triton.cdiv(spec.width, tiles.phi_gamma.constants["BLOCK"]),),
+                (phi, gamma, chunks, out.phi, out.gamma, count),
+            ),
+        )
+
+
+def compile_backward(spec: MhcPreSpec | MhcHeadSpec, target: str) -> Artifact:
+    """Compile either gradient."""
+    with stage("lower"):
+        tiles = configs(spec, gpu_target(target))
+        x, wide = POINTERS[spec.dtype], "*fp32"
+        gamma = wide if spec.gamma else None
+        grads = (x, wide, wide) if isinstance(spec, MhcPreSpec) else (x, None, None)
+    return compile_sources(
+        target,
+        Source(coefficients_kernel, tiles.coefficients, (x, wide, wide, wide, gamma, *grads, wide, wide, "i32")),
+        Source(alpha_bias_kernel, tiles.alpha_bias, (wide, wide, wide, "i32")),
+        Source(stream_kernel, tiles.stream, (x, wide, gamma, x, wide, x, wide, "i32", "i32")),
+        Source(phi_gamma_kernel, tiles.phi_gamma, (wide, gamma, wide, wide, gamma, "i32")),
+    )
+
+
+def run(inputs: MhcPreBackwardInputs, out: MhcPreGrads, target: str | None = None) -> None:
+    """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
+
+    Raises:
+        RuntimeError: the inputs are on a CPU and the interpreter is off.
+        ValueError: ``target`` is another architecture than the inputs' device.
+    """
+    launch_backward(inputs, inputs[5:8], out, target)
+
+
+@functools.cache
+def compile(spec: MhcPreSpec, target: str) -> Artifact:
+    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
+
+    Raises:
+        ValueError: Triton compiles for no such target, or a kernel needs more shared memory than it has.
+    """
+    return compile_backward(spec, target)

@@ -1,0 +1,117 @@
+"""``sinkhorn`` in Triton, and what its gradient shares with it."""
+
+from __future__ import annotations
+
+import functools
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+
+from mhc.backends import Artifact, stage
+from mhc.backends.triton.ahead import gpu_target
+from mhc.backends.triton.launch import Config, Launch, Source, active_target, compile_sources, launch, options
+from mhc.ops.sinkhorn import SinkhornInputs, SinkhornOutputs, SinkhornSpec
+
+
+@triton.jit
+def matrices(tokens, STREAMS: tl.constexpr, PADDED: tl.constexpr, BLOCK_TOKENS: tl.constexpr):
+    """Where one program's matrices lie, which of their entries are no padding, and which of them to store.
+
+    The padding reads the last row and column once more: it changes no maximum and overflows nothing.
+    """
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)[:, None, None]
+    i = tl.arange(0, PADDED)[None, :, None]
+    j = tl.arange(0, PADDED)[None, None, :]
+    if STREAMS == PADDED:
+        place = i * STREAMS + j
+    else:
+        place = tl.minimum(i, STREAMS - 1) * STREAMS + tl.minimum(j, STREAMS - 1)
+    inside = (i < STREAMS) & (j < STREAMS)
+    return rows * (STREAMS * STREAMS) + place, inside, rows < tokens
+
+
+@triton.jit
+def exponentials(logits, inside):
+    """What the iterations begin with; the padding is 0."""
+    return tl.where(inside, tl.exp(logits - tl.max(logits, axis=2, keep_dims=True)), 0.0)
+
+
+@triton.jit
+def totals(matrix, AXIS: tl.constexpr, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
+    """Sums along ``AXIS``, to divide by; 1 for the padding, as ``EPS`` may be 0."""
+    sums = tl.sum(matrix, axis=AXIS, keep_dims=True) + EPS
+    if STREAMS != PADDED:
+        lines = tl.arange(0, PADDED)[None, :, None] if AXIS == 2 else tl.arange(0, PADDED)[None, None, :]
+        sums = tl.where(lines < STREAMS, sums, 1.0)
+    return sums
+
+
+@triton.jit
+def iterate(matrix, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
+    """One iteration. A quotient a line and a product an entry cost less than a quotient an entry."""
+    matrix *= tl.div_rn(1.0, totals(matrix, 2, STREAMS, PADDED, EPS))
+    matrix *= tl.div_rn(1.0, totals(matrix, 1, STREAMS, PADDED, EPS))
+    return matrix
+
+
+@triton.jit(do_not_specialize=["tokens"])
+def sinkhorn_kernel(
+    logits,
+    matrix,
+    tokens,
+    STREAMS: tl.constexpr,
+    PADDED: tl.constexpr,
+    ITERATIONS: tl.constexpr,
+    EPS: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr,
+):
+    """One program computes ``BLOCK_TOKENS`` matrices, on a GPU in one warp."""
+    places, inside, real = matrices(tokens, STREAMS, PADDED, BLOCK_TOKENS)
+    current = exponentials(tl.load(logits + places, mask=real, other=0.0), inside)
+    for _ in range(ITERATIONS):
+        current = iterate(current, STREAMS, PADDED, EPS)
+    tl.store(matrix + places, current, mask=real & inside)
+
+
+@functools.cache
+def config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
+    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
+    padded = triton.next_power_of_2(spec.streams)
+    # One warp, so that no sum leaves it, and of each thread a load of 16 bytes; the interpreter wants large tiles.
+    tokens = 128 if target is None else max(1, 4 * target.warp_size // padded**2)
+    constants = {
+        "STREAMS": spec.streams,
+        "PADDED": padded,
+        "ITERATIONS": spec.iterations,
+        "EPS": spec.eps,
+        "BLOCK_TOKENS": tokens,
+    }
+    return Config(constants, {} if target is None else options(1))
+
+
+def run(inputs: SinkhornInputs, out: SinkhornOutputs, target: str | None = None) -> None:
+    """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
+
+    Raises:
+        RuntimeError: the inputs are on a CPU and the interpreter is off.
+        ValueError: ``target`` is another architecture than the inputs' device.
+    """
+    spec, device, tokens = inputs.spec, inputs.logits.device, inputs.logits.shape[0]
+    with active_target(sinkhorn_kernel, device, target) as active:
+        with stage("lower"):
+            tiles = config(spec, active)
+        grid = (triton.cdiv(tokens, tiles.constants["BLOCK_TOKENS"]),)
+        launch(spec, device, Launch(sinkhorn_kernel, tiles, grid, (inputs.logits, out.matrix, tokens)))
+
+
+@functools.cache
+def compile(spec: SinkhornSpec, target: str) -> Artifact:
+    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
+
+    Raises:
+        ValueError: Triton compiles for no such target, or the kernel needs more shared memory than it has.
+    """
+    with stage("lower"):
+        tiles = config(spec, gpu_target(target))
+    return compile_sources(target, Source(sinkhorn_kernel, tiles, ("*fp32", "*fp32", "i32")))

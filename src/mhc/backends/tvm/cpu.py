@@ -1,0 +1,98 @@
+"""LLVM's CPU targets: a script becomes a function to call here, or a shared library for another CPU."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import tvm
+from tvm.runtime import Executable
+from tvm.target import Target
+from tvm.target import codegen as llvm
+
+from mhc.backends import Artifact, stage
+
+# TVM looks at both when a thread first runs a kernel. Left alone it takes half of the logical cores, and pins the
+# calling thread, and with it every thread that PyTorch starts later, to as many of them as it took.
+os.environ.setdefault("TVM_NUM_THREADS", str(torch.get_num_threads()))
+os.environ.setdefault("TVM_BIND_THREADS", "0")
+
+# The features of x86 that LLVM puts into code of this kind on its own, by the beginnings of their names.
+_INSTRUCTIONS = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe")
+
+# Makes the function `name` for a spec and a target.
+Script = Callable[[Any, Target], tvm.tirx.PrimFunc]
+
+
+class Kernel:
+    """The script of an operator, compiled once for each spec and target."""
+
+    def __init__(self, name: str, script: Script) -> None:
+        self._name = name
+        self._script = script
+        self._executable = functools.cache(self._build)
+        self.function = functools.cache(self._load)
+        self.artifact = functools.cache(self._export)
+
+    def _load(self, spec: Any, target: str | None) -> Callable[..., None]:
+        """The kernel in this process; ``target`` is a CPU that LLVM knows, None this one.
+
+        Raises:
+            ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
+        """
+        with stage("lower"):
+            lacking = _lacking(_target(self._name, target)) if target else ()
+            if lacking:
+                raise ValueError(f"{self._name}: this CPU cannot run code for {target}: it lacks {', '.join(lacking)}")
+        executable = self._executable(spec, target)
+        with stage("compile"):
+            return executable[self._name]
+
+    def _export(self, spec: Any, target: str) -> Artifact:
+        """A shared library with the kernel in TVM's calling convention, for ``tvm.runtime.load_module``.
+
+        Raises:
+            ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
+        """
+        executable = self._executable(spec, target)
+        with stage("compile"), tempfile.TemporaryDirectory() as folder:
+            library = Path(folder, f"{self._name}.so")
+            executable.export_library(str(library), options=["-lm"])
+            return Artifact("shared-object", target, library.read_bytes())
+
+    def _build(self, spec: Any, target: str | None) -> Executable:
+        with stage("lower"):
+            llvm_target = _target(self._name, target)
+            module = tvm.IRModule({self._name: self._script(spec, llvm_target)})
+        with stage("compile"):
+            return tvm.compile(module, target=llvm_target)
+
+
+@functools.cache
+def _target(operator: str, name: str | None) -> Target:
+    """LLVM for the CPU of that name, or for this one less what a hypervisor hides of it.
+
+    TVM itself compiles for a generic CPU, and goes on, when it does not know the name.
+    """
+    if name is None:
+        host = Target({"kind": "llvm", "mcpu": llvm.llvm_get_system_cpu()})
+        return Target({**host.export(), "mattr": [f"-{feature}" for feature in _lacking(host)]})
+    if not llvm.llvm_is_valid_cpu(name, llvm.llvm_get_system_triple()):
+        raise ValueError(f"{operator}: the tvm backend has the operator for LLVM CPU targets only, not for {name!r}")
+    return Target({"kind": "llvm", "mcpu": name})
+
+
+@functools.cache
+def _lacking(target: Target) -> tuple[str, ...]:
+    """Instructions that the target's code may use and that this CPU does not have."""
+    host = tvm.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
+    return tuple(
+        feature
+        for feature in sorted(llvm.llvm_get_cpu_features(target))
+        if feature.startswith(_INSTRUCTIONS) and feature in host and not host[feature]
+    )

@@ -1,0 +1,306 @@
+"""Gradients of ``mhc_pre`` for LLVM's CPU targets; one compilation serves every number of tokens."""
+
+from __future__ import annotations
+
+import tvm
+from tvm.script import tirx as T
+from tvm.target import Target
+
+from mhc.backends import Artifact, stage
+from mhc.backends.tvm.cpu import Kernel
+from mhc.backends.tvm.projection import projection, tile
+from mhc.backends.tvm.vectors import Row, name_of, narrow, registers, wide
+from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
+
+# Bytes of the rows of grad_phi that one iteration of the second part owns. With the same of phi, and of the sums of a
+# span of tokens, they stay in the second-level cache, near the first.
+_OWNED_BYTES = 12288
+
+# Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small.
+_SPAN = 128
+
+
+def run(inputs: MhcPreBackwardInputs, out: MhcPreGrads, target: str | None = None) -> None:
+    """Run on the CPU, in the tensors' own memory; ``target`` is a CPU that LLVM knows, None this one.
+
+    Raises:
+        ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
+    """
+    kernel = _KERNEL.function(inputs.spec, target)
+    tokens = inputs.x.shape[0]
+    with stage("launch"):
+        kernel(
+            inputs.x.view(tokens, -1),
+            inputs.phi,
+            inputs.alpha,
+            inputs.bias,
+            None if inputs.gamma is None else inputs.gamma.view(-1),
+            inputs.grad_h_in,
+            inputs.grad_h_post,
+            inputs.grad_h_res.view(tokens, -1),
+            out.x.view(tokens, -1),
+            out.phi,
+            out.alpha,
+            out.bias,
+            None if out.gamma is None else out.gamma.view(-1),
+        )
+
+
+def compile(spec: MhcPreSpec, target: str) -> Artifact:
+    """A shared library with the kernel in TVM's calling convention.
+
+    Raises:
+        ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
+    """
+    return _KERNEL.artifact(spec, target)
+
+
+def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
+    """Three parts, each parallel over what it alone writes, so that no sum depends on the number of threads.
+
+    1. Blocks of tokens are projected again. With z the arguments of the sigmoids and m as in the equations, a token
+       leaves what the others need: ``weights`` r·alpha·dz, ``pull`` -Σ alpha·dz·m · r²/width, and h_pre.
+    2. Columns of the flattened streams, through all tokens in order: ``dv = weights @ phi`` is the gradient of v·gamma,
+       and ``weights · v·gamma`` what the token adds to that of phi.
+    3. The rows of phi, through all tokens in order and in fp64: the gradients of bias and alpha.
+
+    Without gamma the fifth and the last argument are not looked at.
+    """
+    f32, dtype, size = "float32", name_of(spec.dtype), spec.dtype.itemsize
+    n, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
+    blocking = tile(spec, target)
+    height, lanes = blocking.tokens, blocking.lanes
+    project = projection(spec, blocking)
+    row = Row.of(hidden, lanes)
+    # Tokens that meet a vector of phi at once: two registers for each, of `v · gamma` and of its gradient.
+    group = registers(target)[1] // 4
+    owned = max(1, min(row.vectors, _OWNED_BYTES // (4 * mixes * row.lanes)))
+    pieces = -(-row.vectors // owned)
+    spanned = _SPAN // group
+
+    @T.prim_func
+    def mhc_pre_backward(
+        x_: T.handle,
+        phi_: T.handle,
+        alpha_: T.handle,
+        bias_: T.handle,
+        gamma_: T.handle,
+        grad_h_in_: T.handle,
+        grad_h_post_: T.handle,
+        grad_h_res_: T.handle,
+        grad_x_: T.handle,
+        grad_phi_: T.handle,
+        grad_alpha_: T.handle,
+        grad_bias_: T.handle,
+        grad_gamma_: T.handle,
+    ):
+        T.func_attr({"global_symbol": "mhc_pre_backward", "tirx.noalias": True})
+        tokens = T.int64()
+        x = T.match_buffer(x_, (tokens, width), dtype, align=size)
+        phi = T.match_buffer(phi_, (mixes, width), f32, align=4)
+        alpha = T.match_buffer(alpha_, (3,), f32, align=4)
+        bias = T.match_buffer(bias_, (mixes,), f32, align=4)
+        grad_h_in = T.match_buffer(grad_h_in_, (tokens, hidden), dtype, align=size)
+        grad_h_post = T.match_buffer(grad_h_post_, (tokens, n), f32, align=4)
+        grad_h_res = T.match_buffer(grad_h_res_, (tokens, n * n), f32, align=4)
+        grad_x = T.match_buffer(grad_x_, (tokens, width), dtype, align=size)
+        grad_phi = T.match_buffer(grad_phi_, (mixes, width), f32, align=4)
+        grad_alpha = T.match_buffer(grad_alpha_, (3,), f32, align=4)
+        grad_bias = T.match_buffer(grad_bias_, (mixes,), f32, align=4)
+        if spec.gamma:
+            gamma = T.match_buffer(gamma_, (width,), f32, align=4)
+            grad_gamma = T.match_buffer(grad_gamma_, (width,), f32, align=4)
+
+        # What a token adds to the gradients of bias and, in the last three, of alpha.
+        shares = T.alloc_buffer((tokens, mixes + 3), f32)
+        pull = T.alloc_buffer((tokens,), f32)
+        h_pre = T.alloc_buffer((tokens, n), f32)
+        # A last group that is not full repeats the last token, with weights of zero.
+        weights = T.alloc_buffer((T.truncdiv(tokens + (group - 1), T.int64(group)) * group, mixes), f32)
+        for t in range(T.truncdiv(tokens + (group - 1), T.int64(group)) * group - tokens):
+            for o in range(mixes):
+                weights[tokens + t, o] = T.float32(0)
+
+        for block in T.parallel(T.truncdiv(tokens + (height - 1), T.int64(height))):
+            total = T.alloc_buffer((height, mixes, lanes), f32)
+            square = T.alloc_buffer((height, lanes), f32)
+            mix = T.alloc_buffer((mixes,), f32)
+            dots = T.alloc_buffer((n, row.lanes), f32)
+            g = T.alloc_buffer((row.lanes,), f32)
+            r = T.alloc_buffer((1,), f32)
+            sigmoid = T.alloc_buffer((1,), f32)
+            dot = T.alloc_buffer((1,), f32)
+
+            if spec.gamma:
+                project(x, phi, gamma, tokens, block, total, square)
+            else:
+                project(x, phi, phi, tokens, block, total, square)
+
+            for t in range(T.min(T.int64(height), tokens - block * height)):
+                r[0] = T.float32(0)
+                for j in T.unroll(lanes):
+                    r[0] = r[0] + square[t, j]
+                r[0] = T.rsqrt(r[0] / T.float32(width) + T.float32(spec.norm_eps))
+                for o in range(mixes):
+                    mix[o] = T.float32(0)
+                    for j in T.unroll(lanes):
+                        mix[o] = mix[o] + total[t, o, j]
+                    mix[o] = mix[o] * r[0]
+
+                for i in T.unroll(n):
+                    for j in T.vectorized(row.lanes):
+                        dots[i, j] = T.float32(0)
+                for d in range(row.vectors):
+                    for j in T.vectorized(row.lanes):
+                        g[j] = row.once(d, j, wide(grad_h_in[block * height + t, row.start(d) + j]))
+                    for i in T.unroll(n):
+                        for j in T.vectorized(row.lanes):
+                            dots[i, j] = dots[i, j] + g[j] * row.once(
+                                d, j, wide(x[block * height + t, i * hidden + row.start(d) + j])
+                            )
+
+                for i in T.unroll(n):
+                    sigmoid[0] = T.sigmoid(alpha[0] * mix[i] + bias[i])
+                    h_pre[block * height + t, i] = sigmoid[0] + T.float32(spec.pre_eps)
+                    dot[0] = T.float32(0)
+                    for j in T.unroll(row.lanes):
+                        dot[0] = dot[0] + dots[i, j]
+                    shares[block * height + t, i] = dot[0] * sigmoid[0] * (T.float32(1) - sigmoid[0])
+                for i in range(n):
+                    sigmoid[0] = T.sigmoid(alpha[1] * mix[n + i] + bias[n + i])
+                    shares[block * height + t, n + i] = (
+                        T.float32(2) * grad_h_post[block * height + t, i] * sigmoid[0] * (T.float32(1) - sigmoid[0])
+                    )
+                for i in range(n * n):
+                    shares[block * height + t, 2 * n + i] = grad_h_res[block * height + t, i]
+
+                for k in range(3):
+                    shares[block * height + t, mixes + k] = T.float32(0)
+                for o in range(mixes):
+                    # alpha has one gate for n rows of phi, one for the next n, and one for the rest.
+                    gate: T.let = T.min(o // n, 2)
+                    share: T.let = shares[block * height + t, o]
+                    shares[block * height + t, mixes + gate] = shares[block * height + t, mixes + gate] + share * mix[o]
+                    weights[block * height + t, o] = alpha[gate] * share * r[0]
+                pull[block * height + t] = (
+                    -(
+                        alpha[0] * shares[block * height + t, mixes]
+                        + alpha[1] * shares[block * height + t, mixes + 1]
+                        + alpha[2] * shares[block * height + t, mixes + 2]
+                    )
+                    * r[0]
+                    * r[0]
+                    / T.float32(width)
+                )
+
+        for item in T.parallel(n * pieces):
+            rows = T.alloc_buffer((mixes, owned * row.lanes), f32)
+            to_phi = T.alloc_buffer((mixes, owned * row.lanes), f32)
+            all_to_phi = T.alloc_buffer((mixes, owned * row.lanes), f32)
+            to_gamma = T.alloc_buffer((owned * row.lanes,), f32)
+            all_to_gamma = T.alloc_buffer((owned * row.lanes,), f32)
+            v = T.alloc_buffer((group, row.lanes), f32)
+            dv = T.alloc_buffer((group, row.lanes), f32)
+            one = T.alloc_buffer((row.lanes,), f32)
+            sums = T.alloc_buffer((row.lanes,), f32)
+            stream: T.let = item // pieces
+            first: T.let = item % pieces * owned
+            vectors: T.let = T.min(owned, row.vectors - first)
+
+            for o in range(mixes):
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        rows[o, k * row.lanes + j] = phi[o, stream * hidden + row.start(first + k) + j]
+                        all_to_phi[o, k * row.lanes + j] = T.float32(0)
+            for k in range(vectors):
+                for j in T.vectorized(row.lanes):
+                    all_to_gamma[k * row.lanes + j] = T.float32(0)
+
+            for span in range(T.truncdiv(tokens + (spanned * group - 1), T.int64(spanned * group))):
+                for o in range(mixes):
+                    for k in range(vectors):
+                        for j in T.vectorized(row.lanes):
+                            to_phi[o, k * row.lanes + j] = T.float32(0)
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        to_gamma[k * row.lanes + j] = T.float32(0)
+
+                for b in range(
+                    T.min(
+                        T.int64(spanned),
+                        T.truncdiv(tokens + (group - 1), T.int64(group)) - span * spanned,
+                    )
+                ):
+                    t0: T.let = (span * spanned + b) * group
+                    for k in range(vectors):
+                        column: T.let = row.start(first + k)
+                        for t in T.unroll(group):
+                            for j in T.vectorized(row.lanes):
+                                dv[t, j] = T.float32(0)
+                            for j in T.vectorized(row.lanes):
+                                v[t, j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
+                            if spec.gamma:
+                                for j in T.vectorized(row.lanes):
+                                    v[t, j] = v[t, j] * gamma[stream * hidden + column + j]
+                        for o in range(mixes):
+                            for j in T.vectorized(row.lanes):
+                                one[j] = rows[o, k * row.lanes + j]
+                            for j in T.vectorized(row.lanes):
+                                sums[j] = to_phi[o, k * row.lanes + j]
+                            for t in T.unroll(group):
+                                for j in T.vectorized(row.lanes):
+                                    dv[t, j] = dv[t, j] + weights[t0 + t, o] * one[j]
+                                for j in T.vectorized(row.lanes):
+                                    sums[j] = sums[j] + weights[t0 + t, o] * v[t, j]
+                            for j in T.vectorized(row.lanes):
+                                to_phi[o, k * row.lanes + j] = sums[j]
+                        for t in T.unroll(group):
+                            for j in T.vectorized(row.lanes):
+                                one[j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
+                            if spec.gamma:
+                                for j in T.vectorized(row.lanes):
+                                    to_gamma[k * row.lanes + j] = to_gamma[k * row.lanes + j] + dv[t, j] * one[j]
+                                for j in T.vectorized(row.lanes):
+                                    dv[t, j] = dv[t, j] * gamma[stream * hidden + column + j]
+                            if t0 + t < tokens:
+                                for j in T.vectorized(row.lanes):
+                                    grad_x[t0 + t, stream * hidden + column + j] = narrow(
+                                        dtype,
+                                        dv[t, j]
+                                        + pull[t0 + t] * one[j]
+                                        + h_pre[t0 + t, stream] * wide(grad_h_in[t0 + t, column + j]),
+                                    )
+
+                for o in range(mixes):
+                    for k in range(vectors):
+                        for j in T.vectorized(row.lanes):
+                            all_to_phi[o, k * row.lanes + j] = (
+                                all_to_phi[o, k * row.lanes + j] + to_phi[o, k * row.lanes + j]
+                            )
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        all_to_gamma[k * row.lanes + j] = all_to_gamma[k * row.lanes + j] + to_gamma[k * row.lanes + j]
+
+            for o in range(mixes):
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        grad_phi[o, stream * hidden + row.start(first + k) + j] = all_to_phi[o, k * row.lanes + j]
+            if spec.gamma:
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        grad_gamma[stream * hidden + row.start(first + k) + j] = all_to_gamma[k * row.lanes + j]
+
+        for o in T.parallel(mixes + 3):
+            every = T.alloc_buffer((1,), "float64")
+            every[0] = T.float64(0)
+            for t in range(tokens):
+                every[0] = every[0] + T.Cast("float64", shares[t, o])
+            if o < mixes:
+                grad_bias[o] = T.Cast(f32, every[0])
+            else:
+                grad_alpha[o - mixes] = T.Cast(f32, every[0])
+
+    return mhc_pre_backward
+
+
+_KERNEL = Kernel("mhc_pre_backward", _script)

@@ -1,0 +1,77 @@
+"""What the scripts for CPUs share: vector registers, rows cut into vectors, rounding.
+
+A width that is no multiple of a vector needs no scalar code: the last vector is moved back to end with the row. The
+lanes that it shares with the one before are computed twice to the same value, or count as zero in a sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tvm.script import tirx as T
+from tvm.target import Target
+from tvm.target import codegen as llvm
+
+# TVM gives a buffer a place on the stack, and LLVM can take it from there to registers, up to this many bytes.
+STACK_BYTES = 1024
+
+
+def registers(target: Target) -> tuple[int, int]:
+    """Floats in one vector register of the target, and the number of these registers."""
+    if llvm.llvm_cpu_has_features("avx512f", target):
+        return 16, 32
+    if llvm.llvm_cpu_has_features("avx", target):
+        return 8, 16
+    return 4, 16
+
+
+@dataclass(frozen=True)
+class Row:
+    """``length`` elements as vectors of ``lanes``."""
+
+    length: int
+    lanes: int
+
+    @classmethod
+    def of(cls, length: int, lanes: int) -> Row:
+        """With vectors of ``lanes``, or of the largest power of two that a shorter row holds."""
+        return cls(length, min(lanes, 1 << (length.bit_length() - 1)))
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors cover the row."""
+        return -(-self.length // self.lanes)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the last vector is moved back."""
+        return self.length % self.lanes != 0
+
+    def start(self, vector: Any) -> Any:
+        """The element where a vector begins."""
+        return T.min(vector * self.lanes, self.length - self.lanes) if self.ragged else vector * self.lanes
+
+    def once(self, vector: Any, lane: Any, value: Any) -> Any:
+        """``value`` in the lanes that the vector before does not have, zero in the others."""
+        if not self.ragged:
+            return value
+        return T.Select(self.start(vector) + lane >= vector * self.lanes, value, T.float32(0))
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """TVM's name of a dtype."""
+    return str(dtype).removeprefix("torch.")
+
+
+def wide(value: Any) -> Any:
+    """The value in fp32."""
+    return T.Cast("float32", value)
+
+
+def narrow(dtype: str, value: Any) -> Any:
+    """Round to ``dtype``. TVM makes bf16 by adding to the bits, which carries some NaNs over into zeros."""
+    if dtype == "bfloat16":
+        value = T.Select(T.isnan(value), T.float32(float("nan")), value)
+    return T.Cast(dtype, value)

@@ -1,0 +1,132 @@
+"""What the conformance suite gives to an operator: its specialisation and its inputs, from a case's axes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from kernel_matrix.plugin import RunningCase
+from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from tensors import DTYPES
+
+OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head": mhc_head, "expand": expand}
+
+
+def spec_of(case: RunningCase) -> Any:
+    """The specialisation that the case's kernel is compiled for; the inputs that are drawn for it ask for the same."""
+    axes = case.axes
+    n = axes["streams"]
+    if case.op == "sinkhorn":
+        return sinkhorn.SinkhornSpec(n)
+    shape = (n, axes["hidden"], DTYPES[axes["dtype"]])
+    if case.op == "mhc_pre":
+        return mhc_pre.MhcPreSpec(*shape, axes["gamma"])
+    if case.op == "mhc_head":
+        return mhc_head.MhcHeadSpec(*shape, axes["gamma"])
+    return mhc_post.MhcPostSpec(*shape) if case.op == "mhc_post" else expand.ExpandSpec(*shape)
+
+
+def inputs_of(case: RunningCase) -> Any:
+    """The inputs of the case's operator, drawn in float64 and rounded once to their dtypes."""
+    return _Draw(case).inputs()
+
+
+def empty_of(case: RunningCase, inputs: Any) -> Any:
+    """Outputs for the inputs, NaN throughout, so that what a kernel does not write shows."""
+    op = OPS[case.op]
+    outputs = op.empty_outputs(inputs) if case.direction == "forward" else op.empty_grads(inputs)
+    for tensor in outputs:
+        if tensor is not None:
+            tensor.fill_(math.nan)
+    return outputs
+
+
+class _Draw:
+    """The tensors of one case by name, each drawn from its own stream."""
+
+    def __init__(self, case: RunningCase) -> None:
+        self.case = case
+        self.backward = case.direction == "backward"
+        self.tokens, self.n = case.axes["tokens"], case.axes["streams"]
+        self.hidden = case.axes.get("hidden", 0)
+        self.dtype = DTYPES[case.axes["dtype"]]
+
+    def inputs(self) -> Any:
+        forward, backward = getattr(self, self.case.op)()
+        return backward() if self.backward else forward()
+
+    def data(self, name: str, *shape: int, scale: float = 1.0) -> torch.Tensor:
+        return torch.from_numpy(self.case.draw(name, shape, scale=scale)).to(self.dtype)
+
+    def parameter(self, name: str, *shape: int, scale: float = 1.0, mean: float = 0.0) -> torch.Tensor:
+        return torch.from_numpy(self.case.draw(name, shape, scale=scale, mean=mean)).float()
+
+    def x(self) -> torch.Tensor:
+        return self.data("x", self.tokens, self.n, self.hidden, scale=self.case.axes["scale"])
+
+    def mapping(self, rows: int, gates: int) -> tuple[Any, ...]:
+        """phi, alpha, bias and gamma of a layer near its initialisation; gamma is not one, and the gates differ.
+
+        The weights of the streams lie under 1/n and vary little, so that at unit scale what they sum to stays below 4:
+        from there on the rounding of an exact result to bf16 alone would be above the project's cap.
+        """
+        width = self.n * self.hidden
+        bias = self.parameter("bias", rows, scale=0.2)
+        bias[: self.n] += -math.log(self.n - 1) - 1.0 if self.n > 1 else 1.0
+        gamma = self.parameter("gamma", self.n, self.hidden, scale=0.3, mean=1.0)
+        return (
+            self.parameter("phi", rows, width, scale=1 / math.sqrt(width)),
+            self.parameter("alpha", gates, scale=0.05, mean=0.4),
+            bias,
+            gamma if self.case.axes["gamma"] else None,
+        )
+
+    def mhc_pre(self) -> tuple[Any, Any]:
+        tensors = (self.x(), *self.mapping(self.n * (self.n + 2), 3))
+        return (
+            lambda: mhc_pre.MhcPreInputs(*tensors),
+            lambda: mhc_pre.MhcPreBackwardInputs(
+                *tensors,
+                self.data("grad_h_in", self.tokens, self.hidden),
+                self.parameter("grad_h_post", self.tokens, self.n),
+                self.parameter("grad_h_res", self.tokens, self.n, self.n),
+            ),
+        )
+
+    def mhc_head(self) -> tuple[Any, Any]:
+        tensors = (self.x(), *self.mapping(self.n, 1))
+        return (
+            lambda: mhc_head.MhcHeadInputs(*tensors),
+            lambda: mhc_head.MhcHeadBackwardInputs(*tensors, self.data("grad_out", self.tokens, self.hidden)),
+        )
+
+    def sinkhorn(self) -> tuple[Any, Any]:
+        shape = (self.tokens, self.n, self.n)
+        logits = self.parameter("logits", *shape, scale=self.case.axes["scale"])
+        return (
+            lambda: sinkhorn.SinkhornInputs(logits),
+            lambda: sinkhorn.SinkhornBackwardInputs(logits, self.parameter("grad_matrix", *shape)),
+        )
+
+    def mhc_post(self) -> tuple[Any, Any]:
+        """h_res is near the identity and h_post near 1/2: sums stay below 8 at unit scale."""
+        tokens, n = self.tokens, self.n
+        tensors = (
+            self.x(),
+            self.data("y", tokens, self.hidden, scale=0.5 * self.case.axes["scale"]),
+            self.parameter("h_post", tokens, n, scale=0.05, mean=0.25),
+            self.parameter("h_res", tokens, n, n, scale=0.05) + 0.4 * torch.eye(n),
+        )
+        return (
+            lambda: mhc_post.MhcPostInputs(*tensors),
+            lambda: mhc_post.MhcPostBackwardInputs(*tensors, self.data("grad_out", tokens, n, self.hidden)),
+        )
+
+    def expand(self) -> tuple[Any, Any]:
+        scale = self.case.axes["scale"]
+        return (
+            lambda: expand.ExpandInputs(self.data("x", self.tokens, self.hidden, scale=scale), self.n),
+            lambda: expand.ExpandBackwardInputs(self.data("grad_out", self.tokens, self.n, self.hidden)),
+        )

@@ -1,0 +1,124 @@
+"""What holds for an operator whatever its numbers are: checked on every case that runs, beside the golden.
+
+Each property runs the backend again on changed inputs. It catches what a comparison of one result cannot: a race, a
+token that reads its neighbour, an equation that is right for one scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+Run = Callable[[Any], Any]
+
+# Two results that differ by the order of fp32 sums only; coefficients are of order one.
+ROUNDING = 2e-5
+
+
+def check(op: str, direction: str, run: Run, inputs: Any, out: Any) -> None:
+    """Hold all properties of the operator.
+
+    Raises:
+        AssertionError: one does not hold, and how far it is off.
+    """
+    _same(run(inputs), out, "a second run gives other bits")
+    for holds in _PROPERTIES.get((op, direction), ()):
+        holds(run, inputs, out)
+
+
+def _neighbours(run: Run, inputs: Any, out: Any) -> None:
+    """Poison every token but the middle one: the middle one's results stay as they are, bit for bit."""
+    tokens = inputs[0].shape[0]
+    keep = tokens // 2
+    if tokens == 1:
+        return
+    poisoned = []
+    for value in inputs:
+        if _is_of_tokens(value, tokens) and not any(value is getattr(inputs, name, None) for name in _PARAMETERS):
+            value = value.clone()
+            value[:keep], value[keep + 1 :] = math.nan, math.nan
+        poisoned.append(value)
+    again = run(type(inputs)(*poisoned))
+    of_token = [(name, a, b) for name, a, b in _tensors(again, out) if a.shape[0] == tokens and name not in _PARAMETERS]
+    for name, a, b in of_token:
+        assert torch.equal(a[keep], b[keep]), f"{name}: a token's result depends on its neighbours"
+
+
+def _sums_to_one(run: Run, inputs: Any, out: Any) -> None:
+    matrix = out.matrix.double()
+    columns = (matrix.sum(dim=1) - 1).abs().max().item()
+    assert columns <= ROUNDING, f"a column sums to one off by {columns:.2g}"
+    assert (matrix >= 0).all(), "an element is negative"
+    moderate = inputs.logits.abs().amax(dim=(1, 2)) <= 4  # beyond, 20 iterations need not converge
+    rows = (matrix.sum(dim=2) - 1).abs()[moderate].max().item() if moderate.any() else 0.0
+    assert rows <= 1e-2, f"a row sums to one off by {rows:.2g}"
+
+
+def _streams_permute(run: Run, inputs: Any, out: Any) -> None:
+    """Number the streams otherwise: the outputs are numbered otherwise, and h_in stays."""
+    _, n, hidden = inputs.x.shape
+    order = torch.arange(n - 1, -1, -1, device=inputs.x.device)
+    rows = torch.cat([order, n + order, 2 * n + (order[:, None] * n + order).flatten()])
+    columns = (order[:, None] * hidden + torch.arange(hidden, device=order.device)).flatten()
+    permuted = inputs._replace(
+        x=inputs.x[:, order].contiguous(),
+        phi=inputs.phi[rows][:, columns].contiguous(),
+        bias=inputs.bias[rows].contiguous(),
+        gamma=None if inputs.gamma is None else inputs.gamma[order].contiguous(),
+    )
+    again = run(permuted)
+    _close(again.h_post, out.h_post[:, order], "h_post of permuted streams")
+    _close(again.h_res, out.h_res[:, order][:, :, order], "h_res of permuted streams")
+
+
+def _scale_is_divided_out(run: Run, inputs: Any, out: Any) -> None:
+    """The norm takes the scale of x out, up to norm_eps."""
+    mean_square = inputs.x.double().square().mean(dim=(1, 2))
+    again = run(inputs._replace(x=inputs.x * 4))
+    # d log r = -eps / (2 · mean square), times the coefficient itself, which is of order one.
+    slack = inputs.norm_eps / mean_square.min().item() * 4
+    _close(again.h_post, out.h_post, "h_post of 4·x", ROUNDING + slack)
+
+
+def _ones_are_no_gamma(run: Run, inputs: Any, out: Any) -> None:
+    if inputs.gamma is None:
+        ones = torch.ones(inputs.x.shape[1:], device=inputs.x.device)
+        for name, a, b in _tensors(run(inputs._replace(gamma=ones)), out):
+            if name != "h_in":  # rounded to x's dtype, where one step is more than the order of sums
+                _close(a, b, f"{name} with gamma of ones")
+
+
+_PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # gradients that are sums over tokens
+_PROPERTIES: dict[tuple[str, str], tuple[Callable[[Run, Any, Any], None], ...]] = {
+    ("mhc_pre", "forward"): (_neighbours, _streams_permute, _scale_is_divided_out, _ones_are_no_gamma),
+    ("sinkhorn", "forward"): (_neighbours, _sums_to_one),
+    ("sinkhorn", "backward"): (_neighbours,),
+    ("mhc_post", "forward"): (_neighbours,),
+    ("mhc_post", "backward"): (_neighbours,),
+    ("mhc_head", "forward"): (_neighbours,),
+    ("expand", "forward"): (_neighbours,),
+    ("expand", "backward"): (_neighbours,),
+}
+
+
+def _is_of_tokens(value: Any, tokens: int) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() > 1 and value.shape[0] == tokens
+
+
+def _tensors(a: Any, b: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    for name, left, right in zip(a._fields, a, b, strict=True):
+        if left is not None:
+            yield name, left, right
+
+
+def _same(again: Any, out: Any, what: str) -> None:
+    for name, a, b in _tensors(again, out):
+        assert torch.equal(a, b), f"{name}: {what}"
+
+
+def _close(a: torch.Tensor, b: torch.Tensor, what: str, limit: float = ROUNDING) -> None:
+    off = (a.double() - b.double()).abs().max().item()
+    assert off <= limit, f"{what}: off by {off:.2g}, over {limit:.2g}"

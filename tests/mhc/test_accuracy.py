@@ -1,0 +1,93 @@
+"""Every operator, in both directions, against its float64 golden, under the case's error budget."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import properties
+from draws import OPS, empty_of, inputs_of, spec_of
+from kernel_matrix.inputs import digest
+from kernel_matrix.plugin import RunningCase
+from mhc.backends import Artifact, load
+from tensors import to_numpy
+
+
+def every_operator(test: Any) -> Any:
+    """Mark the test for all operators in both directions."""
+    for op in OPS:
+        for direction in ("forward", "backward"):
+            test = pytest.mark.op(op, direction)(test)
+    return test
+
+
+@every_operator
+def test_matches_the_golden(case: RunningCase) -> None:
+    with case.stage("import"):
+        backend = load(case.backend, case.op, case.direction)
+    if case.action == "compile":
+        with case.stage("compile"):
+            artifact = compile_once(backend, spec_of(case), case.target)
+            if isinstance(artifact, Exception):
+                raise artifact.with_traceback(None)
+        case.compiled(artifact.kind, artifact.data, artifact.resources)
+    else:
+        conform(case, backend)
+
+
+def conform(case: RunningCase, backend: Any) -> None:
+    """Run the backend on the case's inputs; compare with the golden, and hold the operator's properties.
+
+    Raises:
+        AssertionError: a number is outside its budget, or a property does not hold.
+    """
+    reference = load("reference", case.op, case.direction)
+    inputs = inputs_of(case)
+    case.facts["inputs.sha256"] = digest(to_numpy(value) for value in inputs if isinstance(value, torch.Tensor))
+    target = None if case.action == "emulate" else case.target
+
+    def run(given: Any) -> Any:
+        out = empty_of(case, given)
+        with case.stage("launch"):
+            backend.run(given, out, target)
+            if case.device == "cuda":
+                torch.cuda.synchronize()
+        return out
+
+    on_device = type(inputs)(*(v.to(case.device) if isinstance(v, torch.Tensor) else v for v in inputs))
+    out, floor = run(on_device), empty_of(case, inputs)
+    reference.run(inputs, floor)
+    golden = arrays_of(reference.golden(inputs))
+    case.compare(arrays_of(out), golden, arrays_of(floor), units_of(case, golden))
+    properties.check(case.op, case.direction, run, on_device, out)
+
+
+@cache
+def compile_once(backend: ModuleType, spec: Any, target: str) -> Artifact | Exception:
+    """Cases that differ in tokens, scale or seed share a kernel: compile it, or fail to, once."""
+    try:
+        return backend.compile(spec, target)
+    except Exception as error:  # whatever it is, it is the result
+        return error
+
+
+def arrays_of(outputs: Any) -> dict[str, np.ndarray]:
+    return {name: to_numpy(tensor) for name, tensor in outputs._asdict().items() if tensor is not None}
+
+
+def units_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, float]:
+    """What "unit scale" is for each output.
+
+    A forward's output in x's dtype follows the scale of x; coefficients and matrices are of order one by themselves. A
+    gradient is a sum over tokens or over the hidden dimension and has no scale of its own: its unit is its largest
+    value.
+    """
+    if case.direction == "backward":
+        return {name: float(np.abs(values).max(initial=0.0)) for name, values in golden.items()}
+    scale = float(case.axes["scale"])
+    return {name: scale if name in ("h_in", "out") else 1.0 for name in golden}

@@ -1,0 +1,165 @@
+"""The conformance suite kills every mutant: faults that kernels really had, and their like, put into the reference.
+
+A mutant is an edit of the reference's source, or of the gradients that it returns. It is dead when some case of the
+list below fails for it; the reference itself passes them all.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernel_matrix.journal import Journal
+from kernel_matrix.plugin import RunningCase
+from mhc.backends import load
+from test_accuracy import conform
+
+CASES = [
+    {"tokens": tokens, "streams": streams, "hidden": 40, "dtype": dtype, "gamma": True, "scale": scale, "seed": 0}
+    for tokens, streams, dtype, scale in [
+        (7, 4, "fp32", 1),
+        (7, 4, "fp32", 0.1),
+        (7, 4, "fp32", 10),
+        (1, 3, "fp32", 1),
+        (7, 4, "bf16", 1),
+    ]
+]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``old`` becomes ``new`` in the reference's module, or ``spoil`` changes what it returns."""
+
+    name: str
+    op: str
+    direction: str
+    old: str = ""
+    new: str = ""
+    spoil: Callable[[Any, Any], Any] | None = None
+
+
+def forward(name: str, op: str, old: str, new: str) -> Mutant:
+    return Mutant(name, op, "forward", old, new)
+
+
+def backward(name: str, op: str, spoil: Callable[[Any, Any], Any]) -> Mutant:
+    return Mutant(name, op, "backward", spoil=spoil)
+
+
+def edit(name: str, op: str, old: str, new: str) -> Mutant:
+    return Mutant(name, op, "backward", old, new)
+
+
+MUTANTS = [
+    # The predecessor's five.
+    forward("gamma is missing in the forward", "mhc_pre", "v * gamma.flatten()", "v"),
+    forward("inv_rms is multiplied in twice", "mhc_pre", "(weighted @ phi.T) * r", "(weighted @ phi.T) * r * r"),
+    forward("h_pre is taken from h_post", "mhc_pre", "torch.sigmoid(alpha[0] * m_pre + b_pre)", "torch.sigmoid(alpha[1] * m_post + b_post)"),
+    edit("dbias is accumulated twice", "mhc_pre", "bias=dz.sum(dim=0)", "bias=2 * dz.sum(dim=0)"),
+    backward("the grid of dx ends a block early", "mhc_pre", lambda g, _: g._replace(x=torch.cat([g.x[..., :32], 0 * g.x[..., 32:]], dim=-1))),
+    edit("gamma is missing in the gradient of x", "mhc_pre", "(dweighted if gamma is None else dweighted * gamma.flatten())", "dweighted"),
+    # Their like.
+    forward("gamma reaches the mean square", "mhc_pre", "v.square().mean", "(v if gamma is None else v * gamma.flatten()).square().mean"),
+    forward("gamma reaches h_in", "mhc_pre", "(h_pre.unsqueeze(-1) * streams)", "(h_pre.unsqueeze(-1) * (streams if gamma is None else streams * gamma))"),
+    forward("norm_eps is left out", "mhc_pre", "+ norm_eps", "+ 0 * norm_eps"),
+    forward("pre_eps is left out", "mhc_pre", "+ pre_eps", "+ 0 * pre_eps"),
+    forward("the norm sums instead of averaging", "mhc_pre", "v.square().mean(dim=1, keepdim=True)", "v.square().sum(dim=1, keepdim=True)"),
+    forward("h_post lacks its factor of two", "mhc_pre", "2 * torch.sigmoid", "torch.sigmoid"),
+    forward("h_res is transposed", "mhc_pre", "h_res.reshape(tokens, n, n)", "h_res.reshape(tokens, n, n).mT.contiguous()"),
+    forward("h_res uses the gate of h_post", "mhc_pre", "alpha[2] * m_res", "alpha[1] * m_res"),
+    forward("h_in loses the last stream", "mhc_pre", "(h_pre.unsqueeze(-1) * streams).sum", "(h_pre.unsqueeze(-1) * streams)[:, :-1].sum" ),
+    forward("the bias is gated too", "mhc_pre", "alpha[2] * m_res + b_res", "alpha[2] * (m_res + b_res)"),
+    forward("x is rounded to bf16 on the way", "mhc_pre", "x.to(phi.dtype)", "x.to(torch.bfloat16).to(phi.dtype)"),
+    forward("tokens share the norm of the first", "mhc_pre", "(weighted @ phi.T) * r", "(weighted @ phi.T) * r[:1]"),
+    edit("dx forgets the norm's own gradient", "mhc_pre", "- dr * r**3 * v / v.shape[1]", ""),
+    edit("dphi loses the last token", "mhc_pre", "dq.T @ weighted", "dq[:-1].T @ weighted[:-1]"),
+    edit("dgamma is not weighted by v", "mhc_pre", "(dweighted * v).sum(dim=0)", "dweighted.sum(dim=0)"),
+    backward("dalpha mixes up its gates", "mhc_pre", lambda g, _: g._replace(alpha=g.alpha[[1, 0, 2]])),
+    edit("inv_rms stands once too often in dphi", "mhc_pre", "dq.T @ weighted", "(dq * r).T @ weighted"),
+    forward("rows and columns change places", "sinkhorn", "matrix.sum(dim=2, keepdim=True)", "matrix.sum(dim=1, keepdim=True)"),
+    forward("one iteration is left out", "sinkhorn", "range(iterations)", "range(iterations - 15)"),
+    forward("the maximum is not subtracted", "sinkhorn", "logits - logits.amax(dim=2, keepdim=True).detach()", "8 * logits"),
+    edit("the gradient goes around the last iterations", "sinkhorn", "reversed(quotients)", "reversed(quotients[:-8])"),
+    forward("h_res is read transposed", "mhc_post", "h_res @ x", "h_res.mT @ x"),
+    forward("y is written with the weight of stream 0", "mhc_post", "h_post.unsqueeze(-1)", "h_post[:, :1].unsqueeze(-1)"),
+    edit("dh_post forgets y", "mhc_post", "(grad * y.to(h_res.dtype).unsqueeze(1))", "grad"),
+    edit("dh_res is transposed", "mhc_post", "h_res=grad @ x.to(h_res.dtype).mT", "h_res=(grad @ x.to(h_res.dtype).mT).mT.contiguous()"),
+    edit("dy is that of the first stream", "mhc_post", "(h_post.unsqueeze(-1) * grad).sum(dim=1)", "h_post[:, :1] * grad[:, 0]"),
+    forward("the head forgets gamma", "mhc_head", "v * gamma.flatten()", "v"),
+    edit("the head's dalpha is halved", "mhc_head", "(dz * q * r).sum()", "(dz * q * r / 2).sum()"),
+    forward("expand divides by n", "expand", "x.unsqueeze(1)", "(x / streams).unsqueeze(1)"),
+    backward("expand's gradient is a mean", "expand", lambda g, i: g._replace(x=g.x / i.grad_out.shape[1])),
+    backward("expand's gradient is summed in x's dtype", "expand", lambda g, i: g._replace(x=sum(i.grad_out.unbind(1)[1:], i.grad_out[:, 0]))),
+]  # fmt: skip
+
+
+def mutate(mutant: Mutant) -> types.SimpleNamespace:
+    """A backend that has the fault."""
+    module = load("reference", mutant.op, mutant.direction)
+    if mutant.spoil is not None:
+
+        def run(inputs: Any, out: Any, target: str | None = None) -> None:
+            exact = type(out)(*(None if tensor is None else tensor.clone() for tensor in out))
+            module.run(inputs, exact, target)
+            for result, into in zip(mutant.spoil(exact, inputs), out, strict=True):
+                if into is not None:
+                    into.copy_(result)
+
+        return types.SimpleNamespace(run=run)
+    source = inspect.getsource(module)
+    assert source.count(mutant.old) == 1, "the reference has changed: the mutant no longer says what it edits"
+    scope: dict[str, Any] = {"__name__": f"mutant of {module.__name__}"}
+    exec(compile(source.replace(mutant.old, mutant.new), mutant.name, "exec"), scope)
+    return types.SimpleNamespace(run=scope["run"])
+
+
+def attempt(op: str, direction: str, axes: dict[str, Any], backend: Any, folder: Path) -> AssertionError | None:
+    """What the suite says of the backend in one case."""
+    job = {
+        "backend": "reference",
+        "device": "cpu",
+        "accuracy": {"factor": 4, "rounded": 1.5, "ulps": 4, "caps": {"forward": 1e-2, "backward": 1e-2}},
+    }
+    case = {
+        "id": "mutant",
+        "name": str(sorted(axes.items())),
+        "op": op,
+        "direction": direction,
+        "target": "",
+        "axes": axes,
+        "action": "run",
+    }
+    try:
+        conform(RunningCase(job, case, Journal(folder / "journal.jsonl")), backend)
+    except AssertionError as error:
+        return error
+    return None
+
+
+def axes_of(op: str) -> list[dict[str, Any]]:
+    return [axes for axes in CASES if op != "sinkhorn" or axes["dtype"] == "fp32"]
+
+
+@pytest.mark.parametrize("op", ["mhc_pre", "sinkhorn", "mhc_post", "mhc_head", "expand"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_the_reference_itself_passes(op: str, direction: str, tmp_path: Path) -> None:
+    for axes in axes_of(op):
+        assert attempt(op, direction, axes, load("reference", op, direction), tmp_path) is None, axes
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_suite_kills_the_mutant(mutant: Mutant, tmp_path: Path) -> None:
+    backend = mutate(mutant)
+    verdicts = [attempt(mutant.op, mutant.direction, axes, backend, tmp_path) for axes in axes_of(mutant.op)]
+    assert any(verdicts), "every case passed: the suite would not have caught this fault"
+
+
+def test_there_are_twenty_mutants_and_each_has_its_own_name() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 20

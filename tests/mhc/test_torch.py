@@ -1,0 +1,209 @@
+"""The operators as citizens of PyTorch: gradients, tracing, autocast, and a module that trains."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import mhc
+from mhc.backends.reference import expand as reference_expand
+from mhc.backends.reference import mhc_head as reference_head
+from mhc.backends.reference import mhc_post as reference_post
+from mhc.backends.reference import mhc_pre as reference_pre
+from mhc.backends.reference import sinkhorn as reference_sinkhorn
+
+TOKENS, N, HIDDEN = 3, 2, 4
+
+
+def tensor(*shape, dtype=torch.float32, requires_grad=True):
+    generator = torch.Generator().manual_seed(math.prod(shape))
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_(requires_grad)
+
+
+def mapping(rows, gates, dtype=torch.float32):
+    width = N * HIDDEN
+    return [
+        tensor(rows, width, dtype=dtype),
+        tensor(gates, dtype=dtype),
+        tensor(rows, dtype=dtype),
+        tensor(N, HIDDEN, dtype=dtype),
+    ]
+
+
+def arguments(op, dtype=torch.float32):
+    """Tensors that require gradients, then the other arguments of the operator."""
+    x = tensor(TOKENS, N, HIDDEN, dtype=dtype)
+    if op == "mhc_pre":
+        return [x, *mapping(N * (N + 2), 3, dtype), 1e-3, 1e-2]
+    if op == "mhc_head":
+        return [x, *mapping(N, 1, dtype), 1e-3, 1e-2]
+    if op == "sinkhorn":
+        return [tensor(TOKENS, N, N, dtype=dtype), 5, 1e-6]
+    if op == "mhc_post":
+        return [
+            x,
+            tensor(TOKENS, HIDDEN, dtype=dtype),
+            tensor(TOKENS, N, dtype=dtype),
+            tensor(TOKENS, N, N, dtype=dtype),
+        ]
+    return [tensor(TOKENS, HIDDEN, dtype=dtype), N]
+
+
+EQUATIONS = {
+    "mhc_pre": reference_pre.equations,
+    "sinkhorn": reference_sinkhorn.equations,
+    "mhc_post": reference_post.equations,
+    "mhc_head": reference_head.equations,
+    "expand": reference_expand.equations,
+}
+OPS = list(EQUATIONS)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_the_reference_s_gradients_are_those_of_finite_differences(op):
+    assert torch.autograd.gradcheck(EQUATIONS[op], arguments(op, torch.float64))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_the_operator_is_well_registered(op):
+    """Schema, fake tensors, autograd registration and tracing, by PyTorch's own check."""
+    torch.library.opcheck(getattr(torch.ops.mhc, op).default, (*arguments(op), "reference"))
+
+
+@pytest.mark.parametrize("backend", ["reference", "inductor"])
+@pytest.mark.parametrize("op", OPS)
+def test_gradients_reach_every_tensor_and_are_autograd_s(op, backend):
+    own, plain = arguments(op), arguments(op)
+    outputs = getattr(torch.ops.mhc, op)(*own, backend)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    expected = EQUATIONS[op](*plain)
+    grads = [tensor(*output.shape, requires_grad=False) for output in outputs]
+    torch.autograd.backward(outputs, grads)
+    torch.autograd.backward(tuple(expected), grads)
+    for a, b in zip(own, plain, strict=True):
+        if isinstance(a, torch.Tensor):
+            assert a.grad is not None
+            assert a.grad.abs().max() > 0
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_no_token_are_zero():
+    x = torch.zeros(0, N, HIDDEN, requires_grad=True)
+    parameters = mapping(N * (N + 2), 3)
+    mhc.mhc_pre(x, *parameters).h_in.sum().backward()
+    assert x.grad.shape == x.shape
+    assert all(not p.grad.any() for p in parameters)
+
+
+def test_without_gamma_the_other_gradients_are_there():
+    x, (phi, alpha, bias, _) = tensor(TOKENS, N, HIDDEN), mapping(N * (N + 2), 3)
+    mhc.mhc_pre(x, phi, alpha, bias).h_res.sum().backward()
+    assert all(t.grad is not None for t in (x, phi, alpha, bias))
+
+
+def model(**options):
+    torch.manual_seed(0)
+    return mhc.HyperConnection(nn.Linear(HIDDEN, HIDDEN), N, HIDDEN, **options)
+
+
+@pytest.fixture
+def streams():
+    return mhc.expand(tensor(5, HIDDEN, requires_grad=False), N)
+
+
+def test_the_module_starts_as_a_residual_layer(streams):
+    """Every stream is read with 1/n and written with 1, and the streams stay apart."""
+    module = model(gate=0.0)
+    with torch.no_grad():
+        expected = streams + module.layer(streams.mean(dim=-2)).unsqueeze(-2)
+        torch.testing.assert_close(module(streams), expected, rtol=0, atol=5e-3)
+
+
+def test_the_module_compiles_to_one_graph_and_exports(streams):
+    module = model()
+    eager = module(streams)
+    eager.sum().backward()
+    compiled_module = copy.deepcopy(module)
+    compiled_module.zero_grad()
+    compiled = torch.compile(compiled_module, fullgraph=True)(streams)
+    torch.testing.assert_close(compiled, eager)
+    compiled.sum().backward()
+    for (name, a), b in zip(compiled_module.named_parameters(), module.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-5, atol=1e-5, msg=name)
+    exported = torch.export.export(module, (streams,))
+    torch.testing.assert_close(exported.module()(streams), eager)
+    assert "mhc.mhc_pre" in exported.graph_module.code
+
+
+def test_a_training_step_lowers_the_loss(streams):
+    module = model()
+    target = tensor(5, N, HIDDEN, requires_grad=False)
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = (module(streams) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_under_autocast_the_streams_keep_their_dtype_and_the_mapping_stays_fp32(streams):
+    module = model()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for x in (streams, streams.bfloat16()):
+            out = module(x)
+            assert out.dtype == x.dtype
+            out.sum().backward()
+    assert module.phi.grad.dtype == torch.float32
+
+
+def test_deterministic_mode_is_honoured(streams):
+    module = model()
+    torch.use_deterministic_algorithms(True)
+    try:
+        results = []
+        for _ in range(2):
+            module.zero_grad()
+            module(streams).sum().backward()
+            results.append([parameter.grad.clone() for parameter in module.parameters()])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: mhc.sinkhorn(torch.zeros(2, 3)), ValueError, r"logits has shape \(2, 3\); it needs \[..., n, n\]"),
+        (lambda: mhc.sinkhorn(torch.zeros(2, 2).half()), TypeError, "logits is torch.float16; it needs torch.float32"),
+        (lambda: mhc.sinkhorn(torch.zeros(2, 2), iterations=0), ValueError, "iterations is 0; it needs at least 1"),
+        (lambda: mhc.expand(torch.zeros(4), 0), ValueError, "streams is 0; it needs at least 1"),
+        (lambda: mhc.expand(torch.zeros(4).int(), 2), TypeError, "x is torch.int32"),
+        (
+            lambda: mhc.mhc_post(
+                torch.zeros(5, 2, 4), torch.zeros(5, 4).half(), torch.zeros(5, 2), torch.zeros(5, 2, 2)
+            ),
+            TypeError,
+            "y is torch.float16; it needs torch.float32",
+        ),
+        (
+            lambda: mhc.mhc_post(torch.zeros(5, 2, 4), torch.zeros(5, 4), torch.zeros(4, 2), torch.zeros(5, 2, 2)),
+            ValueError,
+            r"h_post has shape \(4, 2\); x of shape \(5, 2, 4\) needs \(5, 2\)",
+        ),
+        (
+            lambda: mhc.mhc_head(torch.zeros(5, 2, 4), torch.zeros(3, 8), torch.zeros(1), torch.zeros(2)),
+            ValueError,
+            r"phi has shape \(3, 8\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
