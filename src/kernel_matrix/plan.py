@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from kernel_matrix.matrix import Direction, Exclusion, Expectation, Matrix, Op, Scalar, Tier, as_list
+from kernel_matrix.matrix import Direction, Exclusion, Expectation, Lane, Matrix, Op, Scalar, Tier, as_list
 
 
 @dataclass(frozen=True, order=True)
@@ -91,6 +91,11 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
                 _case(matrix, cell, name, axes) for cell in cells for name, axes in expanded[cell.op, cell.direction]
             )
             yield Job(platform_name, lane.toolchain, cases)
+
+
+def lane_of(matrix: Matrix, platform: str, toolchain: str) -> Lane:
+    """The platform's entry for a toolchain."""
+    return next(lane for lane in matrix.platforms[platform].lanes if lane.toolchain == toolchain)
 
 
 def expand(op: Op, tier: Tier, direction: Direction) -> list[tuple[str, dict[str, Scalar]]]:

@@ -50,9 +50,12 @@ def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, toolchain):
             continue
         assert record.action == ("emulate" if emulated else "run")
         assert record.metrics["elements"] > 0
-        for output in ("h_in", "h_post", "h_res"):
+        outputs = [name.removesuffix(".max_abs") for name in record.metrics if name.endswith(".max_abs")]
+        assert outputs
+        for output in outputs:
             assert record.metrics[f"{output}.max_abs"] <= record.metrics[f"{output}.limit_max_abs"]
-            assert record.metrics[f"{output}.limit_max_abs"] <= 1e-2 * 10  # the cap, at the largest input scale
+            if ".forward/" in record.case:
+                assert record.metrics[f"{output}.limit_max_abs"] <= 1e-2 * 10  # the cap, at the largest input scale
 
 
 def test_every_toolchain_was_given_the_same_bits(cpu_run):
@@ -60,17 +63,16 @@ def test_every_toolchain_was_given_the_same_bits(cpu_run):
     for path in (cpu_run / "results").glob("*.xml"):
         for record in junit.read(path):
             if "inputs.sha256" in record.facts:
-                digests.setdefault(record.case.rpartition("/")[2], set()).add(record.facts["inputs.sha256"])
-    assert len(digests) == 39
+                digests.setdefault(record.case.split("/", 3)[3], set()).add(record.facts["inputs.sha256"])
     assert all(len(found) == 1 for found in digests.values())
-    assert len(set().union(*digests.values())) == 39, "and every case its own"
+    assert len(set().union(*digests.values())) == len(digests) > 0, "and every case its own"
 
 
 def test_inputs_stay_where_rounding_alone_is_inside_the_cap(cpu_run):
     """An exact result rounded to bf16 is off by up to 2**-7 below 4, and by more than the cap above."""
     for record in junit.read(cpu_run / "results" / "cpu-llvm.reference.xml"):
         scale = float(re.search(r"-scale([\d.]+)-", record.case).group(1))
-        if "-bf16-" in record.case:
+        if "/mhc_pre.forward/" in record.case and "-bf16-" in record.case:
             assert record.metrics["h_in.max_abs"] <= 2**-7 * scale * 1.01, record.case
 
 

@@ -42,10 +42,31 @@ def document(matrix: Matrix, comparison: Comparison, collected: Collected) -> Do
             {"name": name, "title": platform.title, "targets": list(platform.targets)}
             for name, platform in matrix.platforms.items()
         ],
+        "overview": _overview(cells),
         "problems": list(collected.broken),
         "cells": cells,
         "jobs": jobs,
     }
+
+
+def _overview(cells: list[Document]) -> list[Document]:
+    """One entry per platform × target × toolchain: the worst state of its operators, and how many are how far."""
+    groups: dict[tuple[str, str, str], list[Document]] = {}
+    for cell in cells:
+        groups.setdefault((cell["platform"], cell["target"], cell["toolchain"]), []).append(cell)
+    return [
+        {
+            "platform": platform,
+            "target": target,
+            "toolchain": toolchain,
+            "state": min((cell["state"] for cell in group), key=STATES.index),
+            "evidence": min((cell["evidence"] for cell in group), key=EVIDENCE.index),
+            "cells": len(group),
+            "by_state": _count((cell["state"] for cell in group), STATES),
+            "by_evidence": _count((cell["evidence"] for cell in group), EVIDENCE),
+        }
+        for (platform, target, toolchain), group in groups.items()
+    ]
 
 
 def headline(whole: Document) -> str:

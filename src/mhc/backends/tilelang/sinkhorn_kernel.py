@@ -137,7 +137,7 @@ def _backward(spec: SinkhornSpec, language: ModuleType) -> Any:
                 grad[i, j] = grad_matrix[token, i * n + j]
         for place in T.serial(iterations):
             undo(matrix, grad, divisors, iterations - 1 - place, scalar)
-        # The maximum of a row has no gradient: the first division takes out whatever factor a row has.
+        # Exactly what came out of the exponential; the maximum counts as a constant, as in the equations.
         exponentials(logits, token, matrix, scalar)
         for i in unroll(n):
             for j in unroll(n):

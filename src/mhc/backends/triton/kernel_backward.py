@@ -139,20 +139,20 @@ def stream_kernel(
     HIDDEN: tl.constexpr,
     MIXES: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
+    ROWS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
     VECTOR: tl.constexpr,
 ):
     """One program takes ``chunk`` tokens through ``BLOCK_HIDDEN`` columns of one stream.
 
-    ``chunks`` is [chunks, MIXES, width]. A thread owns ``VECTOR`` columns of all rows of a tile: it keeps phi and the
-    sums over tokens of its columns in registers.
+    ``chunks`` is [chunks, MIXES, width]. A thread owns ``VECTOR`` columns of every row: it keeps phi and the sums over
+    tokens of its columns in registers, and loads ``ROWS`` tiles at once, not to wait for each.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
     BLOCKS: tl.constexpr = (HIDDEN + BLOCK_HIDDEN - 1) // BLOCK_HIDDEN
 
     stream = tl.program_id(0) // BLOCKS
-    # More neighbours than these would be spread over fewer threads, and rows over several warps.
-    d = tl.max_contiguous((tl.program_id(0) % BLOCKS) * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN), VECTOR)
+    d = span((tl.program_id(0) % BLOCKS) * BLOCK_HIDDEN, BLOCK_HIDDEN, VECTOR)
     inside = d < HIDDEN
     k = stream * HIDDEN + d
 
@@ -168,24 +168,39 @@ def stream_kernel(
     long = tl.zeros([], dtype=tl.int64) + tokens
     first = tl.program_id(1).to(tl.int64) * chunk
     last = tl.minimum(first + chunk, long)
-    for start in range(first, last, BLOCK_TOKENS):
-        rows = start + tl.arange(0, BLOCK_TOKENS)
-        real = rows < last
-        mask = real[:, None] & inside[None, :]
-        v = tl.load(x + rows[:, None] * WIDTH + k[None, :], mask=mask, other=0.0).to(tl.float32)
-        grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0).to(tl.float32)
-        total = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
+    for start in range(first, last, ROWS * BLOCK_TOKENS):
+        values = ()
+        grads = ()
+        totals = ()
+        for row in tl.static_range(ROWS):
+            rows = start + row * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+            mask = (rows < last)[:, None] & inside[None, :]
+            value = tl.load(x + rows[:, None] * WIDTH + k[None, :], mask=mask, other=0.0)
+            grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0)
+            values = values + (value.to(tl.float32),)
+            grads = grads + (grad.to(tl.float32),)
+            totals = totals + (tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32),)
         added = ()
         for mix in tl.static_range(MIXES):
-            c = tl.load(coefficients + mix * long + rows, mask=real, other=0.0)
-            total += c[:, None] * weights[mix][None, :]
-            added = added + (sums[mix] + tl.sum(c[:, None] * v, axis=0),)
+            sum_of_mix = sums[mix]
+            more = ()
+            for row in tl.static_range(ROWS):
+                rows = start + row * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+                c = tl.load(coefficients + mix * long + rows, mask=rows < last, other=0.0)[:, None]
+                more = more + (totals[row] + c * weights[mix][None, :],)
+                sum_of_mix += tl.sum(c * values[row], axis=0)
+            totals = more
+            added = added + (sum_of_mix,)
         sums = added
-        h_pre = tl.load(coefficients + (MIXES + stream) * long + rows, mask=real, other=0.0)
-        slope = tl.load(coefficients + (MIXES + STREAMS) * long + rows, mask=real, other=0.0)
-        total = total * scale[None, :] + slope[:, None] * v + h_pre[:, None] * grad
-        # The cast rounds to nearest even.
-        tl.store(grad_x + rows[:, None] * WIDTH + k[None, :], total.to(grad_x.dtype.element_ty), mask=mask)
+        for row in tl.static_range(ROWS):
+            rows = start + row * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+            real = rows < last
+            h_pre = tl.load(coefficients + (MIXES + stream) * long + rows, mask=real, other=0.0)[:, None]
+            slope = tl.load(coefficients + (MIXES + STREAMS) * long + rows, mask=real, other=0.0)[:, None]
+            total = totals[row] * scale[None, :] + slope * values[row] + h_pre * grads[row]
+            place = grad_x + rows[:, None] * WIDTH + k[None, :]
+            # The cast rounds to nearest even.
+            tl.store(place, total.to(grad_x.dtype.element_ty), mask=real[:, None] & inside[None, :])
 
     into = chunks + tl.program_id(1).to(tl.int64) * (MIXES * WIDTH)
     for mix in tl.static_range(MIXES):

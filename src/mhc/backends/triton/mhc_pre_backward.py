@@ -47,19 +47,21 @@ def configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Configs
     streams, hidden, mixes = (forward.constants[name] for name in ("STREAMS", "HIDDEN", "MIXES"))
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
-        tokens, vector, columns, block, line, compiler = 128, 1, 1024, 1024, 1024, {}
+        tokens, rows, vector, columns, block, line, compiler, most = 128, 1, 1, 1024, 1024, 1024, {}, {}
     else:
         # A thread keeps phi and a sum of every mix of its columns: up to 160 registers.
-        vector = math.gcd(hidden, 2 if mixes <= 35 else 1)
-        tokens = 4
+        vector = math.gcd(hidden, 4 if mixes <= 12 else 2 if mixes <= 24 else 1)
+        tokens, rows = 1, 4 if mixes <= 48 else 2
         columns, block, line = 4 * target.warp_size * vector, 4 * target.warp_size, 4096
         compiler = options(4)
+        # Left to itself, ptxas rather spills than go above 168.
+        most = compiler | ({"maxnreg": 255} if target.backend == "cuda" else {})
     columns = min(columns, triton.next_power_of_2(hidden))
     shape = {"STREAMS": streams, "HIDDEN": hidden, "MIXES": mixes}
     return Configs(
         forward,
         Config({"STREAMS": streams, "MIXES": mixes, "BLOCK": line}, compiler),
-        Config({**shape, "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": columns, "VECTOR": vector}, compiler),
+        Config({**shape, "BLOCK_TOKENS": tokens, "ROWS": rows, "BLOCK_HIDDEN": columns, "VECTOR": vector}, most),
         Config({"WIDTH": spec.width, "MIXES": mixes, "BLOCK": block}, compiler),
     )
 
@@ -79,7 +81,8 @@ def launch_backward(
         mixes = phi.shape[0]
         programs = triton.cdiv(tokens, tiles.coefficients.constants["BLOCK_TOKENS"])
         blocks = spec.streams * triton.cdiv(spec.hidden, tiles.stream.constants["BLOCK_HIDDEN"])
-        chunk = triton.cdiv(tokens, min(triton.cdiv(tokens, 32), max(1, _PROGRAMS // blocks)))
+        rows = tiles.stream.constants["BLOCK_TOKENS"] * tiles.stream.constants["ROWS"]
+        chunk = triton.cdiv(tokens, min(triton.cdiv(tokens, 8 * rows), max(1, _PROGRAMS // blocks)))
         count = triton.cdiv(tokens, chunk)
         coefficients = phi.new_empty(mixes + spec.streams + 1, tokens)
         partial = phi.new_empty(2 * mixes, programs)
