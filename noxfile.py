@@ -44,7 +44,7 @@ def add_platform_session(platform: str, title: str) -> None:
     def test(session: nox.Session) -> None:
         kernel_matrix(session, "run", "--platform", platform, *session.posargs)
 
-    test.__doc__ = f"Run, or where there is no such hardware compile, every case on {title}."
+    test.__doc__ = f"Test on {title}: run what has its hardware here, compile the rest."
 
 
 @nox.session(venv_backend="none")

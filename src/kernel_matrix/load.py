@@ -188,9 +188,7 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
                 f"the lock file '{toolchain.lock}' does not exist.{did_you_mean(toolchain.lock, locks)}",
             )
         yield from _requirement_faults((*here, "requires"), toolchain.requires)
-        for index, op_name in enumerate(toolchain.ops or ()):
-            if op_name not in matrix.ops:
-                yield (*here, "ops", index), f"unknown op '{op_name}'.{did_you_mean(op_name, matrix.ops)}"
+        yield from _op_faults((*here, "ops"), toolchain.ops or (), matrix)
     for name, platform in matrix.platforms.items():
         here = ("platforms", name)
         if platform.container and not (root / platform.container).is_file():
@@ -201,6 +199,7 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
             there: Where = (*here, "toolchains", index)
             if lane.toolchain not in matrix.toolchains:
                 yield there, f"unknown toolchain '{lane.toolchain}'.{did_you_mean(lane.toolchain, matrix.toolchains)}"
+            yield from _op_faults((*there, "ops"), lane.ops or (), matrix)
             for target in lane.targets or ():
                 if target not in platform.targets:
                     yield there, f"'{target}' is no target of this platform.{did_you_mean(target, platform.targets)}"
@@ -253,6 +252,13 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         if (expectation.stage is None) == (expectation.outcome == "error"):
             yield (*here, "outcome"), "an error names its stage, and a fail has none. Correct 'stage'."
         yield from _requirement_faults((*here, "versions"), expectation.versions)
+
+
+def _op_faults(where: Where, names: Sequence[str], matrix: Matrix) -> Iterator[tuple[Where, str]]:
+    known = [*matrix.ops, *(f"{name}.{way}" for name, op in matrix.ops.items() for way in op.directions)]
+    for index, name in enumerate(names):
+        if name not in known:
+            yield (*where, index), f"unknown op '{name}'.{did_you_mean(name, known)}"
 
 
 def _requirement_faults(where: Where, requirements: Sequence[str]) -> Iterator[tuple[Where, str]]:

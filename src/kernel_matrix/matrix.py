@@ -33,6 +33,9 @@ class Package(_Section):
     name: Name = Field(description="The name that is imported and shown.")
     source: str = Field(description="The folder that goes onto the import path, from the repository's root.")
     suite: str = Field(description="The folder of the conformance suite that every job runs.")
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
+    )
 
 
 class Limits(_Section):
@@ -59,7 +62,9 @@ class Toolchain(_Section):
     lock: str = Field(description="The lock file that its environment is made from.")
     requires: list[str] = Field(description="What an already provisioned interpreter must have (PEP 508).")
     ahead_of_time: bool = Field(default=False, description="Whether it compiles for a GPU that is not there.")
-    ops: list[Name] | None = Field(default=None, description="The operators that its backend has; all by default.")
+    ops: list[str] | None = Field(
+        default=None, description="The operators that its backend has, as 'op' or 'op.direction'; all by default."
+    )
 
 
 class Lane(_Section):
@@ -67,6 +72,7 @@ class Lane(_Section):
 
     toolchain: Name
     targets: list[Target] | None = Field(default=None, description="Only these of the platform's targets.")
+    ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
     environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
 

@@ -85,7 +85,7 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
                 Cell(platform_name, target, lane.toolchain, name, direction, toolchain.backend, matrix.package.name)
                 for target in lane.targets or platform.targets
                 for name, direction in expanded
-                if toolchain.ops is None or name in toolchain.ops
+                if all(ops is None or {name, f"{name}.{direction}"} & set(ops) for ops in (toolchain.ops, lane.ops))
             ]
             cases = tuple(
                 _case(matrix, cell, name, axes) for cell in cells for name, axes in expanded[cell.op, cell.direction]

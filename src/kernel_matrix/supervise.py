@@ -123,7 +123,7 @@ class Supervisor:
         self.broken, self.since, self.stage = None, time.monotonic(), "import"
         root, package = self.root, self.matrix.package
         sources = [str(root / package.source), str(Path(kernel_matrix.__file__).parent.parent)]
-        caches = self.build / "cache"
+        cache = str(self.build / "cache")
         arguments = [
             *("-m", "pytest", "-p", "kernel_matrix.plugin", "-p", "no:cacheprovider", "-W", "default"),
             *("-q", "--no-header", "--color=no", "--tb=short", "-rN"),
@@ -134,9 +134,7 @@ class Supervisor:
             "PYTHONPATH": ":".join([*dict.fromkeys(sources), *_inherited_path()]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONFAULTHANDLER": "1",
-            "TRITON_CACHE_DIR": str(caches / "triton"),
-            "TILELANG_CACHE_DIR": str(caches / "tilelang"),
-            "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+            **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
             **self.lane.environment,
         }
         return self.interpreter.start(arguments, environment, root, self.log)

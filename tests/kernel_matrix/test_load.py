@@ -22,6 +22,7 @@ from kernel_matrix.load import load, schema
         ("tokens: [1, 2, 3]", "tokens: [1, 2, 2]", "the case 'tokens2' is here twice"),
         ("tokens: [1, 2, 3]", "tokns: [1, 2, 3]", "unknown axis 'tokns'. Did you mean 'tokens'?"),
         ("backend: good, lock: lock.txt", "backend: good, lock: lokc.txt", "toolchains.good.lock: the lock file 'lokc.txt' does not exist. Did you mean 'lock.txt'?"),
+        ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),
         ("factor: 4", "factor: four", "matrix.yaml:3: accuracy.factor: this should be a valid number"),
         ("factor: 4", "factor: 0.5", "accuracy.factor: this should be greater than or equal to 1"),
         ("device: cpu", "device: gpu", "this should be 'cpu', 'nvidia' or 'amd', and it is 'gpu'"),

@@ -136,7 +136,7 @@ def test_an_environment_that_cannot_be_made_is_an_install_error_in_uv_s_words(tm
 def test_sessions_come_from_the_matrix(matrix):
     listed = sh(sys.executable, "-m", "nox", "-l").stdout
     for name, platform in matrix.platforms.items():
-        text = f"Run, or where there is no such hardware compile, every case on {platform.title}."
+        text = f"Test on {platform.title}: run what has its hardware here, compile the rest."
         assert f"test-{name} -> {text}" in listed
     for name in ("matrix", "report", "tests", "lint"):
         assert re.search(rf"^[*-] {name} -> .+\.$", listed, re.MULTILINE)

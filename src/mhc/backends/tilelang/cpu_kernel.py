@@ -61,6 +61,89 @@ def narrow(value: Any, dtype: torch.dtype) -> Any:
     return T.cast(T.if_then_else(magnitude > T.uint32(0x7F800000), nan, rounded) | sign, "uint16")
 
 
+def add_width(spec: MhcPreSpec, lanes: int) -> tuple[int, Any]:
+    """A macro: the products with phi's rows, and the squares, of a tile of tokens, by lane.
+
+    With it comes how many rows of phi advance together.
+    """
+    width, mixes, weighted, dtype = spec.width, spec.mixes, spec.gamma, spec.dtype
+    rows = next(size for size in (4, 3, 5, 2, 1) if mixes % size == 0)
+    steps = width // (UNROLL * lanes)
+    steps_of_piece = PIECE // (UNROLL * lanes)
+    tail = steps * UNROLL * lanes  # where whole steps end
+    tail_vectors = (width - tail) // lanes
+    rest = tail + tail_vectors * lanes  # where whole vectors end
+
+    @T.macro
+    def add_products(x, phi, gamma, tokens, block, piece, squares, sums, acc, wide):
+        for m in T.serial(TILE):
+            for v in T.serial(lanes):
+                squares[m, v] = T.float32(0)
+            for o in T.serial(mixes):
+                for v in T.serial(lanes):
+                    sums[m, o, v] = T.float32(0)
+
+        for p in T.serial(T.ceildiv(steps, steps_of_piece)):
+            # Past the last token, read it again: a group is always whole.
+            for m in T.serial(T.min(TILE, T.ceildiv(tokens - block * TILE, GROUP) * GROUP)):
+                for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece) * UNROLL):
+                    for v in T.serial(lanes):
+                        wide[v] = widen(x[T.min(block * TILE + m, tokens - 1), p * PIECE + k * lanes + v], dtype)
+                    for v in T.serial(lanes):
+                        squares[m, v] = squares[m, v] + wide[v] * wide[v]
+                    for v in T.serial(lanes):
+                        if weighted:
+                            piece[m, k * lanes + v] = wide[v] * gamma[p * PIECE + k * lanes + v]
+                        else:
+                            piece[m, k * lanes + v] = wide[v]
+            for q in T.serial(mixes // rows):
+                for g in T.serial(T.min(TILE // GROUP, T.ceildiv(tokens - block * TILE, GROUP))):
+                    for m in T.unroll(GROUP, explicit=True):
+                        for o in T.unroll(rows, explicit=True):
+                            for v in T.serial(lanes):
+                                acc[m, o, v] = sums[g * GROUP + m, q * rows + o, v]
+                    for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece)):
+                        for m in T.unroll(GROUP, explicit=True):
+                            for o in T.unroll(rows, explicit=True):
+                                for v in T.serial(lanes):
+                                    acc[m, o, v] = (
+                                        acc[m, o, v]
+                                        + piece[g * GROUP + m, k * UNROLL * lanes + v]
+                                        * phi[q * rows + o, p * PIECE + k * UNROLL * lanes + v]
+                                        + piece[g * GROUP + m, (k * UNROLL + 1) * lanes + v]
+                                        * phi[q * rows + o, p * PIECE + (k * UNROLL + 1) * lanes + v]
+                                        + piece[g * GROUP + m, (k * UNROLL + 2) * lanes + v]
+                                        * phi[q * rows + o, p * PIECE + (k * UNROLL + 2) * lanes + v]
+                                        + piece[g * GROUP + m, (k * UNROLL + 3) * lanes + v]
+                                        * phi[q * rows + o, p * PIECE + (k * UNROLL + 3) * lanes + v]
+                                    )
+                    for m in T.unroll(GROUP, explicit=True):
+                        for o in T.unroll(rows, explicit=True):
+                            for v in T.serial(lanes):
+                                sums[g * GROUP + m, q * rows + o, v] = acc[m, o, v]
+
+        for m in T.serial(T.min(TILE, tokens - block * TILE)):
+            # The vectors that do not make a whole step, then the elements that do not make a whole vector.
+            for k in T.serial(tail_vectors):
+                for v in T.serial(lanes):
+                    wide[v] = widen(x[block * TILE + m, tail + k * lanes + v], dtype)
+                    squares[m, v] = squares[m, v] + wide[v] * wide[v]
+                    if weighted:
+                        wide[v] = wide[v] * gamma[tail + k * lanes + v]
+                for o in T.serial(mixes):
+                    for v in T.serial(lanes):
+                        sums[m, o, v] = sums[m, o, v] + wide[v] * phi[o, tail + k * lanes + v]
+            for j in T.serial(width - rest):
+                wide[0] = widen(x[block * TILE + m, rest + j], dtype)
+                squares[m, j] = squares[m, j] + wide[0] * wide[0]
+                if weighted:
+                    wide[0] = wide[0] * gamma[rest + j]
+                for o in T.serial(mixes):
+                    sums[m, o, j] = sums[m, o, j] + wide[0] * phi[o, rest + j]
+
+    return rows, add_products
+
+
 def kernel(spec: MhcPreSpec, lanes: int) -> Any:
     """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
 
@@ -72,12 +155,7 @@ def kernel(spec: MhcPreSpec, lanes: int) -> Any:
     weighted, dtype = spec.gamma, spec.dtype
     norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
     _, stored = STORAGE[dtype]
-    rows = next(size for size in (4, 3, 5, 2, 1) if mixes % size == 0)
-    steps = width // (UNROLL * lanes)
-    steps_of_piece = PIECE // (UNROLL * lanes)
-    tail = steps * UNROLL * lanes  # where whole steps end
-    tail_vectors = (width - tail) // lanes
-    rest = tail + tail_vectors * lanes  # where whole vectors end
+    rows, add_products = add_width(spec, lanes)
     columns, last_column = hidden // lanes, hidden // lanes * lanes
     tokens = T.dynamic("tokens")
 
@@ -102,71 +180,9 @@ def kernel(spec: MhcPreSpec, lanes: int) -> Any:
             h_pre = T.alloc_local((streams,), FP32)
             r = T.alloc_local((1,), FP32)
 
-            for m in T.serial(TILE):
-                for v in T.serial(lanes):
-                    squares[m, v] = T.float32(0)
-                for o in T.serial(mixes):
-                    for v in T.serial(lanes):
-                        sums[m, o, v] = T.float32(0)
-
-            for p in T.serial(T.ceildiv(steps, steps_of_piece)):
-                # Past the last token, read it again: a group is always whole.
-                for m in T.serial(T.min(TILE, T.ceildiv(tokens - block * TILE, GROUP) * GROUP)):
-                    for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece) * UNROLL):
-                        for v in T.serial(lanes):
-                            wide[v] = widen(x[T.min(block * TILE + m, tokens - 1), p * PIECE + k * lanes + v], dtype)
-                        for v in T.serial(lanes):
-                            squares[m, v] = squares[m, v] + wide[v] * wide[v]
-                        for v in T.serial(lanes):
-                            if weighted:
-                                piece[m, k * lanes + v] = wide[v] * gamma[p * PIECE + k * lanes + v]
-                            else:
-                                piece[m, k * lanes + v] = wide[v]
-                for q in T.serial(mixes // rows):
-                    for g in T.serial(T.min(TILE // GROUP, T.ceildiv(tokens - block * TILE, GROUP))):
-                        for m in T.unroll(GROUP, explicit=True):
-                            for o in T.unroll(rows, explicit=True):
-                                for v in T.serial(lanes):
-                                    acc[m, o, v] = sums[g * GROUP + m, q * rows + o, v]
-                        for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece)):
-                            for m in T.unroll(GROUP, explicit=True):
-                                for o in T.unroll(rows, explicit=True):
-                                    for v in T.serial(lanes):
-                                        acc[m, o, v] = (
-                                            acc[m, o, v]
-                                            + piece[g * GROUP + m, k * UNROLL * lanes + v]
-                                            * phi[q * rows + o, p * PIECE + k * UNROLL * lanes + v]
-                                            + piece[g * GROUP + m, (k * UNROLL + 1) * lanes + v]
-                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 1) * lanes + v]
-                                            + piece[g * GROUP + m, (k * UNROLL + 2) * lanes + v]
-                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 2) * lanes + v]
-                                            + piece[g * GROUP + m, (k * UNROLL + 3) * lanes + v]
-                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + 3) * lanes + v]
-                                        )
-                        for m in T.unroll(GROUP, explicit=True):
-                            for o in T.unroll(rows, explicit=True):
-                                for v in T.serial(lanes):
-                                    sums[g * GROUP + m, q * rows + o, v] = acc[m, o, v]
+            add_products(x, phi, gamma, tokens, block, piece, squares, sums, acc, wide)
 
             for m in T.serial(T.min(TILE, tokens - block * TILE)):
-                # The vectors that do not make a whole step, then the elements that do not make a whole vector.
-                for k in T.serial(tail_vectors):
-                    for v in T.serial(lanes):
-                        wide[v] = widen(x[block * TILE + m, tail + k * lanes + v], dtype)
-                        squares[m, v] = squares[m, v] + wide[v] * wide[v]
-                        if weighted:
-                            wide[v] = wide[v] * gamma[tail + k * lanes + v]
-                    for o in T.serial(mixes):
-                        for v in T.serial(lanes):
-                            sums[m, o, v] = sums[m, o, v] + wide[v] * phi[o, tail + k * lanes + v]
-                for j in T.serial(width - rest):
-                    wide[0] = widen(x[block * TILE + m, rest + j], dtype)
-                    squares[m, j] = squares[m, j] + wide[0] * wide[0]
-                    if weighted:
-                        wide[0] = wide[0] * gamma[rest + j]
-                    for o in T.serial(mixes):
-                        sums[m, o, j] = sums[m, o, j] + wide[0] * phi[o, rest + j]
-
                 r[0] = T.float32(0)
                 for v in T.serial(lanes):
                     r[0] = r[0] + squares[m, v]

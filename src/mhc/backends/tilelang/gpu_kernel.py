@@ -58,6 +58,45 @@ def add_segments(sums: int, segments: int, threads: int) -> Any:
     return add_up
 
 
+def add_width(spec: MhcPreSpec, vector: int, rows: int, tile: int) -> Any:
+    """A macro: each thread's part of the products with its rows of phi, and of the squares, of a tile of tokens."""
+    width, mixes, weighted = spec.width, spec.mixes, spec.gamma
+
+    @T.macro
+    def add_products(x, phi, gamma, tokens, block, thread, acc, squares, v, raw, weight):
+        for m in T.unroll(tile):
+            squares[m] = T.float32(0)
+            for r in T.unroll(rows):
+                acc[m, r] = T.float32(0)
+
+        for step in T.serial(T.ceildiv(width, LANES * vector)):
+            if (step * LANES + thread % LANES) * vector < width:
+                for m in T.unroll(tile):
+                    # Past the last token, read it again: the result is not stored.
+                    for j in T.vectorized(vector):
+                        raw[j] = x[T.min(block * tile + m, tokens - 1), (step * LANES + thread % LANES) * vector + j]
+                    for j in T.unroll(vector):
+                        v[m, j] = T.cast(raw[j], FP32)
+                        squares[m] = squares[m] + v[m, j] * v[m, j]
+                if weighted:
+                    for j in T.vectorized(vector):
+                        weight[j] = gamma[(step * LANES + thread % LANES) * vector + j]
+                    for m in T.unroll(tile):
+                        for j in T.unroll(vector):
+                            v[m, j] = v[m, j] * weight[j]
+                for r in T.unroll(rows):
+                    for j in T.vectorized(vector):
+                        weight[j] = phi[
+                            T.min(thread // LANES * rows + r, mixes - 1),
+                            (step * LANES + thread % LANES) * vector + j,
+                        ]
+                    for m in T.unroll(tile):
+                        for j in T.unroll(vector):
+                            acc[m, r] = acc[m, r] + v[m, j] * weight[j]
+
+    return add_products
+
+
 def kernel(spec: MhcPreSpec) -> Any:
     """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
 
@@ -74,7 +113,7 @@ def kernel(spec: MhcPreSpec) -> Any:
     threads = GROUPS * LANES
     segments = LANES // SEGMENT
     sums = mixes + 1  # phi's rows, then the sum of squares
-    add_up = add_segments(sums, segments, threads)
+    add_products, add_up = add_width(spec, vector, rows, tile), add_segments(sums, segments, threads)
     tokens = T.dynamic("tokens")
 
     @T.prim_func
@@ -102,37 +141,7 @@ def kernel(spec: MhcPreSpec) -> Any:
             weight = T.alloc_local((vector,), FP32)
             scalar = T.alloc_local((1,), FP32)
 
-            for m in T.unroll(tile):
-                squares[m] = T.float32(0)
-                for r in T.unroll(rows):
-                    acc[m, r] = T.float32(0)
-
-            for step in T.serial(T.ceildiv(width, LANES * vector)):
-                if (step * LANES + thread % LANES) * vector < width:
-                    for m in T.unroll(tile):
-                        # Past the last token, read it again: the result is not stored.
-                        for j in T.vectorized(vector):
-                            raw[j] = x[
-                                T.min(block * tile + m, tokens - 1), (step * LANES + thread % LANES) * vector + j
-                            ]
-                        for j in T.unroll(vector):
-                            v[m, j] = T.cast(raw[j], FP32)
-                            squares[m] = squares[m] + v[m, j] * v[m, j]
-                    if weighted:
-                        for j in T.vectorized(vector):
-                            weight[j] = gamma[(step * LANES + thread % LANES) * vector + j]
-                        for m in T.unroll(tile):
-                            for j in T.unroll(vector):
-                                v[m, j] = v[m, j] * weight[j]
-                    for r in T.unroll(rows):
-                        for j in T.vectorized(vector):
-                            weight[j] = phi[
-                                T.min(thread // LANES * rows + r, mixes - 1),
-                                (step * LANES + thread % LANES) * vector + j,
-                            ]
-                        for m in T.unroll(tile):
-                            for j in T.unroll(vector):
-                                acc[m, r] = acc[m, r] + v[m, j] * weight[j]
+            add_products(x, phi, gamma, tokens, block, thread, acc, squares, v, raw, weight)
 
             # Add up the lanes: first within segments of a row, then the segments.
             for m in T.unroll(tile):

@@ -156,7 +156,7 @@ def run_on_cpu(program: Program, spec: Any, target: str, calls: Sequence[Operand
         )
 
     with stage("launch"):
-        others = [_pool(torch.get_num_threads()).submit(call, operands) for operands in calls[1:]]
+        others = [_pool(max(1, torch.get_num_threads() - 1)).submit(call, operands) for operands in calls[1:]]
         call(calls[0])
         for other in others:
             other.result()

@@ -38,12 +38,12 @@ def _exponentials(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
     return exponentials
 
 
-def _iteration(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
-    """A macro: divide by the sums of the rows, then by those of the columns, and keep all 2n divisors."""
+def _iteration(spec: SinkhornSpec, language: ModuleType, unroll: Any, keep: bool) -> Any:
+    """A macro: divide by the sums of the rows, then by those of the columns; ``keep`` both quotients and divisors."""
     n, eps, T = spec.streams, spec.eps, language
 
     @T.macro
-    def iteration(matrix, divisors, place):
+    def iteration(matrix, divisors, history, place):
         for i in unroll(n):
             divisors[place, i] = T.float32(0)
             for j in unroll(n):
@@ -51,6 +51,8 @@ def _iteration(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
             divisors[place, i] = divisors[place, i] + T.float32(eps)
             for j in unroll(n):
                 matrix[i, j] = matrix[i, j] / divisors[place, i]
+                if keep:
+                    history[2 * place, i * n + j] = matrix[i, j]
         for j in unroll(n):
             divisors[place, n + j] = T.float32(0)
             for i in unroll(n):
@@ -58,33 +60,34 @@ def _iteration(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
             divisors[place, n + j] = divisors[place, n + j] + T.float32(eps)
             for i in unroll(n):
                 matrix[i, j] = matrix[i, j] / divisors[place, n + j]
+                if keep:
+                    history[2 * place + 1, i * n + j] = matrix[i, j]
 
     return iteration
 
 
 def _undo(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
-    """A macro: ``grad`` of the matrix after an iteration becomes that before it, and so does ``matrix``.
+    """A macro: ``grad`` of the matrix after an iteration becomes that before it.
 
-    With M' = M / S, of which S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line.
+    With M' = M / S, of which S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line. The
+    M' must be the forward's own: where S is near eps, the division magnifies what another rounding of it leaves.
     """
     n, T = spec.streams, language
 
     @T.macro
-    def undo(matrix, grad, divisors, place, scalar):
+    def undo(history, grad, divisors, place, scalar):
         for j in unroll(n):
             scalar[0] = T.float32(0)
             for i in unroll(n):
-                scalar[0] = scalar[0] + grad[i, j] * matrix[i, j]
+                scalar[0] = scalar[0] + grad[i, j] * history[2 * place + 1, i * n + j]
             for i in unroll(n):
                 grad[i, j] = (grad[i, j] - scalar[0]) / divisors[place, n + j]
-                matrix[i, j] = matrix[i, j] * divisors[place, n + j]
         for i in unroll(n):
             scalar[0] = T.float32(0)
             for j in unroll(n):
-                scalar[0] = scalar[0] + grad[i, j] * matrix[i, j]
+                scalar[0] = scalar[0] + grad[i, j] * history[2 * place, i * n + j]
             for j in unroll(n):
                 grad[i, j] = (grad[i, j] - scalar[0]) / divisors[place, i]
-                matrix[i, j] = matrix[i, j] * divisors[place, i]
 
     return undo
 
@@ -96,7 +99,7 @@ def _forward(spec: SinkhornSpec, language: ModuleType) -> Any:
     def unroll(extent: int) -> Any:
         return _unroll(T, extent)
 
-    exponentials, iteration = _exponentials(spec, T, unroll), _iteration(spec, T, unroll)
+    exponentials, iteration = _exponentials(spec, T, unroll), _iteration(spec, T, unroll, keep=False)
 
     @T.macro
     def forward(logits, result, token):
@@ -105,7 +108,7 @@ def _forward(spec: SinkhornSpec, language: ModuleType) -> Any:
         scalar = T.alloc_local((1,), FP32)
         exponentials(logits, token, matrix, scalar)
         for _ in T.serial(iterations):
-            iteration(matrix, divisors, 0)
+            iteration(matrix, divisors, matrix, 0)
         for i in unroll(n):
             for j in unroll(n):
                 result[token, i * n + j] = matrix[i, j]
@@ -114,13 +117,13 @@ def _forward(spec: SinkhornSpec, language: ModuleType) -> Any:
 
 
 def _backward(spec: SinkhornSpec, language: ModuleType) -> Any:
-    """A macro: the iterations again, each one's divisors kept, then back through them."""
+    """A macro: the iterations again, each one's quotients kept, then back through them."""
     n, iterations, T = spec.streams, spec.iterations, language
 
     def unroll(extent: int) -> Any:
         return _unroll(T, extent)
 
-    exponentials, iteration = _exponentials(spec, T, unroll), _iteration(spec, T, unroll)
+    exponentials, iteration = _exponentials(spec, T, unroll), _iteration(spec, T, unroll, keep=True)
     undo = _undo(spec, T, unroll)
 
     @T.macro
@@ -128,15 +131,16 @@ def _backward(spec: SinkhornSpec, language: ModuleType) -> Any:
         matrix = T.alloc_local((n, n), FP32)
         grad = T.alloc_local((n, n), FP32)
         divisors = T.alloc_local((iterations, 2 * n), FP32)
+        history = T.alloc_local((2 * iterations, n * n), FP32)
         scalar = T.alloc_local((1,), FP32)
         exponentials(logits, token, matrix, scalar)
         for place in T.serial(iterations):
-            iteration(matrix, divisors, place)
+            iteration(matrix, divisors, history, place)
         for i in unroll(n):
             for j in unroll(n):
                 grad[i, j] = grad_matrix[token, i * n + j]
         for place in T.serial(iterations):
-            undo(matrix, grad, divisors, iterations - 1 - place, scalar)
+            undo(history, grad, divisors, iterations - 1 - place, scalar)
         # Exactly what came out of the exponential; the maximum counts as a constant, as in the equations.
         exponentials(logits, token, matrix, scalar)
         for i in unroll(n):

@@ -32,8 +32,8 @@ def config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         tokens, vector, width, hidden, compiler = 128, 4, 1024, 1024, {}
     else:
-        # A thread keeps a partial sum of every mix of every token of its block: up to 96 registers.
-        tokens = next(tokens for tokens in (16, 8, 4, 2, 1) if tokens * mixes <= 96 or tokens == 1)
+        # A thread keeps, of every token of its block, some of x and a partial sum of every mix: up to 128 registers.
+        tokens = next(tokens for tokens in (16, 8, 4, 2, 1) if tokens * (mixes + 4) <= 128 or tokens == 1)
         # As many neighbours as one load of 16 bytes brings of phi, in rows that begin on a multiple of as many;
         # fewer of them for many mixes, as compilers put all the loads of phi before the sums, in registers too.
         vector = math.gcd(spec.width, 4 if mixes <= 48 else 2)
@@ -52,7 +52,7 @@ def config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
         "PRE_EPS": spec.pre_eps,
         "BLOCK_TOKENS": tokens,
         "BLOCK_WIDTH": width,
-        "BLOCK_HIDDEN": min(hidden, triton.next_power_of_2(spec.hidden)),
+        "BLOCK_HIDDEN": max(vector, min(hidden, triton.next_power_of_2(spec.hidden))),
         "VECTOR": vector,
     }
     return Config(constants, compiler)

@@ -51,7 +51,7 @@ def configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Configs
     else:
         # A thread keeps phi and a sum of every mix of its columns: up to 160 registers.
         vector = math.gcd(hidden, 4 if mixes <= 12 else 2 if mixes <= 24 else 1)
-        tokens, rows = 1, 4 if mixes <= 48 else 2
+        tokens, rows = 1, 4 if mixes <= 35 else 2
         columns, block, line = 4 * target.warp_size * vector, 4 * target.warp_size, 4096
         compiler = options(4)
         # Left to itself, ptxas rather spills than go above 168.

@@ -1,1 +1,1 @@
-"""TVM: tirx scripts for LLVM."""
+"""TVM: tirx scripts for LLVM, and for GPUs."""

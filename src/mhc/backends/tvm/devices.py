@@ -17,17 +17,24 @@ from typing import Any
 import torch
 import tvm
 from tvm.target import Target
+from tvm.target import codegen as llvm
 
 
 @functools.cache
 def target_of(name: str) -> Target:
-    """TVM's target for ``sm_90``, ``gfx942`` or ``opencl``."""
+    """TVM's target for ``sm_90``, ``gfx942`` or ``opencl``.
+
+    Raises:
+        ValueError: LLVM does not know the AMD GPU. Asked to compile for it all the same, it ends the process.
+    """
     if name == "opencl":
         device = {"kind": "opencl"}
     elif name.startswith("sm_"):
         device = {"kind": "cuda", "arch": name}
-    else:
+    elif llvm.llvm_is_valid_cpu(name, "amdgcn-amd-amdhsa"):
         device = {"kind": "rocm", "mcpu": name}
+    else:
+        raise ValueError(f"mhc_pre: LLVM knows no AMD GPU {name!r}")
     return Target(device, host={"kind": "llvm"})
 
 
@@ -132,7 +139,7 @@ def _number_after(key: bytes, data: bytes) -> int | None:
 @functools.cache
 def _opencl() -> tuple[Any, Any]:
     """A context and a queue for the first CPU that an OpenCL platform offers."""
-    import pyopencl as cl  # noqa: PLC0415 - the other targets do without it
+    import pyopencl as cl
 
     found = [device for platform in cl.get_platforms() for device in platform.get_devices(cl.device_type.CPU)]
     if not found:
@@ -144,7 +151,7 @@ def _opencl() -> tuple[Any, Any]:
 @functools.cache
 def opencl_kernel(source: str, name: str) -> Any:
     """Build OpenCL C for the CPU device."""
-    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl as cl
 
     context, _ = _opencl()
     kernel = cl.Kernel(cl.Program(context, source).build(), name)
@@ -163,8 +170,8 @@ def opencl_launch(
     threads: int,
 ) -> None:
     """Copy the tensors to the device, run the kernel, and copy the results back."""
-    import numpy as np  # noqa: PLC0415
-    import pyopencl as cl  # noqa: PLC0415
+    import numpy as np
+    import pyopencl as cl
 
     function, parameters = kernel
     context, queue = _opencl()

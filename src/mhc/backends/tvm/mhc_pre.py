@@ -7,6 +7,7 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from mhc.backends import Artifact, stage
+from mhc.backends.tvm import mhc_pre_gpu
 from mhc.backends.tvm.cpu import Kernel
 from mhc.backends.tvm.projection import projection, tile
 from mhc.backends.tvm.vectors import Row, name_of, narrow, wide
@@ -14,11 +15,15 @@ from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 
 def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> None:
-    """Run on the CPU, in the tensors' own memory; ``target`` is a CPU that LLVM knows, None this one.
+    """Run on the CPU: in the tensors' own memory for a CPU that LLVM knows, or None for this one; on copies of them,
+    with the GPUs' threads and shared memory, for ``opencl``.
 
     Raises:
         ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
     """
+    if target == "opencl":
+        mhc_pre_gpu.run(inputs, out)
+        return
     kernel = _KERNEL.function(inputs.spec, target)
     tokens = inputs.x.shape[0]
     with stage("launch"):
@@ -35,11 +40,13 @@ def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> 
 
 
 def compile(spec: MhcPreSpec, target: str) -> Artifact:
-    """A shared library with the kernel in TVM's calling convention.
+    """A shared library with the kernel in TVM's calling convention; for a GPU what :mod:`mhc_pre_gpu` makes.
 
     Raises:
-        ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
+        ValueError: the target is no GPU, and no CPU that LLVM knows for the architecture of this machine.
     """
+    if mhc_pre_gpu.takes(target):
+        return mhc_pre_gpu.compile(spec, target)
     return _KERNEL.artifact(spec, target)
 
 

@@ -17,7 +17,7 @@ from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 _OWNED_BYTES = 12288
 
 # Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small.
-_SPAN = 128
+_SPAN = 32
 
 
 def run(inputs: MhcPreBackwardInputs, out: MhcPreGrads, target: str | None = None) -> None:
@@ -129,7 +129,8 @@ def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
             g = T.alloc_buffer((row.lanes,), f32)
             r = T.alloc_buffer((1,), f32)
             sigmoid = T.alloc_buffer((1,), f32)
-            dot = T.alloc_buffer((1,), f32)
+            # The last few additions have the largest rounding errors, and the gradient of alpha adds these up.
+            lane_sum = T.alloc_buffer((1,), "float64")
 
             if spec.gamma:
                 project(x, phi, gamma, tokens, block, total, square)
@@ -142,10 +143,10 @@ def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
                     r[0] = r[0] + square[t, j]
                 r[0] = T.rsqrt(r[0] / T.float32(width) + T.float32(spec.norm_eps))
                 for o in range(mixes):
-                    mix[o] = T.float32(0)
+                    lane_sum[0] = T.float64(0)
                     for j in T.unroll(lanes):
-                        mix[o] = mix[o] + total[t, o, j]
-                    mix[o] = mix[o] * r[0]
+                        lane_sum[0] = lane_sum[0] + T.Cast("float64", total[t, o, j])
+                    mix[o] = T.Cast(f32, lane_sum[0]) * r[0]
 
                 for i in T.unroll(n):
                     for j in T.vectorized(row.lanes):
@@ -162,10 +163,10 @@ def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
                 for i in T.unroll(n):
                     sigmoid[0] = T.sigmoid(alpha[0] * mix[i] + bias[i])
                     h_pre[block * height + t, i] = sigmoid[0] + T.float32(spec.pre_eps)
-                    dot[0] = T.float32(0)
+                    lane_sum[0] = T.float64(0)
                     for j in T.unroll(row.lanes):
-                        dot[0] = dot[0] + dots[i, j]
-                    shares[block * height + t, i] = dot[0] * sigmoid[0] * (T.float32(1) - sigmoid[0])
+                        lane_sum[0] = lane_sum[0] + T.Cast("float64", dots[i, j])
+                    shares[block * height + t, i] = T.Cast(f32, lane_sum[0]) * sigmoid[0] * (T.float32(1) - sigmoid[0])
                 for i in range(n):
                     sigmoid[0] = T.sigmoid(alpha[1] * mix[n + i] + bias[n + i])
                     shares[block * height + t, n + i] = (
