@@ -31,7 +31,9 @@ def _exponentials(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
                 matrix[i, j] = logits[token, i * n + j]
             scalar[0] = matrix[i, 0]
             for j in unroll(n):
-                scalar[0] = T.max(scalar[0], matrix[i, j])
+                # Not T.max: written out for C, TileLang takes its first operand from before the loop each time.
+                if matrix[i, j] > scalar[0]:
+                    scalar[0] = matrix[i, j]
             for j in unroll(n):
                 matrix[i, j] = T.exp(matrix[i, j] - scalar[0])
 
