@@ -73,6 +73,7 @@ class Lane(_Section):
     toolchain: Name
     targets: list[Target] | None = Field(default=None, description="Only these of the platform's targets.")
     ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
+    runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
     environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
 

@@ -77,7 +77,7 @@ def decide(matrix: Matrix, case: Case, machine: Machine) -> Decision:
         return Decision(outcome="excluded", reason=case.exclusion.reason)
     platform = matrix.platforms[case.cell.platform]
     lane = lane_of(matrix, case.cell.platform, case.cell.toolchain)
-    if machine.device_for(platform.device, case.cell.target):
+    if lane.runs and machine.device_for(platform.device, case.cell.target):
         return Decision(action="emulate" if lane.emulated else "run")
     here = ", ".join(t for d in machine.devices if d.vendor == platform.device for t in d.targets)
     lacking = f"this machine has no {platform.title} device for {case.cell.target}" + (
