@@ -232,7 +232,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def environment_facts() -> dict[str, str]:
     """What this process is: Python, machine and the version of every distribution that a result may depend on."""
-    facts = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.platform()}
+    system = " ".join((platform.system(), *platform.libc_ver())).strip()
+    facts = {"python": platform.python_version(), "machine": platform.machine(), "system": system}
     for name in ("torch", "triton", "tilelang", "apache-tvm", "apache-tvm-ffi", "numpy", "ml_dtypes", "z3-solver",
                  "nvidia-cuda-nvcc"):  # fmt: skip
         try:

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,8 +206,15 @@ class Supervisor:
         )
 
     def _end(self, record: Record) -> None:
+        record = replace(record, message=self._portable(record.message), detail=self._portable(record.detail))
         self.records[record.case] = record
         self.ended(record)
+
+    def _portable(self, text: str) -> str:
+        """Paths as they are below the repository: results travel, and nobody else has this machine's folders."""
+        for folder, name in ((self.build, "build"), (self.root, "."), (Path.home(), "~")):
+            text = text.replace(f"{folder}/", f"{name}/")
+        return text
 
     def _end_in_flight(self, stage: str, message: str, detail: str = "") -> None:
         """Write the end of a case whose process could not."""

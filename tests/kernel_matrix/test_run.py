@@ -60,6 +60,13 @@ def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
     assert record.facts["during"] == "launch"
 
 
+def test_a_record_names_no_folder_of_its_machine(doubles: Doubles):
+    record = middle(doubles.run("raises")).record
+    assert record is not None
+    assert "./suite/test_doubles.py" in record.detail
+    assert str(doubles.root) not in record.detail
+
+
 def test_a_case_that_compares_nothing_is_an_error(doubles: Doubles):
     comparison = doubles.run("asserts-nothing")
     assert states(comparison) == ["error"] * 3
