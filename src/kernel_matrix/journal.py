@@ -22,6 +22,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._read = 0  # bytes that new_events has given
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event and make sure that it outlives this process."""
@@ -31,15 +32,19 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
 
-    def events(self) -> Iterator[Event]:
-        """All events; a last line that was cut short is not one."""
+    def new_events(self) -> Iterator[Event]:
+        """The events since the last call; a last line that is not whole yet is left for the next one."""
         if not self.path.exists():
             return
-        with self.path.open(encoding="utf-8") as file:
+        with self.path.open("rb") as file:
+            file.seek(self._read)
             for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read += len(line)
                 try:
                     event = json.loads(line)
-                except ValueError:
+                except ValueError:  # cut short by a death, and then written on
                     continue
                 if isinstance(event, dict) and "event" in event:
                     yield event

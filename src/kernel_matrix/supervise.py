@@ -45,7 +45,6 @@ class Supervisor:
         self.journal = Journal(self.folder / "journal.jsonl")
         self.log = self.folder / "log.txt"
         self.records: dict[str, Record] = {}
-        self.seen = 0  # events of the journal already taken in
         self.in_flight: Event | None = None
         self.stage = "import"
         self.since = 0.0  # when the case in flight, or the process, began
@@ -168,8 +167,7 @@ class Supervisor:
 
     def _take_in(self) -> None:
         """Take in what the journal has new."""
-        events = list(self.journal.events())
-        for event in events[self.seen :]:
+        for event in self.journal.new_events():
             match event["event"]:
                 case "job":
                     self.environment = {key: str(value) for key, value in event["facts"].items()}
@@ -181,7 +179,6 @@ class Supervisor:
                     self._case_ended(event)
                 case "broken":
                     self.broken = event
-        self.seen = len(events)
 
     def _case_ended(self, event: Event) -> None:
         self.in_flight, self.since = None, time.monotonic()
