@@ -1,0 +1,79 @@
+"""Run what this machine can of the plan, and say what it cannot."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernel_matrix import executors
+from kernel_matrix.cli.selection import (
+    add_matrix_options,
+    add_selection_options,
+    build_folder,
+    load_plan,
+    select,
+)
+from kernel_matrix.collect import collect
+from kernel_matrix.compare import RED, Comparison, compare
+from kernel_matrix.machine import Machine, detect
+from kernel_matrix.matrix import Matrix
+from kernel_matrix.plan import Job
+from kernel_matrix.progress import Console
+from kernel_matrix.report.document import repeat_command
+from kernel_matrix.run import Settings, run
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What to run, and where."""
+    add_matrix_options(parser)
+    add_selection_options(parser)
+    parser.add_argument("--executor", choices=executors.NAMES, default="venv", help="where the jobs run")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many jobs at a time")
+    parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has finished")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run, and say what is red."""
+    matrix, planned = load_plan(options)
+    jobs = select(matrix, planned, options)
+    machine = detect()
+    with Console(jobs) as console:
+        _describe(console, matrix, jobs, machine, options)
+        root, build = options.matrix.parent.resolve(), build_folder(options)
+        settings = Settings(root, build, options.executor, max(1, options.jobs), options.resume)
+        files = run(matrix, jobs, machine, settings, console)
+    mine = replace(planned, jobs=tuple(jobs))
+    return _verdict(compare(mine, collect(files).records))
+
+
+def _describe(
+    console: Console, matrix: Matrix, jobs: Sequence[Job], machine: Machine, options: argparse.Namespace
+) -> None:
+    console.say(f"executor: {options.executor}. This machine: {'; '.join(d.name for d in machine.devices)}")
+    for name in dict.fromkeys(job.platform for job in jobs):
+        platform = matrix.platforms[name]
+        here = [t for t in platform.targets if machine.device_for(platform.device, t)]
+        if not here:
+            console.say(f"{name}: no {platform.title} device here. Nothing of it will run; what can be is compiled.")
+        elif len(here) < len(platform.targets):
+            rest = ", ".join(t for t in platform.targets if t not in here)
+            console.say(f"{name}: {', '.join(here)} is here and runs; {rest} can only be compiled.")
+
+
+def _verdict(comparison: Comparison) -> int:
+    counts = ", ".join(f"{count} {state}" for state, count in comparison.counts.items())
+    print(f"{len(comparison.plan.cases)} cases: {counts}")
+    ran = sum(v.evidence == "ran" for cell in comparison.cells for v in cell.cases)
+    if not ran:
+        print("Nothing ran on hardware of the platforms that were asked for.")
+    for cell in comparison.cells:
+        red = [verdict for verdict in cell.cases if verdict.state in RED]
+        for verdict in red[:3]:
+            stage = f" in {verdict.record.stage}" if verdict.record and verdict.record.stage else ""
+            print(f"{verdict.state}{stage}: {verdict.case.id}\n  {verdict.reason.splitlines()[0][:300]}")
+            print(f"  repeat it: {repeat_command(cell.cell.platform, verdict.case.id)}")
+        if len(red) > 3:
+            print(f"  and {len(red) - 3} more of {cell.cell.id}")
+    return int(comparison.is_red)
