@@ -47,7 +47,7 @@ class Limits(_Section):
 
 
 class Accuracy(_Section):
-    """Error budgets: ``min(cap, factor × max(error of eager PyTorch in the same dtype, ulps × spacing of fp32))``."""
+    """Error budgets, as :func:`kernel_matrix.accuracy.budget` makes them: ``min(cap, factor × noise)``."""
 
     factor: float = Field(ge=1, description="How many times eager PyTorch's own error a result may be off.")
     rounded: float = Field(ge=1, description="The factor of the Frobenius error of outputs narrower than fp32.")

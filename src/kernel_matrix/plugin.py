@@ -14,7 +14,7 @@ import os
 import platform
 import time
 import traceback
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pytest
 
 from kernel_matrix import inputs
-from kernel_matrix.accuracy import budget, measure
+from kernel_matrix.accuracy import budget, measure, worst
 from kernel_matrix.inputs import Array
 from kernel_matrix.journal import Journal
 
@@ -63,6 +63,10 @@ class RunningCase:
         values = inputs.normal(f"{self.op}.{self.direction}/{self.name}/{tensor}", shape)
         return values * scale + mean
 
+    def nudge(self, tensor: str, values: npt.NDArray[np.float64], sample: int = 0) -> npt.NDArray[np.float64]:
+        """``values`` off by one rounding error of fp32 each, the same for this case's name on every machine."""
+        return inputs.nudge(f"{self.op}.{self.direction}/{self.name}/{tensor}/{sample}", values)
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Say that the case is in this stage (``import``, ``lower``, ``compile``, ``launch``) until the block ends."""
@@ -80,11 +84,15 @@ class RunningCase:
         results: Mapping[str, Array],
         golden: Mapping[str, npt.NDArray[np.float64]],
         eager: Mapping[str, Array],
+        nudged: Sequence[Mapping[str, npt.NDArray[np.float64]]],
         units: Mapping[str, float],
+        summands: Mapping[str, int],
     ) -> None:
-        """Hold every output to its budget, which eager PyTorch's own error in the same dtype (``eager``) sets.
+        """Hold every output to its budget, as :func:`kernel_matrix.accuracy.budget` makes it.
 
-        ``units`` gives what "unit scale" means for an output (its input's scale where it follows the input).
+        ``eager`` is what eager PyTorch gives in the same dtype, and ``nudged`` the goldens of inputs that
+        :meth:`nudge` changed. ``units`` gives what "unit scale" means for an output (its input's scale where it follows
+        the input), ``summands`` the length of its sum over tokens (1 if it has none).
 
         Raises:
             OutOfBudgetError: after all outputs were measured, naming every one that is outside.
@@ -95,10 +103,13 @@ class RunningCase:
         rules, faults = self._job["accuracy"], []
         for output, true in golden.items():
             errors, floor = measure(results[output], true), measure(eager[output], true)
+            conditioning = worst([measure(moved[output], true) for moved in nudged])
             limit = budget(
                 floor,
+                conditioning,
                 true,
                 results[output].dtype,
+                summands=summands[output],
                 factor=rules["factor"],
                 rounded=rules["rounded"],
                 ulps=rules["ulps"],
@@ -108,6 +119,8 @@ class RunningCase:
             self.metrics |= {
                 f"{output}.floor_max_abs": floor.max_abs,
                 f"{output}.floor_rel_fro": floor.rel_fro,
+                f"{output}.conditioning_max_abs": conditioning.max_abs,
+                f"{output}.conditioning_rel_fro": conditioning.rel_fro,
                 f"{output}.limit_max_abs": limit.max_abs,
                 f"{output}.limit_rel_fro": limit.rel_fro,
             }

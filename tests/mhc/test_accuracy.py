@@ -11,11 +11,14 @@ import pytest
 import torch
 
 import properties
-from draws import OPS, empty_of, inputs_of, spec_of
+from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, spec_of
 from kernel_matrix.inputs import digest
 from kernel_matrix.plugin import RunningCase
 from mhc.backends import Artifact, load
 from tensors import to_numpy
+
+
+NUDGES = 3  # how often the golden is asked how far rounding errors of the inputs move it
 
 
 def every_operator(test: Any) -> Any:
@@ -63,7 +66,8 @@ def conform(case: RunningCase, backend: Any) -> None:
     out, floor = run(on_device), empty_of(case, inputs)
     reference.run(inputs, floor)
     golden = arrays_of(reference.golden(inputs))
-    case.compare(arrays_of(out), golden, arrays_of(floor), units_of(case, golden))
+    nudged = [arrays_of(reference.golden(nudged_of(case, inputs, sample))) for sample in range(NUDGES)]
+    case.compare(arrays_of(out), golden, arrays_of(floor), nudged, units_of(case, golden), summands_of(case, golden))
     properties.check(case.op, case.direction, run, on_device, out)
 
 
@@ -78,6 +82,11 @@ def compile_once(backend: ModuleType, spec: Any, target: str) -> Artifact | Exce
 
 def arrays_of(outputs: Any) -> dict[str, np.ndarray]:
     return {name: to_numpy(tensor) for name, tensor in outputs._asdict().items() if tensor is not None}
+
+
+def summands_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, int]:
+    """The gradients of parameters are sums over tokens."""
+    return {name: case.axes["tokens"] if name in PARAMETERS else 1 for name in golden}
 
 
 def units_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, float]:
