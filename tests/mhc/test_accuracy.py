@@ -17,7 +17,6 @@ from kernel_matrix.plugin import RunningCase
 from mhc.backends import Artifact, load
 from tensors import to_numpy
 
-
 NUDGES = 3  # how often the golden is asked how far rounding errors of the inputs move it
 
 
