@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -74,7 +75,7 @@ def measured(records: Iterable[Record]) -> dict[str, float]:
     """Seconds by case, of those that ran or compiled; the longest where several machines did."""
     seconds: dict[str, float] = {}
     for record in records:
-        if record.action and record.seconds > 0:
+        if record.action and 0 < record.seconds < math.inf:
             seconds[record.case] = max(record.seconds, seconds.get(record.case, 0.0))
     return seconds
 
