@@ -19,11 +19,10 @@ _ONLY_READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", ".gitignore")
 
 @dataclass(frozen=True)
 class Choice:
-    """The jobs that are left, why each was taken, and how many cases nobody asked for."""
+    """The jobs that are left, and why each was taken."""
 
     jobs: tuple[Job, ...]
     reasons: dict[str, str]
-    left_out: int
 
 
 def choose(matrix: Matrix, jobs: Sequence[Job], paths: Sequence[str]) -> Choice:
@@ -42,8 +41,7 @@ def choose(matrix: Matrix, jobs: Sequence[Job], paths: Sequence[str]) -> Choice:
         if cases:
             kept.append(replace(job, cases=cases))
             reasons[job.id] = "a sentinel, which runs whatever has changed"
-    left_out = sum(len(job.cases) for job in jobs) - sum(len(job.cases) for job in kept)
-    return Choice(tuple(kept), reasons, left_out)
+    return Choice(tuple(kept), reasons)
 
 
 def is_sentinel(matrix: Matrix, cell: str) -> bool:
@@ -65,7 +63,7 @@ def _toolchains(matrix: Matrix, path: str) -> frozenset[tuple[str, str]] | None:
         names = [name for name, toolchain in matrix.toolchains.items() if toolchain.backend == backend]
         # A folder that belongs to no toolchain is shared by all, as far as anybody can tell from its name.
         return frozenset(("toolchain", name) for name in names) or None
-    locked = [name for name, toolchain in matrix.toolchains.items() if path in _lock_files(toolchain.lock)]
+    locked = [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
     if locked:
         return frozenset(("toolchain", name) for name in locked)
     for name, platform in matrix.platforms.items():
@@ -74,7 +72,8 @@ def _toolchains(matrix: Matrix, path: str) -> frozenset[tuple[str, str]] | None:
     return None
 
 
-def _lock_files(lock: str) -> tuple[str, str]:
+def lock_files(lock: str) -> tuple[str, str]:
+    """A lock and what it was resolved from."""
     return lock, str(Path(lock).with_suffix(".in"))
 
 

@@ -31,7 +31,7 @@ def render(engine: str, matrix: Matrix, spread: Spread) -> str:
 def github(matrix: Matrix, spread: Spread) -> str:
     """One line of JSON for ``fromJSON``: the rows on hosted machines, and those on machines of one's own."""
     kinds: dict[str, list[dict[str, Any]]] = {"hosted": [], "own": []}
-    for row in spread.rows:
+    for row in started(spread):
         kinds["own" if row.own else "hosted"].append(
             {"id": row.id, "platform": row.platform, "labels": list(row.labels), "minutes": minutes(matrix, row)}
         )
@@ -45,7 +45,7 @@ def gitlab(matrix: Matrix, spread: Spread) -> str:
         "variables": {"GIT_DEPTH": "1"},
         "workflow": {"rules": [{"if": "$CI_PIPELINE_SOURCE == 'parent_pipeline'"}]},
     }
-    for row in spread.rows:
+    for row in started(spread):
         pipeline[row.id] = {
             "stage": "test",
             "tags": list(row.labels),
@@ -68,7 +68,7 @@ def buildkite(matrix: Matrix, spread: Spread) -> str:
             "timeout_in_minutes": minutes(matrix, row),
             "artifact_paths": "build/results/*.xml",
         }
-        for row in spread.rows
+        for row in started(spread)
     ]
     return _yaml({"steps": steps})
 
@@ -76,6 +76,11 @@ def buildkite(matrix: Matrix, spread: Spread) -> str:
 def _agent(labels: Sequence[str]) -> dict[str, str]:
     """``self-hosted`` is GitHub's word; the last label is the most particular one and names the queue."""
     return {"queue": labels[-1], **{label: "true" for label in labels[:-1] if label != "self-hosted"}}
+
+
+def started(spread: Spread) -> list[Row]:
+    """The rows that a machine is started for."""
+    return [row for row in spread.rows if row.labels]
 
 
 def minutes(matrix: Matrix, row: Row) -> int:

@@ -79,7 +79,7 @@ def ask_github(repository: str, run: str, attempt: str) -> list[dict[str, Any]]:
 def statuses(spread: Spread, jobs: Iterable[Mapping[str, Any]]) -> list[JobStatus]:
     """The status of each row; a job of a called workflow is named ``caller / row``."""
     found = {str(job["name"]).rpartition(" / ")[2]: job for job in jobs}
-    return [_status(row, found.get(row.id)) for row in spread.rows]
+    return [_status(row, found.get(row.id)) for row in spread.rows if row.labels]
 
 
 def _status(row: Row, job: Mapping[str, Any] | None) -> JobStatus:
@@ -143,6 +143,8 @@ def absences(
 
 
 def _reason(row: Row, status: JobStatus | None, queue_minutes: float) -> tuple[Outcome, str]:
+    if not row.labels:
+        return "unavailable", "no machine of this run has this hardware, and the toolchain compiles nothing without it"
     labels = ", ".join(row.labels)
     if status is None:
         return "missing", "no result came, and nothing is known of its job"

@@ -138,7 +138,6 @@ class Event(_Section):
 
     tier: Tier = Field(default="quick", description="The tier of the cases.")
     toolchains: list[Name] | None = Field(default=None, description="Only these toolchains; all by default.")
-    by_change: bool = Field(default=False, description="Only what the changed files concern, and the sentinels.")
     excluded: bool = Field(default=False, description="Try the excluded cases too, to see whether they still fail.")
 
 

@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Row:
-    """One machine's work: jobs of one platform, the labels of the machine, and how long that takes."""
+    """One machine's work: jobs of one platform, the labels of the machine, and how long that takes.
+
+    Without labels it is what no machine can do anything with: planned, and known to be unavailable.
+    """
 
     id: str
     platform: str
@@ -42,26 +45,31 @@ def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: 
         Row(part.id, part.platform, labels, "self-hosted" in labels, (part,), sum(map(seconds, part.cases)))
         for job in jobs
         for labels, home in _place(matrix, job, hosted_only=hosted_only)
-        for part in shards(home, seconds, 60 * matrix.ci.shard_minutes)
+        for part in (shards(home, seconds, 60 * matrix.ci.shard_minutes) if labels else [home])
     ]
     own = [row for row in single if row.own]
-    hosted = [row for row in single if not row.own]
-    return (*_join(hosted, matrix.ci.most_rows), *_join(own, matrix.ci.most_rows))
+    hosted = [row for row in single if row.labels and not row.own]
+    nowhere = [replace(row, seconds=0.0) for row in single if not row.labels]
+    return (*_join(hosted, matrix.ci.most_rows), *_join(own, matrix.ci.most_rows), *nowhere)
 
 
 def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tuple[str, ...], Job]]:
     """The job's cases by the kind of machine that they need."""
     platform = matrix.platforms[job.platform]
     runs = lane_of(matrix, job.platform, job.toolchain).runs
+    compiles = platform.device != "cpu" and matrix.toolchains[job.toolchain].ahead_of_time
     homes: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
     for case in job.cases:
         target = case.cell.target
-        labels, name = (matrix.ci.hosted,), ""
-        if runs and target in platform.machines:
-            if "self-hosted" not in platform.runner:
-                labels = tuple(platform.runner)
-            elif not hosted_only:
-                labels, name = (*platform.runner, target), target
+        labels: tuple[str, ...]
+        if runs and target in platform.machines and "self-hosted" not in platform.runner:
+            labels, name = tuple(platform.runner), ""
+        elif runs and target in platform.machines and not hosted_only:
+            labels, name = (*platform.runner, target), target
+        elif compiles:
+            labels, name = (matrix.ci.hosted,), ""
+        else:
+            labels, name = (), "no-machine"
         homes[labels, name].append(case)
     for (labels, name), cases in homes.items():
         yield labels, replace(job, cases=tuple(cases), shard=name)

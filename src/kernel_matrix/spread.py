@@ -1,19 +1,20 @@
-"""Rows as a file: what ``plan`` decided travels to the machines and to ``report``, which holds results against it."""
+"""Plan -> Spread: which rows an event asks for; as a file, it travels to the machines and to ``report``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from kernel_matrix.changes import choose, lock_files
 from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.matrix import Tier
+from kernel_matrix.matrix import Event, Matrix, Tier
 from kernel_matrix.plan import Job, Plan
-from kernel_matrix.rows import Row
+from kernel_matrix.rows import Row, estimate, rows
 
 SCHEMA_VERSION = 1
 
@@ -37,6 +38,38 @@ class Spread:
     def row_of(self) -> dict[str, Row]:
         """The row of each case, by the case's id."""
         return {case.id: row for row in self.rows for job in row.jobs for case in job.cases}
+
+
+def spread(
+    matrix: Matrix,
+    planned: Plan,
+    measured: Mapping[str, float],
+    *,
+    event: str = "",
+    paths: Sequence[str] | None = None,
+    hosted_only: bool = False,
+) -> Spread:
+    """Who does what of a plan: what the event asks for, what the changed files concern, on which machine.
+
+    ``paths`` are the changed files, None for all; ``measured`` are seconds by case. A pure function.
+    """
+    asked = matrix.ci.events.get(event, Event())
+    changed = set(paths or ())
+    jobs = [
+        job
+        for job in planned.jobs
+        if asked.toolchains is None
+        or job.toolchain in asked.toolchains
+        or changed & {*lock_files(matrix.toolchains[job.toolchain].lock)}
+    ]
+    reasons: Mapping[str, str] = {}
+    if paths is not None:
+        choice = choose(matrix, jobs, paths)
+        jobs, reasons = list(choice.jobs), choice.reasons
+    seconds = estimate(matrix, planned.cases, measured)
+    placed = rows(matrix, jobs, seconds, hosted_only=hosted_only)
+    left_out = len(planned.cases) - sum(len(job.cases) for job in jobs)
+    return Spread(event, planned.tier, placed, asked.excluded, left_out, reasons)
 
 
 class _Model(BaseModel):
@@ -109,7 +142,7 @@ def from_json(path: Path, planned: Plan) -> Spread:
     """
     file = _read(path)
     cases = {case.id: case for case in planned.cases}
-    rows = []
+    found = []
     for row in file.rows:
         jobs = []
         for job in row.jobs:
@@ -120,8 +153,8 @@ def from_json(path: Path, planned: Plan) -> Spread:
                     "matrix.yaml; make it anew: ci/nox -s plan"
                 )
             jobs.append(Job(job.platform, job.toolchain, tuple(cases[case] for case in job.cases), job.shard))
-        rows.append(Row(row.id, row.platform, tuple(row.labels), row.own, tuple(jobs), row.seconds))
-    return Spread(file.event, file.tier, tuple(rows), file.excluded, file.left_out, file.reasons)
+        found.append(Row(row.id, row.platform, tuple(row.labels), row.own, tuple(jobs), row.seconds))
+    return Spread(file.event, file.tier, tuple(found), file.excluded, file.left_out, file.reasons)
 
 
 def _read(path: Path) -> _File:
