@@ -21,6 +21,7 @@ from kernel_matrix.spread import Spread
 Status = Literal["absent", "queued", "running", "completed"]
 _WAITING = ("queued", "waiting", "pending", "requested")
 _SECONDS_BETWEEN_LOOKS = 30.0
+_MOST_SECONDS = 5.5 * 3600  # the engine ends the report's own job after six hours
 
 
 class JobStatus(BaseModel):
@@ -105,13 +106,20 @@ def wait(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[JobStatus]:
-    """Look again and again until every job has ended, or has found no machine for that long."""
-    began = clock()
+    """Look again and again until every job has ended, or none has run and nothing has moved for ``queue_seconds``.
+
+    A machine that works its way through several rows is no reason to give the later ones up.
+    """
+    began = moved = clock()
+    before: list[JobStatus] = []
     while True:
         seen = look()
-        if not any(s.status == "running" for s in seen) and (
-            all(s.status == "completed" for s in seen) or clock() - began >= queue_seconds
-        ):
+        if seen != before:
+            before, moved = seen, clock()
+        settled = all(status.status == "completed" for status in seen)
+        runs = any(status.status == "running" for status in seen)
+        idle = not runs and clock() - moved >= queue_seconds
+        if settled or idle or clock() - began >= _MOST_SECONDS:
             return seen
         sleep(_SECONDS_BETWEEN_LOOKS)
 
