@@ -68,7 +68,9 @@ def read(folder: Path) -> _Compat:
     try:
         return _Compat.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise UserError(f"--against {folder}: compat.json: {error.strerror}. Name the site of an earlier run.") from None
+        raise UserError(
+            f"--against {folder}: compat.json: {error.strerror}. Name the site of an earlier run."
+        ) from None
     except ValidationError as error:
         raise UserError(f"{path}: {error.errors()[0]['msg']}. Name the site of an earlier run.") from None
 

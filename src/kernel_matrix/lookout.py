@@ -167,8 +167,9 @@ def _reason(row: Row, status: JobStatus | None, queue_minutes: float) -> tuple[O
         case "running", _:
             return "missing", f"the job was still running{where} when the report was made"
         case _, "cancelled" if not status.machine:
-            return "unavailable", f"the job never started: it was cancelled before a machine with the labels {labels} " + (
-                "took it"
+            return (
+                "unavailable",
+                f"the job never started: it was cancelled before a machine with the labels {labels} " + ("took it"),
             )
         case _, "cancelled":
             return "missing", f"the job was cancelled{where}"

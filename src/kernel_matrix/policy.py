@@ -209,7 +209,7 @@ def _matrix_is_thin(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
 def _calls_fit(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
     for name, job in workflow.jobs.items():
         if (called := _callee(job, workflows)) is not None:
-            inputs = called.triggers.get("workflow_call", {}).get("inputs", {})
+            inputs = _inputs(called)
             given = set(job.get("with", {}))
             required = {key for key, value in inputs.items() if value.get("required")}
             if given - inputs.keys() or required - given:
@@ -218,7 +218,17 @@ def _calls_fit(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
             yield f"{name}: {job['uses']}: a called workflow lies in this repository. Bring it here."
 
 
-_RULES = (_triggers, _permissions, _pins, _forks, _approval, _steps_are_safe, _nothing_hides, _matrix_is_thin, _calls_fit)
+_RULES = (
+    _triggers,
+    _permissions,
+    _pins,
+    _forks,
+    _approval,
+    _steps_are_safe,
+    _nothing_hides,
+    _matrix_is_thin,
+    _calls_fit,
+)
 
 
 def _reachable(workflow: Workflow, workflows: Workflows, *, closed: bool, depth: int = 0) -> Iterator[tuple[str, Job]]:
@@ -231,7 +241,7 @@ def _reachable(workflow: Workflow, workflows: Workflows, *, closed: bool, depth:
         if called is None:
             yield f"{workflow.path}: {name}", job
         elif depth < 4:
-            default = called.triggers.get("workflow_call", {}).get("inputs", {}).get("machines", {}).get("default", False)
+            default = _inputs(called).get("machines", {}).get("default", False)
             inside = _truth(job.get("with", {}).get("machines", default)) is False
             yield from _reachable(called, workflows, closed=inside, depth=depth + 1)
 
@@ -255,6 +265,11 @@ def _is_hosted(job: Job) -> bool:
 
 def _callee(job: Job, workflows: Workflows) -> Workflow | None:
     return workflows.get(str(job.get("uses", "")).removeprefix("./"))
+
+
+def _inputs(called: Workflow) -> Mapping[str, Any]:
+    inputs: Mapping[str, Any] = called.triggers.get("workflow_call", {}).get("inputs", {})
+    return inputs
 
 
 def _needed(workflow: Workflow, name: str) -> set[str]:

@@ -92,6 +92,6 @@ def check(records: Iterable[Record], expected: Sequence[str]) -> None:
             found = record.job.get(name) or record.facts.get(name)
             if record.action and found != value:
                 raise UserError(
-                    f"--expect {text}: here it is {found or 'not known'}, so this is another run than the one to repeat. "
+                    f"--expect {text}: here it is {found or 'not known'}, so this does not repeat that run. "
                     "Take the commit and the executor of that run."
                 )

@@ -164,8 +164,9 @@ def _finish(work: _Work, gpu: Lock) -> Path:
         "device": work.device.name if work.device else "none",
         "driver": work.device.driver if work.device else "",
         "commit": commit(work.settings.root),
-        "lock.sha256": sha256((work.settings.root / work.matrix.toolchains[work.job.toolchain].lock).read_bytes())
-        .hexdigest(),
+        "lock.sha256": sha256(
+            (work.settings.root / work.matrix.toolchains[work.job.toolchain].lock).read_bytes()
+        ).hexdigest(),
         "started": started,
         "seconds": f"{time.monotonic() - began:.1f}",
         **environment,

@@ -33,7 +33,9 @@ def main(options: argparse.Namespace) -> int:
     matrix = load(options.matrix)
     events = matrix.ci.events
     if options.event and options.event not in events:
-        raise UserError(f"--event {options.event}: matrix.yaml's ci.events has none.{did_you_mean(options.event, events)}")
+        raise UserError(
+            f"--event {options.event}: matrix.yaml's ci.events has none.{did_you_mean(options.event, events)}"
+        )
     tier = options.tier or events.get(options.event or "", Event()).tier
     planned = plan(matrix, tier)
     paths = None
@@ -52,7 +54,8 @@ def main(options: argparse.Namespace) -> int:
         for row in made.rows:
             cases = sum(len(job.cases) for job in row.jobs)
             why = "; ".join(dict.fromkeys(made.reasons[key] for job in row.jobs if (key := _job(made, job.id))))
-            print(f"{row.id}: {cases} cases, {row.seconds:.0f} s, on [{', '.join(row.labels) or 'no machine'}]{why and f' ({why})'}")
+            where = ", ".join(row.labels) or "no machine"
+            print(f"{row.id}: {cases} cases, {row.seconds:.0f} s, on [{where}]{why and f' ({why})'}")
         print(f"{len(made.rows)} rows; {made.left_out} of {len(planned.cases)} cases are not asked for")
     else:
         print("\n".join(case.id for job in made.jobs for case in job.cases))

@@ -26,7 +26,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", type=Path, help="the plan's file: results are taken only from its jobs")
     parser.add_argument("--statuses", type=Path, help="what became of the jobs, from kernel-matrix jobs")
     parser.add_argument("--history", type=Path, help="the site of an earlier run, for since when a lane is silent")
-    parser.add_argument("--against", type=Path, help="the site of an earlier run: the summary says what differs from it")
+    parser.add_argument(
+        "--against", type=Path, help="the site of an earlier run: the summary says what differs from it"
+    )
     parser.add_argument("--annotate", action="store_true", help="print GitHub's annotations of what is red")
 
 

@@ -14,7 +14,7 @@ _MOST_CHARACTERS = 2_000
 
 
 def annotations(comparison: Comparison, suite: str) -> list[str]:
-    """One workflow command per failing line and toolchain's stage, the most frequent first; the last says what is left."""
+    """One workflow command per failing line and toolchain's stage, the most frequent first."""
     groups: dict[tuple[str, int, str], list[Verdict]] = defaultdict(list)
     for verdict in _red(comparison):
         file, line = place(verdict.record.detail if verdict.record else "", suite)

@@ -18,7 +18,8 @@ def current(group: Document) -> tuple[str, str]:
     if red := [f"{counts[state]} {state}" for state in RED_FIRST if state in counts]:
         return f"{', '.join(red)} of {total}", RED_COLOUR
     evidence = group["by_evidence"]
-    known = [f"{evidence[level]} {level}" for level in ("ran", "emulated", "compiled", "lowered") if evidence.get(level)]
+    levels = [level for level in ("ran", "emulated", "compiled", "lowered") if evidence.get(level)]
+    known = [f"{evidence[level]} {level}" for level in levels]
     colour = GREEN if evidence.get("ran") else BLUE if known else GREY
     return f"{', '.join(known) or 'nothing known'} of {total}", colour
 
