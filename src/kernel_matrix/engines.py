@@ -91,7 +91,7 @@ def minutes(matrix: Matrix, row: Row) -> int:
 def _yaml(document: dict[str, Any]) -> str:
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # typed as its default, None
     yaml.width = 1000
     stream = io.StringIO()
     yaml.dump(document, stream)

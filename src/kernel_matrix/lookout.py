@@ -161,16 +161,12 @@ def _reason(row: Row, status: JobStatus | None, queue_minutes: float) -> tuple[O
         case "absent", _:
             return "missing", f"the engine never made the job '{row.id}'"
         case "queued", _:
-            return "unavailable", f"the job never started: no machine with the labels {labels} took it within " + (
-                f"{queue_minutes:g} minutes"
-            )
+            waited = f"within {queue_minutes:g} minutes"
+            return "unavailable", f"the job never started: no machine with the labels {labels} took it {waited}"
         case "running", _:
             return "missing", f"the job was still running{where} when the report was made"
         case _, "cancelled" if not status.machine:
-            return (
-                "unavailable",
-                f"the job never started: it was cancelled before a machine with the labels {labels} " + ("took it"),
-            )
+            return "unavailable", f"the job never started: cancelled before a machine with the labels {labels} took it"
         case _, "cancelled":
             return "missing", f"the job was cancelled{where}"
         case _, "timed_out":

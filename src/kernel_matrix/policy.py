@@ -181,7 +181,7 @@ def _nothing_hides(workflow: Workflow, _: Workflows) -> Iterator[str]:
             yield f"{name}: timeout-minutes is missing; the default is six hours."
 
 
-def _matrix_is_thin(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
+def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
     """One job per row calls the session that a person types, and nothing stands between its end and the report."""
     rows = {name: job for name, job in workflow.jobs.items() if "strategy" in job}
     for name, job in rows.items():

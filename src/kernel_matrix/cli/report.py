@@ -13,7 +13,7 @@ from kernel_matrix.collect import collect
 from kernel_matrix.compare import compare
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.report import report
-from kernel_matrix.report.annotate import annotations
+from kernel_matrix.report.annotate import annotate
 from kernel_matrix.report.document import document, headline
 from kernel_matrix.screen import Asked
 from kernel_matrix.spread import Spread
@@ -58,7 +58,7 @@ def main(options: argparse.Namespace) -> int:
     print(headline(whole))
     print(f"dashboard: {build / 'site' / 'index.html'}")
     if options.annotate:
-        print("\n".join(annotations(comparison, matrix.package.suite)))
+        print("\n".join(annotate(comparison, matrix.package.suite)))
     for problem in (*collected.broken, *earlier.problems):
         print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)
     return 2 if collected.broken else int(comparison.is_red)

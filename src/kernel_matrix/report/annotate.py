@@ -13,7 +13,7 @@ _MOST = 10  # GitHub shows no more errors of one step
 _MOST_CHARACTERS = 2_000
 
 
-def annotations(comparison: Comparison, suite: str) -> list[str]:
+def annotate(comparison: Comparison, suite: str) -> list[str]:
     """One workflow command per failing line and toolchain's stage, the most frequent first."""
     groups: dict[tuple[str, int, str], list[Verdict]] = defaultdict(list)
     for verdict in _red(comparison):
