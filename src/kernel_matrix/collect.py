@@ -53,7 +53,7 @@ def collect(
             screen.check_content(path, bounds)
             found = junit.read(path)
             if asked is not None:
-                screen.check_records(path.stem, found, asked)
+                screen.check_records(path, found, asked)
         except RefusedError as error:
             refused[path] = str(error)
         except BrokenResultError as error:

@@ -121,7 +121,7 @@ def wait(
         idle = not runs and clock() - moved >= queue_seconds
         if settled or idle or clock() - began >= _MOST_SECONDS:
             return seen
-        sleep(_SECONDS_BETWEEN_LOOKS)
+        sleep(min(_SECONDS_BETWEEN_LOOKS, queue_seconds / 2))
 
 
 def absences(

@@ -139,20 +139,26 @@ def _start(seen: _Seen, name: str, attributes: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a job was asked for, and whether its machine can have the hardware that the plan wants."""
+    """What a job was asked for, in which row, and whether that row's machine can have the hardware."""
 
+    row: str
     cases: Collection[str]
     may_run: bool
 
 
-def check_records(stem: str, records: Iterable[Record], asked: Mapping[str, Asked]) -> None:
+def check_records(path: Path, records: Iterable[Record], asked: Mapping[str, Asked]) -> None:
     """A job speaks of the cases that it was asked for, once each, and of nothing that its machine cannot do.
+
+    An artifact lies in a folder ``results-ROW``, and speaks for its own row only.
 
     Raises:
         RefusedError: it does not.
     """
+    stem, folder = path.stem, path.parent.name
     if stem not in asked:
         raise RefusedError("the plan has no job of this name")
+    if folder.startswith("results-") and folder != f"results-{asked[stem].row}":
+        raise RefusedError(f"it came from another row than {asked[stem].row}, whose job this is")
     seen: set[str] = set()
     for record in records:
         if record.case not in asked[stem].cases:

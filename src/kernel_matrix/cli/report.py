@@ -69,6 +69,7 @@ def _asked(matrix: Matrix, made: Spread | None) -> dict[str, Asked] | None:
         return None
     return {
         job.id: Asked(
+            row.id,
             {case.id for case in job.cases},
             row.own or matrix.platforms[row.platform].device == "cpu",
         )
