@@ -201,6 +201,12 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         if platform.container and not (root / platform.container).is_file():
             yield (*here, "container"), f"the Dockerfile '{platform.container}' does not exist. Correct the path."
         yield from _duplicates((*here, "targets"), platform.targets)
+        hosted = [label for label in platform.runner if re.match(r"(ubuntu|windows|macos)-", label)]
+        if hosted and platform.runner != [matrix.ci.hosted]:
+            yield (
+                (*here, "runner"),
+                f"hosted machines are those of ci.hosted. Write [{matrix.ci.hosted}] alone, or own ones.",
+            )
         for index, target in enumerate(platform.machines):
             if target not in platform.targets:
                 place: Where = (*here, "machines", index)

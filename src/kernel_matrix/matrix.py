@@ -87,10 +87,13 @@ class Platform(_Section):
     title: str = Field(description="The name that people read.")
     device: Vendor = Field(description="Whose hardware runs it.")
     container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")
-    runner: list[str] = Field(min_length=1, description="Labels of the machines that run its jobs.")
+    runner: list[str] = Field(
+        min_length=1,
+        description="Labels of the machines that run its jobs; '{target}' stands for the target.",
+    )
     machines: list[Target] = Field(
         default_factory=list,
-        description="Targets that have a machine with these labels (and the target's, if it is self-hosted). "
+        description="Targets that have a machine with these labels; a self-hosted one has the target's as well. "
         "The other targets are compiled on a hosted machine.",
     )
     targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")

@@ -12,6 +12,7 @@ from kernel_matrix.junit import Record
 from kernel_matrix.machine import Machine
 from kernel_matrix.matrix import Matrix, Vendor
 from kernel_matrix.plan import plan
+from kernel_matrix.rows import machine_labels
 
 # What a container is given so that it sees the GPUs; the container executor does the same.
 GPU_FLAGS: dict[Vendor, str] = {"nvidia": "--gpus all", "amd": "--device /dev/kfd --device /dev/dri", "cpu": "none"}
@@ -48,7 +49,7 @@ def needs(matrix: Matrix, identity: str, record: Record | None, machine: Machine
         return ""
     here = "; ".join(f"{device.name} ({', '.join(device.targets) or 'no target'})" for device in machine.devices)
     where = f" It was {record.job['device']}." if record and record.job.get("device", "none") != "none" else ""
-    labels = ", ".join((*platform.runner, *([target] if "self-hosted" in platform.runner else [])))
+    labels = ", ".join(machine_labels(platform, target))
     return (
         f"needs {platform.title} hardware for {target} (the machines with the labels {labels}).{where} "
         f"This machine has: {here}."

@@ -11,7 +11,7 @@ from statistics import median
 from typing import TypeVar
 
 from kernel_matrix.errors import UserError
-from kernel_matrix.matrix import Matrix
+from kernel_matrix.matrix import Matrix, Platform
 from kernel_matrix.plan import Case, Job, lane_of
 
 Seconds = Callable[[Case], float]
@@ -42,7 +42,14 @@ def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: 
         UserError: there are more kinds of machines than rows.
     """
     single = [
-        Row(part.id, part.platform, labels, "self-hosted" in labels, (part,), sum(map(seconds, part.cases)))
+        Row(
+            part.id,
+            part.platform,
+            labels,
+            labels not in ((), (matrix.ci.hosted,)),
+            (part,),
+            sum(map(seconds, part.cases)),
+        )
         for job in jobs
         for labels, home in _place(matrix, job, hosted_only=hosted_only)
         for part in (shards(home, seconds, 60 * matrix.ci.shard_minutes) if labels else [home])
@@ -62,10 +69,10 @@ def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tup
     for case in job.cases:
         target = case.cell.target
         labels: tuple[str, ...]
-        if runs and target in platform.machines and "self-hosted" not in platform.runner:
-            labels, name = tuple(platform.runner), ""
+        if runs and target in platform.machines and platform.runner == [matrix.ci.hosted]:
+            labels, name = (matrix.ci.hosted,), ""
         elif runs and target in platform.machines and not hosted_only:
-            labels, name = (*platform.runner, target), target
+            labels, name = machine_labels(platform, target), target
         elif compiles:
             labels, name = (matrix.ci.hosted,), ""
         else:
@@ -73,6 +80,13 @@ def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tup
         homes[labels, name].append(case)
     for (labels, name), cases in homes.items():
         yield labels, replace(job, cases=tuple(cases), shard=name)
+
+
+def machine_labels(platform: Platform, target: str) -> tuple[str, ...]:
+    """The platform's labels down to the architecture: where ``{target}`` stands, else at the end."""
+    if any("{target}" in label for label in platform.runner):
+        return tuple(label.replace("{target}", target) for label in platform.runner)
+    return (*platform.runner, target) if "self-hosted" in platform.runner else tuple(platform.runner)
 
 
 def estimate(matrix: Matrix, cases: Iterable[Case], measured: Mapping[str, float]) -> Seconds:

@@ -114,11 +114,10 @@ class Workflow:
         answer = "\n".join(json.dumps(job) for job in self.statuses)
         gh.write_text(f"#!/bin/sh\n[ \"$1\" = api ] || exit 9\ncat <<'END'\n{answer}\nEND\n")
         gh.chmod(gh.stat().st_mode | stat.S_IXUSR)
-        return self.kernel_matrix(
-            *("jobs", "--plan", str(self.root / "plan.json"), "--write", str(self.root / "jobs.json")),
-            **{"PATH": f"{gh.parent}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "o/r"},
-            **{"GITHUB_RUN_ID": "1", "GITHUB_RUN_ATTEMPT": "1"},
-        )
+        environment = {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1", "GITHUB_RUN_ATTEMPT": "1"}
+        environment["PATH"] = f"{gh.parent}:{os.environ['PATH']}"
+        arguments = ("jobs", "--plan", str(self.root / "plan.json"), "--write", str(self.root / "jobs.json"))
+        return self.kernel_matrix(*arguments, **environment)
 
     def report(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.kernel_matrix(
@@ -190,7 +189,12 @@ def be_hostile(folder: Path) -> None:
     (folder / "link.xml").symlink_to("/etc/passwd")
     (folder / "::error title=<img src=x>::.xml").write_text("<testsuites/>")
     foreign = Record(f"room/{target()}/raises/double.forward/tokens2", "pass", "run", metrics={"elements": 8.0})
-    junit.write(folder / f"room.raises.{target()}.xml", "x", [foreign, foreign], {"device": "</script><script>alert(1)</script>"})
+    junit.write(
+        folder / f"room.raises.{target()}.xml",
+        "x",
+        [foreign, foreign],
+        {"device": "</script><script>alert(1)</script>"},
+    )
     junit.write(folder / "here.invented.xml", "x", [foreign], {})
     green = Record(f"here/{target()}/wrong/double.forward/tokens2", "pass", "run", metrics={"elements": 8.0})
     junit.write(folder / "here.wrong.xml", "x", [green], {})
@@ -217,7 +221,10 @@ def test_a_shard_runs_its_cases_and_both_together_run_all(workflow, reported):
         record.case
         for number in (1, 2)
         for record in junit.read(
-            workflow.root / "artifacts" / f"results-room.good.{target()}.{number}of2" / f"room.good.{target()}.{number}of2.xml"
+            workflow.root
+            / "artifacts"
+            / f"results-room.good.{target()}.{number}of2"
+            / f"room.good.{target()}.{number}of2.xml"
         )
     ]
     assert len(found) == len(set(found)) == 3

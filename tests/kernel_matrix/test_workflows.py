@@ -19,7 +19,7 @@ PUBLISH = ".github/workflows/publish.yml"
 ROW = ".github/actions/row/action.yml"
 
 CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
-NO_TOKEN = "          persist-credentials: false\n"  # noqa: S105: it is a setting's name
+NO_TOKEN = "          persist-credentials: false\n"
 GUARD = f"machines: ${{{{ {SAME_REPOSITORY} }}}}"
 
 # file, what is there, what somebody makes of it, and a part of the sentence that tells them.
