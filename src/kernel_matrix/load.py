@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -162,6 +163,10 @@ def _plan_faults(matrix: Matrix) -> Iterator[tuple[Where, str]]:
             for case in sorted({case for case in names if names.count(case) > 1}):
                 yield ("ops", name, "cases"), f"the case '{case}' is here twice. Take it out of one group."
     cases = plan(matrix, "full").cases
+    cells = {case.cell.id for case in cases} if matrix.ci.sentinels else set()
+    for index, pattern in enumerate(matrix.ci.sentinels):
+        if not fnmatch.filter(cells, pattern):
+            yield ("ci", "sentinels", index), f"no cell is called '{pattern}'. Correct it; '*' stands for anything."
     excluded = [case.exclusion for case in cases]
     expected = [rule for case in cases for rule in case.expectations]
     for section, rules, used in (
@@ -179,6 +184,8 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         folder = getattr(matrix.package, key)
         if not (root / folder).is_dir():
             yield ("package", key), f"the folder '{folder}' does not exist. Correct the path."
+    if matrix.package.backends and not (root / matrix.package.backends).is_dir():
+        yield ("package", "backends"), f"the folder '{matrix.package.backends}' does not exist. Correct the path."
     for name, toolchain in matrix.toolchains.items():
         here: Where = ("toolchains", name)
         if not (root / toolchain.lock).is_file():
@@ -194,6 +201,16 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         if platform.container and not (root / platform.container).is_file():
             yield (*here, "container"), f"the Dockerfile '{platform.container}' does not exist. Correct the path."
         yield from _duplicates((*here, "targets"), platform.targets)
+        hosted = [label for label in platform.runner if re.match(r"(ubuntu|windows|macos)-", label)]
+        if hosted and platform.runner != [matrix.ci.hosted]:
+            yield (
+                (*here, "runner"),
+                f"hosted machines are those of ci.hosted. Write [{matrix.ci.hosted}] alone, or own ones.",
+            )
+        for index, target in enumerate(platform.machines):
+            if target not in platform.targets:
+                place: Where = (*here, "machines", index)
+                yield place, f"'{target}' is no target of this platform.{did_you_mean(target, platform.targets)}"
         yield from _duplicates((*here, "toolchains"), [lane.toolchain for lane in platform.lanes])
         for index, lane in enumerate(platform.lanes):
             there: Where = (*here, "toolchains", index)
@@ -225,6 +242,11 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
                 for axis in op.axes:
                     if axis not in group and axis not in op.defaults:
                         yield there, f"the axis '{axis}' is missing, and it has no default. Add it."
+    for name, event in matrix.ci.events.items():
+        for index, toolchain_name in enumerate(event.toolchains or ()):
+            if toolchain_name not in matrix.toolchains:
+                hint = did_you_mean(toolchain_name, matrix.toolchains)
+                yield ("ci", "events", name, "toolchains", index), f"unknown toolchain '{toolchain_name}'.{hint}"
     axes = {axis for op in matrix.ops.values() for axis in op.axes}
     known: dict[str, Collection[Scalar]] = {
         "platform": list(matrix.platforms),

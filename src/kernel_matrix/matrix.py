@@ -33,6 +33,9 @@ class Package(_Section):
     name: Name = Field(description="The name that is imported and shown.")
     source: str = Field(description="The folder that goes onto the import path, from the repository's root.")
     suite: str = Field(description="The folder of the conformance suite that every job runs.")
+    backends: str | None = Field(
+        default=None, description="The folder with one folder per backend: a change inside one tests that backend."
+    )
     environment: dict[str, str] = Field(
         default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
     )
@@ -84,7 +87,15 @@ class Platform(_Section):
     title: str = Field(description="The name that people read.")
     device: Vendor = Field(description="Whose hardware runs it.")
     container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")
-    runner: list[str] = Field(description="Labels of the machines that run its jobs.")
+    runner: list[str] = Field(
+        min_length=1,
+        description="Labels of the machines that run its jobs; '{target}' stands for the target.",
+    )
+    machines: list[Target] = Field(
+        default_factory=list,
+        description="Targets that have a machine with these labels; a self-hosted one has the target's as well. "
+        "The other targets are compiled on a hosted machine.",
+    )
     targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")
     toolchains: list[Name | Lane] = Field(min_length=1)
 
@@ -125,6 +136,29 @@ class Expectation(_Section):
     versions: list[str] = Field(default_factory=list, description="Versions that it holds for (PEP 508).")
 
 
+class Event(_Section):
+    """What an event of the repository asks for."""
+
+    tier: Tier = Field(default="quick", description="The tier of the cases.")
+    toolchains: list[Name] | None = Field(default=None, description="Only these toolchains; all by default.")
+    excluded: bool = Field(default=False, description="Try the excluded cases too, to see whether they still fail.")
+
+
+class Ci(_Section):
+    """How the work is spread over machines, and when a machine counts as gone."""
+
+    hosted: str = Field(default="ubuntu-24.04", description="The label of the engine's own machines, without a GPU.")
+    most_rows: int = Field(default=256, ge=1, le=256, description="Rows of one matrix; GitHub takes no more than 256.")
+    shard_minutes: float = Field(default=15, gt=0, description="A job that takes longer is cut into shards.")
+    case_seconds: float = Field(default=2, gt=0, description="The estimate of a case that was never measured.")
+    queue_minutes: float = Field(default=60, gt=0, description="A job that waited longer for a machine never started.")
+    silent_days: float = Field(default=7, gt=0, description="A lane without a result for longer has a grey badge.")
+    sentinels: list[str] = Field(
+        default_factory=list, description="Cells (patterns with '*') that run whatever has changed."
+    )
+    events: dict[Name, Event] = Field(default_factory=dict, description="What each event asks for.")
+
+
 class Matrix(_Section):
     """The whole of matrix.yaml."""
 
@@ -134,5 +168,6 @@ class Matrix(_Section):
     toolchains: dict[Name, Toolchain]
     platforms: dict[Name, Platform]
     ops: dict[Name, Op]
+    ci: Ci = Field(default_factory=Ci)
     expectations: list[Expectation] = Field(default_factory=list)
     exclusions: list[Exclusion] = Field(default_factory=list)

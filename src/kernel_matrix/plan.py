@@ -45,16 +45,17 @@ class Case:
 
 @dataclass(frozen=True)
 class Job:
-    """What one environment or container runs: the cases of one toolchain on one platform."""
+    """What one environment or container runs: cases of one toolchain on one platform, all or a shard of them."""
 
     platform: str
     toolchain: str
     cases: tuple[Case, ...]
+    shard: str = ""
 
     @property
     def id(self) -> str:
-        """``cuda.triton-3.6``, also the stem of its files."""
-        return f"{self.platform}.{self.toolchain}"
+        """``cuda.triton-3.6``, or ``cuda.triton-3.6.sm_90.2of3`` for a shard; also the stem of its files."""
+        return ".".join(part for part in (self.platform, self.toolchain, self.shard) if part)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -41,6 +42,7 @@ class Settings:
     executor: str = "venv"
     workers: int = 1
     resume: bool = False
+    excluded: bool = False  # try the excluded cases too
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Setting
     return [files[job.id].result() for job in jobs]
 
 
-def decide(matrix: Matrix, case: Case, machine: Machine) -> Decision:
-    """What this machine can do with a case. A pure function."""
-    if case.exclusion:
+def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = False) -> Decision:
+    """What this machine can do with a case; ``excluded`` ones are tried only when asked. A pure function."""
+    if case.exclusion and not excluded:
         return Decision(outcome="excluded", reason=case.exclusion.reason)
     platform = matrix.platforms[case.cell.platform]
     lane = lane_of(matrix, case.cell.platform, case.cell.toolchain)
@@ -114,7 +116,7 @@ class _Work:
 
 
 def _prepare(matrix: Matrix, job: Job, machine: Machine, settings: Settings, progress: Progress) -> _Work:
-    decisions = {case.id: decide(matrix, case, machine) for case in job.cases}
+    decisions = {case.id: decide(matrix, case, machine, excluded=settings.excluded) for case in job.cases}
     vendor = matrix.platforms[job.platform].device
     device = next((d for c in job.cases if (d := machine.device_for(vendor, c.cell.target))), None)
     work = _Work(matrix, job, settings, progress, device, decisions)
@@ -162,6 +164,9 @@ def _finish(work: _Work, gpu: Lock) -> Path:
         "device": work.device.name if work.device else "none",
         "driver": work.device.driver if work.device else "",
         "commit": commit(work.settings.root),
+        "lock.sha256": sha256(
+            (work.settings.root / work.matrix.toolchains[work.job.toolchain].lock).read_bytes()
+        ).hexdigest(),
         "started": started,
         "seconds": f"{time.monotonic() - began:.1f}",
         **environment,

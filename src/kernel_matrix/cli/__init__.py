@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kernel_matrix.errors import UserError
 
-COMMANDS = ("run", "matrix", "report", "plan", "check", "schema")
+COMMANDS = ("run", "matrix", "report", "plan", "jobs", "repro", "check", "policy", "labels", "schema")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,5 +12,6 @@ arguments = run.arguments
 def main(options: argparse.Namespace) -> int:
     """What is red is in the report, so its verdict counts."""
     run.main(options)
-    options.results = []
-    return report.main(options)
+    whole = argparse.ArgumentParser()
+    report.arguments(whole)
+    return report.main(argparse.Namespace(**{**vars(whole.parse_args([])), **vars(options)}))

@@ -4,30 +4,75 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+from kernel_matrix import difference, history, lookout, spread
 from kernel_matrix.cli.selection import add_matrix_options, build_folder, load_plan
 from kernel_matrix.collect import collect
 from kernel_matrix.compare import compare
+from kernel_matrix.matrix import Matrix
 from kernel_matrix.report import report
-from kernel_matrix.report.document import headline
+from kernel_matrix.report.annotate import annotate
+from kernel_matrix.report.document import document, headline
+from kernel_matrix.screen import Asked
+from kernel_matrix.spread import Spread
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Which results."""
+    """Which results, and what they are held against."""
     add_matrix_options(parser)
     parser.add_argument("results", nargs="*", type=Path, help="folders or files of JUnit XML (build/results)")
+    parser.add_argument("--plan", type=Path, help="the plan's file: results are taken only from its jobs")
+    parser.add_argument("--statuses", type=Path, help="what became of the jobs, from kernel-matrix jobs")
+    parser.add_argument("--history", type=Path, help="the site of an earlier run, for since when a lane is silent")
+    parser.add_argument(
+        "--against", type=Path, help="the site of an earlier run: the summary says what differs from it"
+    )
+    parser.add_argument("--annotate", action="store_true", help="print GitHub's annotations of what is red")
 
 
 def main(options: argparse.Namespace) -> int:
     """Collect, compare and report; 2 if a file could not be read."""
     matrix, planned = load_plan(options)
     build = build_folder(options)
-    collected = collect(options.results or [build / "results"])
-    comparison = compare(planned, collected.records)
-    document = report(matrix, comparison, collected, build / "site")
-    print(headline(document))
+    earlier = history.read(options.history)
+    made = spread.from_json(options.plan, planned) if options.plan else None
+    if made:
+        planned = spread.planned_by(made, planned)
+    collected = collect(options.results or [build / "results"], _asked(matrix, made))
+    records = list(collected.records)
+    if made:
+        known: Mapping[str, lookout.JobStatus] = lookout.read(options.statuses) if options.statuses else {}
+        minutes = matrix.ci.queue_minutes
+        records += lookout.absences(made, collected.records, known, earlier, collected.refused, minutes)
+    comparison = compare(planned, records)
+    changed = None
+    if options.against:
+        cells = document(matrix, comparison, collected)["cells"]
+        changed = difference.difference(difference.read(options.against), cells)
+    left_out = made.left_out if made else 0
+    whole = report(
+        matrix, comparison, collected, build / "site", earlier=earlier, difference=changed, left_out=left_out
+    )
+    print(headline(whole))
     print(f"dashboard: {build / 'site' / 'index.html'}")
-    for problem in collected.broken:
-        print(f"kernel-matrix: {problem}", file=sys.stderr)
+    if options.annotate:
+        print("\n".join(annotate(comparison, matrix.package.suite)))
+    for problem in (*collected.broken, *earlier.problems):
+        print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)
     return 2 if collected.broken else int(comparison.is_red)
+
+
+def _asked(matrix: Matrix, made: Spread | None) -> dict[str, Asked] | None:
+    if made is None:
+        return None
+    return {
+        job.id: Asked(
+            row.id,
+            {case.id for case in job.cases},
+            row.own or matrix.platforms[row.platform].device == "cpu",
+        )
+        for row in made.rows
+        for job in row.jobs
+    }

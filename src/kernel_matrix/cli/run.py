@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernel_matrix import executors
+from kernel_matrix import executors, repro, spread
 from kernel_matrix.cli.selection import (
     add_matrix_options,
     add_selection_options,
@@ -32,6 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--executor", choices=executors.NAMES, default="venv", help="where the jobs run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many jobs at a time")
     parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has finished")
+    parser.add_argument("--excluded", action="store_true", help="try the excluded cases too")
+    parser.add_argument("--expect", action="append", metavar="FACT=VALUE", help="refuse results with another value")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -42,10 +44,13 @@ def main(options: argparse.Namespace) -> int:
     with Console(jobs) as console:
         _describe(console, matrix, jobs, machine, options)
         root, build = options.matrix.parent.resolve(), build_folder(options)
-        settings = Settings(root, build, options.executor, max(1, options.jobs), options.resume)
+        excluded = options.excluded or bool(options.plan and spread.from_json(options.plan, planned).excluded)
+        settings = Settings(root, build, options.executor, max(1, options.jobs), options.resume, excluded)
         files = run(matrix, jobs, machine, settings, console)
     mine = replace(planned, jobs=tuple(jobs))
-    return _verdict(compare(mine, collect(files).records))
+    records = collect(files).records
+    repro.check(records, options.expect or ())
+    return _verdict(matrix, compare(mine, records))
 
 
 def _describe(
@@ -62,7 +67,7 @@ def _describe(
             console.say(f"{name}: {', '.join(here)} is here and runs; {rest} can only be compiled.")
 
 
-def _verdict(comparison: Comparison) -> int:
+def _verdict(matrix: Matrix, comparison: Comparison) -> int:
     counts = ", ".join(f"{count} {state}" for state, count in comparison.counts.items())
     print(f"{len(comparison.plan.cases)} cases: {counts}")
     ran = sum(v.evidence == "ran" for cell in comparison.cells for v in cell.cases)
@@ -76,4 +81,6 @@ def _verdict(comparison: Comparison) -> int:
             print(f"  repeat it: {repeat_command(cell.cell.platform, verdict.case.id)}")
         if len(red) > 3:
             print(f"  and {len(red) - 3} more of {cell.cell.id}")
+        if red and (text := repro.command(matrix, cell.cell.id, red[0].record)):
+            print(f"  the cell, exactly as here: {text}")
     return int(comparison.is_red)

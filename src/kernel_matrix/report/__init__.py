@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from kernel_matrix import junit
+from kernel_matrix import history, junit
 from kernel_matrix.collect import Collected
 from kernel_matrix.compare import STATES, Comparison
+from kernel_matrix.difference import Difference
+from kernel_matrix.history import History
 from kernel_matrix.matrix import Matrix
+from kernel_matrix.report import lanes, markdown
 from kernel_matrix.report.document import RED_FIRST, Document, document, headline
 
 # What a reader needs to know of each state, and the colour that it has everywhere.
@@ -30,10 +34,26 @@ MEANING = {
 }
 
 
-def report(matrix: Matrix, comparison: Comparison, collected: Collected, site: Path) -> Document:
-    """Write everything into ``site`` and return what compat.json holds."""
+def report(
+    matrix: Matrix,
+    comparison: Comparison,
+    collected: Collected,
+    site: Path,
+    *,
+    earlier: History | None = None,
+    difference: Difference | None = None,
+    left_out: int = 0,
+) -> Document:
+    """Write everything into ``site`` and return what compat.json holds.
+
+    With ``earlier``, silent lanes are said; with a ``difference``, the summary is that and not the whole table.
+    ``left_out`` cases were not asked for.
+    """
     site.mkdir(parents=True, exist_ok=True)
     whole = document(matrix, comparison, collected)
+    whole["run"]["left_out"] = left_out
+    whole["silent_days"] = matrix.ci.silent_days
+    whole["silent"] = _write_lanes(matrix, comparison, whole, earlier or History(), site)
     page = (
         _environment()
         .get_template("index.html.j2")
@@ -42,16 +62,16 @@ def report(matrix: Matrix, comparison: Comparison, collected: Collected, site: P
         )
     )
     _write(site / "index.html", page)
-    badge = _badge(whole)
-    _write(site / "badge.json", json.dumps(badge) + "\n")
-    _write(site / "badge.svg", _environment().get_template("badge.svg.j2").render(**_badge_geometry(badge)))
+    _write_badge(site / "badge", _badge(whole))
     cells = [{key: value for key, value in cell.items() if key != "results"} for cell in whole["cells"]]
     _write(site / "compat.json", json.dumps({**whole, "cells": cells}, indent=1) + "\n")
-    _write(site / "summary.md", _environment().get_template("summary.md.j2").render(document=whole, meaning=MEANING))
+    template = _environment().get_template("difference.md.j2" if difference else "summary.md.j2")
+    _write(site / "summary.md", markdown.within(template.render(document=whole, difference=difference)))
     junit.merge(collected.files, site / "junit.xml")
     return whole
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("kernel_matrix.report"),
@@ -60,8 +80,30 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["headline"] = headline
+    environment.filters |= {"headline": headline, "cell": markdown.cell, "fenced": markdown.fenced}
     return environment
+
+
+def _write_lanes(
+    matrix: Matrix, comparison: Comparison, whole: Document, earlier: History, site: Path
+) -> list[Document]:
+    """A badge per lane, and the history for the next run; returns the lanes without a result."""
+    now, limit = history.now(), matrix.ci.silent_days
+    planned = {"/".join((e["platform"], e["target"], e["toolchain"])): lanes.current(e) for e in whole["overview"]}
+    carried = history.carry_on(earlier.lanes, comparison, planned, now)
+    _write(site / history.FILE, history.to_json(carried, now))
+    folder = site / "badges"
+    folder.mkdir(exist_ok=True)
+    for name in planned:
+        _write_badge(folder / name.replace("/", "."), lanes.badge(name, carried[name], now, limit))
+    return lanes.silent(carried, set(planned), now, limit)
+
+
+def _write_badge(path: Path, badge: dict[str, Any]) -> None:
+    """As a shields endpoint and as a picture."""
+    _write(path.with_name(f"{path.name}.json"), json.dumps(badge) + "\n")
+    text = _environment().get_template("badge.svg.j2").render(**_badge_geometry(badge))
+    _write(path.with_name(f"{path.name}.svg"), text)
 
 
 def _write(path: Path, text: str) -> None:
@@ -87,7 +129,7 @@ def _embeddable(data: dict[str, Any]) -> str:
 
 
 def _badge(whole: Document) -> dict[str, Any]:
-    """The shields endpoint: red names what is red, and green needs something that ran."""
+    """The shields endpoint: red names what is red, and green needs something that ran and no lane gone silent."""
     counts, by_evidence = whole["run"]["cells_by_state"], whole["run"]["cells_by_evidence"]
     red = [f"{counts[state]} {state}" for state in RED_FIRST if state in counts]
     known = [
@@ -100,6 +142,9 @@ def _badge(whole: Document) -> dict[str, Any]:
     else:
         message = " · ".join(known) + f" of {whole['run']['cells']} cells" if known else "nothing known"
         color = "#1a7f37" if by_evidence.get("ran") else "#6e7781"
+    if gone := sum(lane["gone"] for lane in whole["silent"]):
+        message += f" · {gone} lanes silent"
+        color = color if red else "#6e7781"
     return {"schemaVersion": 1, "label": "kernel matrix", "message": message, "color": color}
 
 

@@ -1,0 +1,316 @@
+"""A whole workflow on one machine: the plan drives processes that are machines, some of which go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Doubles
+
+from kernel_matrix import history, junit
+from kernel_matrix.junit import Record
+from kernel_matrix.machine import detect
+
+# `room` is where the project's own machines stand; each of its toolchains is a machine with a fate of its own.
+MATRIX = """
+platforms:
+  here:
+    title: hosted
+    device: cpu
+    runner: [ubuntu-24.04]
+    targets: [TARGET]
+    machines: [TARGET]
+    toolchains: [good, wrong, segfault]
+  room:
+    title: the other room
+    device: cpu
+    runner: [self-hosted, linux, room]
+    targets: [TARGET, elsewhere]
+    machines: [TARGET]
+    toolchains: [good, hang, flaky, leaves, writes-nothing, raises]
+ci: { shard_minutes: 15, case_seconds: 1, queue_minutes: 0.01, silent_days: 7, events: { main: { tier: quick } } }
+"""
+FATES = ("hang", "flaky", "leaves", "writes-nothing")
+DIES, NEVER_ANSWERS, TRUNCATES, IS_HOSTILE = (f"room.{name}.{detect().devices[0].targets[-1]}" for name in FATES)
+
+
+def target() -> str:
+    return detect().devices[0].targets[-1]
+
+
+def without_network() -> list[str]:
+    """A network namespace of its own for each machine, where this system lets us make one."""
+    probe = ["unshare", "--net", "true"]
+    if not shutil.which("unshare") or subprocess.run(probe, capture_output=True, check=False).returncode:
+        return []
+    return ["unshare", "--net"]
+
+
+@dataclass
+class Workflow:
+    """What the engine does: start rows on machines, carry their artifacts, and know what became of them."""
+
+    root: Path
+    statuses: list[dict[str, str]] = field(default_factory=list)
+    rows: dict[str, list[dict]] = field(default_factory=dict)
+
+    @property
+    def matrix(self) -> Path:
+        return self.root / "doubles" / "matrix.yaml"
+
+    def kernel_matrix(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kernel_matrix", *arguments, "--matrix", str(self.matrix)]
+        env = {**os.environ, **environment}
+        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+    def plan(self, *arguments: str) -> None:
+        done = self.kernel_matrix("plan", "--event", "main", "--github", "--write", str(self.root / "plan.json"),
+                                  "--history", str(self.root / "history"), *arguments)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        self.rows = json.loads(done.stdout)
+
+    def start(self, row: dict) -> subprocess.Popen:
+        """A machine: a process group with its own build folder, home and network."""
+        machine = self.root / "machines" / row["id"]
+        (machine / "home").mkdir(parents=True)
+        command = [*without_network(), sys.executable, "-m", "kernel_matrix", "run", "--executor", "current"]
+        command += ["--matrix", str(self.matrix), "--plan", str(self.root / "plan.json"), "--row", row["id"]]
+        command += ["--build", str(machine / "build")]
+        env = {**os.environ, "HOME": str(machine / "home"), "PYTHONPATH": str(ROOT / "src")}
+        with (machine / "log.txt").open("wb") as log:
+            return subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True)
+
+    def wait_for_second_case(self, row: str) -> None:
+        journal = self.root / "machines" / row / "build" / "jobs" / row / "journal.jsonl"
+        give_up = time.monotonic() + 60
+        while not (journal.exists() and journal.read_text().count('"start"') == 2):
+            assert time.monotonic() < give_up, (self.root / "machines" / row / "log.txt").read_text()
+            time.sleep(0.05)
+
+    def upload(self, row: str) -> Path:
+        folder = self.root / "artifacts" / f"results-{row}"
+        shutil.copytree(self.root / "machines" / row / "build" / "results", folder)
+        return folder
+
+    def ended(self, row: str, conclusion: str | None, machine: str = "box-1", status: str = "completed") -> None:
+        job = {"name": f"matrix / {row}", "status": status, "conclusion": conclusion, "runner_name": machine}
+        self.statuses.append({**job, "completed_at": "2026-01-02T03:04:05Z", "html_url": "https://example.org/1"})
+
+    def ask(self) -> subprocess.CompletedProcess[str]:
+        """``kernel-matrix jobs`` with a gh that answers as GitHub would."""
+        gh = self.root / "bin" / "gh"
+        gh.parent.mkdir(exist_ok=True)
+        answer = "\n".join(json.dumps(job) for job in self.statuses)
+        gh.write_text(f"#!/bin/sh\n[ \"$1\" = api ] || exit 9\ncat <<'END'\n{answer}\nEND\n")
+        gh.chmod(gh.stat().st_mode | stat.S_IXUSR)
+        environment = {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1", "GITHUB_RUN_ATTEMPT": "1"}
+        environment["PATH"] = f"{gh.parent}:{os.environ['PATH']}"
+        arguments = ("jobs", "--plan", str(self.root / "plan.json"), "--write", str(self.root / "jobs.json"))
+        return self.kernel_matrix(*arguments, **environment)
+
+    def report(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.kernel_matrix(
+            *("report", str(self.root / "artifacts"), "--plan", str(self.root / "plan.json"), "--annotate"),
+            *("--statuses", str(self.root / "jobs.json"), "--history", str(self.root / "history"), *arguments),
+        )
+
+    def site(self, name: str) -> str:
+        return (self.root / "doubles" / "build" / "site" / name).read_text()
+
+
+@pytest.fixture(scope="module")
+def workflow(tmp_path_factory) -> Workflow:
+    root = tmp_path_factory.mktemp("workflow")
+    shutil.copytree(Path(__file__).parent / "doubles", root / "doubles")
+    doubles = Doubles(root / "doubles")
+    text = (doubles.root / "matrix.yaml").read_text()
+    text = re.sub(r"(?ms)^platforms:\n.*?(?=^ops:)", MATRIX.lstrip().replace("TARGET", target()), text)
+    text = text.replace("{ case: 3, job: 60 }", "{ case: 60, job: 120 }")
+    (doubles.root / "matrix.yaml").write_text(text)
+    flow = Workflow(root)
+    earlier(flow)
+    return flow
+
+
+def earlier(flow: Workflow) -> None:
+    """An earlier run: `room.good` takes long; `room.flaky` had its last result twelve days ago."""
+    folder = flow.root / "history"
+    folder.mkdir()
+    cases = [f"room/{target()}/good/double.forward/tokens{n}" for n in (1, 2, 3)]
+    slow = [Record(case, "pass", "run", seconds=600.0) for case in cases]
+    junit.write(folder / "junit.xml", "earlier", slow, {})
+    long_ago = datetime.now(UTC) - timedelta(days=12)
+    lane = history.LaneHistory(last_result=long_ago, message="1 ran of 1", color="#1a7f37")
+    (folder / history.FILE).write_text(history.to_json({f"room/{target()}/flaky": lane}, long_ago))
+
+
+@pytest.fixture(scope="module")
+def reported(workflow: Workflow) -> subprocess.CompletedProcess[str]:
+    """Act the workflow out, once for all tests of this module."""
+    workflow.plan()
+    started = {row["id"]: workflow.start(row) for row in [*workflow.rows["hosted"], *workflow.rows["own"]]
+               if row["id"] != NEVER_ANSWERS}  # fmt: skip
+    workflow.wait_for_second_case(DIES)
+    os.killpg(started[DIES].pid, signal.SIGKILL)
+    for row, process in started.items():
+        red = process.wait(timeout=120)
+        if row != DIES:
+            workflow.ended(row, "failure" if red else "success")
+            workflow.upload(row)
+    workflow.ended(DIES, "failure", "box-2")
+    workflow.ended(NEVER_ANSWERS, None, "", "queued")
+    for child in (workflow.root / "machines" / DIES / "build" / "jobs" / DIES).glob("journal.jsonl"):
+        pid = json.loads(child.read_text().splitlines()[0])["pid"]
+        subprocess.run(["kill", "-9", str(pid)], capture_output=True, check=False)  # what the machine left running
+    path = workflow.root / "artifacts" / f"results-{TRUNCATES}" / f"{TRUNCATES}.xml"
+    path.write_text(path.read_text()[:400])
+    be_hostile(workflow.root / "artifacts" / f"results-{IS_HOSTILE}")
+    asked = workflow.ask()
+    assert asked.returncode == 0, asked.stderr
+    return workflow.report()
+
+
+def be_hostile(folder: Path) -> None:
+    """What a machine that is not ours may upload."""
+    own = folder / f"{IS_HOSTILE}.xml"
+    bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    own.write_text(f"<?xml version='1.0'?>{bomb}<testsuites>&b;</testsuites>")
+    (folder / "link.xml").symlink_to("/etc/passwd")
+    (folder / "::error title=<img src=x>::.xml").write_text("<testsuites/>")
+    foreign = Record(f"room/{target()}/raises/double.forward/tokens2", "pass", "run", metrics={"elements": 8.0})
+    junit.write(
+        folder / f"room.raises.{target()}.xml",
+        "x",
+        [foreign, foreign],
+        {"device": "</script><script>alert(1)</script>"},
+    )
+    junit.write(folder / "here.invented.xml", "x", [foreign], {})
+    green = Record(f"here/{target()}/wrong/double.forward/tokens2", "pass", "run", metrics={"elements": 8.0})
+    junit.write(folder / "here.wrong.xml", "x", [green], {})
+
+
+def cells(workflow: Workflow) -> dict[str, dict]:
+    return {cell["id"]: cell for cell in json.loads(workflow.site("compat.json"))["cells"]}
+
+
+def cell(workflow: Workflow, job: str) -> dict:
+    platform, toolchain = job.removesuffix(f".{target()}").split(".", 1)
+    return cells(workflow)[f"{platform}/{target()}/{toolchain}/double.forward"]
+
+
+def test_rows_say_their_machine_and_long_jobs_are_cut(workflow, reported):
+    own = {row["id"]: row["labels"] for row in workflow.rows["own"]}
+    labels = ["self-hosted", "linux", "room", target()]
+    assert own[f"room.good.{target()}.1of2"] == own[f"room.good.{target()}.2of2"] == labels
+    assert {row["id"] for row in workflow.rows["hosted"]} == {"here.good", "here.wrong", "here.segfault"}
+
+
+def test_a_shard_runs_its_cases_and_both_together_run_all(workflow, reported):
+    found = [
+        record.case
+        for number in (1, 2)
+        for record in junit.read(
+            workflow.root
+            / "artifacts"
+            / f"results-room.good.{target()}.{number}of2"
+            / f"room.good.{target()}.{number}of2.xml"
+        )
+    ]
+    assert len(found) == len(set(found)) == 3
+    assert cell(workflow, "room.good")["state"] == "pass"
+
+
+def test_what_ran_elsewhere_is_judged_as_if_it_had_run_here(workflow, reported):
+    assert cell(workflow, "here.good")["state"] == "pass"
+    assert cell(workflow, "here.wrong")["state"] == "fail"
+    assert cell(workflow, "here.segfault")["stage"] == "crash"
+
+
+def test_a_machine_that_dies_leaves_its_cells_missing_and_says_which(workflow, reported):
+    lost = cell(workflow, DIES)
+    assert lost["state"] == "missing"
+    assert lost["reason"].startswith("the job ended as 'failure' on box-2 and left no result")
+
+
+def test_a_machine_that_never_answers_leaves_its_cells_unavailable_since_a_day(workflow, reported):
+    silent = cell(workflow, NEVER_ANSWERS)
+    day = (datetime.now(UTC) - timedelta(days=12)).strftime("%Y-%m-%d")
+    assert silent["state"] == "unavailable"
+    assert f"no machine with the labels self-hosted, linux, room, {target()} took it" in silent["reason"]
+    assert f"Last result of this lane: {day}" in silent["reason"]
+
+
+def test_a_lane_that_is_silent_for_too_long_has_a_grey_badge(workflow, reported):
+    badge = json.loads(workflow.site(f"badges/room.{target()}.flaky.json"))
+    assert (badge["message"], badge["color"]) == ("no result for 12 days", "#6e7781")
+    assert json.loads(workflow.site(f"badges/here.{target()}.good.json"))["color"] == "#1a7f37"
+    assert "1 lanes silent" in json.loads(workflow.site("badge.json"))["message"]
+    assert "Silent lanes" in workflow.site("index.html")
+
+
+def test_a_truncated_artifact_is_named_and_its_cells_are_missing(workflow, reported):
+    assert f"{TRUNCATES}.xml: not whole JUnit XML" in reported.stderr
+    assert cell(workflow, TRUNCATES)["state"] == "missing"
+    assert "its result was refused: it is not whole" in cell(workflow, TRUNCATES)["reason"]
+
+
+def test_a_hostile_artifact_is_refused_with_sentences_and_changes_nothing_else(workflow, reported):
+    assert "it declares a document type or entities" in cell(workflow, IS_HOSTILE)["reason"]
+    assert cell(workflow, IS_HOSTILE)["state"] == "missing"
+    for sentence in (
+        "link.xml: refused: this is a symbolic link",
+        ".xml: refused: a result's name has only letters, digits and . _ + -.",
+        "here.invented.xml: refused: the plan has no job of this name",
+        f"room.raises.{target()}.xml: refused: it came from another row than room.raises.{target()}",
+        "here.wrong.xml: refused: it came from another row than here.wrong",
+    ):
+        assert sentence in reported.stderr, reported.stderr
+    page = workflow.site("index.html")
+    assert "alert(1)" not in page
+    assert "<img" not in page
+    assert not [line for line in reported.stderr.splitlines() if line.lstrip().startswith("::")]
+
+
+def test_what_no_machine_has_is_unavailable_without_a_row(workflow, reported):
+    nowhere = cells(workflow)["room/elsewhere/good/double.forward"]
+    assert nowhere["state"] == "unavailable"
+    assert nowhere["reason"].startswith("no machine of this run has this hardware")
+
+
+def test_states_add_up_to_the_plan_and_the_exit_code_says_that_input_was_bad(workflow, reported):
+    assert reported.returncode == 2
+    run = json.loads(workflow.site("compat.json"))["run"]
+    planned = json.loads((workflow.root / "plan.json").read_text())
+    asked = sum(len(job["cases"]) for row in planned["rows"] for job in row["jobs"])
+    assert sum(run["cases_by_state"].values()) == run["cases"] == asked
+
+
+def test_a_failing_line_is_annotated_where_it_stands(workflow, reported):
+    notes = [line for line in reported.stdout.splitlines() if line.startswith("::error")]
+    assert any(re.match(r"::error file=suite/test_doubles\.py,line=\d+,title=raises on ", line) for line in notes)
+    assert len(notes) <= 10
+
+
+def test_without_the_refused_files_the_exit_code_says_that_cells_are_red(workflow, reported):
+    """After all tests that look at the whole report: the refused artifacts are taken away."""
+    for row in (TRUNCATES, IS_HOSTILE):
+        shutil.rmtree(workflow.root / "artifacts" / f"results-{row}")
+    assert workflow.report().returncode == 1
+    assert cell(workflow, IS_HOSTILE)["state"] == "missing"
+
+
+def test_a_fork_s_plan_has_no_row_on_own_machines(workflow, reported):
+    workflow.plan("--hosted-only")
+    assert workflow.rows["own"] == []
+    assert {row["labels"][0] for row in workflow.rows["hosted"]} == {"ubuntu-24.04"}

@@ -1,0 +1,194 @@
+"""The plan spread over machines: every case in one row, long jobs cut by measured time, and under the engine's limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from kernel_matrix import engines, spread
+from kernel_matrix.errors import UserError
+from kernel_matrix.load import load
+from kernel_matrix.matrix import Matrix
+from kernel_matrix.plan import Job, plan
+from kernel_matrix.rows import cut, estimate, rows, shards
+
+
+@pytest.fixture(scope="module")
+def planned(matrix):
+    return plan(matrix, "quick")
+
+
+def second(_: object) -> float:
+    return 1.0
+
+
+def test_every_case_is_in_exactly_one_row(matrix, planned):
+    for hosted_only in (False, True):
+        made = rows(matrix, planned.jobs, lambda case: len(case.name), hosted_only=hosted_only)
+        ids = [case.id for row in made for job in row.jobs for case in job.cases]
+        assert Counter(ids) == Counter(case.id for case in planned.cases)
+        assert len({row.id for row in made}) == len(made)
+        jobs = [job.id for row in made for job in row.jobs]
+        assert len(set(jobs)) == len(jobs), "a job's id is the name of its results"
+
+
+def test_labels_go_down_to_the_architecture(matrix, planned):
+    made = {row.id: row for row in rows(matrix, planned.jobs, second)}
+    assert made["rocm.triton-3.6.gfx942"].labels == ("self-hosted", "linux", "x64", "amd", "gfx942")
+    assert made["rocm.triton-3.6"].labels == ("ubuntu-24.04",), "the other targets are compiled on a hosted machine"
+    assert {c.cell.target for c in made["rocm.triton-3.6.gfx942"].jobs[0].cases} == {"gfx942"}
+
+
+def test_for_a_fork_no_row_is_on_a_machine_of_one_s_own(matrix, planned):
+    assert {row.labels for row in rows(matrix, planned.jobs, second, hosted_only=True)} == {("ubuntu-24.04",), ()}
+
+
+def test_no_machine_is_started_for_what_none_can_do(matrix, planned):
+    idle = [row for row in rows(matrix, planned.jobs, second) if not row.labels]
+    assert {job.toolchain for row in idle for job in row.jobs} == {"reference", "inductor"}
+    made = spread.Spread("main", "quick", tuple(idle))
+    assert json.loads(engines.github(matrix, made)) == {"hosted": [], "own": []}
+
+
+def test_a_job_is_cut_by_measured_time_and_not_by_number(planned):
+    job = planned.jobs[0]
+    slow = {job.cases[0].id: 100.0, job.cases[1].id: 90.0}
+    parts = cut(job, lambda case: slow.get(case.id, 1.0), 2)
+    assert [part.shard for part in parts] == ["1of2", "2of2"]
+    first, other = ({case.id for case in part.cases} for part in parts)
+    assert len(first & slow.keys()) == len(other & slow.keys()) == 1
+    assert len(first) < len(other), "the part with the slower case has fewer others"
+
+
+@given(st.lists(st.floats(0.01, 500), min_size=1, max_size=40), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_shards_hold_every_case_and_differ_by_no_more_than_the_longest_case(matrix, times, count):
+    job = plan(matrix, "quick").jobs[0]
+    cases = job.cases[: len(times)]
+    seconds = dict(zip((case.id for case in cases), times, strict=True))
+    parts = cut(Job(job.platform, job.toolchain, cases), lambda case: seconds[case.id], count)
+    assert Counter(case.id for part in parts for case in part.cases) == Counter(seconds.keys())
+    loads = [sum(seconds[case.id] for case in part.cases) for part in parts]
+    assert max(loads) - min(loads) <= max(times) + 1e-6
+
+
+def test_the_same_times_give_the_same_shards(planned):
+    job = planned.jobs[0]
+    assert shards(job, lambda case: len(case.name), 50) == shards(job, lambda case: len(case.name), 50)
+
+
+def test_a_case_that_was_never_measured_takes_as_long_as_its_neighbours(matrix, planned):
+    first, second_case = planned.jobs[0].cases[:2]
+    seconds = estimate(matrix, planned.cases, {first.id: 42.0})
+    assert (seconds(first), seconds(second_case)) == (42.0, 42.0)
+    assert seconds(planned.jobs[-1].cases[0]) == matrix.ci.case_seconds
+
+
+def edited(matrix: Matrix, **ci: object) -> Matrix:
+    return matrix.model_copy(update={"ci": matrix.ci.model_copy(update=ci)})
+
+
+def test_more_jobs_than_the_engine_takes_share_rows_with_their_like(matrix, planned):
+    made = rows(edited(matrix, most_rows=6), planned.jobs, second)
+    kinds = Counter(row.own for row in made if row.labels)
+    assert max(kinds.values()) <= 6
+    for row in made:
+        assert {job.platform for job in row.jobs} == {row.platform}
+    assert Counter(c.id for r in made for j in r.jobs for c in j.cases) == Counter(c.id for c in planned.cases)
+
+
+def test_more_kinds_of_machines_than_rows_is_bad_input(matrix, planned):
+    with pytest.raises(UserError, match="3 kinds of machines are more than the 1 rows"):
+        rows(edited(matrix, most_rows=1), planned.jobs, second)
+
+
+def test_a_plan_s_file_comes_back_as_it_was(matrix, planned, tmp_path):
+    made = spread.spread(matrix, planned, {}, event="pull_request")
+    path = tmp_path / "plan.json"
+    path.write_text(spread.to_json(made))
+    back = spread.from_json(path, planned)
+    assert [(row.id, row.labels, row.jobs) for row in back.rows] == [(r.id, r.labels, r.jobs) for r in made.rows]
+    assert back.left_out == made.left_out > 0, "the event leaves a toolchain out"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"schema_version": 1', '"schema_version": 9', "a plan of version 9"),
+        ("/tokens1-", "/tokens999999-", "matrix.yaml has no case"),
+        ('"rows": [', '"rowz": [', "Make the plan anew"),
+    ],
+)
+def test_a_plan_s_file_of_another_matrix_is_bad_input(matrix, planned, tmp_path, old, new, words):
+    path = tmp_path / "plan.json"
+    path.write_text(spread.to_json(spread.spread(matrix, planned, {})).replace(old, new, 1))
+    with pytest.raises(UserError, match=words):
+        spread.from_json(path, planned)
+
+
+def test_every_engine_gets_every_row_and_the_command_that_a_person_types(matrix, planned):
+    made = spread.spread(matrix, planned, {})
+    ids = {row.id for row in engines.started(made)}
+    github = json.loads(engines.github(matrix, made))
+    assert {row["id"] for rows_ in github.values() for row in rows_} == ids
+    gitlab = YAML(typ="safe").load(engines.gitlab(matrix, made))
+    assert ids <= gitlab.keys()
+    assert gitlab["rocm.triton-3.6.gfx942"]["tags"][-1] == "gfx942"
+    buildkite = YAML(typ="safe").load(engines.buildkite(matrix, made))
+    assert {step["label"] for step in buildkite["steps"]} == ids
+    assert len({step["key"] for step in buildkite["steps"]}) == len(ids)
+    command = "ci/nox -s test-rocm -- --plan build/plan.json --row rocm.triton-3.6.gfx942"
+    assert gitlab["rocm.triton-3.6.gfx942"]["script"] == [command]
+
+
+LARGE = """
+package: {{ name: doubles, source: src, suite: suite }}
+limits: {{ case: 3, job: 60 }}
+accuracy: {{ factor: 4, rounded: 1.5, ulps: 4, caps: {{ forward: 1.0e-2 }} }}
+toolchains:
+{toolchains}
+platforms:
+  one:
+    title: one
+    device: nvidia
+    runner: [self-hosted, linux]
+    targets: [{targets}]
+    machines: [{targets}]
+    toolchains: [{names}]
+ops:
+  double: {{ directions: [forward], axes: [tokens], cases: {{ quick: [{{ tokens: [1, 2] }}] }} }}
+"""
+
+
+def test_a_plan_of_five_thousand_rows_takes_less_than_two_seconds(doubles):
+    """Process time of the whole command, start of Python included: the machine is shared, so its clock says little."""
+    names = [f"t{number}" for number in range(50)]
+    targets = ", ".join(f"g{number}" for number in range(100))
+    each = "\n".join(f"  {name}: {{ backend: good, lock: lock.txt, requires: [numpy] }}" for name in names)
+    text = LARGE.format(toolchains=each, targets=targets, names=", ".join(names))
+    (doubles.root / "matrix.yaml").write_text(text)
+    matrix = load(doubles.root / "matrix.yaml")
+    alone = edited(matrix, most_rows=10**6)
+    assert len(rows(alone, plan(matrix, "quick").jobs, second)) == 5000, "one row per toolchain and architecture"
+
+    out = doubles.root / "rows.json"
+    command = [sys.executable, "-m", "kernel_matrix", "plan", "--github", "--matrix", str(doubles.root / "matrix.yaml")]
+    before = os.times()
+    with out.open("w") as stream:
+        subprocess.run(command, cwd=ROOT, stdout=stream, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
+    after = os.times()
+    seconds = after.children_user + after.children_system - before.children_user - before.children_system
+    made = json.loads(Path(out).read_text())
+    assert len(made["own"]) <= 256
+    assert seconds < 2, f"{seconds:.2f} s"
+    print(f"5000 rows in {seconds:.2f} s")

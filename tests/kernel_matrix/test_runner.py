@@ -1,0 +1,234 @@
+"""A runner's scripts, with fakes of nvidia-smi, docker and gh on PATH."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from kernel_matrix.cli.labels import labels
+from kernel_matrix.errors import UserError
+from kernel_matrix.load import load
+from kernel_matrix.machine import Device, Machine
+from kernel_matrix.rows import machine_labels
+
+RUNNER = ROOT / "ci" / "runner"
+OURS = "owner/kernel-matrix"
+
+
+@dataclass
+class Box:
+    """A machine with a state folder, a /sys, and programs that are fakes."""
+
+    root: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def fake(self, name: str, script: str) -> None:
+        path = self.root / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'#!/bin/sh\necho "{name} $@" >> {self.root}/called\n{script}\n')
+        path.chmod(0o755)
+
+    def gpu(self, used: int, driver: str = "580.1") -> None:
+        self.fake("nvidia-smi", f"""case "$1" in
+            *memory.used*) echo "0, {used}";; *compute-apps*) echo "4242, /usr/bin/game";;
+            *compute_cap*) echo "NVIDIA H200, 9.0, {driver}";; *driver_version*) echo {driver};; esac""")
+
+    def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        env = {
+            "PATH": f"{self.root}/bin:{os.environ['PATH']}",
+            "KERNEL_MATRIX_STATE": str(self.root / "state"),
+            "KERNEL_MATRIX_SYSFS": str(self.root / "sys"),
+            "KERNEL_MATRIX_SETTLE_SECONDS": "0",
+            "KERNEL_MATRIX_FREE_GIB": "0",
+            "KERNEL_MATRIX_REPOSITORY": OURS,
+            "PYTHON": sys.executable,
+            **self.variables,
+            **more,
+        }
+        command = [str(RUNNER / script), *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    @property
+    def called(self) -> str:
+        path = self.root / "called"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def out(self) -> Path:
+        return self.root / "state" / "out-of-service"
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    made = Box(tmp_path)
+    for name in ("docker", "podman", "nvidia-smi"):  # whatever this machine has of them stays out of the tests
+        made.fake(name, "exit 1")
+    return made
+
+
+def job(box: Box, name: str, event: dict | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    path = box.root / "event.json"
+    path.write_text(json.dumps(event or {}))
+    ref = f"{OURS}/.github/workflows/main.yml@refs/heads/main"
+    facts = {"GITHUB_EVENT_NAME": name, "GITHUB_REPOSITORY": OURS, "GITHUB_WORKFLOW_REF": ref}
+    return box.run("admit", **{**facts, "GITHUB_EVENT_PATH": str(path), **more})
+
+
+def pull(head: str | None) -> dict:
+    return {"pull_request": {"head": {"repo": head and {"full_name": head}}, "base": {"repo": {"full_name": OURS}}}}
+
+
+def test_a_machine_takes_main_and_branches_of_its_own_repository(box):
+    assert job(box, "push").returncode == 0
+    assert job(box, "pull_request", pull(OURS)).returncode == 0
+    hand = f"{OURS}/.github/workflows/by-hand.yml@refs/heads/main"
+    assert job(box, "workflow_dispatch", GITHUB_WORKFLOW_REF=hand).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "more", "words"),
+    [
+        ("pull_request", pull("stranger/kernel-matrix"), {}, "comes from stranger/kernel-matrix"),
+        ("pull_request", pull(None), {}, "comes from a repository that is gone"),
+        ("pull_request", {}, {}, "comes from a repository that is gone"),
+        ("pull_request_target", pull("stranger/kernel-matrix"), {}, "no job of the event 'pull_request_target'"),
+        ("issue_comment", {}, {}, "no job of the event 'issue_comment'"),
+        ("workflow_run", {}, {}, "no job of the event 'workflow_run'"),
+        ("push", {}, {"GITHUB_REPOSITORY": "stranger/kernel-matrix"}, f"takes jobs of {OURS} only"),
+        ("push", {}, {"GITHUB_WORKFLOW_REF": f"{OURS}/.github/workflows/main.yml@refs/heads/other"}, "is not one of"),
+        ("push", {}, {"GITHUB_WORKFLOW_REF": f"{OURS}/.github/workflows/new.yml@refs/heads/main"}, "is not one of"),
+        ("push", {}, {"KERNEL_MATRIX_REPOSITORY": ""}, "KERNEL_MATRIX_REPOSITORY is not set"),
+        ("push", {}, {"GITHUB_EVENT_PATH": "/nonexistent"}, "the event cannot be read"),
+    ],
+)
+def test_a_machine_refuses_what_is_not_its_own_to_run(box, name, event, more, words):
+    done = job(box, name, event, **more)
+    assert done.returncode == 1
+    assert words in done.stdout
+
+
+def test_a_clean_machine_stays_in_service(box):
+    box.gpu(used=3)
+    done = box.run("hygiene", "before")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "in service")
+    assert "driver nvidia: 580.1" in done.stdout
+
+
+def test_only_containers_with_our_label_are_removed_and_nothing_is_killed(box):
+    box.fake("docker", f'[ "$1" = ps ] && [ ! -e {box.root}/gone ] && echo c0ffee; [ "$1" = rm ] && touch {box.root}/gone; true')
+    for name in ("kill", "pkill", "killall"):
+        box.fake(name, "")
+    done = box.run("hygiene", "after")
+    assert done.returncode == 0, done.stdout
+    assert "removed the container c0ffee" in done.stdout
+    assert "docker ps --all --quiet --filter label=kernel-matrix.owner" in box.called
+    assert "docker rm --force c0ffee" in box.called
+    assert not re.search(r"^(kill|pkill|killall) ", box.called, re.MULTILINE)
+
+
+def test_a_leaking_gpu_takes_the_machine_out_and_names_who_holds_it(box):
+    box.gpu(used=9000)
+    done = box.run("hygiene", "after")
+    assert done.returncode == 1
+    assert "NVIDIA GPU 0 has 9000 MiB in use by 4242, /usr/bin/game" in box.out.read_text()
+    box.gpu(used=3)
+    again = box.run("hygiene", "before")
+    assert again.returncode == 1, "it stays out until a person has looked"
+    assert "took itself out of service" in again.stdout
+    box.out.unlink()
+    assert box.run("hygiene", "before").returncode == 0
+
+
+def test_memory_of_an_amd_gpu_is_read_from_the_driver(box):
+    path = box.root / "sys" / "class" / "drm" / "card1" / "device" / "mem_info_vram_used"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{5000 * 2**20}\n")
+    assert box.run("hygiene", "before").returncode == 1
+    assert "AMD GPU card1 has 5000 MiB in use" in box.out.read_text()
+
+
+def test_a_full_disk_and_a_driver_that_is_gone_take_the_machine_out(box):
+    assert box.run("hygiene", "before", KERNEL_MATRIX_FREE_GIB="1e9").returncode == 1
+    assert "GiB are free below" in box.out.read_text()
+    box.out.unlink()
+    box.gpu(used=3)
+    assert box.run("hygiene", "before").returncode == 0
+    box.fake("nvidia-smi", "exit 9")
+    assert box.run("hygiene", "before").returncode == 1
+    assert "the driver nvidia 580.1 no longer answers" in box.out.read_text()
+
+
+def test_a_new_driver_is_said_and_is_no_fault(box):
+    box.gpu(used=3)
+    box.run("hygiene", "before")
+    box.gpu(used=3, driver="590.2")
+    done = box.run("hygiene", "before")
+    assert done.returncode == 0
+    assert "driver nvidia: 590.2, before: 580.1" in done.stdout
+
+
+def test_looking_changes_nothing(box):
+    box.gpu(used=9000)
+    assert box.run("hygiene", "look").returncode == 1
+    assert not (box.root / "state").exists()
+    assert "docker rm" not in box.called
+
+
+def test_the_hook_before_a_job_asks_who_it_is_first(box):
+    box.gpu(used=9000)
+    done = box.run("job-started", GITHUB_EVENT_PATH="/nonexistent")
+    assert done.returncode == 1
+    assert "refuses the job" in done.stdout
+    assert "not clean" not in done.stdout
+
+
+def test_the_hook_after_a_job_leaves_the_job_s_own_verdict(box):
+    box.gpu(used=9000)
+    done = box.run("job-completed")
+    assert done.returncode == 0
+    assert "takes no further job" in done.stdout
+
+
+def test_a_runner_is_registered_for_one_job_with_the_labels_of_its_hardware(box):
+    box.gpu(used=3)
+    box.fake("gh", "echo configuration-of-one-job")
+    (box.root / "runner").mkdir()
+    (box.root / "runner" / "run.sh").write_text("")
+    into = box.root / "job"
+    done = box.run("register", str(into), GH_TOKEN="x", KERNEL_MATRIX_RUNNER=str(box.root / "runner"))  # noqa: S106
+    assert done.returncode == 0, done.stderr
+    assert (into / "jit").read_text() == "configuration-of-one-job\n"
+    assert (into / "jit").stat().st_mode & 0o077 == 0
+    assert f"repos/{OURS}/actions/runners/generate-jitconfig" in box.called
+    assert "labels[]=self-hosted" in box.called
+    assert "labels[]=sm_90" in box.called
+
+
+def test_a_machine_out_of_service_does_not_register(box):
+    box.gpu(used=9000)
+    box.fake("gh", "echo x")
+    assert box.run("register", str(box.root / "job"), GH_TOKEN="x").returncode == 1  # noqa: S106
+    assert "gh " not in box.called
+
+
+def test_labels_are_what_the_matrix_asks_for(matrix):
+    h200 = Device("nvidia", "NVIDIA H200", ("sm_90",), "580.1")
+    mi300 = Device("amd", "AMD gfx942", ("gfx942",))
+    cpu = Device("cpu", "x", ("x86-64-v3",))
+    assert labels(Machine((cpu, h200, h200)), "x86_64") == list(machine_labels(matrix.platforms["cuda"], "sm_90"))
+    assert labels(Machine((cpu, mi300)), "x86_64") == list(machine_labels(matrix.platforms["rocm"], "gfx942"))
+    with pytest.raises(UserError, match="GPUs of several kinds: amd gfx942, nvidia sm_90"):
+        labels(Machine((cpu, h200, mi300)), "x86_64")
+
+
+def test_on_kubernetes_the_label_is_the_scale_set_s_name(doubles):
+    doubles.edit("runner: [linux]", 'runner: ["kernel-matrix-{target}"]')
+    assert machine_labels(load(doubles.root / "matrix.yaml").platforms["here"], "gfx942") == ("kernel-matrix-gfx942",)

@@ -1,0 +1,117 @@
+"""Results from strangers are data: what is not an honest result is refused with a sentence, and the rest stands."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from kernel_matrix import junit
+from kernel_matrix.collect import collect
+from kernel_matrix.junit import Record
+from kernel_matrix.screen import Asked, Bounds
+
+GOOD = Record("here/any/good/double.forward/tokens1", "pass", "run", metrics={"elements": 8.0})
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    junit.write(folder / "here.good.xml", "here.good", [GOOD], {})
+    return folder
+
+
+def testcase(inside: str = "", name: str = "x") -> str:
+    return f'<testcase name="{name}" classname="c">{inside}</testcase>'
+
+
+def suites(inside: str, before: str = "") -> str:
+    return f"<?xml version='1.0'?>{before}<testsuites><testsuite name='s'>{inside}</testsuite></testsuites>"
+
+
+SMALL = Bounds(files=3, file_bytes=5000, all_bytes=9000, cases=5, text=300, depth=6, properties=4)
+ENTITIES = '<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
+OUTSIDE = '<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (suites(testcase("&b;"), ENTITIES), "declares a document type"),
+        (suites(testcase("&a;"), OUTSIDE), "declares a document type"),
+        (suites(testcase("&a;"), OUTSIDE).encode("utf-16"), "declares a document type"),
+        (suites(testcase("<error>" + "x" * 400 + "</error>")), "a text is longer than 300"),
+        (suites(testcase(name="x" * 400)), "a text is longer than 300"),
+        (suites(testcase() * 6), "more than 5 cases"),
+        (suites(testcase("<properties>" + '<property name="a" value="b"/>' * 5 + "</properties>")), "more than 4 prop"),
+        (suites(testcase("<a><a><a><a><a/></a></a></a></a>")), "more than 6 deep"),
+        (suites(" " * 6000), "bytes, and 5000 is the most"),
+    ],
+)
+def test_xml_that_no_job_writes_is_refused_and_the_rest_is_read(results, text, words):
+    (results / "hostile.xml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    found = collect([results], bounds=SMALL)
+    assert [record.case for record in found.records] == [GOOD.case]
+    assert len(found.broken) == 1
+    assert "hostile.xml: refused: " in found.broken[0]
+    assert words in found.broken[0]
+    assert words in found.refused["hostile"]
+
+
+def test_links_devices_and_names_with_tricks_are_refused(results, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    junit.write(tmp_path / "elsewhere" / "other.xml", "x", [replace(GOOD, case="a/b/c/d/e")], {})
+    (results / "link.xml").symlink_to(tmp_path / "elsewhere" / "other.xml")
+    (results / "folder").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(results / "pipe.xml")
+    (results / "a\n::error::b.xml").write_text(suites(testcase()))
+    found = collect([results])
+    assert [record.case for record in found.records] == [GOOD.case]
+    said = "\n".join(found.broken)
+    for words in ("link.xml: refused: this is a symbolic link", "pipe.xml: refused: this is no plain file",
+                  "a?::error::b.xml: refused: a result's name has only"):  # fmt: skip
+        assert words in said
+
+
+def test_many_files_and_many_bytes_are_refused(results):
+    for number in range(5):
+        (results / f"many{number}.xml").write_text(suites(testcase(name=f"n{number}")))
+    assert "there are more than 3 files" in "\n".join(collect([results], bounds=SMALL).broken)
+    for number in range(2):
+        (results / f"many{number}.xml").write_text(suites(" " * 4500))
+    assert "all files together are larger" in "\n".join(collect([results], bounds=SMALL).broken)
+
+
+@pytest.mark.parametrize(
+    ("stem", "records", "may_run", "words"),
+    [
+        ("here.other", [GOOD], True, "the plan has no job of this name"),
+        ("here.good", [replace(GOOD, case="room/any/good/double.forward/tokens1")], True, "was not asked for"),
+        ("here.good", [GOOD, GOOD], True, "twice"),
+        ("here.good", [GOOD], False, "ran, on a machine without that hardware"),
+    ],
+)
+def test_a_job_speaks_of_its_own_cases_only(tmp_path, stem, records, may_run, words):
+    junit.write(tmp_path / f"{stem}.xml", "x", records, {})
+    found = collect([tmp_path], {"here.good": Asked("here.good", {GOOD.case}, may_run)})
+    assert found.records == ()
+    assert words in found.broken[0]
+
+
+def test_an_artifact_speaks_for_its_own_row_only(results):
+    results.rename(results.parent / "results-there.good")
+    asked = {"here.good": Asked("here.good", {GOOD.case}, True)}
+    assert "came from another row than here.good" in collect([results.parent], asked).broken[0]
+    (results.parent / "results-there.good").rename(results.parent / "results-here.good")
+    assert len(collect([results.parent], asked).records) == 1
+
+
+def test_honest_results_are_far_from_every_bound():
+    found = collect([ROOT / "docs" / "results"])
+    assert found.broken == ()
+    longest = max(len(text) for record in found.records for text in (record.detail, record.message))
+    assert longest * 2 < Bounds().text
