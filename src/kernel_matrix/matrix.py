@@ -114,6 +114,10 @@ class Op(_Section):
     cases: dict[Tier, list[dict[str, ScalarOrList]]] = Field(
         description="Groups; each is a product of its axes, in all directions or in those that its 'direction' names."
     )
+    timed: list[dict[str, ScalarOrList]] = Field(
+        default_factory=list,
+        description="Groups of every tier that are timed against eager PyTorch as well, where a machine runs them.",
+    )
 
 
 class Exclusion(_Section):

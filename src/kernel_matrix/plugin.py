@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import time
 import traceback
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ from kernel_matrix import inputs
 from kernel_matrix.accuracy import budget, measure, worst
 from kernel_matrix.inputs import Array
 from kernel_matrix.journal import Journal
+
+# Of a race: at least so many rounds, and more of them for so long.
+_ROUNDS, _RACE_SECONDS = 10, 2.0
 
 
 class OutOfBudgetError(AssertionError):
@@ -53,6 +57,7 @@ class RunningCase:
         self.action: str = case["action"]
         self.backend: str = job["backend"]
         self.device: str = job["device"]
+        self.timed: bool = case.get("timed", False) and self.action == "run"
         self.attempt: int = case.get("attempt", 1)
         self.metrics: dict[str, float] = {}
         self.facts: dict[str, str] = {}
@@ -130,6 +135,24 @@ class RunningCase:
         if faults:
             raise OutOfBudgetError("; ".join(faults))
 
+    def race(self, run: Callable[[], object], eager: Callable[[], object]) -> None:
+        """Time ``run`` and ``eager`` in turns and keep the least time of each, and their ratio.
+
+        Both have to wait until their device is done. In turns, so that a slower machine slows both; the least, since
+        whatever disturbs a run only adds to it.
+        """
+        least = {"run": math.inf, "eager": math.inf}
+        began, rounds = time.perf_counter(), 0
+        run(), eager()
+        while rounds < _ROUNDS or (time.perf_counter() - began < _RACE_SECONDS and rounds < 20 * _ROUNDS):
+            for name, runner in (("run", run), ("eager", eager)):
+                start = time.perf_counter()
+                runner()
+                least[name] = min(least[name], time.perf_counter() - start)
+            rounds += 1
+        self.metrics |= {f"time.{name}": seconds for name, seconds in least.items()}
+        self.metrics |= {"time.ratio": least["eager"] / least["run"], "time.rounds": rounds}
+
     def compiled(self, kind: str, data: bytes, resources: Mapping[str, int]) -> None:
         """Record what a compiler made: its kind, its bytes and the resources that the toolchain tells."""
         if not data:
@@ -148,6 +171,8 @@ class RunningCase:
                 raise RuntimeError("the case ended without an artifact: nothing was compiled")
         elif self._compared == 0:
             raise RuntimeError("the case ended without a comparison: no number was checked")
+        elif self.timed and "time.ratio" not in self.metrics:
+            raise RuntimeError("the case ended without a race: nothing was timed")
 
 
 class JobPlugin:

@@ -53,12 +53,15 @@ def conform(case: RunningCase, backend: Any) -> None:
     case.facts["inputs.sha256"] = digest(to_numpy(value) for value in inputs if isinstance(value, torch.Tensor))
     target = None if case.action == "emulate" else case.target
 
+    def launch(which: Any, given: Any, into: Any) -> None:
+        which.run(given, into, target)
+        if case.device == "cuda":
+            torch.cuda.synchronize()
+
     def run(given: Any) -> Any:
         out = empty_of(case, given)
         with case.stage("launch"):
-            backend.run(given, out, target)
-            if case.device == "cuda":
-                torch.cuda.synchronize()
+            launch(backend, given, out)
         return out
 
     on_device = type(inputs)(*(v.to(case.device) if isinstance(v, torch.Tensor) else v for v in inputs))
@@ -68,6 +71,9 @@ def conform(case: RunningCase, backend: Any) -> None:
     nudged = [arrays_of(reference.golden(nudged_of(case, inputs, sample))) for sample in range(NUDGES)]
     case.compare(arrays_of(out), golden, arrays_of(floor), nudged, units_of(case, golden), summands_of(case, golden))
     properties.check(case.op, case.direction, run, on_device, out)
+    if case.timed:
+        case.facts["threads"] = str(torch.get_num_threads())
+        case.race(lambda: launch(backend, on_device, out), lambda: launch(reference, on_device, out))
 
 
 @cache
