@@ -106,13 +106,13 @@ def budget(
     golden: Golden,
     dtype: np.dtype[np.generic],
     *,
-    summands: int,
+    steps: int,
     factor: float,
     rounded: float,
     ulps: float,
     cap: float,
 ) -> Budget:
-    """``min(cap, max(factor × noise, √summands × conditioning))`` for one output of ``dtype``.
+    """``min(cap, max(factor × noise, √steps × conditioning))`` for one output of ``dtype``.
 
     The noise is the largest of three: ``floor``, the error that eager PyTorch makes in the same dtype on the same
     inputs; ``conditioning``, how far the golden moves when every input is off by one rounding error of fp32, the dtype
@@ -122,9 +122,9 @@ def budget(
     gives the exact result of inputs that are off by a few rounding errors: Higham, Accuracy and Stability of Numerical
     Algorithms, chapter 1.) ``cap`` is absolute, in the output's unit.
 
-    ``summands`` is the length of a sum over tokens, 1 where there is none. One accumulator that takes them in turn is
-    off by about √summands rounding errors of the summands (Higham and Mary, A New Approach to Probabilistic Rounding
-    Error Analysis, 2019), where eager PyTorch sums pairwise and is off by far less.
+    ``steps`` is how many rounded operations follow each other: the length of a sum over tokens, or of a chain of
+    quotients. Their errors add up to about √steps of one (Higham and Mary, A New Approach to Probabilistic Rounding
+    Error Analysis, 2019); eager PyTorch sums pairwise and is off by far less.
 
     The error of an output narrower than fp32 is the rounding at its end, which is the same for every kernel that sums
     in fp32: over all elements, as the Frobenius norm has it, no more than ``rounded`` times eager's is allowed. One
@@ -133,7 +133,7 @@ def budget(
     epsilon = float(np.finfo(np.float32).eps)
     largest = float(np.abs(golden).max(initial=0.0))
     spacing = epsilon * 2.0 ** math.floor(math.log2(largest)) if largest else 0.0
-    in_turn = math.sqrt(summands)
+    in_turn = math.sqrt(steps)
     noise = max(floor.max_abs, conditioning.max_abs, ulps * spacing)
     relative_noise = max(floor.rel_fro, conditioning.rel_fro, ulps * epsilon)
     return Budget(

@@ -91,13 +91,13 @@ class RunningCase:
         eager: Mapping[str, Array],
         nudged: Sequence[Mapping[str, npt.NDArray[np.float64]]],
         units: Mapping[str, float],
-        summands: Mapping[str, int],
+        steps: Mapping[str, int],
     ) -> None:
         """Hold every output to its budget, as :func:`kernel_matrix.accuracy.budget` makes it.
 
         ``eager`` is what eager PyTorch gives in the same dtype, and ``nudged`` the goldens of inputs that
         :meth:`nudge` changed. ``units`` gives what "unit scale" means for an output (its input's scale where it follows
-        the input), ``summands`` the length of its sum over tokens (1 if it has none).
+        the input), ``steps`` how many rounded operations make it one after the other.
 
         Raises:
             OutOfBudgetError: after all outputs were measured, naming every one that is outside.
@@ -114,7 +114,7 @@ class RunningCase:
                 conditioning,
                 true,
                 results[output].dtype,
-                summands=summands[output],
+                steps=steps[output],
                 factor=rules["factor"],
                 rounded=rules["rounded"],
                 ulps=rules["ulps"],

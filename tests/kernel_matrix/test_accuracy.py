@@ -15,7 +15,7 @@ from kernel_matrix.inputs import normal, nudge
 
 BF16, FP32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
 EXACT = measure(np.zeros(1), np.zeros(1))
-RULES = {"summands": 1, "factor": 4, "rounded": 1.5, "ulps": 4, "cap": 1e-2}
+RULES = {"steps": 1, "factor": 4, "rounded": 1.5, "ulps": 4, "cap": 1e-2}
 
 
 def test_the_figures_are_those_of_a_calculation_by_hand():
@@ -100,9 +100,7 @@ def test_one_accumulator_for_a_long_sum_is_inside_its_budget_and_one_in_fp16_is_
     golden = summands.astype(np.float64).sum(keepdims=True)
     pairwise = measure(summands.sum(keepdims=True), golden)
     nudged = measure(nudge("long", summands.astype(np.float64)).sum(keepdims=True), golden)
-    short, long = (
-        budget(pairwise, nudged, golden, FP32, **{**RULES, "summands": count}) for count in (1, summands.size)
-    )
+    short, long = (budget(pairwise, nudged, golden, FP32, **{**RULES, "steps": count}) for count in (1, summands.size))
     in_turn = measure(np.cumsum(summands)[-1:], golden)
     assert short.faults(in_turn)
     assert not long.faults(in_turn)
@@ -114,7 +112,7 @@ def test_one_accumulator_for_a_long_sum_is_inside_its_budget_and_one_in_fp16_is_
 def test_no_budget_is_above_its_cap(error, size, factor, cap):
     golden = np.array([size])
     floor = measure(np.array([size + error], np.float64), golden)
-    assert budget(floor, floor, golden, FP32, summands=9, factor=factor, rounded=1.5, ulps=8, cap=cap).max_abs <= cap
+    assert budget(floor, floor, golden, FP32, steps=9, factor=factor, rounded=1.5, ulps=8, cap=cap).max_abs <= cap
 
 
 def test_a_bf16_result_is_measured_as_bf16():
