@@ -39,7 +39,11 @@ def status(**facts: str) -> JobStatus:
     [
         (None, "missing", "nothing is known of its job"),
         (status(status="absent"), "missing", "the engine never made the job 'here.good'"),
-        (status(status="queued"), "unavailable", "no machine with the labels self-hosted, linux, gfx942 took it within 60"),
+        (
+            status(status="queued"),
+            "unavailable",
+            "no machine with the labels self-hosted, linux, gfx942 took it within 60",
+        ),
         (status(status="running"), "missing", "still running on box-1"),
         (status(conclusion="cancelled", machine=""), "unavailable", "cancelled before a machine with the labels"),
         (status(conclusion="cancelled"), "missing", "was cancelled on box-1"),

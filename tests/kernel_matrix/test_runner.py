@@ -37,9 +37,12 @@ class Box:
         path.chmod(0o755)
 
     def gpu(self, used: int, driver: str = "580.1") -> None:
-        self.fake("nvidia-smi", f"""case "$1" in
+        self.fake(
+            "nvidia-smi",
+            f"""case "$1" in
             *memory.used*) echo "0, {used}";; *compute-apps*) echo "4242, /usr/bin/game";;
-            *compute_cap*) echo "NVIDIA H200, 9.0, {driver}";; *driver_version*) echo {driver};; esac""")
+            *compute_cap*) echo "NVIDIA H200, 9.0, {driver}";; *driver_version*) echo {driver};; esac""",
+        )
 
     def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         env = {
@@ -123,7 +126,10 @@ def test_a_clean_machine_stays_in_service(box):
 
 
 def test_only_containers_with_our_label_are_removed_and_nothing_is_killed(box):
-    box.fake("docker", f'[ "$1" = ps ] && [ ! -e {box.root}/gone ] && echo c0ffee; [ "$1" = rm ] && touch {box.root}/gone; true')
+    box.fake(
+        "docker",
+        f'[ "$1" = ps ] && [ ! -e {box.root}/gone ] && echo c0ffee; [ "$1" = rm ] && touch {box.root}/gone; true',
+    )
     for name in ("kill", "pkill", "killall"):
         box.fake(name, "")
     done = box.run("hygiene", "after")
