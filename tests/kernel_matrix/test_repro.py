@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import ROOT, Doubles
-from test_cli import here, kernel_matrix, options  # noqa: F401: a fixture
+from test_cli import kernel_matrix, options  # noqa: F401: a fixture
 from test_compare import TRITON
 
 from kernel_matrix import junit, repro
@@ -69,7 +69,7 @@ def test_a_run_that_is_not_the_expected_one_is_refused():
         repro.check([RECORD], ["lock.sha256"])
 
 
-def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubles):  # noqa: F811
+def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubles):
     run = kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
     assert run.returncode == 1
     [printed] = [line for line in run.stdout.splitlines() if "the cell, exactly as here: " in line]
@@ -90,7 +90,7 @@ def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubl
     assert "--expect lock.sha256=" in other.stderr
 
 
-def test_a_cell_without_a_result_or_that_is_not_planned_is_bad_input(here: Doubles):  # noqa: F811
+def test_a_cell_without_a_result_or_that_is_not_planned_is_bad_input(here: Doubles):
     (here.root / "build" / "results").mkdir(parents=True)
     target = here.matrix.platforms["here"].targets[0]
     done = kernel_matrix("repro", *options(here), f"here/{target}/good/double.forward")
@@ -99,7 +99,7 @@ def test_a_cell_without_a_result_or_that_is_not_planned_is_bad_input(here: Doubl
     assert (done.returncode, "Did you mean" in done.stderr) == (2, True)
 
 
-def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):  # noqa: F811
+def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
     path = here.root / "matrix.yaml"
     path.write_text(
         path.read_text() + "exclusions:\n  - { where: { toolchain: good }, reason: broken for years now }\n"
@@ -115,7 +115,7 @@ def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
     assert "Tried all the same, it passes: take the exclusion out" in text
 
 
-def test_shards_by_hand_are_parts_of_the_whole(here: Doubles):  # noqa: F811
+def test_shards_by_hand_are_parts_of_the_whole(here: Doubles):
     seen = []
     for number in (1, 2):
         done = kernel_matrix(
