@@ -123,7 +123,7 @@ def test_what_changed_is_counted_from_where_the_branch_left(checkout):
 
 
 def test_a_reference_that_git_does_not_know_is_bad_input(checkout):
-    with pytest.raises(UserError, match="--changed-since nowhere: git merge-base: .*git fetch origin nowhere"):
+    with pytest.raises(UserError, match=r"--changed-since nowhere: git merge-base: .*git fetch origin nowhere"):
         changed_files(checkout, "nowhere")
     with pytest.raises(UserError, match="--changed-since --output=x"):
         changed_files(checkout, "--output=x")

@@ -77,7 +77,7 @@ def test_no_difference_is_said(site, planned, passing):
 
 
 def test_a_folder_without_a_report_is_bad_input(tmp_path):
-    with pytest.raises(UserError, match="compat.json: No such file"):
+    with pytest.raises(UserError, match=r"compat\.json: No such file"):
         read(tmp_path)
     (tmp_path / "compat.json").write_text(json.dumps({"run": 1}))
     with pytest.raises(UserError, match="Name the site of an earlier run"):

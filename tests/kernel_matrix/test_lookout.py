@@ -141,7 +141,7 @@ def test_a_refusal_of_gh_is_bad_input_with_its_words(tmp_path, monkeypatch):
     (tmp_path / "gh").write_text("#!/bin/sh\necho 'HTTP 403: Resource not accessible by integration' >&2; exit 1\n")
     (tmp_path / "gh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(UserError, match="Resource not accessible by integration. The job needs 'actions: read'"):
+    with pytest.raises(UserError, match=r"Resource not accessible by integration. The job needs 'actions: read'"):
         lookout.ask_github("o/r", "1", "1")
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import ROOT, Doubles
-from test_cli import kernel_matrix, options  # noqa: F401: a fixture
+from test_cli import kernel_matrix, options
 from test_compare import TRITON
 
 from kernel_matrix import junit, repro
@@ -63,7 +63,7 @@ def test_hardware_that_is_not_here_is_said(matrix):
 
 def test_a_run_that_is_not_the_expected_one_is_refused():
     repro.check([RECORD], ["lock.sha256=aa11"])
-    with pytest.raises(UserError, match="lock.sha256=cc: here it is aa11, so this does not repeat that run"):
+    with pytest.raises(UserError, match=r"lock\.sha256=cc: here it is aa11, so this does not repeat that run"):
         repro.check([RECORD], ["lock.sha256=cc"])
     with pytest.raises(UserError, match="write FACT=VALUE"):
         repro.check([RECORD], ["lock.sha256"])

@@ -1,4 +1,4 @@
-"""The plan spread over machines: every case in one row, long jobs cut by measured time, and under the engine's limit."""
+"""The plan spread over machines: every case in one row, long jobs cut by time, and under the engine's limit."""
 
 from __future__ import annotations
 
