@@ -72,6 +72,16 @@ def test_only_cases_without_a_record_are_absent(made):
     assert absent == {case.id for case in planned.cases} - {first}
 
 
+def test_a_machine_whose_gpu_is_gone_is_not_drawn_as_one_that_compiles(made):
+    planned, spread = made
+    first, other = planned.cases[0].id, planned.cases[1].id
+    records = [Record(first, "pass", "compile"), Record(other, "pass", "run")]
+    told = lookout.only_compiled(spread, records)
+    assert told[0].outcome == "missing"
+    assert "only compiled it: no device for its label gfx942" in told[0].message
+    assert told[1] == records[1]
+
+
 @pytest.mark.parametrize(
     ("lane", "words"),
     [
