@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -94,22 +95,36 @@ def measure(result: Array, golden: Golden) -> Errors:
     )
 
 
+def worst(samples: Sequence[Errors]) -> Errors:
+    """The largest of each figure: of few elements, one sample can be small by luck."""
+    return Errors(**{name: max(getattr(errors, name) for errors in samples) for name in Errors.__dataclass_fields__})
+
+
 def budget(
     floor: Errors,
+    conditioning: Errors,
     golden: Golden,
     dtype: np.dtype[np.generic],
     *,
+    summands: int,
     factor: float,
     rounded: float,
     ulps: float,
     cap: float,
 ) -> Budget:
-    """``min(cap, factor × noise)`` for one output of ``dtype``.
+    """``min(cap, max(factor × noise, √summands × conditioning))`` for one output of ``dtype``.
 
-    The noise is the larger of ``floor``, the error that eager PyTorch makes in the same dtype on the same inputs, and
-    ``ulps`` steps of fp32 (the dtype that every backend accumulates in) at the golden's largest value: a result of few
-    elements can be exact by luck, and another order of summation is no fault. ``cap`` is absolute, in the output's
-    unit.
+    The noise is the largest of three: ``floor``, the error that eager PyTorch makes in the same dtype on the same
+    inputs; ``conditioning``, how far the golden moves when every input is off by one rounding error of fp32, the dtype
+    that every backend computes in; and ``ulps`` steps of fp32 at the golden's largest value. Eager's error alone is no
+    measure: of few elements it can be zero by luck, and where large summands cancel, another order of summation is off
+    by a rounding error of the summands, which the small sum does not show. (An algorithm is backward stable when it
+    gives the exact result of inputs that are off by a few rounding errors: Higham, Accuracy and Stability of Numerical
+    Algorithms, chapter 1.) ``cap`` is absolute, in the output's unit.
+
+    ``summands`` is the length of a sum over tokens, 1 where there is none. One accumulator that takes them in turn is
+    off by about √summands rounding errors of the summands (Higham and Mary, A New Approach to Probabilistic Rounding
+    Error Analysis, 2019), where eager PyTorch sums pairwise and is off by far less.
 
     The error of an output narrower than fp32 is the rounding at its end, which is the same for every kernel that sums
     in fp32: over all elements, as the Frobenius norm has it, no more than ``rounded`` times eager's is allowed. One
@@ -118,9 +133,15 @@ def budget(
     epsilon = float(np.finfo(np.float32).eps)
     largest = float(np.abs(golden).max(initial=0.0))
     spacing = epsilon * 2.0 ** math.floor(math.log2(largest)) if largest else 0.0
+    in_turn = math.sqrt(summands)
+    noise = max(floor.max_abs, conditioning.max_abs, ulps * spacing)
+    relative_noise = max(floor.rel_fro, conditioning.rel_fro, ulps * epsilon)
     return Budget(
-        max_abs=min(cap, factor * max(floor.max_abs, ulps * spacing)),
-        rel_fro=(rounded if dtype.itemsize < 4 else factor) * max(floor.rel_fro, ulps * epsilon),
+        max_abs=min(cap, max(factor * noise, in_turn * conditioning.max_abs)),
+        rel_fro=max(
+            (rounded if dtype.itemsize < 4 else factor) * relative_noise,
+            in_turn * conditioning.rel_fro,
+        ),
     )
 
 

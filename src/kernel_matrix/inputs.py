@@ -38,6 +38,13 @@ def normal(key: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     return values
 
 
+def nudge(key: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """``values``, each off by one rounding error of fp32 (a relative 2**-24), up or down as ``key`` determines."""
+    steps = np.where(normal(f"{key}/nudge", values.shape) < 0, -1.0, 1.0) * 2.0**-24
+    nudged: npt.NDArray[np.float64] = values * (1.0 + steps)
+    return nudged
+
+
 def digest(arrays: Iterable[Array]) -> str:
     """The first 16 hexadecimal digits of SHA-256 over the arrays' bytes: equal digests, equal inputs."""
     sha = hashlib.sha256()

@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError
 
 from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.matrix import Matrix, Scalar, as_list
+from kernel_matrix.matrix import Matrix, Scalar, ScalarOrList, as_list
 from kernel_matrix.plan import expand, plan
 
 Where = tuple[str | int, ...]
@@ -230,18 +230,19 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         for key in op.defaults:
             if key not in op.axes:
                 yield (*here, "defaults", key), f"unknown axis '{key}'.{did_you_mean(key, op.axes)}"
-        for tier, groups in op.cases.items():
-            for index, group in enumerate(groups):
-                there = (*here, "cases", tier, index)
-                for key in group:
-                    if key not in op.axes and key != "direction":
-                        yield (*there, key), f"unknown axis '{key}'.{did_you_mean(key, [*op.axes, 'direction'])}"
-                for value in as_list(group.get("direction", [])):
-                    if value not in op.directions:
-                        yield there, f"unknown direction '{value}'.{did_you_mean(str(value), op.directions)}"
-                for axis in op.axes:
-                    if axis not in group and axis not in op.defaults:
-                        yield there, f"the axis '{axis}' is missing, and it has no default. Add it."
+        groups: list[tuple[Where, Mapping[str, ScalarOrList]]]
+        groups = [((*here, "cases", tier, i), g) for tier, some in op.cases.items() for i, g in enumerate(some)]
+        groups += [((*here, "timed", i), g) for i, g in enumerate(op.timed)]
+        for there, group in groups:
+            for key in group:
+                if key not in op.axes and key != "direction":
+                    yield (*there, key), f"unknown axis '{key}'.{did_you_mean(key, [*op.axes, 'direction'])}"
+            for value in as_list(group.get("direction", [])):
+                if value not in op.directions:
+                    yield there, f"unknown direction '{value}'.{did_you_mean(str(value), op.directions)}"
+            for axis in op.axes:
+                if axis not in group and axis not in op.defaults:
+                    yield there, f"the axis '{axis}' is missing, and it has no default. Add it."
     for name, event in matrix.ci.events.items():
         for index, toolchain_name in enumerate(event.toolchains or ()):
             if toolchain_name not in matrix.toolchains:

@@ -50,7 +50,7 @@ class Limits(_Section):
 
 
 class Accuracy(_Section):
-    """Error budgets: ``min(cap, factor × max(error of eager PyTorch in the same dtype, ulps × spacing of fp32))``."""
+    """Error budgets, as :func:`kernel_matrix.accuracy.budget` makes them: ``min(cap, factor × noise)``."""
 
     factor: float = Field(ge=1, description="How many times eager PyTorch's own error a result may be off.")
     rounded: float = Field(ge=1, description="The factor of the Frobenius error of outputs narrower than fp32.")
@@ -113,6 +113,10 @@ class Op(_Section):
     defaults: dict[str, Scalar] = Field(default_factory=dict, description="Axes that a group need not mention.")
     cases: dict[Tier, list[dict[str, ScalarOrList]]] = Field(
         description="Groups; each is a product of its axes, in all directions or in those that its 'direction' names."
+    )
+    timed: list[dict[str, ScalarOrList]] = Field(
+        default_factory=list,
+        description="Groups of every tier that are timed against eager PyTorch as well, where a machine runs them.",
     )
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from kernel_matrix.matrix import Direction, Exclusion, Expectation, Lane, Matrix, Op, Scalar, Tier, as_list
+from kernel_matrix.matrix import (
+    Direction,
+    Exclusion,
+    Expectation,
+    Lane,
+    Matrix,
+    Op,
+    Scalar,
+    ScalarOrList,
+    Tier,
+    as_list,
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -36,6 +47,7 @@ class Case:
     axes: Mapping[str, Scalar]
     exclusion: Exclusion | None
     expectations: tuple[Expectation, ...]
+    timed: bool = False
 
     @property
     def id(self) -> str:
@@ -56,6 +68,11 @@ class Job:
     def id(self) -> str:
         """``cuda.triton-3.6``, or ``cuda.triton-3.6.sm_90.2of3`` for a shard; also the stem of its files."""
         return ".".join(part for part in (self.platform, self.toolchain, self.shard) if part)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it has the machine to itself: another job beside it would change what it measures."""
+        return any(case.timed for case in self.cases)
 
 
 @dataclass(frozen=True)
@@ -92,6 +109,14 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
                 _case(matrix, cell, name, axes) for cell in cells for name, axes in expanded[cell.op, cell.direction]
             )
             yield Job(platform_name, lane.toolchain, cases)
+            timed = tuple(
+                _case(matrix, cell, f"{name}-timed", axes, timed=True)
+                for cell in cells
+                if cell.target in platform.machines and lane.runs and not lane.emulated
+                for name, axes in _combinations(matrix.ops[cell.op], matrix.ops[cell.op].timed, cell.direction)
+            )
+            if timed:
+                yield Job(platform_name, lane.toolchain, timed, "timed")
 
 
 def lane_of(matrix: Matrix, platform: str, toolchain: str) -> Lane:
@@ -102,6 +127,12 @@ def lane_of(matrix: Matrix, platform: str, toolchain: str) -> Lane:
 def expand(op: Op, tier: Tier, direction: Direction) -> list[tuple[str, dict[str, Scalar]]]:
     """The cases of a tier as (name, axes); a group stands for the product of its axes, the last one fastest."""
     groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]
+    return _combinations(op, groups, direction)
+
+
+def _combinations(
+    op: Op, groups: Iterable[Mapping[str, ScalarOrList]], direction: Direction
+) -> list[tuple[str, dict[str, Scalar]]]:
     cases = []
     for group in groups:
         if "direction" in group and direction not in as_list(group["direction"]):
@@ -126,7 +157,7 @@ def _label(axis: str, value: Scalar) -> str:
     return f"{axis}{value:g}"
 
 
-def _case(matrix: Matrix, cell: Cell, name: str, axes: Mapping[str, Scalar]) -> Case:
+def _case(matrix: Matrix, cell: Cell, name: str, axes: Mapping[str, Scalar], *, timed: bool = False) -> Case:
     facts: dict[str, Scalar] = {
         **axes,
         "platform": cell.platform,
@@ -137,7 +168,7 @@ def _case(matrix: Matrix, cell: Cell, name: str, axes: Mapping[str, Scalar]) -> 
     }
     exclusion = next((rule for rule in matrix.exclusions if selects(rule, facts)), None)
     expectations = tuple(rule for rule in matrix.expectations if selects(rule, facts))
-    return Case(cell, name, axes, exclusion, expectations)
+    return Case(cell, name, axes, exclusion, expectations, timed)
 
 
 def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import time
 import traceback
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,12 @@ import numpy.typing as npt
 import pytest
 
 from kernel_matrix import inputs
-from kernel_matrix.accuracy import budget, measure
+from kernel_matrix.accuracy import budget, measure, worst
 from kernel_matrix.inputs import Array
 from kernel_matrix.journal import Journal
+
+# Of a race: at least so many rounds, and more of them for so long.
+_ROUNDS, _RACE_SECONDS = 10, 2.0
 
 
 class OutOfBudgetError(AssertionError):
@@ -53,6 +57,7 @@ class RunningCase:
         self.action: str = case["action"]
         self.backend: str = job["backend"]
         self.device: str = job["device"]
+        self.timed: bool = case.get("timed", False) and self.action == "run"
         self.attempt: int = case.get("attempt", 1)
         self.metrics: dict[str, float] = {}
         self.facts: dict[str, str] = {}
@@ -62,6 +67,10 @@ class RunningCase:
         """Values of variance ``scale``² around ``mean``, float64; the same for this case's name on every machine."""
         values = inputs.normal(f"{self.op}.{self.direction}/{self.name}/{tensor}", shape)
         return values * scale + mean
+
+    def nudge(self, tensor: str, values: npt.NDArray[np.float64], sample: int = 0) -> npt.NDArray[np.float64]:
+        """``values`` off by one rounding error of fp32 each, the same for this case's name on every machine."""
+        return inputs.nudge(f"{self.op}.{self.direction}/{self.name}/{tensor}/{sample}", values)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -80,11 +89,15 @@ class RunningCase:
         results: Mapping[str, Array],
         golden: Mapping[str, npt.NDArray[np.float64]],
         eager: Mapping[str, Array],
+        nudged: Sequence[Mapping[str, npt.NDArray[np.float64]]],
         units: Mapping[str, float],
+        summands: Mapping[str, int],
     ) -> None:
-        """Hold every output to its budget, which eager PyTorch's own error in the same dtype (``eager``) sets.
+        """Hold every output to its budget, as :func:`kernel_matrix.accuracy.budget` makes it.
 
-        ``units`` gives what "unit scale" means for an output (its input's scale where it follows the input).
+        ``eager`` is what eager PyTorch gives in the same dtype, and ``nudged`` the goldens of inputs that
+        :meth:`nudge` changed. ``units`` gives what "unit scale" means for an output (its input's scale where it follows
+        the input), ``summands`` the length of its sum over tokens (1 if it has none).
 
         Raises:
             OutOfBudgetError: after all outputs were measured, naming every one that is outside.
@@ -95,10 +108,13 @@ class RunningCase:
         rules, faults = self._job["accuracy"], []
         for output, true in golden.items():
             errors, floor = measure(results[output], true), measure(eager[output], true)
+            conditioning = worst([measure(moved[output], true) for moved in nudged])
             limit = budget(
                 floor,
+                conditioning,
                 true,
                 results[output].dtype,
+                summands=summands[output],
                 factor=rules["factor"],
                 rounded=rules["rounded"],
                 ulps=rules["ulps"],
@@ -108,6 +124,8 @@ class RunningCase:
             self.metrics |= {
                 f"{output}.floor_max_abs": floor.max_abs,
                 f"{output}.floor_rel_fro": floor.rel_fro,
+                f"{output}.conditioning_max_abs": conditioning.max_abs,
+                f"{output}.conditioning_rel_fro": conditioning.rel_fro,
                 f"{output}.limit_max_abs": limit.max_abs,
                 f"{output}.limit_rel_fro": limit.rel_fro,
             }
@@ -116,6 +134,24 @@ class RunningCase:
         self.metrics["elements"] = self._compared
         if faults:
             raise OutOfBudgetError("; ".join(faults))
+
+    def race(self, run: Callable[[], object], eager: Callable[[], object]) -> None:
+        """Time ``run`` and ``eager`` in turns and keep the least time of each, and their ratio.
+
+        Both have to wait until their device is done. In turns, so that a slower machine slows both; the least, since
+        whatever disturbs a run only adds to it.
+        """
+        least = {"run": math.inf, "eager": math.inf}
+        began, rounds = time.perf_counter(), 0
+        run(), eager()
+        while rounds < _ROUNDS or (time.perf_counter() - began < _RACE_SECONDS and rounds < 20 * _ROUNDS):
+            for name, runner in (("run", run), ("eager", eager)):
+                start = time.perf_counter()
+                runner()
+                least[name] = min(least[name], time.perf_counter() - start)
+            rounds += 1
+        self.metrics |= {f"time.{name}": seconds for name, seconds in least.items()}
+        self.metrics |= {"time.ratio": least["eager"] / least["run"], "time.rounds": rounds}
 
     def compiled(self, kind: str, data: bytes, resources: Mapping[str, int]) -> None:
         """Record what a compiler made: its kind, its bytes and the resources that the toolchain tells."""
@@ -135,6 +171,8 @@ class RunningCase:
                 raise RuntimeError("the case ended without an artifact: nothing was compiled")
         elif self._compared == 0:
             raise RuntimeError("the case ended without a comparison: no number was checked")
+        elif self.timed and "time.ratio" not in self.metrics:
+            raise RuntimeError("the case ended without a race: nothing was timed")
 
 
 class JobPlugin:

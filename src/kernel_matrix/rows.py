@@ -79,7 +79,7 @@ def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tup
             labels, name = (), "no-machine"
         homes[labels, name].append(case)
     for (labels, name), cases in homes.items():
-        yield labels, replace(job, cases=tuple(cases), shard=name)
+        yield labels, replace(job, cases=tuple(cases), shard=".".join(filter(None, (name, job.shard))))
 
 
 def machine_labels(platform: Platform, target: str) -> tuple[str, ...]:

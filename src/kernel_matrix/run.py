@@ -69,8 +69,9 @@ def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Setting
     with ThreadPoolExecutor(settings.workers) as pool:
         # The longest first, so that no core waits at the end for a job that began late.
         longest_first = sorted(prepared, key=lambda work: -len(work.actions))
-        files = {work.job.id: pool.submit(_finish, work, gpu) for work in longest_first}
-    return [files[job.id].result() for job in jobs]
+        files = {work.job.id: pool.submit(_finish, work, gpu) for work in longest_first if not work.job.alone}
+    alone = {work.job.id: _finish(work, gpu) for work in prepared if work.job.alone}
+    return [alone[job.id] if job.alone else files[job.id].result() for job in jobs]
 
 
 def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = False) -> Decision:

@@ -88,6 +88,7 @@ class Supervisor:
                         "target": case.cell.target,
                         "axes": dict(case.axes),
                         "action": self.actions[case.id],
+                        "timed": case.timed,
                         "attempt": (attempts or {}).get(case.id, 1),
                     }
                     for case in cases

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_matrix.accuracy import Budget, budget, measure
+from kernel_matrix.accuracy import Budget, budget, measure, worst
+from kernel_matrix.inputs import normal, nudge
 
 BF16, FP32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
-RULES = {"factor": 4, "rounded": 1.5, "ulps": 4, "cap": 1e-2}
+EXACT = measure(np.zeros(1), np.zeros(1))
+RULES = {"summands": 1, "factor": 4, "rounded": 1.5, "ulps": 4, "cap": 1e-2}
 
 
 def test_the_figures_are_those_of_a_calculation_by_hand():
@@ -65,22 +67,54 @@ def test_shapes_and_the_golden_are_checked():
 def test_a_budget_is_a_multiple_of_eager_s_error():
     golden = np.ones(4)
     floor = measure(np.full(4, 1 + 1e-3, np.float32), golden)
-    limit = budget(floor, golden, FP32, **RULES)
+    limit = budget(floor, EXACT, golden, FP32, **RULES)
     assert limit.max_abs == pytest.approx(4e-3, rel=1e-3)
     assert limit.rel_fro == pytest.approx(4e-3, rel=1e-3)
 
 
 def test_a_lucky_eager_result_does_not_make_a_budget_of_zero():
     golden = np.ones(4)
-    limit = budget(measure(np.ones(4, np.float32), golden), golden, FP32, **RULES)
+    limit = budget(measure(np.ones(4, np.float32), golden), EXACT, golden, FP32, **RULES)
     assert limit.max_abs == 4 * 4 * np.finfo(np.float32).eps
+
+
+def test_a_sum_that_cancels_may_be_off_by_the_rounding_of_its_summands():
+    """The error of an fp32 sum has the size of the summands, however small the sum."""
+    summands = normal("summands", (1000,)).astype(np.float32)
+    summands = np.append(summands, -summands.sum(dtype=np.float64)).astype(np.float32) * np.float32(100)
+    golden = summands.astype(np.float64).sum(keepdims=True)
+    lucky = measure(golden.astype(np.float32), golden)
+    wide = summands.astype(np.float64)
+    nudged = worst([measure(nudge(str(i), wide).sum(keepdims=True), golden) for i in range(3)])
+    other_order = measure(summands[::-1].sum(keepdims=True), golden)
+    blind, fair = (budget(lucky, noise, golden, FP32, **RULES) for noise in (EXACT, nudged))
+    assert abs(golden[0]) < 1e-2, "the summands cancel"
+    assert blind.faults(other_order)
+    assert not fair.faults(other_order)
+    beyond = (golden + 8 * nudged.max_abs).astype(np.float32)
+    assert fair.faults(measure(beyond, golden)), "and no more than that"
+
+
+def test_one_accumulator_for_a_long_sum_is_inside_its_budget_and_one_in_fp16_is_not():
+    summands = normal("long", (100_000,)).astype(np.float32)
+    golden = summands.astype(np.float64).sum(keepdims=True)
+    pairwise = measure(summands.sum(keepdims=True), golden)
+    nudged = measure(nudge("long", summands.astype(np.float64)).sum(keepdims=True), golden)
+    short, long = (
+        budget(pairwise, nudged, golden, FP32, **{**RULES, "summands": count}) for count in (1, summands.size)
+    )
+    in_turn = measure(np.cumsum(summands)[-1:], golden)
+    assert short.faults(in_turn)
+    assert not long.faults(in_turn)
+    narrow = measure(np.cumsum(summands.astype(np.float16))[-1:].astype(np.float32), golden)
+    assert long.faults(narrow)
 
 
 @given(error=st.floats(0, 1e6), size=st.floats(1e-6, 1e6), factor=st.floats(1, 1e3), cap=st.floats(1e-9, 1.0))
 def test_no_budget_is_above_its_cap(error, size, factor, cap):
     golden = np.array([size])
     floor = measure(np.array([size + error], np.float64), golden)
-    assert budget(floor, golden, FP32, factor=factor, rounded=1.5, ulps=8, cap=cap).max_abs <= cap
+    assert budget(floor, floor, golden, FP32, summands=9, factor=factor, rounded=1.5, ulps=8, cap=cap).max_abs <= cap
 
 
 def test_a_bf16_result_is_measured_as_bf16():
@@ -95,6 +129,6 @@ def test_summing_in_bf16_is_outside_the_budget_and_rounding_at_the_end_is_not():
     golden = values.astype(np.float64).sum(axis=0)
     rounded_once = golden.astype(np.float32).astype(BF16)
     rounded_each_time = ((values[0] + values[1]) + values[2]) + values[3]
-    limit = budget(measure(rounded_once, golden), golden, BF16, **{**RULES, "cap": 1.0})
+    limit = budget(measure(rounded_once, golden), EXACT, golden, BF16, **{**RULES, "cap": 1.0})
     assert not limit.faults(measure(rounded_once, golden))
     assert any("rel_fro" in fault for fault in limit.faults(measure(rounded_each_time, golden)))

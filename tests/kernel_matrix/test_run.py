@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,30 @@ def test_a_good_kernel_passes_every_case_on_what_ran(doubles: Doubles):
     assert states(comparison) == ["pass"] * 3
     assert comparison.cells[0].evidence == "ran"
     assert not comparison.is_red
+
+
+def test_a_timed_case_has_the_machine_to_itself_and_tells_how_many_times_eager_it_was(doubles: Doubles):
+    doubles.edit("targets: [any]", "targets: [any]\n    machines: [any]")
+    doubles.edit("case: 3,", "case: 60,")
+    doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 2, 3] }\n    timed: [{ tokens: 1000 }]")
+    [cell] = doubles.run("good").cells
+    timed = next(verdict.record for verdict in cell.cases if verdict.case.timed)
+    assert timed.case.endswith("/tokens1000-timed")
+    assert timed.metrics["time.ratio"] > 5
+    assert timed.job["job"] == "here.good.timed"
+    others = [verdict.record for verdict in cell.cases if not verdict.case.timed]
+    ended = max(datetime.fromisoformat(r.job["started"]).timestamp() + float(r.job["seconds"]) for r in others)
+    assert datetime.fromisoformat(timed.job["started"]).timestamp() >= ended - 1  # times are told in whole seconds
+
+
+def test_a_timed_case_that_times_nothing_is_an_error(doubles: Doubles):
+    doubles.edit("targets: [any]", "targets: [any]\n    machines: [any]")
+    doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1] }\n    timed: [{ tokens: 1000 }]")
+    doubles.edit("backend: flaky", "backend: times-nothing")
+    [cell] = doubles.run("flaky").cells
+    assert [(v.state, v.reason) for v in cell.cases][1:] == [
+        ("error", "RuntimeError: the case ended without a race: nothing was timed")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from kernel_matrix.plugin import RunningCase
 from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 from tensors import DTYPES
 
+PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # of all tokens alike: their gradients are sums over tokens
 OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head": mhc_head, "expand": expand}
 
 
@@ -31,6 +32,15 @@ def spec_of(case: RunningCase) -> Any:
 def inputs_of(case: RunningCase) -> Any:
     """The inputs of the case's operator, drawn in float64 and rounded once to their dtypes."""
     return _Draw(case).inputs()
+
+
+def nudged_of(case: RunningCase, inputs: Any, sample: int) -> Any:
+    """The inputs in float64, each value off by one rounding error of fp32."""
+    values = inputs._asdict()
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor):
+            values[name] = torch.from_numpy(case.nudge(name, value.double().numpy(), sample))
+    return type(inputs)(**values)
 
 
 def empty_of(case: RunningCase, inputs: Any) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from draws import PARAMETERS
+
 Run = Callable[[Any], Any]
 
 # Two results that differ by the order of fp32 sums only; coefficients are of order one.
@@ -37,12 +39,12 @@ def _neighbours(run: Run, inputs: Any, out: Any) -> None:
         return
     poisoned = []
     for value in inputs:
-        if _is_of_tokens(value, tokens) and not any(value is getattr(inputs, name, None) for name in _PARAMETERS):
+        if _is_of_tokens(value, tokens) and not any(value is getattr(inputs, name, None) for name in PARAMETERS):
             value = value.clone()
             value[:keep], value[keep + 1 :] = math.nan, math.nan
         poisoned.append(value)
     again = run(type(inputs)(*poisoned))
-    of_token = [(name, a, b) for name, a, b in _tensors(again, out) if a.shape[0] == tokens and name not in _PARAMETERS]
+    of_token = [(name, a, b) for name, a, b in _tensors(again, out) if a.shape[0] == tokens and name not in PARAMETERS]
     for name, a, b in of_token:
         assert torch.equal(a[keep], b[keep]), f"{name}: a token's result depends on its neighbours"
 
@@ -91,7 +93,6 @@ def _ones_are_no_gamma(run: Run, inputs: Any, out: Any) -> None:
                 _close(a, b, f"{name} with gamma of ones")
 
 
-_PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # gradients that are sums over tokens
 _PROPERTIES: dict[tuple[str, str], tuple[Callable[[Run, Any, Any], None], ...]] = {
     ("mhc_pre", "forward"): (_neighbours, _streams_permute, _scale_is_divided_out, _ones_are_no_gamma),
     ("sinkhorn", "forward"): (_neighbours, _sums_to_one),

@@ -11,11 +11,13 @@ import pytest
 import torch
 
 import properties
-from draws import OPS, empty_of, inputs_of, spec_of
+from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, spec_of
 from kernel_matrix.inputs import digest
 from kernel_matrix.plugin import RunningCase
 from mhc.backends import Artifact, load
 from tensors import to_numpy
+
+NUDGES = 3  # how often the golden is asked how far rounding errors of the inputs move it
 
 
 def every_operator(test: Any) -> Any:
@@ -51,20 +53,27 @@ def conform(case: RunningCase, backend: Any) -> None:
     case.facts["inputs.sha256"] = digest(to_numpy(value) for value in inputs if isinstance(value, torch.Tensor))
     target = None if case.action == "emulate" else case.target
 
+    def launch(which: Any, given: Any, into: Any) -> None:
+        which.run(given, into, target)
+        if case.device == "cuda":
+            torch.cuda.synchronize()
+
     def run(given: Any) -> Any:
         out = empty_of(case, given)
         with case.stage("launch"):
-            backend.run(given, out, target)
-            if case.device == "cuda":
-                torch.cuda.synchronize()
+            launch(backend, given, out)
         return out
 
     on_device = type(inputs)(*(v.to(case.device) if isinstance(v, torch.Tensor) else v for v in inputs))
     out, floor = run(on_device), empty_of(case, inputs)
     reference.run(inputs, floor)
     golden = arrays_of(reference.golden(inputs))
-    case.compare(arrays_of(out), golden, arrays_of(floor), units_of(case, golden))
+    nudged = [arrays_of(reference.golden(nudged_of(case, inputs, sample))) for sample in range(NUDGES)]
+    case.compare(arrays_of(out), golden, arrays_of(floor), nudged, units_of(case, golden), summands_of(case, golden))
     properties.check(case.op, case.direction, run, on_device, out)
+    if case.timed:
+        case.facts["threads"] = str(torch.get_num_threads())
+        case.race(lambda: launch(backend, on_device, out), lambda: launch(reference, on_device, out))
 
 
 @cache
@@ -78,6 +87,11 @@ def compile_once(backend: ModuleType, spec: Any, target: str) -> Artifact | Exce
 
 def arrays_of(outputs: Any) -> dict[str, np.ndarray]:
     return {name: to_numpy(tensor) for name, tensor in outputs._asdict().items() if tensor is not None}
+
+
+def summands_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, int]:
+    """The gradients of parameters are sums over tokens."""
+    return {name: case.axes["tokens"] if name in PARAMETERS else 1 for name in golden}
 
 
 def units_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, float]:

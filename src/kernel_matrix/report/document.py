@@ -43,6 +43,7 @@ def document(matrix: Matrix, comparison: Comparison, collected: Collected) -> Do
             for name, platform in matrix.platforms.items()
         ],
         "overview": _overview(cells),
+        "speed": _speed(cells),
         "problems": list(collected.broken),
         "cells": cells,
         "jobs": jobs,
@@ -66,6 +67,19 @@ def _overview(cells: list[Document]) -> list[Document]:
             "by_evidence": _count((cell["evidence"] for cell in group), EVIDENCE),
         }
         for (platform, target, toolchain), group in groups.items()
+    ]
+
+
+def _speed(cells: list[Document]) -> list[Document]:
+    """One entry per timed case of an operator on a target: the times of every toolchain, in one row."""
+    rows: dict[tuple[str, str, str, str], Document] = {}
+    for cell in cells:
+        for timed in cell["timed"]:
+            key = (cell["platform"], cell["target"], f"{cell['op']} {cell['direction']}", timed["case"])
+            rows.setdefault(key, {})[cell["toolchain"]] = {k: v for k, v in timed.items() if k != "case"}
+    return [
+        {"platform": platform, "target": target, "op": op, "case": case, "toolchains": found}
+        for (platform, target, op, case), found in rows.items()
     ]
 
 
@@ -118,6 +132,7 @@ def _cell(matrix: Matrix, verdict: CellVerdict, jobs: list[Mapping[str, str]]) -
         "error": deciding.record.message if deciding.record and verdict.state == "known" else "",
         "accuracy": _accuracy(records),
         "artifact": _artifact(records),
+        "timed": [time for v in verdict.cases if (time := _time(v))],
         "versions": _versions(records),
         "lock": matrix.toolchains[cell.toolchain].lock,
         "repeat": repeat_command(cell.platform, cell.id),
@@ -142,6 +157,7 @@ def _result(verdict: Verdict, jobs: list[Mapping[str, str]]) -> Document:
         "attempts": list(record.attempts),
         "outputs": _outputs(record),
         "artifact": {k[9:]: _number(v) for k, v in record.metrics.items() if k.startswith("artifact.")},
+        "time": {k[5:]: _number(v) for k, v in record.metrics.items() if k.startswith("time.")},
         "facts": dict(record.facts),
         "job": jobs.index(record.job) if record.job else None,
         "repeat": repeat_command(verdict.case.cell.platform, verdict.case.id),
@@ -153,7 +169,7 @@ def _outputs(record: Record) -> dict[str, dict[str, float | str]]:
     outputs: dict[str, dict[str, float | str]] = {}
     for key, value in record.metrics.items():
         output, dot, figure = key.partition(".")
-        if dot and output != "artifact":
+        if dot and output not in ("artifact", "time"):
             outputs.setdefault(output, {})[figure] = _number(value)
     return outputs
 
@@ -178,6 +194,15 @@ def _accuracy(records: Iterable[Record]) -> Document:
                     worst = {"share": share, "output": output, "figure": figure, "error": _number(value),
                              "limit": _number(limit), "case": record.case}  # fmt: skip
     return {**worst, "share": _number(worst["share"])} if worst else {}
+
+
+def _time(verdict: Verdict) -> Document:
+    """How long a case took, in seconds, and how many times as long eager PyTorch did; of passed cases only."""
+    record = verdict.record
+    if record is None or verdict.state != "pass" or "time.ratio" not in record.metrics:
+        return {}
+    name = verdict.case.name.removesuffix("-timed")
+    return {"case": name, **{key[5:]: _number(v) for key, v in record.metrics.items() if key.startswith("time.")}}
 
 
 def _artifact(records: Iterable[Record]) -> Document:

@@ -15,9 +15,12 @@ from mhc.backends.reference.eager import Equations, write
 _SPECIALISATIONS = 1024
 
 
-def compiled_run(equations: Equations) -> Callable[..., None]:
-    """A ``run`` on the device of the inputs; its ``target`` changes nothing, and the number of tokens is free."""
-    compiled = torch.compile(equations, fullgraph=True)
+def compiled_run(equations: Equations, **options: int) -> Callable[..., None]:
+    """A ``run`` on the device of the inputs; its ``target`` changes nothing, and the number of tokens is free.
+
+    ``options`` are Inductor's own.
+    """
+    compiled = torch.compile(equations, fullgraph=True, options=options or None)
 
     def run(inputs: tuple[Any, ...], out: tuple[Any, ...], target: str | None = None) -> None:
         torch._dynamo.maybe_mark_dynamic(inputs[0], 0)

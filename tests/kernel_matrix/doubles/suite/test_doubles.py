@@ -26,4 +26,7 @@ def test_double(case):
         faulty = tokens == 2
         BACKENDS.get(case.backend, double)(x, out) if faulty else double(x, out)
     golden = 2 * x.astype(np.float64)
-    case.compare({"out": out}, {"out": golden}, {"out": 2 * x}, {"out": 1.0})
+    if case.timed and case.backend != "times-nothing":
+        case.race(lambda: double(x, out), lambda: [double(x, out) for _ in range(50)])
+    nudged = 2 * case.nudge("x", x.astype(np.float64))
+    case.compare({"out": out}, {"out": golden}, {"out": 2 * x}, [{"out": nudged}], {"out": 1.0}, {"out": 1})
