@@ -25,8 +25,7 @@ def whole(matrix, jobs, choice) -> set[str]:
     """The toolchains of which every case is left."""
     sizes = Counter(case.cell.toolchain for job in jobs for case in job.cases)
     left = Counter(case.cell.toolchain for job in choice.jobs for case in job.cases)
-    kept = {toolchain for toolchain in sizes if left[toolchain] == sizes[toolchain]}
-    return kept
+    return {toolchain for toolchain in sizes if left[toolchain] == sizes[toolchain]}
 
 
 @pytest.mark.parametrize(
