@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from ruamel.yaml import YAML
 
 from kernel_matrix.cli.labels import labels
 from kernel_matrix.errors import UserError
@@ -190,7 +191,7 @@ def test_looking_changes_nothing(box):
 
 def test_the_hook_before_a_job_asks_who_it_is_first(box):
     box.gpu(used=9000)
-    done = box.run("job-started", GITHUB_EVENT_PATH="/nonexistent")
+    done = box.run("job-started.sh", GITHUB_EVENT_PATH="/nonexistent")
     assert done.returncode == 1
     assert "refuses the job" in done.stdout
     assert "not clean" not in done.stdout
@@ -198,7 +199,7 @@ def test_the_hook_before_a_job_asks_who_it_is_first(box):
 
 def test_the_hook_after_a_job_leaves_the_job_s_own_verdict(box):
     box.gpu(used=9000)
-    done = box.run("job-completed")
+    done = box.run("job-completed.sh")
     assert done.returncode == 0
     assert "takes no further job" in done.stdout
 
@@ -223,6 +224,24 @@ def test_a_machine_out_of_service_does_not_register(box):
     box.fake("gh", "echo x")
     assert box.run("register", str(box.root / "job"), GH_TOKEN="x").returncode == 1
     assert "gh " not in box.called
+
+
+def test_the_unit_and_the_pods_name_scripts_that_are_here_and_that_the_runner_takes():
+    unit = (RUNNER / "kernel-matrix-runner.service").read_text()
+    named = set(re.findall(r"/opt/kernel-matrix/(ci/runner/[\w.-]+)", unit))
+    assert {"ci/runner/register", "ci/runner/hygiene"} < named
+    assert all(os.access(ROOT / path, os.X_OK) for path in named)
+    hooks = re.findall(r"HOOK_JOB_\w+=(\S+)", unit)
+    for vendor in ("nvidia", "amd"):
+        values = YAML(typ="safe").load(RUNNER / "kubernetes" / f"{vendor}.yaml")
+        [container] = values["template"]["spec"]["containers"]
+        variables = {variable["name"]: variable["value"] for variable in container["env"]}
+        hooks += [value for name, value in variables.items() if "HOOK" in name]
+        assert f"{vendor}.com/gpu" in container["resources"]["limits"]
+        assert values["template"]["spec"]["automountServiceAccountToken"] is False
+    assert len(hooks) == 6
+    assert all(hook.endswith(".sh") for hook in hooks), "the runner refuses a hook with another ending"
+    assert all((RUNNER / Path(hook).name).exists() for hook in hooks)
 
 
 def test_labels_are_what_the_matrix_asks_for(matrix):
