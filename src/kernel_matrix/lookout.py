@@ -124,6 +124,23 @@ def wait(
         sleep(min(_SECONDS_BETWEEN_LOOKS, queue_seconds / 2))
 
 
+def only_compiled(spread: Spread, records: Iterable[Record]) -> list[Record]:
+    """The records with those of a machine of its own that was to run a case, and compiled it, made missing.
+
+    Its label promises the hardware. Drawn as compiled, a GPU that is gone would look like a machine without one.
+    """
+    rows = spread.row_of()
+    told = []
+    for record in records:
+        row = rows.get(record.case)
+        if row and row.own and record.action == "compile":
+            why = f"the machine was to run it, and only compiled it: no device for its label {row.labels[-1]} there"
+            told.append(Record(record.case, "missing", message=why, job=record.job))
+        else:
+            told.append(record)
+    return told
+
+
 def absences(
     spread: Spread,
     records: Iterable[Record],

@@ -13,7 +13,7 @@ from kernel_matrix.collect import collect
 from kernel_matrix.compare import Comparison, compare
 from kernel_matrix.junit import Record
 from kernel_matrix.load import load
-from kernel_matrix.machine import Device, Machine
+from kernel_matrix.machine import Device, Machine, detect
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.plan import Case, plan
 from kernel_matrix.run import Settings, run
@@ -58,6 +58,14 @@ class Doubles:
 def doubles(tmp_path: Path) -> Doubles:
     shutil.copytree(Path(__file__).parent / "doubles", tmp_path / "doubles")
     return Doubles(tmp_path / "doubles")
+
+
+@pytest.fixture
+def here(doubles: Doubles) -> Doubles:
+    """The doubles on a target that this machine has, with time enough for a machine that has much to do."""
+    doubles.edit("{ case: 3, job: 60 }", "{ case: 60, job: 120 }")
+    doubles.edit("targets: [any]", f"targets: [{detect().devices[0].targets[-1]}]")
+    return doubles
 
 
 @pytest.fixture(scope="session")

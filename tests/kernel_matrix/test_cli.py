@@ -9,19 +9,11 @@ import pytest
 from conftest import ROOT, Doubles
 
 from kernel_matrix import junit
-from kernel_matrix.machine import detect
 
 
 def kernel_matrix(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kernel_matrix", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def here(doubles: Doubles) -> Doubles:
-    """The doubles on a target that this machine has."""
-    doubles.edit("targets: [any]", f"targets: [{detect().devices[0].targets[-1]}]")
-    return doubles
 
 
 def options(doubles: Doubles, *more: str) -> list[str]:

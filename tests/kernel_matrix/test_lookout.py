@@ -39,7 +39,11 @@ def status(**facts: str) -> JobStatus:
     [
         (None, "missing", "nothing is known of its job"),
         (status(status="absent"), "missing", "the engine never made the job 'here.good'"),
-        (status(status="queued"), "unavailable", "no machine with the labels self-hosted, linux, gfx942 took it within 60"),
+        (
+            status(status="queued"),
+            "unavailable",
+            "no machine with the labels self-hosted, linux, gfx942 took it within 60",
+        ),
         (status(status="running"), "missing", "still running on box-1"),
         (status(conclusion="cancelled", machine=""), "unavailable", "cancelled before a machine with the labels"),
         (status(conclusion="cancelled"), "missing", "was cancelled on box-1"),
@@ -66,6 +70,16 @@ def test_only_cases_without_a_record_are_absent(made):
     first = planned.cases[0].id
     absent = {record.case for record in lookout.absences(spread, [Record(first, "fail")], {}, History(), {}, 60)}
     assert absent == {case.id for case in planned.cases} - {first}
+
+
+def test_a_machine_whose_gpu_is_gone_is_not_drawn_as_one_that_compiles(made):
+    planned, spread = made
+    first, other = planned.cases[0].id, planned.cases[1].id
+    records = [Record(first, "pass", "compile"), Record(other, "pass", "run")]
+    told = lookout.only_compiled(spread, records)
+    assert told[0].outcome == "missing"
+    assert "only compiled it: no device for its label gfx942" in told[0].message
+    assert told[1] == records[1]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +151,7 @@ def test_a_refusal_of_gh_is_bad_input_with_its_words(tmp_path, monkeypatch):
     (tmp_path / "gh").write_text("#!/bin/sh\necho 'HTTP 403: Resource not accessible by integration' >&2; exit 1\n")
     (tmp_path / "gh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(UserError, match="Resource not accessible by integration. The job needs 'actions: read'"):
+    with pytest.raises(UserError, match=r"Resource not accessible by integration. The job needs 'actions: read'"):
         lookout.ask_github("o/r", "1", "1")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,8 @@ import stat
 import subprocess
 import sys
 import time
+import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,6 +44,7 @@ platforms:
     toolchains: [good, hang, flaky, leaves, writes-nothing, raises]
 ci: { shard_minutes: 15, case_seconds: 1, queue_minutes: 0.01, silent_days: 7, events: { main: { tier: quick } } }
 """
+CONTAINED = "here.good"  # a container where an engine answers, and a process where none does
 FATES = ("hang", "flaky", "leaves", "writes-nothing")
 DIES, NEVER_ANSWERS, TRUNCATES, IS_HOSTILE = (f"room.{name}.{detect().devices[0].targets[-1]}" for name in FATES)
 
@@ -57,6 +61,22 @@ def without_network() -> list[str]:
     return ["unshare", "--net"]
 
 
+@contextlib.contextmanager
+def an_empty_image() -> Iterator[str]:
+    """An image with nothing in it, where an engine answers; else no name, and every machine is a process."""
+    name = f"kernel-matrix-test:{uuid.uuid4().hex}"
+    empty = subprocess.run(["tar", "c", "--files-from", "/dev/null"], capture_output=True, check=True).stdout
+    if not shutil.which("docker") or subprocess.run(
+        ["docker", "import", "-", name], input=empty, capture_output=True, check=False
+    ).returncode:  # fmt: skip
+        yield ""
+        return
+    try:
+        yield name
+    finally:
+        subprocess.run(["docker", "rmi", name], capture_output=True, check=False)
+
+
 @dataclass
 class Workflow:
     """What the engine does: start rows on machines, carry their artifacts, and know what became of them."""
@@ -64,6 +84,7 @@ class Workflow:
     root: Path
     statuses: list[dict[str, str]] = field(default_factory=list)
     rows: dict[str, list[dict]] = field(default_factory=dict)
+    image: str = ""
 
     @property
     def matrix(self) -> Path:
@@ -88,8 +109,19 @@ class Workflow:
         command += ["--matrix", str(self.matrix), "--plan", str(self.root / "plan.json"), "--row", row["id"]]
         command += ["--build", str(machine / "build")]
         env = {**os.environ, "HOME": str(machine / "home"), "PYTHONPATH": str(ROOT / "src")}
+        if self.image and row["id"] == CONTAINED:
+            command = [*self.container(machine), *command[len(without_network()) :]]
         with (machine / "log.txt").open("wb") as log:
             return subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True)
+
+    def container(self, machine: Path) -> list[str]:
+        """A machine that has this system's programs to read, its own folder to write, and no network."""
+        command = ["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp:exec"]
+        for folder in {"/usr", "/lib", "/lib64", "/bin", sys.prefix, sys.base_prefix, str(ROOT), str(self.root)}:
+            command += ["--volume", f"{folder}:{folder}:ro"] if Path(folder).exists() else []
+        command += ["--volume", f"{machine}:{machine}", "--workdir", str(ROOT)]
+        command += ["--env", f"PYTHONPATH={ROOT / 'src'}", "--env", f"HOME={machine / 'home'}"]
+        return [*command, self.image]
 
     def wait_for_second_case(self, row: str) -> None:
         journal = self.root / "machines" / row / "build" / "jobs" / row / "journal.jsonl"
@@ -130,7 +162,7 @@ class Workflow:
 
 
 @pytest.fixture(scope="module")
-def workflow(tmp_path_factory) -> Workflow:
+def workflow(tmp_path_factory) -> Iterator[Workflow]:
     root = tmp_path_factory.mktemp("workflow")
     shutil.copytree(Path(__file__).parent / "doubles", root / "doubles")
     doubles = Doubles(root / "doubles")
@@ -138,9 +170,10 @@ def workflow(tmp_path_factory) -> Workflow:
     text = re.sub(r"(?ms)^platforms:\n.*?(?=^ops:)", MATRIX.lstrip().replace("TARGET", target()), text)
     text = text.replace("{ case: 3, job: 60 }", "{ case: 60, job: 120 }")
     (doubles.root / "matrix.yaml").write_text(text)
-    flow = Workflow(root)
-    earlier(flow)
-    return flow
+    with an_empty_image() as image:
+        flow = Workflow(root, image=image)
+        earlier(flow)
+        yield flow
 
 
 def earlier(flow: Workflow) -> None:

@@ -1,4 +1,4 @@
-"""The plan spread over machines: every case in one row, long jobs cut by measured time, and under the engine's limit."""
+"""The plan spread over machines: every case in one row, long jobs cut by time, and under the engine's limit."""
 
 from __future__ import annotations
 
@@ -185,7 +185,9 @@ def test_a_plan_of_five_thousand_rows_takes_less_than_two_seconds(doubles):
     command = [sys.executable, "-m", "kernel_matrix", "plan", "--github", "--matrix", str(doubles.root / "matrix.yaml")]
     before = os.times()
     with out.open("w") as stream:
-        subprocess.run(command, cwd=ROOT, stdout=stream, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
+        subprocess.run(
+            command, cwd=ROOT, stdout=stream, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        )
     after = os.times()
     seconds = after.children_user + after.children_system - before.children_user - before.children_system
     made = json.loads(Path(out).read_text())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from ruamel.yaml import YAML
 
 from kernel_matrix.cli.labels import labels
 from kernel_matrix.errors import UserError
@@ -37,9 +38,12 @@ class Box:
         path.chmod(0o755)
 
     def gpu(self, used: int, driver: str = "580.1") -> None:
-        self.fake("nvidia-smi", f"""case "$1" in
+        self.fake(
+            "nvidia-smi",
+            f"""case "$1" in
             *memory.used*) echo "0, {used}";; *compute-apps*) echo "4242, /usr/bin/game";;
-            *compute_cap*) echo "NVIDIA H200, 9.0, {driver}";; *driver_version*) echo {driver};; esac""")
+            *compute_cap*) echo "NVIDIA H200, 9.0, {driver}";; *driver_version*) echo {driver};; esac""",
+        )
 
     def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         env = {
@@ -123,7 +127,10 @@ def test_a_clean_machine_stays_in_service(box):
 
 
 def test_only_containers_with_our_label_are_removed_and_nothing_is_killed(box):
-    box.fake("docker", f'[ "$1" = ps ] && [ ! -e {box.root}/gone ] && echo c0ffee; [ "$1" = rm ] && touch {box.root}/gone; true')
+    box.fake(
+        "docker",
+        f'[ "$1" = ps ] && [ ! -e {box.root}/gone ] && echo c0ffee; [ "$1" = rm ] && touch {box.root}/gone; true',
+    )
     for name in ("kill", "pkill", "killall"):
         box.fake(name, "")
     done = box.run("hygiene", "after")
@@ -184,7 +191,7 @@ def test_looking_changes_nothing(box):
 
 def test_the_hook_before_a_job_asks_who_it_is_first(box):
     box.gpu(used=9000)
-    done = box.run("job-started", GITHUB_EVENT_PATH="/nonexistent")
+    done = box.run("job-started.sh", GITHUB_EVENT_PATH="/nonexistent")
     assert done.returncode == 1
     assert "refuses the job" in done.stdout
     assert "not clean" not in done.stdout
@@ -192,7 +199,7 @@ def test_the_hook_before_a_job_asks_who_it_is_first(box):
 
 def test_the_hook_after_a_job_leaves_the_job_s_own_verdict(box):
     box.gpu(used=9000)
-    done = box.run("job-completed")
+    done = box.run("job-completed.sh")
     assert done.returncode == 0
     assert "takes no further job" in done.stdout
 
@@ -203,7 +210,7 @@ def test_a_runner_is_registered_for_one_job_with_the_labels_of_its_hardware(box)
     (box.root / "runner").mkdir()
     (box.root / "runner" / "run.sh").write_text("")
     into = box.root / "job"
-    done = box.run("register", str(into), GH_TOKEN="x", KERNEL_MATRIX_RUNNER=str(box.root / "runner"))  # noqa: S106
+    done = box.run("register", str(into), GH_TOKEN="x", KERNEL_MATRIX_RUNNER=str(box.root / "runner"))
     assert done.returncode == 0, done.stderr
     assert (into / "jit").read_text() == "configuration-of-one-job\n"
     assert (into / "jit").stat().st_mode & 0o077 == 0
@@ -215,8 +222,26 @@ def test_a_runner_is_registered_for_one_job_with_the_labels_of_its_hardware(box)
 def test_a_machine_out_of_service_does_not_register(box):
     box.gpu(used=9000)
     box.fake("gh", "echo x")
-    assert box.run("register", str(box.root / "job"), GH_TOKEN="x").returncode == 1  # noqa: S106
+    assert box.run("register", str(box.root / "job"), GH_TOKEN="x").returncode == 1
     assert "gh " not in box.called
+
+
+def test_the_unit_and_the_pods_name_scripts_that_are_here_and_that_the_runner_takes():
+    unit = (RUNNER / "kernel-matrix-runner.service").read_text()
+    named = set(re.findall(r"/opt/kernel-matrix/(ci/runner/[\w.-]+)", unit))
+    assert {"ci/runner/register", "ci/runner/hygiene"} < named
+    assert all(os.access(ROOT / path, os.X_OK) for path in named)
+    hooks = re.findall(r"HOOK_JOB_\w+=(\S+)", unit)
+    for vendor in ("nvidia", "amd"):
+        values = YAML(typ="safe").load(RUNNER / "kubernetes" / f"{vendor}.yaml")
+        [container] = values["template"]["spec"]["containers"]
+        variables = {variable["name"]: variable["value"] for variable in container["env"]}
+        hooks += [value for name, value in variables.items() if "HOOK" in name]
+        assert f"{vendor}.com/gpu" in container["resources"]["limits"]
+        assert values["template"]["spec"]["automountServiceAccountToken"] is False
+    assert len(hooks) == 6
+    assert all(hook.endswith(".sh") for hook in hooks), "the runner refuses a hook with another ending"
+    assert all((RUNNER / Path(hook).name).exists() for hook in hooks)
 
 
 def test_labels_are_what_the_matrix_asks_for(matrix):

@@ -25,7 +25,7 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-def testcase(inside: str = "", name: str = "x") -> str:
+def one_case(inside: str = "", name: str = "x") -> str:
     return f'<testcase name="{name}" classname="c">{inside}</testcase>'
 
 
@@ -41,14 +41,14 @@ OUTSIDE = '<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (suites(testcase("&b;"), ENTITIES), "declares a document type"),
-        (suites(testcase("&a;"), OUTSIDE), "declares a document type"),
-        (suites(testcase("&a;"), OUTSIDE).encode("utf-16"), "declares a document type"),
-        (suites(testcase("<error>" + "x" * 400 + "</error>")), "a text is longer than 300"),
-        (suites(testcase(name="x" * 400)), "a text is longer than 300"),
-        (suites(testcase() * 6), "more than 5 cases"),
-        (suites(testcase("<properties>" + '<property name="a" value="b"/>' * 5 + "</properties>")), "more than 4 prop"),
-        (suites(testcase("<a><a><a><a><a/></a></a></a></a>")), "more than 6 deep"),
+        (suites(one_case("&b;"), ENTITIES), "declares a document type"),
+        (suites(one_case("&a;"), OUTSIDE), "declares a document type"),
+        (suites(one_case("&a;"), OUTSIDE).encode("utf-16"), "declares a document type"),
+        (suites(one_case("<error>" + "x" * 400 + "</error>")), "a text is longer than 300"),
+        (suites(one_case(name="x" * 400)), "a text is longer than 300"),
+        (suites(one_case() * 6), "more than 5 cases"),
+        (suites(one_case("<properties>" + '<property name="a" value="b"/>' * 5 + "</properties>")), "more than 4 prop"),
+        (suites(one_case("<a><a><a><a><a/></a></a></a></a>")), "more than 6 deep"),
         (suites(" " * 6000), "bytes, and 5000 is the most"),
     ],
 )
@@ -68,7 +68,7 @@ def test_links_devices_and_names_with_tricks_are_refused(results, tmp_path):
     (results / "link.xml").symlink_to(tmp_path / "elsewhere" / "other.xml")
     (results / "folder").symlink_to(tmp_path / "elsewhere")
     os.mkfifo(results / "pipe.xml")
-    (results / "a\n::error::b.xml").write_text(suites(testcase()))
+    (results / "a\n::error::b.xml").write_text(suites(one_case()))
     found = collect([results])
     assert [record.case for record in found.records] == [GOOD.case]
     said = "\n".join(found.broken)
@@ -79,7 +79,7 @@ def test_links_devices_and_names_with_tricks_are_refused(results, tmp_path):
 
 def test_many_files_and_many_bytes_are_refused(results):
     for number in range(5):
-        (results / f"many{number}.xml").write_text(suites(testcase(name=f"n{number}")))
+        (results / f"many{number}.xml").write_text(suites(one_case(name=f"n{number}")))
     assert "there are more than 3 files" in "\n".join(collect([results], bounds=SMALL).broken)
     for number in range(2):
         (results / f"many{number}.xml").write_text(suites(" " * 4500))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 
 import pytest
 from conftest import ROOT
@@ -101,6 +104,19 @@ def test_every_event_of_the_workflows_is_one_of_the_matrix(files, matrix):
     asked |= {"label", "pull_request"}  # by expression
     asked |= set(re.search(r"options: \[(.*)\]", files[HAND]).group(1).split(", "))
     assert asked == set(matrix.ci.events)
+
+
+def test_the_label_of_hosted_machines_is_the_matrix_s(files, matrix):
+    assert set(re.findall(r"runs-on: (ubuntu\S+)", "\n".join(files.values()))) == {matrix.ci.hosted}
+
+
+def test_the_session_that_plans_prints_nothing_but_the_rows():
+    command = [sys.executable, "-m", "nox", "-s", "plan", "--", "--github", "--event", "pull_request"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    assert json.loads(line)["own"][0]["labels"][0] == "self-hosted"
+    assert len(line.encode()) < 1024 * 1024, "GitHub takes no larger output of a job"
 
 
 def test_an_action_has_one_commit_everywhere(files):

@@ -27,7 +27,9 @@ def labels(machine: Machine, processor: str) -> list[str]:
     Raises:
         UserError: the machine has GPUs of more than one kind, so no label says what a job finds.
     """
-    gpus = {(device.vendor, target) for device in machine.devices if device.vendor != "cpu" for target in device.targets}
+    gpus = {
+        (device.vendor, target) for device in machine.devices if device.vendor != "cpu" for target in device.targets
+    }
     if len(gpus) > 1:
         named = ", ".join(f"{vendor} {target}" for vendor, target in sorted(gpus))
         raise UserError(f"this machine has GPUs of several kinds: {named}. Give each kind a runner of its own.")

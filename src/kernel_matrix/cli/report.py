@@ -45,6 +45,7 @@ def main(options: argparse.Namespace) -> int:
     if made:
         known: Mapping[str, lookout.JobStatus] = lookout.read(options.statuses) if options.statuses else {}
         minutes = matrix.ci.queue_minutes
+        records = lookout.only_compiled(made, records)
         records += lookout.absences(made, collected.records, known, earlier, collected.refused, minutes)
     comparison = compare(planned, records)
     changed = None

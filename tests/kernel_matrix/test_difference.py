@@ -1,0 +1,133 @@
+"""A pull request is shown what it changes, in a summary that nothing can break out of, and on the lines that fail."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from test_compare import TRITON
+from test_report import all_cases
+
+from kernel_matrix.collect import Collected
+from kernel_matrix.compare import compare
+from kernel_matrix.difference import difference, read
+from kernel_matrix.errors import UserError
+from kernel_matrix.junit import Record
+from kernel_matrix.plan import plan
+from kernel_matrix.report import annotate, markdown, report
+from kernel_matrix.report.document import document
+
+TRACEBACK = """Traceback (most recent call last):
+  File "./src/kernel_matrix/plugin.py", line 170, in pytest_pyfunc_call
+  File "./tests/mhc/test_forward.py", line 42, in test_forward
+  File "~/envs/lib/python3.12/site-packages/torch/x.py", line 7, in x
+AssertionError: out
+"""
+
+
+@pytest.fixture(scope="module")
+def planned(matrix):
+    return plan(matrix, "quick")
+
+
+@pytest.fixture
+def site(matrix, planned, tmp_path):
+    """Write a site of some records into a folder of that name."""
+
+    def write(name, records, against=None):
+        collected = Collected((), tuple(records), ())
+        comparison = compare(planned, records)
+        changed = difference(read(against), document(matrix, comparison, collected)["cells"]) if against else None
+        report(matrix, comparison, collected, tmp_path / name, difference=changed)
+        return tmp_path / name
+
+    return write
+
+
+def fail(records, message="out: max_abs 1 is over 0.1"):
+    return [replace(r, outcome="fail", message=message, detail=TRACEBACK) if r.case.startswith(f"{TRITON}/") else r
+            for r in records]  # fmt: skip
+
+
+def test_a_pull_request_is_shown_what_it_breaks_and_not_the_whole_table(site, planned, passing):
+    good = all_cases(planned, passing)
+    summary = (site("new", fail(good), site("old", good)) / "summary.md").read_text()
+    assert "**1 newly red**" in summary
+    assert "## Newly red" in summary
+    assert "out: max&#95;abs 1 is over 0.1" in summary
+    assert f"ci/nox -s test-cuda -- --case '{TRITON}'" in summary
+    assert summary.count("\n|") == 3, "a head, its line, and one cell"
+
+
+def test_what_a_pull_request_mends_and_what_it_loses_is_shown_too(site, planned, passing):
+    good = all_cases(planned, passing)
+    mended = (site("new", good, site("old", fail(good))) / "summary.md").read_text()
+    assert "1 no longer red" in mended
+    lost = [Record(r.case, "unavailable", message="no machine") if r.case.startswith(f"{TRITON}/") else r for r in good]
+    summary = (site("less", lost, site("more", good)) / "summary.md").read_text()
+    assert "Otherwise changed" in summary
+    assert "unavailable (planned)" in summary
+
+
+def test_no_difference_is_said(site, planned, passing):
+    good = all_cases(planned, passing)
+    summary = (site("new", good, site("old", good)) / "summary.md").read_text()
+    assert summary.splitlines()[2].startswith("No cell differs from ")
+
+
+def test_a_folder_without_a_report_is_bad_input(tmp_path):
+    with pytest.raises(UserError, match=r"compat\.json: No such file"):
+        read(tmp_path)
+    (tmp_path / "compat.json").write_text(json.dumps({"run": 1}))
+    with pytest.raises(UserError, match="Name the site of an earlier run"):
+        read(tmp_path)
+
+
+HOSTILE = "``` \n# Approved\n| <img src=x> | [a](javascript:b) @everyone ````\n::error::x"
+
+
+def test_a_summary_cannot_be_broken_out_of(site, planned, passing):
+    summary = (site("x", fail(all_cases(planned, passing), HOSTILE)) / "summary.md").read_text()
+    fence = "`" * 5
+    block = summary[summary.index(f"{fence}text") :]
+    assert "# Approved" in block[: block.index(f"\n{fence}\n")]
+    assert not [char for char in "`|<>[]@\n" if char in markdown.cell(HOSTILE)]
+
+
+def test_a_summary_stays_within_what_is_shown_and_says_that_it_was_cut(site, planned):
+    lines = "\n".join(f"| a line of the table | {number} |" for number in range(60_000))
+    cut = markdown.within(lines)
+    assert len(cut.encode()) <= markdown.MOST_BYTES < len(lines.encode())
+    assert cut.rstrip().endswith("has all of it.")
+    assert cut.splitlines()[-3].endswith(" |"), "no line is cut in two"
+    every = [Record(case.id, "error", "run", "launch", "x" * 1500) for case in planned.cases]
+    assert (site("large", every) / "summary.md").stat().st_size <= markdown.MOST_BYTES
+
+
+def test_an_annotation_stands_on_the_suite_s_innermost_line(planned, passing):
+    [note] = annotate.annotate(compare(planned, fail(all_cases(planned, passing))), "tests/mhc")[:1]
+    assert note.startswith(
+        "::error file=tests/mhc/test_forward.py,line=42,title=triton-3.6 on sm_90%3A fail::out: max_abs"
+    )
+    assert "%0ARepeat it: ci/nox -s test-cuda -- --case" in note
+
+
+def test_annotations_are_no_more_than_are_shown_and_say_how_many_are_left(planned):
+    records = [Record(case.id, "error", "run", "launch", f"message {n}") for n, case in enumerate(planned.cases[:200])]
+    notes = annotate.annotate(compare(replace(planned, jobs=planned.jobs[:3]), records), "tests/mhc")
+    assert len(notes) == 10
+    assert "more cases are red, for" in notes[-1]
+
+
+def test_a_message_starts_no_command_of_its_own(planned, passing):
+    notes = annotate.annotate(
+        compare(planned, fail(all_cases(planned, passing), "a%0A::c\r\n::add-mask::b")), "tests/mhc"
+    )
+    assert all(line.startswith("::error") for note in notes for line in note.splitlines())
+    assert "%250A" in notes[0]
+
+
+def test_a_traceback_that_points_outside_the_suite_gives_no_line():
+    assert annotate.place('File "./tests/mhc/../../etc/x.py", line 3', "tests/mhc") == ("", 0)
+    assert annotate.place("no traceback", "tests/mhc") == ("", 0)

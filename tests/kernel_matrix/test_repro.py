@@ -1,0 +1,169 @@
+"""A cell of a far machine is repeated by one command, or the hardware that it needs is said."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+
+import pytest
+from conftest import ROOT, Doubles
+from test_cli import kernel_matrix, options
+from test_compare import TRITON
+
+from kernel_matrix import junit, repro
+from kernel_matrix.cli import main
+from kernel_matrix.errors import UserError
+from kernel_matrix.junit import Record
+from kernel_matrix.machine import Device, Machine
+
+FACTS = {"commit": "0123456789ab", "executor": "container", "lock.sha256": "aa11", "image": "kernel-matrix/cuda:bb22",
+         "device": "NVIDIA H200", "driver": "580.1"}  # fmt: skip
+CASE = f"{TRITON}/tokens7-streams4-hidden200-bf16-gamma-scale1-seed0"
+RECORD = Record(CASE, "fail", "run", message="out", job=FACTS)
+
+
+def test_the_command_names_commit_executor_lock_image_and_cell(matrix):
+    assert repro.command(matrix, TRITON, RECORD) == (
+        "git switch --detach 0123456789ab && ci/nox -s test-cuda -- --executor container --expect lock.sha256=aa11 "
+        f"--expect image=kernel-matrix/cuda:bb22 --case {TRITON}"
+    )
+
+
+def test_facts_that_a_machine_sent_are_quoted(matrix):
+    hostile = replace(RECORD, job={**FACTS, "commit": "x; rm -rf /", "image": "$(touch /tmp/x)", "executor": "a b"})
+    words = shlex.split(repro.command(matrix, TRITON, hostile))
+    assert words[0] == "ci/nox", "what is no commit is left out"
+    assert "image=$(touch /tmp/x)" in words
+    assert "a b" in words
+
+
+def test_a_case_of_the_full_tier_says_so(matrix):
+    name = "tokens2048-streams3-hidden1280-bf16-gamma-scale1-seed0"
+    assert "--tier full" in repro.command(matrix, TRITON, replace(RECORD, case=f"{TRITON}/{name}"))
+
+
+def test_facts_are_image_lock_seed_and_gpu_flags(matrix):
+    said = repro.facts(matrix, TRITON, RECORD)
+    assert "image: kernel-matrix/cuda:bb22" in said
+    assert "lock: ci/locks/triton-3.6.txt sha256:aa11" in said
+    assert "seed: 0, and the inputs are made from the case's name" in said
+    assert "GPU flags: --gpus all" in said
+
+
+def test_hardware_that_is_not_here_is_said(matrix):
+    laptop = Machine((Device("cpu", "a laptop", ("x86-64-v3",)),))
+    text = repro.needs(matrix, TRITON, RECORD, laptop)
+    assert text.startswith("needs NVIDIA CUDA hardware for sm_90 (the machines with the labels self-hosted, linux, x64")
+    assert "It was NVIDIA H200. This machine has: a laptop (x86-64-v3)." in text
+    assert repro.needs(matrix, TRITON, RECORD, Machine((Device("nvidia", "x", ("sm_90",)),))) == ""
+    assert repro.needs(matrix, TRITON, replace(RECORD, action="compile"), laptop) == "", "a compiler needs none"
+
+
+def test_a_run_that_is_not_the_expected_one_is_refused():
+    repro.check([RECORD], ["lock.sha256=aa11"])
+    with pytest.raises(UserError, match=r"lock\.sha256=cc: here it is aa11, so this does not repeat that run"):
+        repro.check([RECORD], ["lock.sha256=cc"])
+    with pytest.raises(UserError, match="write FACT=VALUE"):
+        repro.check([RECORD], ["lock.sha256"])
+
+
+def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubles):
+    run = kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
+    assert run.returncode == 1
+    [printed] = [line for line in run.stdout.splitlines() if "the cell, exactly as here: " in line]
+    command = printed.partition("exactly as here: ")[2]
+    target = here.matrix.platforms["here"].targets[0]
+    cell = f"here/{target}/wrong/double.forward"
+    asked = kernel_matrix("repro", *options(here), cell, str(here.root / "build" / "results"))
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.splitlines()[-1] == command
+
+    words = shlex.split(command.rpartition("ci/nox -s test-here -- ")[2])
+    again = kernel_matrix("run", *options(here, "--platform", "here", *words))
+    assert again.returncode == 1, again.stderr
+    assert "3 cases: 1 fail, 2 pass" in again.stdout
+    (here.root / "lock.txt").write_text("numpy\n")
+    other = kernel_matrix("run", *options(here, "--platform", "here", *words))
+    assert other.returncode == 2
+    assert "--expect lock.sha256=" in other.stderr
+
+
+def test_a_cell_without_a_result_or_that_is_not_planned_is_bad_input(here: Doubles):
+    (here.root / "build" / "results").mkdir(parents=True)
+    target = here.matrix.platforms["here"].targets[0]
+    done = kernel_matrix("repro", *options(here), f"here/{target}/good/double.forward")
+    assert (done.returncode, "no result of it is here" in done.stderr) == (2, True)
+    done = kernel_matrix("repro", *options(here), "here/x/good/double.forward")
+    assert (done.returncode, "Did you mean" in done.stderr) == (2, True)
+
+
+def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
+    path = here.root / "matrix.yaml"
+    path.write_text(
+        path.read_text() + "exclusions:\n  - { where: { toolchain: good }, reason: broken for years now }\n"
+    )
+    arguments = options(here, "--executor", "current", "--toolchain", "good")
+    assert "3 cases: 3 excluded" in kernel_matrix("run", *arguments).stdout
+    assert [r.action for r in junit.read(here.root / "build/results/here.good.xml")] == [""] * 3
+    done = kernel_matrix("run", *arguments, "--excluded")
+    assert "3 cases: 3 excluded" in done.stdout
+    assert [r.outcome for r in junit.read(here.root / "build/results/here.good.xml")] == ["pass"] * 3
+    kernel_matrix("report", *options(here))
+    text = (here.root / "build" / "site" / "index.html").read_text()
+    assert "Tried all the same, it passes: take the exclusion out" in text
+
+
+def test_shards_by_hand_are_parts_of_the_whole(here: Doubles):
+    seen = []
+    for number in (1, 2):
+        done = kernel_matrix(
+            "run", *options(here, "--executor", "current", "--toolchain", "good", "--shard", f"{number}/2")
+        )
+        assert done.returncode == 0, done.stderr
+        seen += [r.case for r in junit.read(here.root / f"build/results/here.good.{number}of2.xml")]
+    assert len(seen) == len(set(seen)) == 3
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/x"])
+def test_a_shard_that_is_none_is_bad_input(doubles, capsys, text):
+    assert main(["run", *options(doubles, "--shard", text)]) == 2
+    assert "write K/N with K from 1 to N" in capsys.readouterr().err
+
+
+GH = """#!/bin/sh
+echo "$@" >> {calls}
+case "$*" in
+  *default_branch*) echo main;;
+  *main.yml/runs*event=push*) echo "2026-05-02T00:00:00Z 12"; echo "2026-05-01T00:00:00Z 11";;
+  *nightly.yml/runs*event=schedule*) echo "2026-05-03T00:00:00Z 13";;
+  "run download 13 "*) echo "no artifact matches any of the names" >&2; exit 1;;
+  "run download 12 "*) echo '{{}}' > {folder}/history.json;;
+  *) exit 9;;
+esac
+"""
+
+
+def test_history_comes_from_the_newest_run_of_main_that_has_one(tmp_path):
+    folder, calls = tmp_path / "history", tmp_path / "calls"
+    (tmp_path / "gh").write_text(GH.format(calls=calls, folder=folder))
+    (tmp_path / "gh").chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "o/r"}
+    done = subprocess.run([str(ROOT / "ci/history"), str(folder)], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "run 13 of 2026-05-03T00:00:00Z has no site: no artifact matches" in done.stdout
+    assert (folder / "history.json").exists()
+    assert "run download 11" not in calls.read_text()
+    assert "select(.head_repository.full_name == .repository.full_name)" in calls.read_text()
+
+
+def test_a_repository_without_a_run_has_no_history_and_says_so(tmp_path):
+    (tmp_path / "gh").write_text('#!/bin/sh\ncase "$*" in *default_branch*) echo main;; esac\n')
+    (tmp_path / "gh").chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "o/r"}
+    command = [str(ROOT / "ci/history"), str(tmp_path / "h")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, "history: there is none" in done.stdout) == (0, True)
+    made = kernel_matrix("plan", "--rows", "--history", str(tmp_path / "h"))
+    assert made.returncode == 0, made.stderr
