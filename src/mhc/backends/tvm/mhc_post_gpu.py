@@ -85,7 +85,7 @@ def _backward(spec: MhcPostSpec, dialect: Dialect) -> tuple[Launch, ...]:
         token = T.launch_thread("blockIdx.x", tokens)
         thread = T.launch_thread("threadIdx.x", THREADS)
         mix = T.alloc_buffer((n, n + 1), f32, scope="shared")
-        tree = T.alloc_buffer((rows, THREADS), f32, scope="shared")
+        tree = T.alloc_buffer((rows, THREADS // 2), f32, scope="shared")
         sums = T.alloc_buffer((1, rows), f32, scope="shared")
         g = T.alloc_buffer((n,), f32, scope="local")
         v = T.alloc_buffer((1,), f32, scope="local")

@@ -98,7 +98,7 @@ def _by_token(spec: MhcPreSpec, dialect: Dialect) -> Launch:
         m = T.alloc_buffer((1,), f32, scope="local")
         sigmoid = T.alloc_buffer((1,), f32, scope="local")
         share = T.alloc_buffer((1,), f32, scope="local")
-        tree = T.alloc_buffer((rows, THREADS), f32, scope="shared")
+        tree = T.alloc_buffer((rows, THREADS // 2), f32, scope="shared")
         sums = T.alloc_buffer((height, rows), f32, scope="shared")
         products = T.alloc_buffer((height, mixes), f32, scope="shared")
         to_alpha = T.alloc_buffer((height, 3), f32, scope="shared")
@@ -292,7 +292,7 @@ def _add_shares(spec: MhcPreSpec, dialect: Dialect) -> Launch:
         row = T.launch_thread("blockIdx.x", mixes + 3)
         thread = T.launch_thread("threadIdx.x", THREADS)
         acc = T.alloc_buffer((1, 1), f32, scope="local")
-        tree = T.alloc_buffer((1, THREADS), f32, scope="shared")
+        tree = T.alloc_buffer((1, THREADS // 2), f32, scope="shared")
         total = T.alloc_buffer((1, 1), f32, scope="shared")
         acc[0, 0] = T.float32(0)
         for k in range(T.truncdiv(tokens + (THREADS - 1), T.int64(THREADS))):

@@ -88,7 +88,7 @@ def _scripts(spec: MhcPreSpec, dialect: Dialect) -> tuple[Launch, ...]:
         thread = T.launch_thread("threadIdx.x", THREADS)
         acc = T.alloc_buffer((height, mixes + 1), f32, scope="local")
         r = T.alloc_buffer((1,), f32, scope="local")
-        tree = T.alloc_buffer((mixes + 1, THREADS), f32, scope="shared")
+        tree = T.alloc_buffer((mixes + 1, THREADS // 2), f32, scope="shared")
         mix = T.alloc_buffer((height, mixes + 1), f32, scope="shared")
         pre = T.alloc_buffer((height, n), f32, scope="shared")
 

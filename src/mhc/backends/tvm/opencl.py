@@ -19,10 +19,12 @@ from mhc.backends import NoDeviceError
 # What each calls itself.
 RUNTIMES = {"pocl": "Portable Computing Language", "oclgrind": "Oclgrind"}
 
-# Conversions that every OpenCL device has, also one without half-precision arithmetic.
+# Conversions that every OpenCL device has, also one without half-precision arithmetic. Through a union, as compilers
+# take it that two types do not share memory.
 _PRELUDE = """
-float mhc_float_of(ushort bits) { return vload_half(0, (const __private half *)&bits); }
-ushort mhc_half_of(float value) { ushort bits; vstore_half_rte(value, 0, (__private half *)&bits); return bits; }
+typedef union { ushort bits; uchar bytes[2]; } mhc_half;
+float mhc_float_of(ushort bits) { mhc_half h; h.bits = bits; return vload_half(0, (const __private half *)&h); }
+ushort mhc_half_of(float value) { mhc_half h; vstore_half_rte(value, 0, (__private half *)&h); return h.bits; }
 """
 
 
