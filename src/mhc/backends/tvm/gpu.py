@@ -161,13 +161,13 @@ def add_up(dialect: Dialect, height: int, rows: int) -> Any:
     def add(acc, tree, sums, thread):
         for t in each(height):
             for level in T.serial(THREADS.bit_length() - 1):
-                half: T.let = T.shift_right(THREADS // 2, level)
-                if thread >= half:
-                    if thread < 2 * half:
+                reach: T.let = T.shift_right(THREADS // 2, level)
+                if thread >= reach:
+                    if thread < 2 * reach:
                         for o in each(rows):
-                            tree[o, thread - half] = acc[t, o]
+                            tree[o, thread - reach] = acc[t, o]
                 T.tvm_storage_sync("shared")
-                if thread < half:
+                if thread < reach:
                     for o in each(rows):
                         acc[t, o] = acc[t, o] + tree[o, thread]
                 T.tvm_storage_sync("shared")

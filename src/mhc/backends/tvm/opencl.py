@@ -50,17 +50,24 @@ def queue(runtime: str) -> Any:
     try:
         cl.Program(context, "__kernel void nothing(__global int *a) { a[0] = 0; }").build()
     except cl.Error as error:
-        words = [line for line in str(error).splitlines() if "error:" in line] or str(error).splitlines()
-        raise NoDeviceError(f"{runtime} cannot compile an empty kernel for this CPU: {words[0]}") from error
+        raise NoDeviceError(f"{runtime} cannot compile an empty kernel for this CPU: {_words(error)}") from error
     return cl.CommandQueue(context)
 
 
 @functools.cache
 def build(runtime: str, source: str) -> Any:
-    """Build OpenCL C with the runtime's compiler: the kernels by name, each with its parameters' names in order."""
+    """Build OpenCL C with the runtime's compiler: the kernels by name, each with its parameters' names in order.
+
+    Raises:
+        RuntimeError: the compiler's own words.
+        NoDeviceError: the runtime does not work here.
+    """
     import pyopencl as cl
 
-    program = cl.Program(queue(runtime).context, _PRELUDE + source).build()
+    try:
+        program = cl.Program(queue(runtime).context, _PRELUDE + source).build()
+    except cl.Error as error:
+        raise RuntimeError(f"{runtime}: {_words(error)}") from error
     kernels = {}
     for name, parameters in re.findall(r"__kernel void (?:__attribute__\(\(.*?\)\) )?(\w+)\(([^)]*)\) *\{", source):
         # TVM orders the parameters as it likes, and calls each after the tensor it belongs to.
@@ -98,6 +105,11 @@ def launch(
         if tensor is not None:
             cl.enqueue_copy(line, _bytes(tensor), copies[name])
     line.finish()
+
+
+def _words(error: Exception) -> str:
+    """What a compiler complains of, out of the much that PyOpenCL says."""
+    return "; ".join(line for line in str(error).splitlines() if "error:" in line) or str(error)
 
 
 def _bytes(tensor: torch.Tensor) -> Any:
