@@ -101,7 +101,11 @@ def cubin(source: str, arch: str) -> tuple[bytes, dict[str, int]]:
 
 
 def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int]]:
-    """Compile for ``arch`` (``gfx942``): LLVM's object, not linked, and what its metadata tells of the kernel."""
+    """Compile for ``arch`` (``gfx942``): LLVM's object, not linked, and what its metadata tells of the kernels.
+
+    Raises:
+        RuntimeError: a kernel is not in the object, or calls a function of ROCm's library, which is not linked either.
+    """
     objects: list[bytes] = []
 
     def link(unlinked: Any) -> Any:
@@ -112,6 +116,11 @@ def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int
     with _instead("tvm_callback_rocm_bitcode_path", lambda *_: []), _instead("tvm_callback_rocm_link", link):
         tvm.compile(module, target=target_of(arch))
     (data,) = objects
+    for name in (variable.name_hint for variable in module.functions):
+        if f"{name}_kernel".encode() not in data:
+            raise RuntimeError(f"TVM wrote no device code for {name}")
+    if called := re.search(rb"__ocml_\w+", data):
+        raise RuntimeError(f"the object calls {called[0].decode()}, which is nowhere")
     keys = {
         "registers": b".vgpr_count",
         "shared_bytes": b".group_segment_fixed_size",

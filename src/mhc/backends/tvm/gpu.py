@@ -51,18 +51,6 @@ class Dialect:
             return T.call_pure_extern("uint16", "mhc_half_of", value)
         return narrow(name_of(dtype), value)
 
-    def exp(self, value: Any) -> Any:
-        """With LLVM's own exponential on AMD: TVM would call one from a library of ROCm."""
-        return T.call_llvm_pure_intrin("float32", "llvm.exp", value) if self.kind == "rocm" else T.exp(value)
-
-    def rsqrt(self, value: Any) -> Any:
-        if self.kind == "rocm":
-            return T.float32(1) / T.call_llvm_pure_intrin("float32", "llvm.sqrt", value)
-        return T.rsqrt(value)
-
-    def sigmoid(self, value: Any) -> Any:
-        return T.float32(1) / (T.float32(1) + self.exp(T.float32(0) - value))
-
     def _half_bits(self, dtype: torch.dtype) -> bool:
         return self.kind == "opencl" and dtype == torch.float16
 

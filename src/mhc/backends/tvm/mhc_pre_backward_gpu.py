@@ -126,9 +126,9 @@ def _by_token(spec: MhcPreSpec, dialect: Dialect) -> Launch:
                 if block * height + t < tokens:
                     # alpha has one gate for n rows of phi, one for the next n, and one for the rest.
                     gate: T.let = T.min(thread // n, 2)
-                    r[0] = dialect.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
+                    r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
                     m[0] = sums[t, thread] * r[0]
-                    sigmoid[0] = dialect.sigmoid(alpha[gate] * m[0] + bias[thread])
+                    sigmoid[0] = T.sigmoid(alpha[gate] * m[0] + bias[thread])
                     if thread < n:
                         share[0] = sums[t, mixes + 1 + thread] * sigmoid[0] * (T.float32(1) - sigmoid[0])
                         h_pre[block * height + t, thread] = sigmoid[0] + T.float32(spec.pre_eps)
@@ -157,7 +157,7 @@ def _by_token(spec: MhcPreSpec, dialect: Dialect) -> Launch:
         for t in each(height):
             if thread == 0:
                 if block * height + t < tokens:
-                    r[0] = dialect.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
+                    r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
                     pull[block * height + t] = (
                         -(to_alpha[t, 0] + to_alpha[t, 1] + to_alpha[t, 2]) * r[0] * r[0] / T.float32(width)
                     )

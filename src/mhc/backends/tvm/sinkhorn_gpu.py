@@ -18,7 +18,7 @@ def _height(spec: SinkhornSpec) -> int:
     return THREADS // (spec.streams * spec.streams)
 
 
-def _exponential(spec: SinkhornSpec, dialect: Dialect) -> Any:
+def _exponential(spec: SinkhornSpec) -> Any:
     """A macro that writes ``exp(logit - max of its row)`` to ``m[0]``."""
     n = spec.streams
 
@@ -27,14 +27,14 @@ def _exponential(spec: SinkhornSpec, dialect: Dialect) -> Any:
         line[0] = logits[token, row, 0]
         for b in T.serial(n - 1):
             line[0] = T.max(line[0], logits[token, row, b + 1])
-        m[0] = dialect.exp(logits[token, row, column] - line[0])
+        m[0] = T.exp(logits[token, row, column] - line[0])
 
     return exponential
 
 
 def _forward(spec: SinkhornSpec, dialect: Dialect) -> tuple[Launch, ...]:
     f32, n, height = "float32", spec.streams, _height(spec)
-    exponential = _exponential(spec, dialect)
+    exponential = _exponential(spec)
 
     @T.prim_func
     def sinkhorn(logits_: T.handle, matrix_: T.handle):
@@ -82,7 +82,7 @@ def _backward(spec: SinkhornSpec, dialect: Dialect) -> tuple[Launch, ...]:
     A step ``m = p / s`` with ``s = Σp + eps`` takes the gradient ``d`` of ``m`` to ``(d - Σ d·m) / s``, that of ``p``.
     """
     f32, n, height, iterations = "float32", spec.streams, _height(spec), spec.iterations
-    exponential = _exponential(spec, dialect)
+    exponential = _exponential(spec)
 
     @T.macro
     def forward(entries, m, line, thread, start, stride, k):

@@ -1,0 +1,125 @@
+"""What the TVM backend's GPU form is built on: what TVM lets pass, what the OpenCL runtimes cannot do, what they catch.
+
+Each fact is a program of ``toolchains/tvm_gpu.py``. One that no longer holds fails here, and its work-around can go.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from kernel_matrix import junit
+from kernel_matrix.executors import LocalInterpreter, Request, venv
+
+PROGRAM = Path(__file__).parent / "toolchains" / "tvm_gpu.py"
+
+
+@pytest.fixture(scope="module")
+def python(matrix) -> Path:
+    """The interpreter of TVM's environment."""
+    toolchain = matrix.toolchains["tvm-0.27"]
+    made = venv.prepare(Request(ROOT, ROOT / "build", "tvm-0.27", toolchain, gpu=False, say=print))
+    assert isinstance(made, LocalInterpreter)
+    return made.python
+
+
+@pytest.fixture
+def says(python, matrix, tmp_path):
+    """Run a program with the platform's variables: the line that it ends with, and all that it said."""
+    [lane] = matrix.platforms["opencl"].lanes
+
+    def run(name: str) -> tuple[str, str]:
+        environment = {**os.environ, **lane.environment, "PYTHONPATH": str(ROOT / "src"), "POCL_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run([python, PROGRAM, name], env=environment, capture_output=True, text=True, check=False)
+        found = re.search(r"^RESULT (.*)$", done.stdout, re.MULTILINE)
+        assert found, done.stderr
+        return found[1], done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("program", "check"),
+    [
+        ("fits", "nothing"),
+        ("threads", "nothing has 2048 threads in a block; the limit is 1024"),
+        ("shared", "nothing has 524288 bytes of shared memory in a block; the limit is 49152"),
+        ("unbound", "unbound binds nothing to threads"),
+        ("unequal", "unequal binds threadIdx.x to 4 and 64"),
+    ],
+)
+def test_tvm_compiles_what_no_gpu_runs_and_the_check_does_not(says, program, check):
+    assert says(program)[0] == f"TVM compiles it; check: {check}"
+
+
+def test_the_wheel_of_tvm_has_no_gpu_runtime(says):
+    assert says("runtimes")[0] == "none"
+
+
+def test_tvm_alone_does_not_compile_for_amd_without_rocm(says):
+    assert says("rocm-alone")[0] == "Cannot find ROCm path"
+
+
+def test_oclgrind_does_not_convert_a_half(says):
+    result, words = says("half-oclgrind")
+    assert result == "ran: 1.0", "one plus one"
+    assert "Unsupported argument type" in words
+
+
+def test_pocl_does_not_take_half_precision(says):
+    result, _ = says("half-pocl")
+    works = says("probe-pocl")[0] == "works"
+    assert ("Half precision floating point not supported" in result) if works else (result == says("probe-pocl")[0])
+
+
+def test_oclgrind_works_on_every_cpu(says):
+    assert says("probe-oclgrind")[0] == "works"
+
+
+def test_the_whole_kernel_has_no_race(says):
+    result, words = says("whole")
+    assert float(result) < 1e-6
+    assert "race" not in words
+
+
+@pytest.mark.parametrize("barrier", range(4))
+def test_a_missing_barrier_is_a_race_and_no_result(says, barrier):
+    """Of this kernel every barrier is needed: without one the interpreter stops the kernel, and NaN is left."""
+    result, words = says(f"without-{barrier}")
+    assert "data race" in words
+    assert result == "nan"
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize(
+    ("op", "case"),
+    [
+        ("mhc_pre", "tokens7-streams4-hidden200-fp32-gamma-scale1-seed0"),
+        ("sinkhorn", "tokens7-streams4-fp32-scale1-seed0"),
+        ("mhc_post", "tokens7-streams4-hidden200-fp32-scale1-seed0"),
+    ],
+)
+def test_the_gpu_form_runs_in_software_or_says_why_not(tmp_path, says, op, direction, case):
+    (tmp_path / "envs").symlink_to(ROOT / "build" / "envs")
+    for runtime in ("pocl", "oclgrind"):
+        one = f"opencl/{runtime}/tvm-0.27/{op}.{direction}/{case}"
+        harness = ["-m", "kernel_matrix", "run", "--build", str(tmp_path), "--case", one]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        done = subprocess.run(
+            [sys.executable, *harness], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        [record] = junit.read(tmp_path / "results" / "opencl.tvm-0.27.xml")
+        probe = says(f"probe-{runtime}")[0]
+        if probe == "works":
+            assert (record.outcome, record.action) == ("pass", "emulate")
+            assert record.metrics["elements"] > 0
+        else:
+            assert record.outcome == "unavailable"
+            assert probe == f"unavailable: {record.message}"
