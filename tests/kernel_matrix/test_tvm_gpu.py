@@ -29,19 +29,22 @@ def python(matrix) -> Path:
     return made.python
 
 
-@pytest.fixture
-def says(python, matrix, tmp_path):
-    """Run a program with the platform's variables: the line that it ends with, and all that it said."""
+@pytest.fixture(scope="module")
+def said(python, matrix, tmp_path_factory) -> dict[str, tuple[str, str]]:
+    """Run all programs with the platform's variables: what each ends with, and all that it said."""
     [lane] = matrix.platforms["opencl"].lanes
+    cache = {"POCL_CACHE_DIR": str(tmp_path_factory.mktemp("pocl")), "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([python, PROGRAM], env={**os.environ, **lane.environment, **cache}, capture_output=True)
+    words = done.stderr.decode(errors="replace")
+    assert done.returncode == 0, words
+    found = re.findall(r"^PROGRAM (\S+)\n(.*?)^RESULT (.*?)$", words, re.MULTILINE | re.DOTALL)
+    return {name: (result, text) for name, text, result in found}
 
-    def run(name: str) -> tuple[str, str]:
-        environment = {**os.environ, **lane.environment, "PYTHONPATH": str(ROOT / "src"), "POCL_CACHE_DIR": str(tmp_path)}
-        done = subprocess.run([python, PROGRAM, name], env=environment, capture_output=True, text=True, check=False)
-        found = re.search(r"^RESULT (.*)$", done.stdout, re.MULTILINE)
-        assert found, done.stderr
-        return found[1], done.stderr
 
-    return run
+@pytest.fixture
+def says(said):
+    """What a program ends with, and all that it said."""
+    return said.__getitem__
 
 
 @pytest.mark.parametrize(
@@ -83,43 +86,31 @@ def test_oclgrind_works_on_every_cpu(says):
 
 
 def test_the_whole_kernel_has_no_race(says):
-    result, words = says("whole")
-    assert float(result) < 1e-6
-    assert "race" not in words
+    assert float(says("whole")[0]) < 1e-6
 
 
 @pytest.mark.parametrize("barrier", range(4))
-def test_a_missing_barrier_is_a_race_and_no_result(says, barrier):
-    """Of this kernel every barrier is needed: without one the interpreter stops the kernel, and NaN is left."""
-    result, words = says(f"without-{barrier}")
-    assert "data race" in words
-    assert result == "nan"
+def test_a_missing_barrier_is_a_race_and_an_error(says, barrier):
+    """Of this kernel every barrier is needed, and without one the numbers are often right all the same."""
+    result, _ = says(f"without-{barrier}")
+    assert result.startswith("oclgrind: ")
+    assert "data race" in result
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize(
-    ("op", "case"),
-    [
-        ("mhc_pre", "tokens7-streams4-hidden200-fp32-gamma-scale1-seed0"),
-        ("sinkhorn", "tokens7-streams4-fp32-scale1-seed0"),
-        ("mhc_post", "tokens7-streams4-hidden200-fp32-scale1-seed0"),
-    ],
-)
-def test_the_gpu_form_runs_in_software_or_says_why_not(tmp_path, says, op, direction, case):
+def test_every_operator_s_gpu_form_runs_in_software_or_says_why_not(tmp_path, matrix, says):
     (tmp_path / "envs").symlink_to(ROOT / "build" / "envs")
-    for runtime in ("pocl", "oclgrind"):
-        one = f"opencl/{runtime}/tvm-0.27/{op}.{direction}/{case}"
-        harness = ["-m", "kernel_matrix", "run", "--build", str(tmp_path), "--case", one]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        done = subprocess.run(
-            [sys.executable, *harness], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        [record] = junit.read(tmp_path / "results" / "opencl.tvm-0.27.xml")
-        probe = says(f"probe-{runtime}")[0]
-        if probe == "works":
-            assert (record.outcome, record.action) == ("pass", "emulate")
-            assert record.metrics["elements"] > 0
-        else:
-            assert record.outcome == "unavailable"
-            assert probe == f"unavailable: {record.message}"
+    command = [sys.executable, "-m", "kernel_matrix", "run", "--platform", "opencl", "--build", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = junit.read(tmp_path / "results" / "opencl.tvm-0.27.xml")
+    for runtime in matrix.platforms["opencl"].targets:
+        mine = [r for r in records if r.case.startswith(f"opencl/{runtime}/") and r.outcome != "excluded"]
+        assert len({record.case.split("/")[3] for record in mine}) == 6
+        probe, _ = says(f"probe-{runtime}")
+        for record in mine:
+            if probe == "works":
+                assert (record.outcome, record.action) == ("pass", "emulate"), record
+                assert record.metrics["elements"] > 0
+            else:
+                assert (record.outcome, f"unavailable: {record.message}") == ("unavailable", probe)

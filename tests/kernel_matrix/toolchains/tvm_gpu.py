@@ -1,10 +1,11 @@
-"""Small programs that show what TVM 0.27 and the OpenCL runtimes do: ``python tvm_gpu.py NAME`` in TVM's environment.
+"""Small programs that show what TVM 0.27 and the OpenCL runtimes do: ``python tvm_gpu.py [NAME ...]``.
 
-Each prints what came of it. ``test_tvm_gpu.py`` holds that to what the backend is built on.
+Each writes what came of it to standard error. ``test_tvm_gpu.py`` holds that to what the backend is built on.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -107,6 +108,9 @@ def half_in(runtime: str) -> str:
     built(queue, (128,), (128,), buffer)
     cl.enqueue_copy(queue, a, buffer)
     queue.finish()
+    if runtime == "oclgrind":
+        sys.stderr.write(opencl._log().read_text(errors="replace"))
+        sys.stderr.flush()
     return f"ran: {a[0]}"
 
 
@@ -120,7 +124,7 @@ def probe(runtime: str) -> str:
 
 
 def mhc_pre_without(barrier: int | None) -> str:
-    """Run the kernel in Oclgrind without one of its barriers: the largest error of h_post, nan where it was stopped."""
+    """Run the kernel in Oclgrind without one of its barriers: the largest error of h_post, or what it raises."""
     torch.manual_seed(0)
     inputs = op.MhcPreInputs(torch.randn(1, 4, 64), torch.randn(24, 256), torch.ones(3), torch.zeros(24), None)
     out, right = op.empty_outputs(inputs), op.empty_outputs(inputs)
@@ -138,7 +142,12 @@ def mhc_pre_without(barrier: int | None) -> str:
         return build(runtime, source)
 
     gpu.opencl.build = spoiled
-    load("tvm", "mhc_pre").run(inputs, out, "oclgrind")
+    try:
+        load("tvm", "mhc_pre").run(inputs, out, "oclgrind")
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        gpu.opencl.build = build
     return str(float((out.h_post - right.h_post).abs().max()))
 
 
@@ -159,4 +168,6 @@ PROGRAMS: dict[str, Callable[[], str]] = {
 }
 
 if __name__ == "__main__":
-    print("RESULT", PROGRAMS[sys.argv[1]]().replace("\n", " "))
+    for name in sys.argv[1:] or PROGRAMS:
+        os.write(2, f"\nPROGRAM {name}\n".encode())  # beside what the compilers and interpreters write
+        os.write(2, f"\nRESULT {PROGRAMS[name]()}\n".encode())

@@ -80,10 +80,14 @@ def takes(target: str | None) -> bool:
     return target is not None and (target.startswith(("sm_", "gfx")) or target in ("metal", *opencl.RUNTIMES))
 
 
+def _nothing(_spec: Any, _tokens: int) -> Mapping[str, tuple[int, ...]]:
+    return {}
+
+
 class GpuKernel:
     """The scripts of an operator, compiled once for each spec and target."""
 
-    def __init__(self, name: str, scripts: Scripts, scratch: Scratch = lambda spec, tokens: {}) -> None:
+    def __init__(self, name: str, scripts: Scripts, scratch: Scratch = _nothing) -> None:
         self._name = name
         self._scripts = scripts
         self._scratch = scratch
@@ -97,7 +101,7 @@ class GpuKernel:
             mhc.backends.NoDeviceError: the runtime does not work here.
         """
         if runtime not in opencl.RUNTIMES:
-            raise ValueError(f"{self._name}: this TVM runs GPU code in {', '.join(opencl.RUNTIMES)} only, not {runtime}")
+            raise ValueError(f"{self._name}: the tvm backend runs GPU code in {', '.join(opencl.RUNTIMES)} only")
         source, launches = self._programs(spec)
         with stage("compile"):
             program = opencl.build(runtime, source)
@@ -140,8 +144,8 @@ class GpuKernel:
 def add_up(dialect: Dialect, height: int, rows: int) -> Any:
     """A macro ``add(acc, tree, sums, thread)``: ``sums[t, o]`` is the sum of every thread's ``acc[t, o]``.
 
-    It adds in a tree over the threads, by way of the shared array ``tree`` [rows, THREADS // 2]; ``sums`` [height, rows]
-    is shared too. At each level the upper half of the threads hands its sums to the lower one.
+    It adds in a tree over the threads, by way of the shared array ``tree`` [rows, THREADS // 2]; ``sums``, [height,
+    rows], is shared too. At each level the upper half of the threads hands its sums to the lower one.
     """
     each = dialect.each
 
@@ -150,10 +154,9 @@ def add_up(dialect: Dialect, height: int, rows: int) -> Any:
         for t in each(height):
             for level in T.serial(THREADS.bit_length() - 1):
                 reach: T.let = T.shift_right(THREADS // 2, level)
-                if thread >= reach:
-                    if thread < 2 * reach:
-                        for o in each(rows):
-                            tree[o, thread - reach] = acc[t, o]
+                if thread >= reach and thread < 2 * reach:
+                    for o in each(rows):
+                        tree[o, thread - reach] = acc[t, o]
                 T.tvm_storage_sync("shared")
                 if thread < reach:
                     for o in each(rows):

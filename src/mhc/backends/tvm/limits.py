@@ -17,8 +17,8 @@ def check(script: tvm.tirx.PrimFunc, kind: str) -> None:
     """Hold a script to what a GPU of TVM's ``kind`` has.
 
     Raises:
-        ValueError: nothing is bound to threads, which makes host code alone; one axis has two extents, which is compiled
-            out of bounds; or a block has too many threads or too much shared memory.
+        ValueError: nothing is bound to threads, which makes host code alone; one axis has two extents, which goes out
+            of bounds; or a block has too many threads or too much shared memory.
     """
     name = script.attrs["global_symbol"]
     nodes = list(_nodes(script.body))
@@ -35,9 +35,11 @@ def check(script: tvm.tirx.PrimFunc, kind: str) -> None:
     if (threads := prod(map(int, axes))) > MAX_THREADS:
         raise ValueError(f"{name} has {threads} threads in a block; the limit is {MAX_THREADS}")
     buffers = [node.buffer for node in nodes if isinstance(node, tvm.tirx.AllocBuffer)]
-    shared = sum(prod(map(int, b.shape)) * tvm.DataType(str(b.dtype)).bits // 8 for b in buffers if b.scope() == "shared")
-    if shared > MAX_SHARED_BYTES[kind]:
-        raise ValueError(f"{name} has {shared} bytes of shared memory in a block; the limit is {MAX_SHARED_BYTES[kind]}")
+    sizes = [prod(map(int, b.shape)) * tvm.DataType(str(b.dtype)).bits // 8 for b in buffers if b.scope() == "shared"]
+    shared = sum(sizes)
+    limit = MAX_SHARED_BYTES[kind]
+    if shared > limit:
+        raise ValueError(f"{name} has {shared} bytes of shared memory in a block; the limit is {limit}")
 
 
 def _nodes(statement: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""``mhc_pre`` for LLVM's CPU targets, beside its form for GPUs; one compilation serves every number of tokens."""
+"""``mhc_pre`` for LLVM's CPU targets, and the way to its GPU form; tokens are free."""
 
 from __future__ import annotations
 

@@ -122,45 +122,42 @@ def _by_token(spec: MhcPreSpec, dialect: Dialect) -> Launch:
         add(acc, tree, sums, thread)
 
         for t in each(height):
-            if thread < mixes:
-                if block * height + t < tokens:
-                    # alpha has one gate for n rows of phi, one for the next n, and one for the rest.
-                    gate: T.let = T.min(thread // n, 2)
-                    r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
-                    m[0] = sums[t, thread] * r[0]
-                    sigmoid[0] = T.sigmoid(alpha[gate] * m[0] + bias[thread])
-                    if thread < n:
-                        share[0] = sums[t, mixes + 1 + thread] * sigmoid[0] * (T.float32(1) - sigmoid[0])
-                        h_pre[block * height + t, thread] = sigmoid[0] + T.float32(spec.pre_eps)
-                    elif thread < 2 * n:
-                        share[0] = (
-                            T.float32(2)
-                            * grad_h_post[block * height + t, thread - n]
-                            * sigmoid[0]
-                            * (T.float32(1) - sigmoid[0])
-                        )
-                    else:
-                        share[0] = grad_h_res[block * height + t, thread - 2 * n]
-                    shares[block * height + t, thread] = share[0]
-                    weights[block * height + t, thread] = alpha[gate] * share[0] * r[0]
-                    products[t, thread] = share[0] * m[0]
-        T.tvm_storage_sync("shared")
-        for t in each(height):
-            if thread < 3:
-                if block * height + t < tokens:
-                    share[0] = T.float32(0)
-                    for o in T.serial(T.if_then_else(thread < 2, n, n * n)):
-                        share[0] = share[0] + products[t, thread * n + o]
-                    shares[block * height + t, mixes + thread] = share[0]
-                    to_alpha[t, thread] = alpha[thread] * share[0]
-        T.tvm_storage_sync("shared")
-        for t in each(height):
-            if thread == 0:
-                if block * height + t < tokens:
-                    r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
-                    pull[block * height + t] = (
-                        -(to_alpha[t, 0] + to_alpha[t, 1] + to_alpha[t, 2]) * r[0] * r[0] / T.float32(width)
+            if thread < mixes and block * height + t < tokens:
+                # alpha has one gate for n rows of phi, one for the next n, and one for the rest.
+                gate: T.let = T.min(thread // n, 2)
+                r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
+                m[0] = sums[t, thread] * r[0]
+                sigmoid[0] = T.sigmoid(alpha[gate] * m[0] + bias[thread])
+                if thread < n:
+                    share[0] = sums[t, mixes + 1 + thread] * sigmoid[0] * (T.float32(1) - sigmoid[0])
+                    h_pre[block * height + t, thread] = sigmoid[0] + T.float32(spec.pre_eps)
+                elif thread < 2 * n:
+                    share[0] = (
+                        T.float32(2)
+                        * grad_h_post[block * height + t, thread - n]
+                        * sigmoid[0]
+                        * (T.float32(1) - sigmoid[0])
                     )
+                else:
+                    share[0] = grad_h_res[block * height + t, thread - 2 * n]
+                shares[block * height + t, thread] = share[0]
+                weights[block * height + t, thread] = alpha[gate] * share[0] * r[0]
+                products[t, thread] = share[0] * m[0]
+        T.tvm_storage_sync("shared")
+        for t in each(height):
+            if thread < 3 and block * height + t < tokens:
+                share[0] = T.float32(0)
+                for o in T.serial(T.if_then_else(thread < 2, n, n * n)):
+                    share[0] = share[0] + products[t, thread * n + o]
+                shares[block * height + t, mixes + thread] = share[0]
+                to_alpha[t, thread] = alpha[thread] * share[0]
+        T.tvm_storage_sync("shared")
+        for t in each(height):
+            if thread == 0 and block * height + t < tokens:
+                r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
+                pull[block * height + t] = (
+                    -(to_alpha[t, 0] + to_alpha[t, 1] + to_alpha[t, 2]) * r[0] * r[0] / T.float32(width)
+                )
 
     return Launch(by_token, lambda tokens: (-(-tokens // height), 1))
 
@@ -220,11 +217,10 @@ def _by_column(spec: MhcPreSpec, dialect: Dialect) -> Launch:
             begin: T.let = span * length + tile * _TILE
             T.tvm_storage_sync("shared")
             for k in range(-(-_TILE * mixes // THREADS)):
-                if k * THREADS + thread < _TILE * mixes:
-                    if begin + (k * THREADS + thread) // mixes < end:
-                        waiting[(k * THREADS + thread) // mixes, (k * THREADS + thread) % mixes] = weights[
-                            begin + (k * THREADS + thread) // mixes, (k * THREADS + thread) % mixes
-                        ]
+                if k * THREADS + thread < _TILE * mixes and begin + (k * THREADS + thread) // mixes < end:
+                    waiting[(k * THREADS + thread) // mixes, (k * THREADS + thread) % mixes] = weights[
+                        begin + (k * THREADS + thread) // mixes, (k * THREADS + thread) % mixes
+                    ]
             T.tvm_storage_sync("shared")
             if piece * THREADS + thread < width:
                 for t in range(T.max(T.min(T.int64(_TILE), end - begin), T.int64(0))):
@@ -274,7 +270,7 @@ def _add_parts(spec: MhcPreSpec) -> Launch:
             elif spec.gamma:
                 grad_gamma[column] = total[0]
 
-    return Launch(add_parts, lambda tokens: (-(-elements // THREADS), 1))
+    return Launch(add_parts, lambda _: (-(-elements // THREADS), 1))
 
 
 def _add_shares(spec: MhcPreSpec, dialect: Dialect) -> Launch:
@@ -305,7 +301,7 @@ def _add_shares(spec: MhcPreSpec, dialect: Dialect) -> Launch:
             else:
                 grad_alpha[row - mixes] = total[0, 0]
 
-    return Launch(add_shares, lambda tokens: (mixes + 3, 1))
+    return Launch(add_shares, lambda _: (mixes + 3, 1))
 
 
 BACKWARD = GpuKernel("mhc_pre_backward", _scripts, _scratch)

@@ -101,9 +101,7 @@ def _scripts(spec: MhcPreSpec, dialect: Dialect) -> tuple[Launch, ...]:
         for t in each(height):
             r[0] = T.rsqrt(mix[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
             if thread < n:
-                pre[t, thread] = T.sigmoid(alpha[0] * (mix[t, thread] * r[0]) + bias[thread]) + T.float32(
-                    spec.pre_eps
-                )
+                pre[t, thread] = T.sigmoid(alpha[0] * (mix[t, thread] * r[0]) + bias[thread]) + T.float32(spec.pre_eps)
             if block * height + t < tokens:
                 if thread < n:
                     h_post[block * height + t, thread] = T.float32(2) * T.sigmoid(

@@ -6,10 +6,13 @@ interprets, and tells of races, of barriers that not all threads reach and of me
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import re
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,6 +49,8 @@ def queue(runtime: str) -> Any:
         raise NoDeviceError(f"OpenCL finds no runtime: {error}") from error
     if RUNTIMES[runtime] not in platforms:
         raise NoDeviceError(f"{runtime} is not installed; OpenCL finds {', '.join(platforms) or 'nothing'}")
+    if runtime == "oclgrind":
+        os.environ["OCLGRIND_LOG"] = str(_log())  # looked at when a context is made
     context = cl.Context(platforms[RUNTIMES[runtime]].get_devices()[:1])
     try:
         cl.Program(context, "__kernel void nothing(__global int *a) { a[0] = 0; }").build()
@@ -85,11 +90,16 @@ def launch(
     scratch: Mapping[str, tuple[int, ...]],
     numbers: Mapping[str, int],
 ) -> None:
-    """Copy the tensors to the device, launch the kernels in the order of ``grids``, and copy what they wrote back."""
+    """Copy the tensors to the device, launch the kernels in the order of ``grids``, and copy what they wrote back.
+
+    Raises:
+        RuntimeError: Oclgrind saw a fault, which changes no number: its own words.
+    """
     import numpy as np
     import pyopencl as cl
 
     line = queue(runtime)
+    heard = _log().stat().st_size
     copies = {
         name: cl.Buffer(line.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=_bytes(tensor))
         for name, tensor in operands.items()
@@ -105,6 +115,19 @@ def launch(
         if tensor is not None:
             cl.enqueue_copy(line, _bytes(tensor), copies[name])
     line.finish()
+    if _log().stat().st_size > heard:
+        with _log().open("rb") as log:
+            log.seek(heard)
+            said = log.read().decode(errors="replace")
+        raise RuntimeError(f"oclgrind: {' '.join(said.split())[:400]}")
+
+
+@functools.cache
+def _log() -> Path:
+    """The file that Oclgrind writes faults to, until this process ends."""
+    file = tempfile.NamedTemporaryFile(prefix="oclgrind-", suffix=".log")  # noqa: SIM115
+    atexit.register(file.close)
+    return Path(file.name)
 
 
 def _words(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Gradient of ``sinkhorn`` for LLVM's CPU targets, beside its form for GPUs; one compilation serves every number of tokens."""
+"""Gradient of ``sinkhorn`` for LLVM's CPU targets, and the way to its GPU form; tokens are free."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from mhc.backends.tvm.cpu import Kernel
-from mhc.backends.tvm.sinkhorn_gpu import BACKWARD
 from mhc.backends.tvm.operator import Operands, Operator
+from mhc.backends.tvm.sinkhorn_gpu import BACKWARD
 from mhc.backends.tvm.vectors import registers
 from mhc.ops.sinkhorn import SinkhornBackwardInputs, SinkhornGrads, SinkhornSpec
 

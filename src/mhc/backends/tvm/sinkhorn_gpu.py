@@ -69,9 +69,8 @@ def _forward(spec: SinkhornSpec, dialect: Dialect) -> tuple[Launch, ...]:
                 line[0] = line[0] + entries[T.min(first + a * n + column, THREADS - 1)]
             m[0] = m[0] / (line[0] + T.float32(spec.eps))
             T.tvm_storage_sync("shared")
-        if thread < height * n * n:
-            if block * height + thread // (n * n) < tokens:
-                matrix[token, row, column] = m[0]
+        if thread < height * n * n and block * height + thread // (n * n) < tokens:
+            matrix[token, row, column] = m[0]
 
     return (Launch(sinkhorn, lambda tokens: (-(-tokens // height), 1)),)
 
@@ -136,9 +135,8 @@ def _backward(spec: SinkhornSpec, dialect: Dialect) -> tuple[Launch, ...]:
         for k in range(iterations):
             back(entries, products, m, grad, line, dot, thread, first + column, n, 2 * (iterations - k) - 1)
             back(entries, products, m, grad, line, dot, thread, first + row * n, 1, 2 * (iterations - k) - 2)
-        if thread < height * n * n:
-            if block * height + thread // (n * n) < tokens:
-                grad_logits[token, row, column] = grad[0] * m[0]
+        if thread < height * n * n and block * height + thread // (n * n) < tokens:
+            grad_logits[token, row, column] = grad[0] * m[0]
 
     return (Launch(sinkhorn_backward, lambda tokens: (-(-tokens // height), 1)),)
 
