@@ -38,7 +38,13 @@ class Machine:
     devices: tuple[Device, ...]
 
     def device_for(self, vendor: Vendor, target: str) -> Device | None:
-        """The first device of ``vendor`` that takes code for ``target``."""
+        """The first device of ``vendor`` that takes code for ``target``.
+
+        One in software comes with the toolchain, and uses the CPU; only the job can find out whether it works here.
+        """
+        if vendor == "software":
+            cpu = next((device.name for device in self.devices if device.vendor == "cpu"), "this machine")
+            return Device("software", f"software on {cpu}", (target,))
         return next((d for d in self.devices if d.vendor == vendor and target in d.targets), None)
 
     def has(self, vendor: Vendor) -> bool:

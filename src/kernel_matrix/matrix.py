@@ -11,9 +11,11 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Tier = Literal["quick", "full"]
 Direction = Literal["forward", "backward"]
-Vendor = Literal["cpu", "nvidia", "amd"]
+Vendor = Literal["cpu", "nvidia", "amd", "apple", "software"]
 Stage = Literal["install", "import", "lower", "compile", "launch", "timeout", "crash"]
 
+
+GPUS: frozenset[Vendor] = frozenset({"nvidia", "amd", "apple"})
 
 ScalarOrList = Scalar | list[Scalar]
 
@@ -85,7 +87,9 @@ class Platform(_Section):
     """A vendor's toolchain, and the architectures that it is asked for."""
 
     title: str = Field(description="The name that people read.")
-    device: Vendor = Field(description="Whose hardware runs it.")
+    device: Vendor = Field(
+        description="Whose hardware runs it; 'software' is a device that comes with the toolchain and emulates one."
+    )
     container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")
     runner: list[str] = Field(
         min_length=1,

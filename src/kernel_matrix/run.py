@@ -18,7 +18,7 @@ from kernel_matrix import executors, junit
 from kernel_matrix.executors import InstallError, Interpreter, Request, UnavailableError
 from kernel_matrix.junit import Outcome, Record
 from kernel_matrix.machine import Device, Machine
-from kernel_matrix.matrix import Matrix
+from kernel_matrix.matrix import GPUS, Matrix
 from kernel_matrix.plan import Case, Job, lane_of
 from kernel_matrix.supervise import Supervisor
 
@@ -81,7 +81,7 @@ def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = Fal
     platform = matrix.platforms[case.cell.platform]
     lane = lane_of(matrix, case.cell.platform, case.cell.toolchain)
     if lane.runs and machine.device_for(platform.device, case.cell.target):
-        return Decision(action="emulate" if lane.emulated else "run")
+        return Decision(action="emulate" if lane.emulated or platform.device == "software" else "run")
     here = ", ".join(t for d in machine.devices if d.vendor == platform.device for t in d.targets)
     lacking = f"this machine has no {platform.title} device for {case.cell.target}" + (
         f" (only {here})" if here else ""
@@ -128,7 +128,7 @@ def _prepare(matrix: Matrix, job: Job, machine: Machine, settings: Settings, pro
         build=settings.build,
         toolchain_name=job.toolchain,
         toolchain=matrix.toolchains[job.toolchain],
-        gpu=vendor != "cpu" and device is not None,
+        gpu=vendor in GPUS and device is not None,
         say=lambda text: progress.job(job.id, text),
     )
     try:
@@ -155,7 +155,7 @@ def _finish(work: _Work, gpu: Lock) -> Path:
         root, build = work.settings.root, work.settings.build
         supervisor = Supervisor(work.matrix, work.job, work.actions, work.interpreter, root, build, work.ended)
         work.progress.job(work.job.id, "running")
-        with gpu if work.device and work.device.vendor != "cpu" else nullcontext():
+        with gpu if work.device and work.device.vendor in GPUS else nullcontext():
             environment = supervisor.run(resume=work.settings.resume)
     facts = {
         "job": work.job.id,

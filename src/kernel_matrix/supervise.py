@@ -15,7 +15,7 @@ import kernel_matrix
 from kernel_matrix.executors import Child, Interpreter
 from kernel_matrix.journal import Event, Journal
 from kernel_matrix.junit import Outcome, Record
-from kernel_matrix.matrix import Matrix
+from kernel_matrix.matrix import GPUS, Matrix
 from kernel_matrix.plan import Case, Job, lane_of
 
 _POLL_SECONDS = 0.05
@@ -76,7 +76,8 @@ class Supervisor:
             {
                 "job": self.job.id,
                 "backend": self.matrix.toolchains[self.job.toolchain].backend,
-                "device": "cpu" if self.matrix.platforms[self.job.platform].device == "cpu" else "cuda",
+                "device": "cuda" if self.matrix.platforms[self.job.platform].device in GPUS else "cpu",
+                "interpreted": self.lane.emulated,
                 "accuracy": self.matrix.accuracy.model_dump(),
                 "environment": self.lane.environment,
                 "cases": [
@@ -185,7 +186,7 @@ class Supervisor:
         self.in_flight, self.since = None, time.monotonic()
         case, outcome = event["case"], event["outcome"]
         earlier = self.tried.setdefault(case, [])
-        if outcome != "pass" and len(earlier) + 1 < self.limits.attempts:
+        if outcome not in ("pass", "unavailable") and len(earlier) + 1 < self.limits.attempts:
             earlier.append(f"{outcome}:{event.get('stage') or ''}".rstrip(":"))
             return
         self._end(

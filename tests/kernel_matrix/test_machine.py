@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from kernel_matrix.machine import _X86_LEVELS, _amd, _nvidia, cpu_targets, detect, gfx_name
+from kernel_matrix.machine import _X86_LEVELS, Machine, _amd, _nvidia, cpu_targets, detect, gfx_name
 from kernel_matrix.plan import plan
 from kernel_matrix.run import decide
 
@@ -62,3 +62,11 @@ def test_without_a_gpu_a_case_is_compiled_or_unavailable(matrix):
     assert (refused.action, refused.outcome) == ("", "unavailable")
     assert "has no AMD ROCm device for gfx942" in refused.reason
     assert actions["cpu-llvm/x86-64-v3/triton-3.6/mhc_pre.forward"].action == "emulate"
+    assert actions["metal/metal/tvm-0.27/mhc_pre.forward"].action == "compile"
+
+
+def test_a_device_in_software_is_everywhere_and_emulates(matrix):
+    case = next(case for case in plan(matrix, "quick").cases if case.cell.platform == "opencl")
+    assert not matrix.platforms["opencl"].lanes[0].emulated, "it need not be said"
+    for machine in (Machine(()), detect()):
+        assert decide(matrix, case, machine).action == "emulate"

@@ -100,6 +100,8 @@ def test_the_kernel_package_s_own_tests_pass_in_its_environment(cpu_run):
         ("triton-3.6", "gfx942", "hsaco"),
         ("tilelang-0.1.8", "sm_90", "cubin"),
         ("tilelang-0.1.15", "sm_90", "cubin"),
+        ("tvm-0.27", "sm_90", "cubin"),
+        ("tvm-0.27", "gfx942", "elf"),
     ],
 )
 def test_a_gpu_kernel_is_compiled_without_the_gpu(cpu_run, toolchain, target, kind):

@@ -78,6 +78,15 @@ def test_a_faulty_kernel_costs_exactly_one_case(doubles: Doubles, toolchain, sta
     assert comparison.is_red
 
 
+def test_a_test_that_skips_says_that_its_device_is_not_here(doubles: Doubles):
+    doubles.edit("limits: { case: 3, job: 60 }", "limits: { case: 3, job: 60, attempts: 2 }")
+    comparison = doubles.run("no-device")
+    assert states(comparison) == ["pass", "unavailable", "pass"]
+    verdict = middle(comparison)
+    assert (verdict.reason, verdict.evidence) == ("the device does not answer", "planned")
+    assert comparison.cells[0].state == "unavailable"
+
+
 def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
     record = middle(doubles.run("segfault")).record
     assert record is not None

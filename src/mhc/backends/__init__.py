@@ -45,6 +45,10 @@ class Artifact:
         return not self.kind.endswith("-source")
 
 
+class NoDeviceError(RuntimeError):
+    """The device that a backend was asked to run on is not here, or does not work; the text says why."""
+
+
 @contextmanager
 def stage(name: str) -> Iterator[None]:
     """Mark an exception that leaves this block with the stage it came from: ``lower``, ``compile`` or ``launch``."""

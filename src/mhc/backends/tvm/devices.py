@@ -1,4 +1,4 @@
-"""GPUs: TVM's source through nvcc, LLVM's AMDGPU objects, and OpenCL by way of PyOpenCL."""
+"""Compilers for GPUs: TVM's source through nvcc, LLVM's AMDGPU objects, and source for Metal and OpenCL."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 import tvm
 from tvm.target import Target
 from tvm.target import codegen as llvm
@@ -22,26 +21,36 @@ from tvm.target import codegen as llvm
 
 @functools.cache
 def target_of(name: str) -> Target:
-    """TVM's target for ``sm_90``, ``gfx942`` or ``opencl``.
+    """TVM's target for ``sm_90``, ``gfx942``, ``metal``, or ``opencl`` and its runtimes.
 
     Raises:
         ValueError: LLVM does not know the AMD GPU. Asked to compile for it all the same, it ends the process.
     """
-    if name == "opencl":
+    if name == "metal":
+        device = {"kind": "metal"}
+    elif name in ("opencl", "pocl", "oclgrind"):
         device = {"kind": "opencl"}
     elif name.startswith("sm_"):
         device = {"kind": "cuda", "arch": name}
     elif llvm.llvm_is_valid_cpu(name, "amdgcn-amd-amdhsa"):
         device = {"kind": "rocm", "mcpu": name}
     else:
-        raise ValueError(f"mhc_pre: LLVM knows no AMD GPU {name!r}")
+        raise ValueError(f"the tvm backend knows no GPU {name!r}; LLVM has no AMD GPU of that name")
     return Target(device, host={"kind": "llvm"})
 
 
-def source(module: tvm.IRModule, target: str) -> str:
-    """What TVM writes in CUDA or OpenCL C for the one kernel of the module. It compiles nothing."""
-    (device,) = tvm.compile(module, target=target_of(target)).mod.imports
-    return device.inspect_source()
+def source(module: tvm.IRModule, target: Target) -> str:
+    """What TVM writes in CUDA, Metal or OpenCL C for the module's scripts. It compiles nothing.
+
+    Raises:
+        ValueError: there is none. TVM makes host code alone of a script that binds nothing to threads.
+    """
+    imports = tvm.compile(module, target=target).mod.imports
+    text = "\n".join(device.inspect_source() for device in imports)
+    for name in (variable.name_hint for variable in module.functions):
+        if f"{name}_kernel" not in text:
+            raise ValueError(f"TVM wrote no device code for {name}")
+    return text
 
 
 def find_nvcc() -> str:
@@ -84,15 +93,19 @@ def cubin(source: str, arch: str) -> tuple[bytes, dict[str, int]]:
         "stack_bytes": r"(\d+) bytes stack frame",
         "shared_bytes": r"(\d+) bytes smem",
     }
-    resources = {name: int(told[1]) for name, pattern in patterns.items() if (told := re.search(pattern, log))}
-    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
-    if spills:
-        resources["spill_bytes"] = int(spills[1]) + int(spills[2])
+    # Of several kernels, what the one that uses most of it uses.
+    resources = {name: max(map(int, told)) for name, pattern in patterns.items() if (told := re.findall(pattern, log))}
+    if spills := re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log):
+        resources["spill_bytes"] = max(int(stores) + int(loads) for stores, loads in spills)
     return data, resources
 
 
 def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int]]:
-    """Compile for ``arch`` (``gfx942``): LLVM's object, not linked, and what its metadata tells of the kernel."""
+    """Compile for ``arch`` (``gfx942``): LLVM's object, not linked, and what its metadata tells of the kernels.
+
+    Raises:
+        RuntimeError: a kernel is not in the object, or calls a function of ROCm's library, which is not linked either.
+    """
     objects: list[bytes] = []
 
     def link(unlinked: Any) -> Any:
@@ -103,13 +116,18 @@ def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int
     with _instead("tvm_callback_rocm_bitcode_path", lambda *_: []), _instead("tvm_callback_rocm_link", link):
         tvm.compile(module, target=target_of(arch))
     (data,) = objects
+    for name in (variable.name_hint for variable in module.functions):
+        if f"{name}_kernel".encode() not in data:
+            raise RuntimeError(f"TVM wrote no device code for {name}")
+    if called := re.search(rb"__ocml_\w+", data):
+        raise RuntimeError(f"the object calls {called[0].decode()}, which is nowhere")
     keys = {
         "registers": b".vgpr_count",
         "shared_bytes": b".group_segment_fixed_size",
         "stack_bytes": b".private_segment_fixed_size",
         "spill_bytes": b".vgpr_spill_count",
     }
-    resources = {name: number for name, key in keys.items() if (number := _number_after(key, data)) is not None}
+    resources = {name: number for name, key in keys.items() if (number := _most(key, data)) is not None}
     if "spill_bytes" in resources:
         resources["spill_bytes"] *= 4
     return data, resources
@@ -126,71 +144,11 @@ def _instead(name: str, function: Any) -> Iterator[None]:
         tvm.register_global_func(name, before, override=True)
 
 
-def _number_after(key: bytes, data: bytes) -> int | None:
-    """The unsigned integer that follows a key in MessagePack."""
-    at = data.find(key)
-    if at < 0:
-        return None
-    at += len(key)
-    size = {0xCC: 1, 0xCD: 2, 0xCE: 4}.get(data[at])
-    return data[at] if size is None else int.from_bytes(data[at + 1 : at + 1 + size], "big")
-
-
-@functools.cache
-def _opencl() -> tuple[Any, Any]:
-    """A context and a queue for the first CPU that an OpenCL platform offers."""
-    import pyopencl as cl
-
-    found = [device for platform in cl.get_platforms() for device in platform.get_devices(cl.device_type.CPU)]
-    if not found:
-        raise RuntimeError("no OpenCL platform has a CPU device")
-    context = cl.Context(found[:1])
-    return context, cl.CommandQueue(context)
-
-
-@functools.cache
-def opencl_kernel(source: str, name: str) -> Any:
-    """Build OpenCL C for the CPU device."""
-    import pyopencl as cl
-
-    context, _ = _opencl()
-    kernel = cl.Kernel(cl.Program(context, source).build(), name)
-    # TVM orders the parameters as it likes, and calls each after the tensor it belongs to.
-    signature = re.search(rf"{name}\(([^)]*)\)", source)
-    assert signature
-    return kernel, tuple(re.sub(r"_ptr$", "", part.split()[-1].strip("*")) for part in signature[1].split(","))
-
-
-def opencl_launch(
-    kernel: Any,
-    tensors: Mapping[str, torch.Tensor | None],
-    numbers: Mapping[str, int],
-    results: tuple[torch.Tensor, ...],
-    blocks: int,
-    threads: int,
-) -> None:
-    """Copy the tensors to the device, run the kernel, and copy the results back."""
-    import numpy as np
-    import pyopencl as cl
-
-    function, parameters = kernel
-    context, queue = _opencl()
-    copies = {}
-    arguments: list[Any] = []
-    for name in parameters:
-        if name in numbers:
-            arguments.append(np.int64(numbers[name]))
-            continue
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-        copies[name] = cl.Buffer(context, flags, hostbuf=_bytes(tensors[name]))
-        arguments.append(copies[name])
-    function(queue, (blocks * threads,), (threads,), *arguments)
-    for name, buffer in copies.items():
-        if any(tensors[name] is result for result in results):
-            cl.enqueue_copy(queue, _bytes(tensors[name]), buffer)
-    queue.finish()
-
-
-def _bytes(tensor: Any) -> Any:
-    """The tensor's own memory, for NumPy, which has no bf16."""
-    return tensor.view(-1).view(torch.uint8).numpy()
+def _most(key: bytes, data: bytes) -> int | None:
+    """The largest of the unsigned integers that follow a key in MessagePack."""
+    numbers = []
+    for found in re.finditer(re.escape(key), data):
+        at = found.end()
+        size = {0xCC: 1, 0xCD: 2, 0xCE: 4}.get(data[at])
+        numbers.append(data[at] if size is None else int.from_bytes(data[at + 1 : at + 1 + size], "big"))
+    return max(numbers, default=None)

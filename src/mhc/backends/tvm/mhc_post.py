@@ -1,4 +1,4 @@
-"""``mhc_post`` for LLVM's CPU targets; one compilation serves every number of tokens."""
+"""``mhc_post`` for LLVM's CPU targets, and the way to its GPU form; tokens are free."""
 
 from __future__ import annotations
 
@@ -6,31 +6,22 @@ import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
-from mhc.backends import Artifact, stage
 from mhc.backends.tvm.cpu import Kernel
+from mhc.backends.tvm.mhc_post_gpu import FORWARD
+from mhc.backends.tvm.operator import Operands, Operator
 from mhc.backends.tvm.vectors import Row, name_of, narrow, registers, wide
 from mhc.ops.mhc_post import MhcPostInputs, MhcPostOutputs, MhcPostSpec
 
 
-def run(inputs: MhcPostInputs, out: MhcPostOutputs, target: str | None = None) -> None:
-    """Run on the CPU, in the tensors' own memory; ``target`` is a CPU that LLVM knows, None this one.
-
-    Raises:
-        ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
-    """
-    kernel = _KERNEL.function(inputs.spec, target)
+def _operands(inputs: MhcPostInputs, out: MhcPostOutputs) -> Operands:
     tokens = inputs.x.shape[0]
-    with stage("launch"):
-        kernel(inputs.x.view(tokens, -1), inputs.y, inputs.h_post, inputs.h_res, out.out.view(tokens, -1))
-
-
-def compile(spec: MhcPostSpec, target: str) -> Artifact:
-    """A shared library with the kernel in TVM's calling convention.
-
-    Raises:
-        ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
-    """
-    return _KERNEL.artifact(spec, target)
+    return {
+        "x": inputs.x.view(tokens, -1),
+        "y": inputs.y,
+        "h_post": inputs.h_post,
+        "h_res": inputs.h_res,
+        "out": out.out.view(tokens, -1),
+    }
 
 
 def _script(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
@@ -72,4 +63,5 @@ def _script(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
     return mhc_post
 
 
-_KERNEL = Kernel("mhc_post", _script)
+_OPERATOR = Operator(Kernel("mhc_post", _script), FORWARD, _operands)
+run, compile = _OPERATOR.run, _OPERATOR.compile

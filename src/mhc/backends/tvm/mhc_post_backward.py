@@ -1,4 +1,4 @@
-"""Gradients of ``mhc_post`` for LLVM's CPU targets; one compilation serves every number of tokens."""
+"""Gradients of ``mhc_post`` for LLVM's CPU targets, and the way to its GPU form; tokens are free."""
 
 from __future__ import annotations
 
@@ -6,41 +6,26 @@ import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
-from mhc.backends import Artifact, stage
 from mhc.backends.tvm.cpu import Kernel
+from mhc.backends.tvm.mhc_post_gpu import BACKWARD
+from mhc.backends.tvm.operator import Operands, Operator
 from mhc.backends.tvm.vectors import STACK_BYTES, Row, name_of, narrow, registers, wide
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostSpec
 
 
-def run(inputs: MhcPostBackwardInputs, out: MhcPostGrads, target: str | None = None) -> None:
-    """Run on the CPU, in the tensors' own memory; ``target`` is a CPU that LLVM knows, None this one.
-
-    Raises:
-        ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
-    """
-    kernel = _KERNEL.function(inputs.spec, target)
+def _operands(inputs: MhcPostBackwardInputs, out: MhcPostGrads) -> Operands:
     tokens = inputs.x.shape[0]
-    with stage("launch"):
-        kernel(
-            inputs.x.view(tokens, -1),
-            inputs.y,
-            inputs.h_post,
-            inputs.h_res,
-            inputs.grad_out.view(tokens, -1),
-            out.x.view(tokens, -1),
-            out.y,
-            out.h_post,
-            out.h_res,
-        )
-
-
-def compile(spec: MhcPostSpec, target: str) -> Artifact:
-    """A shared library with the kernel in TVM's calling convention.
-
-    Raises:
-        ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
-    """
-    return _KERNEL.artifact(spec, target)
+    return {
+        "x": inputs.x.view(tokens, -1),
+        "y": inputs.y,
+        "h_post": inputs.h_post,
+        "h_res": inputs.h_res,
+        "grad_out": inputs.grad_out.view(tokens, -1),
+        "grad_x": out.x.view(tokens, -1),
+        "grad_y": out.y,
+        "grad_h_post": out.h_post,
+        "grad_h_res": out.h_res,
+    }
 
 
 def _script(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
@@ -147,4 +132,5 @@ def _script(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
     return mhc_post_backward
 
 
-_KERNEL = Kernel("mhc_post_backward", _script)
+_OPERATOR = Operator(Kernel("mhc_post_backward", _script), BACKWARD, _operands)
+run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -1,4 +1,4 @@
-"""``mhc_pre`` for LLVM's CPU targets; one compilation serves every number of tokens."""
+"""``mhc_pre`` for LLVM's CPU targets, and the way to its GPU form; tokens are free."""
 
 from __future__ import annotations
 
@@ -6,48 +6,17 @@ import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
-from mhc.backends import Artifact, stage
-from mhc.backends.tvm import mhc_pre_gpu
 from mhc.backends.tvm.cpu import Kernel
-from mhc.backends.tvm.projection import projection, tile
+from mhc.backends.tvm.mhc_pre_gpu import FORWARD
+from mhc.backends.tvm.operator import Operands, Operator
+from mhc.backends.tvm.projection import forward_operands, projection, tile
 from mhc.backends.tvm.vectors import Row, name_of, narrow, wide
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 
-def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> None:
-    """Run on the CPU: in the tensors' own memory for a CPU that LLVM knows, or None for this one; on copies of them,
-    with the GPUs' threads and shared memory, for ``opencl``.
-
-    Raises:
-        ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
-    """
-    if target == "opencl":
-        mhc_pre_gpu.run(inputs, out)
-        return
-    kernel = _KERNEL.function(inputs.spec, target)
+def _operands(inputs: MhcPreInputs, out: MhcPreOutputs) -> Operands:
     tokens = inputs.x.shape[0]
-    with stage("launch"):
-        kernel(
-            inputs.x.view(tokens, -1),
-            inputs.phi,
-            inputs.alpha,
-            inputs.bias,
-            None if inputs.gamma is None else inputs.gamma.view(-1),
-            out.h_in,
-            out.h_post,
-            out.h_res.view(tokens, -1),
-        )
-
-
-def compile(spec: MhcPreSpec, target: str) -> Artifact:
-    """A shared library with the kernel in TVM's calling convention; for a GPU what :mod:`mhc_pre_gpu` makes.
-
-    Raises:
-        ValueError: the target is no GPU, and no CPU that LLVM knows for the architecture of this machine.
-    """
-    if mhc_pre_gpu.takes(target):
-        return mhc_pre_gpu.compile(spec, target)
-    return _KERNEL.artifact(spec, target)
+    return {**forward_operands(inputs), "h_in": out.h_in, "h_post": out.h_post, "h_res": out.h_res.view(tokens, -1)}
 
 
 def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
@@ -126,4 +95,5 @@ def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
     return mhc_pre
 
 
-_KERNEL = Kernel("mhc_pre", _script)
+_OPERATOR = Operator(Kernel("mhc_pre", _script), FORWARD, _operands)
+run, compile = _OPERATOR.run, _OPERATOR.compile

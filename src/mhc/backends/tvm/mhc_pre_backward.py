@@ -1,4 +1,4 @@
-"""Gradients of ``mhc_pre`` for LLVM's CPU targets; one compilation serves every number of tokens."""
+"""Gradients of ``mhc_pre`` for LLVM's CPU targets, and the way to its GPU form; tokens are free."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
-from mhc.backends import Artifact, stage
 from mhc.backends.tvm.cpu import Kernel
-from mhc.backends.tvm.projection import projection, tile
+from mhc.backends.tvm.mhc_pre_backward_gpu import BACKWARD
+from mhc.backends.tvm.operator import Operands, Operator
+from mhc.backends.tvm.projection import forward_operands, projection, tile
 from mhc.backends.tvm.vectors import Row, name_of, narrow, registers, wide
 from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
@@ -20,39 +21,15 @@ _OWNED_BYTES = 12288
 _SPAN = 32
 
 
-def run(inputs: MhcPreBackwardInputs, out: MhcPreGrads, target: str | None = None) -> None:
-    """Run on the CPU, in the tensors' own memory; ``target`` is a CPU that LLVM knows, None this one.
-
-    Raises:
-        ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
-    """
-    kernel = _KERNEL.function(inputs.spec, target)
+def _operands(inputs: MhcPreBackwardInputs, out: MhcPreGrads) -> Operands:
     tokens = inputs.x.shape[0]
-    with stage("launch"):
-        kernel(
-            inputs.x.view(tokens, -1),
-            inputs.phi,
-            inputs.alpha,
-            inputs.bias,
-            None if inputs.gamma is None else inputs.gamma.view(-1),
-            inputs.grad_h_in,
-            inputs.grad_h_post,
-            inputs.grad_h_res.view(tokens, -1),
-            out.x.view(tokens, -1),
-            out.phi,
-            out.alpha,
-            out.bias,
-            None if out.gamma is None else out.gamma.view(-1),
-        )
-
-
-def compile(spec: MhcPreSpec, target: str) -> Artifact:
-    """A shared library with the kernel in TVM's calling convention.
-
-    Raises:
-        ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
-    """
-    return _KERNEL.artifact(spec, target)
+    return {
+        **forward_operands(inputs),
+        "grad_h_in": inputs.grad_h_in,
+        "grad_h_post": inputs.grad_h_post,
+        "grad_h_res": inputs.grad_h_res.view(tokens, -1),
+        **{f"grad_{name}": tensor for name, tensor in forward_operands(out).items()},
+    }
 
 
 def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
@@ -304,4 +281,5 @@ def _script(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
     return mhc_pre_backward
 
 
-_KERNEL = Kernel("mhc_pre_backward", _script)
+_OPERATOR = Operator(Kernel("mhc_pre_backward", _script), BACKWARD, _operands)
+run, compile = _OPERATOR.run, _OPERATOR.compile

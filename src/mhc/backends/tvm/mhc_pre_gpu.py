@@ -1,102 +1,65 @@
-"""``mhc_pre`` for GPUs: blocks of threads, shared memory, a tree of sums; CUDA, ROCm and OpenCL.
+"""``mhc_pre`` for GPUs: blocks of threads, shared memory, a tree of sums.
 
-One compilation serves every number of tokens. A block of threads has a few tokens; its threads share out the columns of
-the flattened streams, hold their sums in registers and add them up in shared memory, halving their number each time.
+A block has a few tokens; its threads share out the columns of the flattened streams, hold their sums in registers and
+add them up in shared memory, halving their number each time.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import tvm
 from tvm.script import tirx as T
 
-from mhc.backends import Artifact, stage
-from mhc.backends.tvm import devices
-from mhc.backends.tvm.vectors import name_of, narrow, wide
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
-
-# A power of two: the tree halves it down to one.
-_THREADS = 128
-
-# What any of these GPUs has for a block without being asked for more.
-_SHARED_BYTES = 48 * 1024
+from mhc.backends.tvm.gpu import THREADS, Dialect, GpuKernel, Launch, add_up
+from mhc.ops.mhc_pre import MhcPreSpec
 
 # Sums that a thread holds: registers, of which no GPU here has more than 255 for a thread, must be left for the rest.
 _SUMS = 112
 
 
-def takes(target: str) -> bool:
-    """Whether this form is the one for the target."""
-    return target.startswith(("sm_", "gfx")) or target == "opencl"
+def tokens_of_a_block(rows: int) -> int:
+    """As many as leave room for ``rows`` sums of each: a row of phi is read once for all of them."""
+    return max(1, min(4, _SUMS // rows))
 
 
-def run(inputs: MhcPreInputs, out: MhcPreOutputs) -> None:
-    """Run on an OpenCL CPU device, on copies of the tensors."""
-    spec = inputs.spec
-    tokens = inputs.x.shape[0]
-    tensors = {**inputs._asdict(), **out._asdict()}
-    blocks = -(-tokens // _height(spec))
-    with stage("compile"):
-        kernel = devices.opencl_kernel(_source(spec, "opencl"), "mhc_pre_kernel")
-    with stage("launch"):
-        devices.opencl_launch(kernel, tensors, {"tokens": tokens}, out, blocks, _THREADS)
+def projection(spec: MhcPreSpec, dialect: Dialect, height: int) -> Any:
+    """A macro ``project(x, phi, gamma, tokens, block, thread, acc)``, the same in both directions.
+
+    It writes the thread's share of (v · gamma) @ phiᵀ to ``acc[t, :mixes]``, and that of Σ v² to ``acc[t, mixes]``.
+    Without gamma its third argument is not looked at.
+    """
+    width, mixes, each = spec.width, spec.mixes, dialect.each
+
+    @T.macro
+    def project(x, phi, gamma, tokens, block, thread, acc):
+        v = T.alloc_buffer((height,), "float32", scope="local")
+        weight = T.alloc_buffer((1,), "float32", scope="local")
+        for t in each(height):
+            for o in each(mixes + 1):
+                acc[t, o] = T.float32(0)
+        for k in range(-(-width // THREADS)):
+            if k * THREADS + thread < width:
+                for t in each(height):
+                    # A last block that is not full repeats the last token, and does not store it again.
+                    v[t] = dialect.wide(spec.dtype, x[T.min(block * height + t, tokens - 1), k * THREADS + thread])
+                    acc[t, mixes] = acc[t, mixes] + v[t] * v[t]
+                    if spec.gamma:
+                        v[t] = v[t] * gamma[k * THREADS + thread]
+                for o in each(mixes):
+                    weight[0] = phi[o, k * THREADS + thread]
+                    for t in each(height):
+                        acc[t, o] = acc[t, o] + v[t] * weight[0]
+
+    return project
 
 
-@functools.cache
-def compile(spec: MhcPreSpec, target: str) -> Artifact:
-    """A cubin through nvcc for ``sm_90``, an AMDGPU object for ``gfx942``, source for ``opencl``."""
-    if target == "opencl":
-        return Artifact("opencl-source", target, _source(spec, target).encode())
-    if target.startswith("sm_"):
-        source = _source(spec, target)
-        with stage("compile"):
-            data, resources = devices.cubin(source, target)
-        return Artifact("cubin", target, data, {**resources, "threads": _THREADS})
-    with stage("lower"):
-        module = _checked(spec, devices.target_of(target))
-    with stage("compile"):
-        data, resources = devices.amdgpu_object(module, target)
-    return Artifact("elf", target, data, {**resources, "threads": _THREADS})
-
-
-@functools.cache
-def _source(spec: MhcPreSpec, target: str) -> str:
-    with stage("lower"):
-        return devices.source(_checked(spec, devices.target_of(target)), target)
-
-
-def _checked(spec: MhcPreSpec, target: tvm.target.Target) -> tvm.IRModule:
-    """The script, unless it wants more of a block than a GPU has: TVM itself would compile it all the same."""
-    shared = 4 * ((spec.mixes + 1) * _THREADS + _height(spec) * (spec.mixes + 1 + spec.streams))
-    if shared > _SHARED_BYTES:
-        raise ValueError(f"mhc_pre: {spec.streams} streams need {shared} bytes of shared memory, above {_SHARED_BYTES}")
-    return tvm.IRModule({"mhc_pre": _script(spec, target.kind.name)})
-
-
-def _height(spec: MhcPreSpec) -> int:
-    """Tokens of a block: each row of phi is read once for all of them."""
-    return max(1, min(4, _SUMS // (spec.mixes + 1)))
-
-
-def _script(spec: MhcPreSpec, kind: str) -> tvm.tirx.PrimFunc:
-    f32, dtype, size = "float32", name_of(spec.dtype), spec.dtype.itemsize
+def _scripts(spec: MhcPreSpec, dialect: Dialect) -> tuple[Launch, ...]:
+    f32, dtype, size = "float32", dialect.stored(spec.dtype), spec.dtype.itemsize
     n, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    height = _height(spec)
-
-    def sigmoid(value: Any) -> Any:
-        """With LLVM's own exponential on AMD: TVM would call one from a library of ROCm."""
-        if kind == "rocm":
-            power = T.call_llvm_pure_intrin(f32, "llvm.exp", T.float32(0) - value)
-        else:
-            power = T.exp(T.float32(0) - value)
-        return T.float32(1) / (T.float32(1) + power)
-
-    def rsqrt(value: Any) -> Any:
-        if kind == "rocm":
-            return T.float32(1) / T.call_llvm_pure_intrin(f32, "llvm.sqrt", value)
-        return T.rsqrt(value)
+    each = dialect.each
+    height = tokens_of_a_block(mixes + 1)
+    project = projection(spec, dialect, height)
+    add = add_up(dialect, height, mixes + 1)
 
     @T.prim_func
     def mhc_pre(
@@ -122,55 +85,26 @@ def _script(spec: MhcPreSpec, kind: str) -> tvm.tirx.PrimFunc:
         h_res = T.match_buffer(h_res_, (tokens, n * n), f32, align=4)
 
         block = T.launch_thread("blockIdx.x", T.truncdiv(tokens + (height - 1), T.int64(height)))
-        thread = T.launch_thread("threadIdx.x", _THREADS)
+        thread = T.launch_thread("threadIdx.x", THREADS)
         acc = T.alloc_buffer((height, mixes + 1), f32, scope="local")
-        v = T.alloc_buffer((height,), f32, scope="local")
         r = T.alloc_buffer((1,), f32, scope="local")
-        tree = T.alloc_buffer((mixes + 1, _THREADS), f32, scope="shared")
+        tree = T.alloc_buffer((mixes + 1, THREADS // 2), f32, scope="shared")
         mix = T.alloc_buffer((height, mixes + 1), f32, scope="shared")
         pre = T.alloc_buffer((height, n), f32, scope="shared")
 
-        for t in T.unroll(height):
-            for o in T.unroll(mixes + 1):
-                acc[t, o] = T.float32(0)
-        for k in range(-(-width // _THREADS)):
-            if k * _THREADS + thread < width:
-                for t in T.unroll(height):
-                    # A last block that is not full repeats the last token, and does not store it again.
-                    v[t] = wide(x[T.min(block * height + t, tokens - 1), k * _THREADS + thread])
-                    acc[t, mixes] = acc[t, mixes] + v[t] * v[t]
-                    if spec.gamma:
-                        v[t] = v[t] * gamma[k * _THREADS + thread]
-                for o in T.unroll(mixes):
-                    r[0] = phi[o, k * _THREADS + thread]
-                    for t in T.unroll(height):
-                        acc[t, o] = acc[t, o] + v[t] * r[0]
+        if spec.gamma:
+            project(x, phi, gamma, tokens, block, thread, acc)
+        else:
+            project(x, phi, phi, tokens, block, thread, acc)
+        add(acc, tree, mix, thread)
 
-        for t in T.unroll(height):
-            for o in T.unroll(mixes + 1):
-                tree[o, thread] = acc[t, o]
-            T.tvm_storage_sync("shared")
-            # TVM sees a conflict where threads read and write one array at different places: hence two phases.
-            for s in T.unroll(_THREADS.bit_length() - 1):
-                if thread < T.shift_right(_THREADS // 2, s):
-                    for o in T.unroll(mixes + 1):
-                        acc[t, o] = acc[t, o] + tree[o, thread + T.shift_right(_THREADS // 2, s)]
-                T.tvm_storage_sync("shared")
-                if thread < T.shift_right(_THREADS // 2, s):
-                    for o in T.unroll(mixes + 1):
-                        tree[o, thread] = acc[t, o]
-                T.tvm_storage_sync("shared")
-            if thread < mixes + 1:
-                mix[t, thread] = tree[thread, 0]
-            T.tvm_storage_sync("shared")
-
-        for t in T.unroll(height):
-            r[0] = rsqrt(mix[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
+        for t in each(height):
+            r[0] = T.rsqrt(mix[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
             if thread < n:
-                pre[t, thread] = sigmoid(alpha[0] * (mix[t, thread] * r[0]) + bias[thread]) + T.float32(spec.pre_eps)
+                pre[t, thread] = T.sigmoid(alpha[0] * (mix[t, thread] * r[0]) + bias[thread]) + T.float32(spec.pre_eps)
             if block * height + t < tokens:
                 if thread < n:
-                    h_post[block * height + t, thread] = T.float32(2) * sigmoid(
+                    h_post[block * height + t, thread] = T.float32(2) * T.sigmoid(
                         alpha[1] * (mix[t, n + thread] * r[0]) + bias[n + thread]
                     )
                 if thread < n * n:
@@ -178,13 +112,18 @@ def _script(spec: MhcPreSpec, kind: str) -> tvm.tirx.PrimFunc:
                         alpha[2] * (mix[t, 2 * n + thread] * r[0]) + bias[2 * n + thread]
                     )
         T.tvm_storage_sync("shared")
-        for t in T.unroll(height):
+        for t in each(height):
             if block * height + t < tokens:
-                for d in range(-(-hidden // _THREADS)):
-                    if d * _THREADS + thread < hidden:
+                for d in range(-(-hidden // THREADS)):
+                    if d * THREADS + thread < hidden:
                         r[0] = T.float32(0)
-                        for i in T.unroll(n):
-                            r[0] = r[0] + pre[t, i] * wide(x[block * height + t, i * hidden + d * _THREADS + thread])
-                        h_in[block * height + t, d * _THREADS + thread] = narrow(dtype, r[0])
+                        for i in each(n):
+                            r[0] = r[0] + pre[t, i] * dialect.wide(
+                                spec.dtype, x[block * height + t, i * hidden + d * THREADS + thread]
+                            )
+                        h_in[block * height + t, d * THREADS + thread] = dialect.narrow(spec.dtype, r[0])
 
-    return mhc_pre
+    return (Launch(mhc_pre, lambda tokens: (-(-tokens // height), 1)),)
+
+
+FORWARD = GpuKernel("mhc_pre", _scripts)

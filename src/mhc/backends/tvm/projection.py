@@ -13,8 +13,9 @@ from typing import Any
 from tvm.script import tirx as T
 from tvm.target import Target
 
+from mhc.backends.tvm.operator import Operands
 from mhc.backends.tvm.vectors import STACK_BYTES, Row, registers, wide
-from mhc.ops.mhc_pre import MhcPreSpec
+from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreInputs, MhcPreSpec
 
 # Bytes of one fp32 row of a chunk. A block's rows and the rows of phi that they meet (about eight in all) then stay
 # in a first-level cache of 32 KiB.
@@ -28,6 +29,17 @@ class Tile:
     tokens: int
     rows: int
     lanes: int
+
+
+def forward_operands(tensors: MhcPreInputs | MhcPreBackwardInputs | MhcPreGrads) -> Operands:
+    """The forward's inputs, or their gradients, as both directions take them: a token's streams in one row."""
+    return {
+        "x": tensors.x.view(tensors.x.shape[0], -1),
+        "phi": tensors.phi,
+        "alpha": tensors.alpha,
+        "bias": tensors.bias,
+        "gamma": None if tensors.gamma is None else tensors.gamma.view(-1),
+    }
 
 
 def tile(spec: MhcPreSpec, target: Target) -> Tile:

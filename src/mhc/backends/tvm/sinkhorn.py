@@ -1,4 +1,4 @@
-"""``sinkhorn`` for LLVM's CPU targets; one compilation serves every number of tokens."""
+"""``sinkhorn`` for LLVM's CPU targets, and the way to its GPU form; tokens are free."""
 
 from __future__ import annotations
 
@@ -6,30 +6,15 @@ import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
-from mhc.backends import Artifact, stage
 from mhc.backends.tvm.cpu import Kernel
+from mhc.backends.tvm.operator import Operands, Operator
+from mhc.backends.tvm.sinkhorn_gpu import FORWARD
 from mhc.backends.tvm.vectors import registers
 from mhc.ops.sinkhorn import SinkhornInputs, SinkhornOutputs, SinkhornSpec
 
 
-def run(inputs: SinkhornInputs, out: SinkhornOutputs, target: str | None = None) -> None:
-    """Run on the CPU, in the tensors' own memory; ``target`` is a CPU that LLVM knows, None this one.
-
-    Raises:
-        ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
-    """
-    kernel = _KERNEL.function(inputs.spec, target)
-    with stage("launch"):
-        kernel(inputs.logits, out.matrix)
-
-
-def compile(spec: SinkhornSpec, target: str) -> Artifact:
-    """A shared library with the kernel in TVM's calling convention.
-
-    Raises:
-        ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
-    """
-    return _KERNEL.artifact(spec, target)
+def _operands(inputs: SinkhornInputs, out: SinkhornOutputs) -> Operands:
+    return {"logits": inputs.logits, "matrix": out.matrix}
 
 
 def _script(spec: SinkhornSpec, target: Target) -> tvm.tirx.PrimFunc:
@@ -87,4 +72,5 @@ def _script(spec: SinkhornSpec, target: Target) -> tvm.tirx.PrimFunc:
     return sinkhorn
 
 
-_KERNEL = Kernel("sinkhorn", _script)
+_OPERATOR = Operator(Kernel("sinkhorn", _script), FORWARD, _operands)
+run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -1,4 +1,4 @@
-"""Gradient of ``sinkhorn`` for LLVM's CPU targets; one compilation serves every number of tokens."""
+"""Gradient of ``sinkhorn`` for LLVM's CPU targets, and the way to its GPU form; tokens are free."""
 
 from __future__ import annotations
 
@@ -6,30 +6,15 @@ import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
-from mhc.backends import Artifact, stage
 from mhc.backends.tvm.cpu import Kernel
+from mhc.backends.tvm.operator import Operands, Operator
+from mhc.backends.tvm.sinkhorn_gpu import BACKWARD
 from mhc.backends.tvm.vectors import registers
 from mhc.ops.sinkhorn import SinkhornBackwardInputs, SinkhornGrads, SinkhornSpec
 
 
-def run(inputs: SinkhornBackwardInputs, out: SinkhornGrads, target: str | None = None) -> None:
-    """Run on the CPU, in the tensors' own memory; ``target`` is a CPU that LLVM knows, None this one.
-
-    Raises:
-        ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
-    """
-    kernel = _KERNEL.function(inputs.spec, target)
-    with stage("launch"):
-        kernel(inputs.logits, inputs.grad_matrix, out.logits)
-
-
-def compile(spec: SinkhornSpec, target: str) -> Artifact:
-    """A shared library with the kernel in TVM's calling convention.
-
-    Raises:
-        ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
-    """
-    return _KERNEL.artifact(spec, target)
+def _operands(inputs: SinkhornBackwardInputs, out: SinkhornGrads) -> Operands:
+    return {"logits": inputs.logits, "grad_matrix": inputs.grad_matrix, "grad_logits": out.logits}
 
 
 def _script(spec: SinkhornSpec, target: Target) -> tvm.tirx.PrimFunc:
@@ -121,4 +106,5 @@ def _script(spec: SinkhornSpec, target: Target) -> tvm.tirx.PrimFunc:
     return sinkhorn_backward
 
 
-_KERNEL = Kernel("sinkhorn_backward", _script)
+_OPERATOR = Operator(Kernel("sinkhorn_backward", _script), BACKWARD, _operands)
+run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -1,0 +1,170 @@
+"""GPUs: an operator is a few scripts for blocks of threads, launched one after the other.
+
+One source serves CUDA, ROCm, Metal and OpenCL, and every number of tokens. Sums have a fixed order, so that the same
+inputs give the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import tvm
+from tvm.script import tirx as T
+from tvm.target import Target
+
+from mhc.backends import Artifact, stage
+from mhc.backends.tvm import devices, opencl
+from mhc.backends.tvm.cache import kept
+from mhc.backends.tvm.limits import check
+from mhc.backends.tvm.vectors import name_of, narrow, wide
+
+# A power of two: the tree of sums halves it down to one.
+THREADS = 128
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a kind of device (TVM's name of it) wants to be written in another way."""
+
+    kind: str
+
+    @property
+    def each(self) -> Any:
+        """A short loop: unrolled, so that arrays become registers. For a CPU that only costs compile time."""
+        return T.serial if self.kind == "opencl" else T.unroll
+
+    def stored(self, dtype: torch.dtype) -> str:
+        """TVM's name of what memory holds. OpenCL devices without half precision still convert its bits."""
+        return "uint16" if self._half_bits(dtype) else name_of(dtype)
+
+    def wide(self, dtype: torch.dtype, value: Any) -> Any:
+        """The value in fp32."""
+        return T.call_pure_extern("float32", "mhc_float_of", value) if self._half_bits(dtype) else wide(value)
+
+    def narrow(self, dtype: torch.dtype, value: Any) -> Any:
+        """The fp32 value rounded to ``dtype``."""
+        if self._half_bits(dtype):
+            return T.call_pure_extern("uint16", "mhc_half_of", value)
+        return narrow(name_of(dtype), value)
+
+    def _half_bits(self, dtype: torch.dtype) -> bool:
+        return self.kind == "opencl" and dtype == torch.float16
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A script and its grid: how many blocks there are for a number of tokens, in x and in y."""
+
+    script: tvm.tirx.PrimFunc
+    blocks: Callable[[int], tuple[int, int]]
+
+    @property
+    def name(self) -> str:
+        """The script's name; TVM calls its device code ``NAME_kernel``."""
+        return str(self.script.attrs["global_symbol"])
+
+
+# Makes the launches of an operator for a spec.
+Scripts = Callable[[Any, Dialect], tuple[Launch, ...]]
+
+# The shapes of the fp32 tensors that the launches hand on to each other, for a spec and a number of tokens.
+Scratch = Callable[[Any, int], Mapping[str, tuple[int, ...]]]
+
+
+def takes(target: str | None) -> bool:
+    """Whether this form is the one for the target."""
+    return target is not None and (target.startswith(("sm_", "gfx")) or target in ("metal", *opencl.RUNTIMES))
+
+
+def _nothing(_spec: Any, _tokens: int) -> Mapping[str, tuple[int, ...]]:
+    return {}
+
+
+class GpuKernel:
+    """The scripts of an operator, compiled once for each spec and target."""
+
+    def __init__(self, name: str, scripts: Scripts, scratch: Scratch = _nothing) -> None:
+        self._name = name
+        self._scripts = scripts
+        self._scratch = scratch
+        self._programs = functools.cache(self._program)
+
+    def run(self, spec: Any, runtime: str, operands: Mapping[str, torch.Tensor | None], tokens: int) -> None:
+        """Run in an OpenCL runtime, on copies of the tensors.
+
+        Raises:
+            ValueError: there is no such runtime; a wheel of TVM has none for other GPUs.
+            mhc.backends.NoDeviceError: the runtime does not work here.
+        """
+        if runtime not in opencl.RUNTIMES:
+            raise ValueError(f"{self._name}: the tvm backend runs GPU code in {', '.join(opencl.RUNTIMES)} only")
+        source, launches = self._programs(spec)
+        with stage("compile"):
+            program = opencl.build(runtime, source)
+        grids = {f"{one.name}_kernel": one.blocks(tokens) for one in launches}
+        with stage("launch"):
+            opencl.launch(runtime, program, grids, THREADS, operands, self._scratch(spec, tokens), {"tokens": tokens})
+
+    def artifact(self, spec: Any, target: str) -> Artifact:
+        """A cubin through nvcc for ``sm_90``, an AMDGPU object for ``gfx942``, source for Metal and OpenCL."""
+        kind, data, resources = kept((self._name, spec, target), lambda: self._compile(spec, target))
+        return Artifact(kind, target, data, {**resources, "threads": THREADS})
+
+    def _compile(self, spec: Any, target: str) -> tuple[str, bytes, dict[str, int]]:
+        with stage("lower"):
+            device = devices.target_of(target)
+            module, _ = self._module(spec, device)
+        if device.kind.name == "rocm":
+            with stage("compile"):
+                return "elf", *devices.amdgpu_object(module, target)
+        with stage("lower"):
+            source = devices.source(module, device)
+        if device.kind.name == "cuda":
+            with stage("compile"):
+                return "cubin", *devices.cubin(source, target)
+        return f"{device.kind.name}-source", source.encode(), {}
+
+    def _program(self, spec: Any) -> tuple[str, tuple[Launch, ...]]:
+        with stage("lower"):
+            device = devices.target_of("opencl")
+            module, launches = self._module(spec, device)
+            return devices.source(module, device), launches
+
+    def _module(self, spec: Any, device: Target) -> tuple[tvm.IRModule, tuple[Launch, ...]]:
+        launches = self._scripts(spec, Dialect(device.kind.name))
+        for launch in launches:
+            check(launch.script, device.kind.name)
+        return tvm.IRModule({launch.name: launch.script for launch in launches}), launches
+
+
+def add_up(dialect: Dialect, height: int, rows: int) -> Any:
+    """A macro ``add(acc, tree, sums, thread)``: ``sums[t, o]`` is the sum of every thread's ``acc[t, o]``.
+
+    It adds in a tree over the threads, by way of the shared array ``tree`` [rows, THREADS // 2]; ``sums``, [height,
+    rows], is shared too. At each level the upper half of the threads hands its sums to the lower one.
+    """
+    each = dialect.each
+
+    @T.macro
+    def add(acc, tree, sums, thread):
+        for t in each(height):
+            for level in T.serial(THREADS.bit_length() - 1):
+                reach: T.let = T.shift_right(THREADS // 2, level)
+                if thread >= reach and thread < 2 * reach:
+                    for o in each(rows):
+                        tree[o, thread - reach] = acc[t, o]
+                T.tvm_storage_sync("shared")
+                if thread < reach:
+                    for o in each(rows):
+                        acc[t, o] = acc[t, o] + tree[o, thread]
+                T.tvm_storage_sync("shared")
+            if thread == 0:
+                for o in each(rows):
+                    sums[t, o] = acc[t, o]
+            T.tvm_storage_sync("shared")
+
+    return add

@@ -1,0 +1,52 @@
+"""What a script asks for of a block of threads. TVM itself compiles more than a GPU has, and less than was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import tvm
+
+# What any of these GPUs has for a block without being asked for more; an Apple GPU has less shared memory.
+MAX_THREADS = 1024
+MAX_SHARED_BYTES = {"cuda": 48 * 1024, "rocm": 48 * 1024, "opencl": 48 * 1024, "metal": 32 * 1024}
+
+
+def check(script: tvm.tirx.PrimFunc, kind: str) -> None:
+    """Hold a script to what a GPU of TVM's ``kind`` has.
+
+    Raises:
+        ValueError: nothing is bound to threads, which makes host code alone; one axis has two extents, which goes out
+            of bounds; or a block has too many threads or too much shared memory.
+    """
+    name = script.attrs["global_symbol"]
+    nodes = list(_nodes(script.body))
+    extents: dict[str, set[str]] = {}
+    for node in nodes:
+        if isinstance(node, tvm.tirx.AttrStmt) and node.attr_key == "thread_extent":
+            extents.setdefault(node.node.thread_tag, set()).add(str(node.value))
+    unequal = [f"{axis} to {' and '.join(sorted(values))}" for axis, values in extents.items() if len(values) > 1]
+    if unequal:
+        raise ValueError(f"{name} binds {', '.join(unequal)}")
+    axes = [values.pop() for axis, values in extents.items() if axis.startswith("threadIdx.")]
+    if not axes:
+        raise ValueError(f"{name} binds nothing to threads")
+    if (threads := prod(map(int, axes))) > MAX_THREADS:
+        raise ValueError(f"{name} has {threads} threads in a block; the limit is {MAX_THREADS}")
+    buffers = [node.buffer for node in nodes if isinstance(node, tvm.tirx.AllocBuffer)]
+    sizes = [prod(map(int, b.shape)) * tvm.DataType(str(b.dtype)).bits // 8 for b in buffers if b.scope() == "shared"]
+    shared = sum(sizes)
+    limit = MAX_SHARED_BYTES[kind]
+    if shared > limit:
+        raise ValueError(f"{name} has {shared} bytes of shared memory in a block; the limit is {limit}")
+
+
+def _nodes(statement: Any) -> Iterator[Any]:
+    """A statement and all that it holds."""
+    yield statement
+    for part in ("body", "then_case", "else_case"):
+        if (inner := getattr(statement, part, None)) is not None:
+            yield from _nodes(inner)
+    for inner in getattr(statement, "seq", ()):
+        yield from _nodes(inner)

@@ -1,0 +1,140 @@
+"""OpenCL runtimes that come as wheels: code for blocks of threads runs, and shared memory is used, without a GPU.
+
+PoCL compiles for the CPU and runs the threads of a block one after the other from barrier to barrier. Oclgrind
+interprets, and tells of races, of barriers that not all threads reach and of memory that is not the kernel's.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mhc.backends import NoDeviceError
+
+# What each calls itself.
+RUNTIMES = {"pocl": "Portable Computing Language", "oclgrind": "Oclgrind"}
+
+# Conversions that every OpenCL device has, also one without half-precision arithmetic. Through a union, as compilers
+# take it that two types do not share memory.
+_PRELUDE = """
+typedef union { ushort bits; uchar bytes[2]; } mhc_half;
+float mhc_float_of(ushort bits) { mhc_half h; h.bits = bits; return vload_half(0, (const __private half *)&h); }
+ushort mhc_half_of(float value) { mhc_half h; vstore_half_rte(value, 0, (__private half *)&h); return h.bits; }
+"""
+
+
+@functools.cache
+def queue(runtime: str) -> Any:
+    """A queue of the runtime's device.
+
+    Raises:
+        NoDeviceError: it is not installed, or its compiler does not work on this machine. The text says which.
+    """
+    os.environ.setdefault("PYOPENCL_NO_CACHE", "1")  # PoCL has a cache of its own, and the other needs none
+    try:
+        import pyopencl as cl
+    except ImportError as error:
+        raise NoDeviceError(f"PyOpenCL does not import: {error}") from error
+    try:
+        platforms = {platform.name: platform for platform in cl.get_platforms()}
+    except cl.Error as error:
+        raise NoDeviceError(f"OpenCL finds no runtime: {error}") from error
+    if RUNTIMES[runtime] not in platforms:
+        raise NoDeviceError(f"{runtime} is not installed; OpenCL finds {', '.join(platforms) or 'nothing'}")
+    if runtime == "oclgrind":
+        os.environ["OCLGRIND_LOG"] = str(_log())  # looked at when a context is made
+    context = cl.Context(platforms[RUNTIMES[runtime]].get_devices()[:1])
+    try:
+        cl.Program(context, "__kernel void nothing(__global int *a) { a[0] = 0; }").build()
+    except cl.Error as error:
+        raise NoDeviceError(f"{runtime} cannot compile an empty kernel for this CPU: {_words(error)}") from error
+    return cl.CommandQueue(context)
+
+
+@functools.cache
+def build(runtime: str, source: str) -> Any:
+    """Build OpenCL C with the runtime's compiler: the kernels by name, each with its parameters' names in order.
+
+    Raises:
+        RuntimeError: the compiler's own words.
+        NoDeviceError: the runtime does not work here.
+    """
+    import pyopencl as cl
+
+    try:
+        program = cl.Program(queue(runtime).context, _PRELUDE + source).build()
+    except cl.Error as error:
+        raise RuntimeError(f"{runtime}: {_words(error)}") from error
+    kernels = {}
+    for name, parameters in re.findall(r"__kernel void (?:__attribute__\(\(.*?\)\) )?(\w+)\(([^)]*)\) *\{", source):
+        # TVM orders the parameters as it likes, and calls each after the tensor it belongs to.
+        names = tuple(re.sub(r"_ptr$", "", part.split()[-1].strip("*")) for part in parameters.split(","))
+        kernels[name] = (cl.Kernel(program, name), names)
+    return kernels
+
+
+def launch(
+    runtime: str,
+    kernels: Mapping[str, Any],
+    grids: Mapping[str, tuple[int, int]],
+    threads: int,
+    operands: Mapping[str, torch.Tensor | None],
+    scratch: Mapping[str, tuple[int, ...]],
+    numbers: Mapping[str, int],
+) -> None:
+    """Copy the tensors to the device, launch the kernels in the order of ``grids``, and copy what they wrote back.
+
+    Raises:
+        RuntimeError: Oclgrind saw a fault, which changes no number: its own words.
+    """
+    import numpy as np
+    import pyopencl as cl
+
+    line = queue(runtime)
+    heard = _log().stat().st_size
+    copies = {
+        name: cl.Buffer(line.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=_bytes(tensor))
+        for name, tensor in operands.items()
+        if tensor is not None
+    }
+    for name, shape in scratch.items():
+        copies[name] = cl.Buffer(line.context, cl.mem_flags.READ_WRITE, 4 * int(np.prod(shape)))
+    for name, (across, down) in grids.items():
+        kernel, parameters = kernels[name]
+        given = [np.int64(numbers[each]) if each in numbers else copies[each] for each in parameters]
+        kernel(line, (across * threads, down), (threads, 1), *given)
+    for name, tensor in operands.items():
+        if tensor is not None:
+            cl.enqueue_copy(line, _bytes(tensor), copies[name])
+    line.finish()
+    if _log().stat().st_size > heard:
+        with _log().open("rb") as log:
+            log.seek(heard)
+            said = log.read().decode(errors="replace")
+        raise RuntimeError(f"oclgrind: {' '.join(said.split())[:400]}")
+
+
+@functools.cache
+def _log() -> Path:
+    """The file that Oclgrind writes faults to, until this process ends."""
+    file = tempfile.NamedTemporaryFile(prefix="oclgrind-", suffix=".log")  # noqa: SIM115
+    atexit.register(file.close)
+    return Path(file.name)
+
+
+def _words(error: Exception) -> str:
+    """What a compiler complains of, out of the much that PyOpenCL says."""
+    return "; ".join(line for line in str(error).splitlines() if "error:" in line) or str(error)
+
+
+def _bytes(tensor: torch.Tensor) -> Any:
+    """The tensor's own memory, for NumPy, which has no bf16."""
+    return tensor.view(-1).view(torch.uint8).numpy()
