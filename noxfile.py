@@ -1,5 +1,6 @@
 # /// script
 # dependencies = [
+#     "docker>=7.1",
 #     "jinja2>=3.1",
 #     "junitparser>=5.0",
 #     "nox>=2026.10",
