@@ -1,0 +1,228 @@
+"""A platform's image: built from its Dockerfile by an engine, and found again by the content of what went in."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+import requests
+
+from kernel_matrix import network
+from kernel_matrix.executors import InstallError
+
+PREFIX = "kernel-matrix"
+SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
+_PIN = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)
+_TORCH = re.compile(r"^ARG TORCH=(\S+)$", re.MULTILINE)
+_SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
+_TAIL = 40  # lines of a failed step that its error shows
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that an engine has."""
+
+    reference: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an image is made from. ``transient`` is for the build alone: it leaves no trace and makes no other image."""
+
+    name: str
+    dockerfile: str
+    files: Mapping[str, bytes]
+    arguments: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    transient: Callable[[], Mapping[str, bytes | Path]] = dict
+
+    @property
+    def reference(self) -> str:
+        """``kernel-matrix/cuda:5f0c...``: the name, and the hash of the content."""
+        content = hashlib.sha256()
+        for kind, entries in (("file", self.files), ("argument", {k: v.encode() for k, v in self.arguments.items()})):
+            for name, data in sorted(entries.items()):
+                content.update(f"{kind} {name} {hashlib.sha256(data).hexdigest()}\n".encode())
+        return f"{PREFIX}/{self.name}:{content.hexdigest()[:12]}"
+
+
+def python_of(lock: Path) -> str:
+    """The interpreter, inside the image, of the environment that was made from ``lock``."""
+    return f"/opt/kernel-matrix/{lock.stem}/bin/python"
+
+
+def build(
+    client: docker.DockerClient,
+    root: Path,
+    platform: str,
+    dockerfile: Path,
+    locks: Sequence[Path],
+    *,
+    gpu: bool,
+    say: Callable[[str], None],
+) -> Image:
+    """Make the platform's image with an environment for each of ``locks``, or take the one made from the same content.
+
+    ``gpu``: with the build of PyTorch that the platform's GPUs need, instead of the one for CPUs.
+
+    Raises:
+        InstallError: the engine's own words: the last lines of the step that failed.
+    """
+    text = dockerfile.read_text(encoding="utf-8")
+    arguments = _bases(client, text)
+    with _one_at_a_time(root):
+        if "ARG TOOLCHAINS" in text:
+            torch = next(iter(_TORCH.findall(text)), "cpu") if gpu else "cpu"
+            shared = dockerfile.parents[1] / SHARED / "Dockerfile"
+            arguments["TOOLCHAINS"] = _made(client, _shared(client, root, shared, locks, torch), say).reference
+        folder = _folder(dockerfile)
+        return _made(client, Recipe(platform, _name(dockerfile), folder, arguments, _labels(root, platform, locks)), say)
+
+
+def _shared(client: docker.DockerClient, root: Path, dockerfile: Path, locks: Sequence[Path], torch: str) -> Recipe:
+    """The recipe of the image with the environments."""
+    pins = {lock.name: lock.read_bytes() for lock in sorted(set(locks))}
+    wheels = network.wheels(pins.values())
+    if torch == "cpu" and any(wheel.name.startswith("torch-") for wheel in wheels):
+        torch = ""
+    return Recipe(
+        SHARED,
+        _name(dockerfile),
+        {**_folder(dockerfile), **{f"ci/locks/{name}": data for name, data in pins.items()}},
+        {**_bases(client, dockerfile.read_text(encoding="utf-8")), "TORCH_BACKEND": torch},
+        _labels(root, SHARED, locks),
+        lambda: {f"build/site/{name}": data for name, data in network.site(wheels).items()},
+    )
+
+
+def _name(dockerfile: Path) -> str:
+    return f"containers/{dockerfile.parent.name}/{dockerfile.name}"
+
+
+def _folder(dockerfile: Path) -> dict[str, bytes]:
+    """The Dockerfile and what lies beside it, under the names that they have in the context."""
+    return {
+        f"containers/{dockerfile.parent.name}/{path.relative_to(dockerfile.parent)}": path.read_bytes()
+        for path in sorted(dockerfile.parent.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _bases(client: docker.DockerClient, text: str) -> dict[str, str]:
+    """The base images of a Dockerfile by argument: what the user names, what ci/base-images made here, or the pin."""
+    bases = {}
+    for argument, tag, digest in _PIN.findall(text):
+        bases[argument] = os.environ.get(f"KERNEL_MATRIX_{argument}") or f"{tag}@{digest}"
+        if bases[argument] == f"{tag}@{digest}":
+            try:
+                local = client.images.get(tag)
+            except docker.errors.ImageNotFound:
+                continue
+            if "kernel-matrix.base" in (local.labels or {}):
+                bases[argument] = local.id
+    return bases
+
+
+def _labels(root: Path, name: str, locks: Sequence[Path]) -> dict[str, str]:
+    from kernel_matrix.run import commit
+
+    pins = {lock.stem: lock.read_text(encoding="utf-8") for lock in sorted(set(locks))}
+    return {
+        "org.opencontainers.image.title": f"{PREFIX}/{name}",
+        "org.opencontainers.image.revision": commit(root),
+        "kernel-matrix.locks": hashlib.sha256("".join(pins.values()).encode()).hexdigest(),
+        **{
+            f"kernel-matrix.versions.{stem}": " ".join(re.findall(r"^[\w.-]+==[^\s;]+", text, re.MULTILINE))
+            for stem, text in pins.items()
+        },
+    }
+
+
+def _made(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> Image:
+    """The image of the recipe, which is built if the engine does not have it."""
+    try:
+        return Image(recipe.reference, client.images.get(recipe.reference).id)
+    except docker.errors.ImageNotFound:
+        say(f"building {recipe.reference}")
+    with _context({**recipe.files, **recipe.transient()}) as context:
+        try:
+            output = client.api.build(
+                fileobj=context,
+                custom_context=True,
+                dockerfile=recipe.dockerfile,
+                tag=recipe.reference,
+                buildargs={**network.proxies(), **recipe.arguments},
+                labels=dict(recipe.labels),
+                rm=True,
+                forcerm=True,
+                decode=True,
+                timeout=_SILENT_SECONDS,
+            )
+            _follow(recipe, output, say)
+        except (docker.errors.DockerException, requests.RequestException) as error:
+            raise InstallError(f"{recipe.dockerfile}: the engine stopped the build: {error}") from error
+    # What only a stage of the build had, a network's certificates among it, is not kept as a cache either.
+    client.images.prune(filters={"dangling": True, "label": "kernel-matrix.stage"})
+    return Image(recipe.reference, client.images.get(recipe.reference).id)
+
+
+def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str], None]) -> None:
+    """Say each step of a build.
+
+    Raises:
+        InstallError: a step failed.
+    """
+    step, lines = "", list[str]()
+    for message in output:
+        for line in str(message.get("stream", "")).splitlines():
+            if line.startswith("Step "):
+                step, lines = line, []
+                say(f"{recipe.name}: {line[:100]}")
+            elif line.startswith("making "):
+                say(f"{recipe.name}: {line}")
+            if line.strip():
+                lines = [*lines, line.rstrip()][-_TAIL:]
+        if "error" in message:
+            said = "\n".join([*lines, str(message["error"])])
+            where = f"{recipe.dockerfile}: {step.split(' :')[0].lower() or 'the build'} failed"
+            raise InstallError(f"{said}\n{where}: {network.remedy(said) or lines[-1] if lines else message['error']}")
+
+
+@contextmanager
+def _context(files: Mapping[str, bytes | Path]) -> Iterator[io.BufferedRandom]:
+    """The files as an archive that an engine takes."""
+    with tempfile.TemporaryFile() as into:
+        with tarfile.open(fileobj=into, mode="w") as archive:
+            for name, content in sorted(files.items()):
+                entry = tarfile.TarInfo(name)
+                if isinstance(content, Path):
+                    entry.size = content.stat().st_size
+                    with content.open("rb") as stream:
+                        archive.addfile(entry, stream)
+                else:
+                    entry.size = len(content)
+                    archive.addfile(entry, io.BytesIO(content))
+        into.seek(0)
+        yield into  # type: ignore[misc]
+
+
+@contextmanager
+def _one_at_a_time(root: Path) -> Iterator[None]:
+    """Two runs of one checkout do not build the same image twice."""
+    (root / "build").mkdir(exist_ok=True)
+    with (root / "build" / "images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
