@@ -89,7 +89,9 @@ def build(
             shared = dockerfile.parents[1] / SHARED / "Dockerfile"
             arguments["TOOLCHAINS"] = _made(client, _shared(client, root, shared, locks, torch), say).reference
         folder = _folder(dockerfile)
-        return _made(client, Recipe(platform, _name(dockerfile), folder, arguments, _labels(root, platform, locks)), say)
+        return _made(
+            client, Recipe(platform, _name(dockerfile), folder, arguments, _labels(root, platform, locks)), say
+        )
 
 
 def _shared(client: docker.DockerClient, root: Path, dockerfile: Path, locks: Sequence[Path], torch: str) -> Recipe:
@@ -103,7 +105,7 @@ def _shared(client: docker.DockerClient, root: Path, dockerfile: Path, locks: Se
         _name(dockerfile),
         {**_folder(dockerfile), **{f"ci/locks/{name}": data for name, data in pins.items()}},
         {**_bases(client, dockerfile.read_text(encoding="utf-8")), "TORCH_BACKEND": torch},
-        _labels(root, SHARED, locks),
+        _labels(root, SHARED, ()),
         lambda: {f"build/site/{name}": data for name, data in network.site(wheels).items()},
     )
 
@@ -143,7 +145,7 @@ def _labels(root: Path, name: str, locks: Sequence[Path]) -> dict[str, str]:
     return {
         "org.opencontainers.image.title": f"{PREFIX}/{name}",
         "org.opencontainers.image.revision": commit(root),
-        "kernel-matrix.locks": hashlib.sha256("".join(pins.values()).encode()).hexdigest(),
+        **({"kernel-matrix.locks": hashlib.sha256("".join(pins.values()).encode()).hexdigest()} if pins else {}),
         **{
             f"kernel-matrix.versions.{stem}": " ".join(re.findall(r"^[\w.-]+==[^\s;]+", text, re.MULTILINE))
             for stem, text in pins.items()
