@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import os
@@ -10,10 +9,10 @@ import re
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import docker
 import docker.errors
@@ -21,6 +20,7 @@ import requests
 
 from kernel_matrix import network
 from kernel_matrix.executors import InstallError
+from kernel_matrix.locking import locked
 
 PREFIX = "kernel-matrix"
 SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
@@ -83,15 +83,12 @@ def build(
     """
     text = dockerfile.read_text(encoding="utf-8")
     arguments = _bases(client, text)
-    with _one_at_a_time(root):
-        if "ARG TOOLCHAINS" in text:
-            torch = next(iter(_TORCH.findall(text)), "cpu") if gpu else "cpu"
-            shared = dockerfile.parents[1] / SHARED / "Dockerfile"
-            arguments["TOOLCHAINS"] = _made(client, _shared(client, root, shared, locks, torch), say).reference
-        folder = _folder(dockerfile)
-        return _made(
-            client, Recipe(platform, _name(dockerfile), folder, arguments, _labels(root, platform, locks)), say
-        )
+    if "ARG TOOLCHAINS" in text:
+        torch = next(iter(_TORCH.findall(text)), "cpu") if gpu else "cpu"
+        shared = dockerfile.parents[1] / SHARED / "Dockerfile"
+        arguments["TOOLCHAINS"] = _made(client, _shared(client, root, shared, locks, torch), say).reference
+    recipe = Recipe(platform, _name(dockerfile), _folder(dockerfile), arguments, _labels(root, platform, locks))
+    return _made(client, recipe, say)
 
 
 def _shared(client: docker.DockerClient, root: Path, dockerfile: Path, locks: Sequence[Path], torch: str) -> Recipe:
@@ -134,7 +131,7 @@ def _bases(client: docker.DockerClient, text: str) -> dict[str, str]:
             except docker.errors.ImageNotFound:
                 continue
             if "kernel-matrix.base" in (local.labels or {}):
-                bases[argument] = local.id
+                bases[argument] = str(local.id)
     return bases
 
 
@@ -155,10 +152,27 @@ def _labels(root: Path, name: str, locks: Sequence[Path]) -> dict[str, str]:
 
 def _made(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> Image:
     """The image of the recipe, which is built if the engine does not have it."""
-    try:
-        return Image(recipe.reference, client.images.get(recipe.reference).id)
-    except docker.errors.ImageNotFound:
+    if image := _found(client, recipe.reference):
+        return image
+    # Two runs that want the same image do not build it twice.
+    name = recipe.reference.replace("/", "-").replace(":", "-")
+    with locked(Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}.lock", wait=True):
+        if image := _found(client, recipe.reference):
+            return image
         say(f"building {recipe.reference}")
+        _build(client, recipe, say)
+    return Image(recipe.reference, str(client.images.get(recipe.reference).id))
+
+
+def _found(client: docker.DockerClient, reference: str) -> Image | None:
+    """The image if the engine has it."""
+    try:
+        return Image(reference, str(client.images.get(reference).id))
+    except docker.errors.ImageNotFound:
+        return None
+
+
+def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> None:
     with _context({**recipe.files, **recipe.transient()}) as context:
         try:
             output = client.api.build(
@@ -173,38 +187,44 @@ def _made(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None
                 decode=True,
                 timeout=_SILENT_SECONDS,
             )
-            _follow(recipe, output, say)
+            stages = _follow(recipe, output, say)
         except (docker.errors.DockerException, requests.RequestException) as error:
             raise InstallError(f"{recipe.dockerfile}: the engine stopped the build: {error}") from error
-    # What only a stage of the build had, a network's certificates among it, is not kept as a cache either.
-    client.images.prune(filters={"dangling": True, "label": "kernel-matrix.stage"})
-    return Image(recipe.reference, client.images.get(recipe.reference).id)
+    for stage in stages:  # what only a stage had, a network's certificates among it, is not kept as a cache either
+        with suppress(docker.errors.APIError):  # another build may have removed it, or made it its own
+            if "kernel-matrix.stage" in client.images.get(stage).labels:
+                client.images.remove(stage)
 
 
-def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str], None]) -> None:
-    """Say each step of a build.
+def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str], None]) -> list[str]:
+    """Say each step of a build, and return the images of the stages that the last one copied from.
 
     Raises:
         InstallError: a step failed.
     """
-    step, lines = "", list[str]()
+    step, lines, layer, stages = "", list[str](), "", list[str]()
     for message in output:
         for line in str(message.get("stream", "")).splitlines():
-            if line.startswith("Step "):
+            if line.startswith(" ---> "):
+                layer = line.split()[-1]
+            elif line.startswith("Step "):
+                if " : FROM " in line and layer:
+                    stages.append(layer)
                 step, lines = line, []
                 say(f"{recipe.name}: {line[:100]}")
-            elif line.startswith("making "):
-                say(f"{recipe.name}: {line}")
-            if line.strip():
+            elif line.strip():
                 lines = [*lines, line.rstrip()][-_TAIL:]
-        if "error" in message:
-            said = "\n".join([*lines, str(message["error"])])
-            where = f"{recipe.dockerfile}: {step.split(' :')[0].lower() or 'the build'} failed"
-            raise InstallError(f"{said}\n{where}: {network.remedy(said) or lines[-1] if lines else message['error']}")
+                if line.startswith("making "):
+                    say(f"{recipe.name}: {line}")
+        if error := str(message.get("error", "")):
+            said = "\n".join([step, *lines, error])
+            what = network.remedy(said) or (lines[-1] if lines else error)
+            raise InstallError(f"{said}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {what}")
+    return stages
 
 
 @contextmanager
-def _context(files: Mapping[str, bytes | Path]) -> Iterator[io.BufferedRandom]:
+def _context(files: Mapping[str, bytes | Path]) -> Iterator[IO[bytes]]:
     """The files as an archive that an engine takes."""
     with tempfile.TemporaryFile() as into:
         with tarfile.open(fileobj=into, mode="w") as archive:
@@ -218,13 +238,4 @@ def _context(files: Mapping[str, bytes | Path]) -> Iterator[io.BufferedRandom]:
                     entry.size = len(content)
                     archive.addfile(entry, io.BytesIO(content))
         into.seek(0)
-        yield into  # type: ignore[misc]
-
-
-@contextmanager
-def _one_at_a_time(root: Path) -> Iterator[None]:
-    """Two runs of one checkout do not build the same image twice."""
-    (root / "build").mkdir(exist_ok=True)
-    with (root / "build" / "images.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield into

@@ -1,4 +1,4 @@
-"""What a machine's network asks of those who install: certificates, addresses of indexes, folders of wheels, proxies."""
+"""What a machine's network asks of installers: certificates, addresses of indexes, folders of wheels, proxies."""
 
 from __future__ import annotations
 
