@@ -46,7 +46,10 @@ def run(inputs: MhcPreInputs, out: MhcPreOutputs) -> None:
 
 @functools.cache
 def compile(spec: MhcPreSpec, target: str) -> Artifact:
-    """A cubin through nvcc for ``sm_90``, an AMDGPU object for ``gfx942``, source for ``opencl``."""
+    """A cubin through nvcc for ``sm_90``, source for ``opencl``.
+
+    For ``gfx942`` it is a code object where LLVM's linker is, and else the object that one would link.
+    """
     if target == "opencl":
         return Artifact("opencl-source", target, _source(spec, target).encode())
     if target.startswith("sm_"):
@@ -57,8 +60,10 @@ def compile(spec: MhcPreSpec, target: str) -> Artifact:
     with stage("lower"):
         module = _checked(spec, devices.target_of(target))
     with stage("compile"):
-        data, resources = devices.amdgpu_object(module, target)
-    return Artifact("elf", target, data, {**resources, "threads": _THREADS})
+        unlinked, resources = devices.amdgpu_object(module, target)
+        linked = devices.code_object(unlinked)
+    kind, data = ("elf", unlinked) if linked is None else ("hsaco", linked)
+    return Artifact(kind, target, data, {**resources, "threads": _THREADS})
 
 
 @functools.cache
