@@ -18,11 +18,12 @@ import docker
 import docker.errors
 import requests
 
-from kernel_matrix import network
+from kernel_matrix import bundle, network
 from kernel_matrix.executors import InstallError
 from kernel_matrix.locking import locked
 
 PREFIX = "kernel-matrix"
+_SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared image
 SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
 _PIN = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)
 _TORCH = re.compile(r"^ARG TORCH=(\S+)$", re.MULTILINE)
@@ -81,26 +82,53 @@ def build(
     Raises:
         InstallError: the engine's own words: the last lines of the step that failed.
     """
+    if carried := bundle.find(root, platform, content(dockerfile, locks, gpu=gpu)):
+        if _found(client, carried.id) is None:
+            bundle.load(client, root, say)
+        return Image(carried.reference, carried.id)
     text = dockerfile.read_text(encoding="utf-8")
     arguments = _bases(client, text)
-    if "ARG TOOLCHAINS" in text:
-        torch = next(iter(_TORCH.findall(text)), "cpu") if gpu else "cpu"
-        shared = dockerfile.parents[1] / SHARED / "Dockerfile"
-        arguments["TOOLCHAINS"] = _made(client, _shared(client, root, shared, locks, torch), say).reference
+    if _SHARES in text:
+        torch = _torch(text, gpu=gpu)
+        arguments["TOOLCHAINS"] = _made(client, _shared(client, root, _beside(dockerfile), locks, torch), say).reference
     recipe = Recipe(platform, _name(dockerfile), _folder(dockerfile), arguments, _labels(root, platform, locks))
     return _made(client, recipe, say)
 
 
+def content(dockerfile: Path, locks: Sequence[Path], *, gpu: bool) -> str:
+    """The hash of what the repository puts into an image, wherever that is built and upon whichever base."""
+    text = dockerfile.read_text(encoding="utf-8")
+    files = _folder(dockerfile)
+    if _SHARES in text:
+        files |= {**_folder(_beside(dockerfile)), **_pins(locks), "torch": _torch(text, gpu=gpu).encode()}
+    return Recipe("", "", files, {}).reference.partition(":")[2]
+
+
+def _torch(text: str, *, gpu: bool) -> str:
+    """The build of PyTorch: that which the Dockerfile names for machines with a GPU, or the one for CPUs."""
+    return next(iter(_TORCH.findall(text)), "cpu") if gpu else "cpu"
+
+
+def _beside(dockerfile: Path) -> Path:
+    """The Dockerfile of what the platforms share."""
+    return dockerfile.parents[1] / SHARED / "Dockerfile"
+
+
+def _pins(locks: Sequence[Path]) -> dict[str, bytes]:
+    """The lock files, under the names that they have in the context."""
+    return {f"ci/locks/{lock.name}": lock.read_bytes() for lock in sorted(set(locks))}
+
+
 def _shared(client: docker.DockerClient, root: Path, dockerfile: Path, locks: Sequence[Path], torch: str) -> Recipe:
     """The recipe of the image with the environments."""
-    pins = {lock.name: lock.read_bytes() for lock in sorted(set(locks))}
+    pins = _pins(locks)
     wheels = network.wheels(pins.values())
     if torch == "cpu" and any(wheel.name.startswith("torch-") for wheel in wheels):
         torch = ""
     return Recipe(
         SHARED,
         _name(dockerfile),
-        {**_folder(dockerfile), **{f"ci/locks/{name}": data for name, data in pins.items()}},
+        {**_folder(dockerfile), **pins},
         {**_bases(client, dockerfile.read_text(encoding="utf-8")), "TORCH_BACKEND": torch},
         _labels(root, SHARED, ()),
         lambda: {f"build/site/{name}": data for name, data in network.site(wheels).items()},
