@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -58,6 +59,21 @@ def matrix(session: nox.Session) -> None:
 def report(session: nox.Session) -> None:
     """Make the dashboard from the results in build/results, or in the folders that are named."""
     kernel_matrix(session, "report", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def shell(session: nox.Session) -> None:
+    """Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND]."""
+    kernel_matrix(session, "shell", *session.posargs)
+
+
+@nox.session(venv_backend="virtualenv")
+def bundle(session: nox.Session) -> None:
+    """Write an archive that the matrix runs from with no network: source, images, wheels, checksums."""
+    wheels = Path(session.create_tmp()) / "wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    session.run("pip", "download", "--quiet", "--dest", str(wheels), "-r", str(LOCKS / "harness.txt"))
+    kernel_matrix(session, "bundle", "--wheels", str(wheels), *session.posargs)
 
 
 @nox.session

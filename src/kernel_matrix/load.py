@@ -179,6 +179,8 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         folder = getattr(matrix.package, key)
         if not (root / folder).is_dir():
             yield ("package", key), f"the folder '{folder}' does not exist. Correct the path."
+    if matrix.package.health and not (root / matrix.package.health).is_file():
+        yield ("package", "health"), f"the script '{matrix.package.health}' does not exist. Correct the path."
     for name, toolchain in matrix.toolchains.items():
         here: Where = ("toolchains", name)
         if not (root / toolchain.lock).is_file():

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from kernel_matrix.executors import Interpreter, LocalInterpreter, Request, UnavailableError
+from kernel_matrix.executors import Interpreter, Prepare, Request, UnavailableError
+from kernel_matrix.executors.local import LocalInterpreter
+
+
+def executor() -> Prepare:
+    """Every job gets this interpreter."""
+    return prepare
 
 
 def prepare(request: Request) -> Interpreter:
@@ -27,6 +33,6 @@ def prepare(request: Request) -> Interpreter:
             ) from None
         if not requirement.specifier.contains(version, prereleases=True):
             raise UnavailableError(
-                f"this interpreter has {requirement.name} {version}; {request.toolchain_name} needs {text}"
+                f"this interpreter has {requirement.name} {version}; {request.job.toolchain} needs {text}"
             )
     return LocalInterpreter(Path(sys.executable))
