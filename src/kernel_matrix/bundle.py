@@ -115,13 +115,13 @@ class _Writer:
     def add(self, name: str, file: IO[bytes], mode: int = 0o644) -> None:
         self.sums[name] = _digest(file)
         entry = tarfile.TarInfo(f"{self.folder}/{name}")
-        entry.size, entry.mode = file.tell(), mode
+        entry.size, entry.mode = file.seek(0, io.SEEK_END), mode
         file.seek(0)
         self.archive.addfile(entry, file)
 
 
 def _digest(file: IO[bytes]) -> str:
-    """The SHA-256 of a whole file, which is then at its end."""
+    """The SHA-256 of a whole file."""
     file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 

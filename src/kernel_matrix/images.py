@@ -16,10 +16,10 @@ from typing import IO, Any
 
 import docker
 import docker.errors
-import requests
 
 from kernel_matrix import bundle, network
 from kernel_matrix.executors import InstallError
+from kernel_matrix.executors.engine import answering, explained
 from kernel_matrix.locking import locked
 
 PREFIX = "kernel-matrix"
@@ -27,6 +27,7 @@ _SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared im
 SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
 _PIN = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)
 _TORCH = re.compile(r"^ARG TORCH=(\S+)$", re.MULTILINE)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
 _TAIL = 40  # lines of a failed step that its error shows
 
@@ -81,7 +82,22 @@ def build(
 
     Raises:
         InstallError: the engine's own words: the last lines of the step that failed.
+        MachineError: the engine itself failed.
     """
+    with answering(f"to give the image of {platform}"):
+        return _platform(client, root, platform, dockerfile, locks, gpu=gpu, say=say)
+
+
+def _platform(
+    client: docker.DockerClient,
+    root: Path,
+    platform: str,
+    dockerfile: Path,
+    locks: Sequence[Path],
+    *,
+    gpu: bool,
+    say: Callable[[str], None],
+) -> Image:
     if carried := bundle.find(root, platform, content(dockerfile, locks, gpu=gpu)):
         if _found(client, carried.id) is None:
             bundle.load(client, root, say)
@@ -216,8 +232,8 @@ def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], Non
                 timeout=_SILENT_SECONDS,
             )
             stages = _follow(recipe, output, say)
-        except (docker.errors.DockerException, requests.RequestException) as error:
-            raise InstallError(f"{recipe.dockerfile}: the engine stopped the build: {error}") from error
+        except docker.errors.APIError as error:  # it did not even begin: the Dockerfile cannot be read
+            raise InstallError(f"{recipe.dockerfile}: {explained(error)}") from error
     for stage in stages:  # what only a stage had, a network's certificates among it, is not kept as a cache either
         with suppress(docker.errors.APIError):  # another build may have removed it, or made it its own
             if "kernel-matrix.stage" in client.images.get(stage).labels:
@@ -232,7 +248,7 @@ def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str
     """
     step, lines, layer, stages = "", list[str](), "", list[str]()
     for message in output:
-        for line in str(message.get("stream", "")).splitlines():
+        for line in _COLOUR.sub("", str(message.get("stream", ""))).splitlines():
             if line.startswith(" ---> "):
                 layer = line.split()[-1]
             elif line.startswith("Step "):
@@ -240,13 +256,17 @@ def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str
                     stages.append(layer)
                 step, lines = line, []
                 say(f"{recipe.name}: {line[:100]}")
-            elif line.strip():
+            elif line.strip() and not line.startswith("Removing intermediate container"):
                 lines = [*lines, line.rstrip()][-_TAIL:]
                 if line.startswith("making "):
                     say(f"{recipe.name}: {line}")
         if error := str(message.get("error", "")):
             said = "\n".join([step, *lines, error])
-            what = network.remedy(said) or (lines[-1] if lines else error)
+            what = lines[-1] if lines else error
+            if " : FROM " in step:
+                what += ". If no registry can be reached from here, ci/base-images makes the base images"
+            elif "certificate" in said.lower():
+                what += ". If the network has its own certificates, name their file: PIP_CERT=/path/to/ca.crt"
             raise InstallError(f"{said}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {what}")
     return stages
 

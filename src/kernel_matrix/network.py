@@ -18,6 +18,11 @@ def proxies() -> dict[str, str]:
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
+def certificates() -> Path | None:
+    """The file of certificates that pip or OpenSSL is told to trust."""
+    return next((Path(path) for name in ("PIP_CERT", "SSL_CERT_FILE") if (path := os.environ.get(name))), None)
+
+
 def wheels(locks: Iterable[bytes]) -> list[Path]:
     """The wheels in the folders that pip or uv is configured with whose versions a lock names."""
     pins = {
@@ -40,9 +45,8 @@ def wheels(locks: Iterable[bytes]) -> list[Path]:
 def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
     """The files that bring these settings into a build: wheels, ``ca.crt``, ``pip.conf`` and ``uv.toml``."""
     files: dict[str, bytes | Path] = {wheel.name: wheel for wheel in wheels}
-    certificates = next(iter(_words("PIP_CERT", "SSL_CERT_FILE")), None)
-    if certificates:
-        files["ca.crt"] = Path(certificates)
+    if trusted := certificates():
+        files["ca.crt"] = trusted
     index = next(iter(_words("UV_DEFAULT_INDEX", "PIP_INDEX_URL")), None)
     more = [word for word in _words("UV_INDEX", "PIP_EXTRA_INDEX_URL") if not word.startswith("file:")]
     pip, uv = ["[global]"], []
@@ -55,17 +59,6 @@ def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
     files["pip.conf"] = ("\n".join(pip) + "\n").encode()
     files["uv.toml"] = ("\n".join(uv) + "\n").encode()
     return files
-
-
-def remedy(said: str) -> str:
-    """What to do about a build that failed for the network's sake, or nothing."""
-    if re.search(r"CERTIFICATE_VERIFY_FAILED|invalid peer certificate|UnknownIssuer|certificate verification", said):
-        return "the network's certificate is not trusted inside the build. Name its file: PIP_CERT=/path/to/ca.crt"
-    if re.search(r"(pull access denied|manifest unknown|lookup \S+|Client\.Timeout|connection refused).*", said) and (
-        "registry" in said or "manifest" in said or "pull access" in said
-    ):
-        return "the registry of the base image does not answer. Make the base images here: ci/base-images"
-    return ""
 
 
 def _words(*names: str) -> list[str]:
