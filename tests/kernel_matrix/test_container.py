@@ -166,22 +166,28 @@ def test_an_image_that_cannot_be_built_is_an_install_error_in_the_engine_s_words
     assert {image.id for image in engine.images.list(all=True)} >= before
 
 
-@pytest.mark.parametrize("executor", ["container", "current"])
-def test_a_full_disk_is_the_machine_s_error_and_costs_no_other_job(executor, request, small_disk, doubles: Doubles):
-    if executor == "container":
-        request.getfixturevalue("contained")
+def test_a_full_disk_is_the_machine_s_error_and_costs_no_other_job(engine, small_disk, contained: Doubles):
+    contained.edit("{ case: 3,", "{ case: 60,")
+    contained.edit("tokens: [1, 2, 3]", "tokens: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]")
+    small_disk(contained.root / "build" / "jobs" / "here.fills-disk")
+    comparison = contained.run("fills-disk", "good", executor="container")
+    good, fills = comparison.cells
+    assert good.counts == {"pass": 12}
+    # The last block of the journal has room for a little more.
+    assert fills.counts.keys() == {"error", "pass"}
+    assert sorted(states(comparison)[12:], reverse=True) == states(comparison)[12:]
+    for verdict in (verdict for verdict in fills.cases if verdict.state == "error"):
+        assert verdict.record.stage == "machine"
+        assert verdict.reason.startswith("No space left on device: build/jobs/here.fills-disk")
+    assert left_over(engine) == []
+
+
+def test_results_that_cannot_be_written_are_missing(small_disk, doubles: Doubles):
     doubles.edit("{ case: 3,", "{ case: 60,")
-    small_disk(doubles.root / "build" / "jobs" / "here.fills-disk")
-    small_disk(doubles.root / "build" / "cache")
-    comparison = doubles.run("fills-disk", "good", executor=executor)
-    good, fills = (states(type(comparison)(comparison.plan, (cell,), ())) for cell in comparison.cells)
-    assert good == ["pass"] * 3
-    if executor == "container":  # the caches are in the job's folder
-        assert fills == ["pass", "error", "error"]
-        for verdict in comparison.cells[1].cases[1:]:
-            assert verdict.record.stage == "machine"
-            assert "No space left on device" in verdict.reason
-            assert str(doubles.root) not in verdict.reason
+    small_disk(doubles.root / "build")
+    comparison = doubles.run("fills-disk")
+    assert states(comparison) == ["missing"] * 3
+    assert list((doubles.root / "build" / "results").iterdir()) == []
 
 
 def test_two_runs_at_once_do_not_see_each_other(engine, contained: Doubles):

@@ -183,13 +183,15 @@ class ContainerChild:
 
     def _end(self) -> int:
         """Ask how it ended, and remove it."""
+        state = {"Status": "removing"}
         try:
-            self._container.reload()
-        except docker.errors.NotFound:
-            raise MachineError("somebody else removed the job's container") from None
+            with contextlib.suppress(docker.errors.NotFound):
+                self._container.reload()
+                state = self._container.attrs["State"]
         except ERRORS as error:
             raise MachineError(f"the Docker engine was lost: {explained(error)}") from error
-        state = self._container.attrs["State"]
+        if state["Status"] == "removing":
+            raise MachineError("somebody else removed the job's container")
         remove(self._container)
         self._sandbox.settle()
         status = int(state["ExitCode"])
