@@ -75,7 +75,7 @@ def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Setting
         if not settings.resume:
             for job in jobs:
                 (results / f"{job.id}.xml").unlink(missing_ok=True)
-        prepare = _Prepare(matrix, machine, settings, progress)
+        prepare = _Prepare(matrix, machine, settings, progress, stack)
         prepared = [prepare(job) for job in jobs]
         with ThreadPoolExecutor(settings.workers) as pool:
             # The longest first, so that no core waits at the end for a job that began late.
@@ -139,6 +139,7 @@ class _Prepare:
     machine: Machine
     settings: Settings
     progress: Progress
+    stack: ExitStack  # closes the executors
     loaded: dict[str, Prepare] = field(default_factory=dict)  # one of each executor for the whole run
 
     def __call__(self, job: Job) -> _Work:
@@ -152,7 +153,7 @@ class _Prepare:
         if not work.actions:
             return work
         if executor not in self.loaded:
-            self.loaded[executor] = executors.load(executor)
+            self.loaded[executor] = self.stack.enter_context(executors.load(executor))
         try:
             work.interpreter = self.loaded[executor](request)
         except UnavailableError as reason:

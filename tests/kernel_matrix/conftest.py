@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,3 +133,72 @@ def passing() -> Callable[[Case], Record]:
         return Record(case.id, "pass", "run", metrics=metrics, job={"device": "a GPU", "version.torch": "2.13.0"})
 
     return make
+
+
+class OwnEngine:
+    """A Docker engine that a test may kill: nobody else's containers are in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = f"unix://{folder / 'docker.sock'}"
+        self.client: DockerClient | None = None
+        self.start()
+
+    def start(self) -> None:
+        # In a network of its own: an engine without a bridge takes away that of the machine's own engine.
+        command = ["unshare", "--net", "dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec"]
+        command += ["--pidfile", self.folder / "pid", "--host", self.address, "--bridge", "none", "--iptables=false"]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        give_up = time.monotonic() + 60
+        while self.client is None:
+            try:
+                with socket.socket(socket.AF_UNIX) as probe:
+                    probe.connect(str(self.folder / "docker.sock"))
+                self.client = DockerClient(self.address)
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > give_up:
+                    self.process.kill()
+                    self.process.wait()
+                    reason = (self.folder / "log").read_text().splitlines()[-1]
+                    pytest.skip(f"needs to start a Docker engine of its own: {reason}")
+                time.sleep(0.1)
+
+    def kill(self) -> None:
+        """As a crash does it; its containerd follows by itself, and the containers go on."""
+        containerd = Path("/proc", (self.folder / "exec" / "containerd" / "containerd.pid").read_text())
+        self.process.kill()
+        self.process.wait()
+        self.client.close()
+        self.client = None
+        while containerd.exists():
+            time.sleep(0.05)
+
+    def mounts(self) -> list[str]:
+        """What is mounted below its folder."""
+        points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        return [point for point in points if point.startswith(f"{self.folder}/")]
+
+    def stop(self) -> None:
+        """End it with all that runs in it, which a killed one has left to itself."""
+        if self.client is None:
+            self.start()
+        for container in self.client.containers.list(all=True):
+            container.remove(force=True)
+        self.client.close()
+        self.process.terminate()
+        self.process.wait(60)
+
+
+@pytest.fixture
+def own_engine(engine: DockerClient) -> Iterator[OwnEngine]:
+    """One that is empty, and stopped at the end; a socket's path has to be short."""
+    if shutil.which("dockerd") is None or os.getuid():
+        pytest.skip("needs dockerd and root, to start a Docker engine of its own")
+    folder = Path(tempfile.mkdtemp(prefix="engine"))
+    own = OwnEngine(folder)
+    yield own
+    own.stop()
+    for point in reversed(own.mounts()):
+        subprocess.run(["umount", point], check=True)
+    shutil.rmtree(folder)

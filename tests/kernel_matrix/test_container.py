@@ -10,12 +10,11 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
 from conftest import ROOT, Doubles
 from test_run import middle, states
 
-from kernel_matrix import junit
-from kernel_matrix.executors.engine import OWNER, is_dead, owner, sweep
+from kernel_matrix import images, junit
+from kernel_matrix.executors.engine import OWNER, connect, is_dead, owner, sweep
 
 # What a job can see and do, asked from the inside.
 _LOOK = """
@@ -62,6 +61,16 @@ def wait_for(condition, seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < give_up, "it did not come to that"
         time.sleep(0.05)
+
+
+def image_of(doubles: Doubles) -> images.Image:
+    """The image that the doubles' jobs run in."""
+    client = connect().client
+    try:
+        dockerfile, lock = doubles.root / "containers" / "here" / "Dockerfile", doubles.root / "lock.txt"
+        return images.build(client, doubles.root, "here", dockerfile, [lock], gpu=False, say=print)
+    finally:
+        client.close()
 
 
 def shell(doubles: Doubles, *command: str, **options) -> subprocess.CompletedProcess[str]:
@@ -220,6 +229,54 @@ def test_a_container_that_somebody_removes_is_the_machine_s_error(engine, contai
     assert states(comparison) == ["pass", "error", "pass"]
     assert middle(comparison).record.stage == "machine"
     assert middle(comparison).reason == "somebody else removed the job's container"
+
+
+def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container_is_swept_up(
+    engine, own_engine, contained: Doubles
+):
+    contained.edit("{ case: 3,", "{ case: 120,")
+    contained.edit("targets: [any]", "targets: [x86-64]")
+    build, jobs = contained.root / "build", ("here.good", "here.hang")
+    image = image_of(contained)
+    [loaded] = own_engine.client.images.load(b"".join(engine.images.get(image.reference).save()))
+    program = (
+        "import sys; from kernel_matrix import cli, images;"
+        f"images.build = lambda *_, **__: images.Image({image.reference!r}, {loaded.id!r});"  # it has no base images
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "run", "--matrix", str(contained.root / "matrix.yaml")]
+    command += ["--executor", "container", "--toolchain", "hang"]
+    variables = {**os.environ, "DOCKER_HOST": own_engine.address}
+
+    def outcomes() -> list[list[tuple[str, str, str]]]:
+        records = [junit.read(build / "results" / f"{job}.xml") for job in jobs]
+        return [[(r.outcome, r.stage, r.message.split(":")[0]) for r in of_job] for of_job in records]
+
+    process = subprocess.Popen([*command, "--toolchain", "good"], cwd=ROOT, env=variables, stdout=subprocess.PIPE)
+    journal = build / "jobs" / "here.hang" / "journal.jsonl"
+    finished = build / "results" / "here.good.xml"
+    wait_for(lambda: finished.exists() and journal.exists() and journal.read_text().count('"start"') == 2)
+    own_engine.kill()
+    process.communicate()
+    assert process.returncode == 1
+    lost = ("error", "machine", "the Docker engine was lost")
+    refused = ("error", "machine", "the Docker engine failed to create a container")
+    assert outcomes() == [[("pass", "", "")] * 3, [("pass", "", ""), lost, refused]]
+
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    absent = ("unavailable", "", "no Docker engine answers at unix")
+    assert outcomes() == [[("pass", "", "")] * 3, [absent] * 3]
+
+    own_engine.start()
+    assert len(left_over(own_engine.client)) == 1
+    contained.edit("case: 120", "case: 5")
+    done = subprocess.run([*command, "--resume"], cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    ended = ("error", "timeout", "no end after 5 s, in stage launch")
+    assert outcomes() == [[("pass", "", "")] * 3, [("pass", "", ""), ended, ("pass", "", "")]]
+    assert left_over(own_engine.client) == []
+    assert not [point for point in own_engine.mounts() if "overlay2/" in point or "netns/" in point]
 
 
 def test_a_killed_run_s_container_is_swept_up_and_a_living_one_s_is_not(engine, contained: Doubles):

@@ -35,8 +35,8 @@ def main(options: argparse.Namespace) -> int:
     matrix = load(options.matrix)
     request = _request(matrix, options)
     try:
-        with locked(request.build / "jobs" / f"{request.job.id}.lock"):
-            interpreter = Containers().prepare(request)
+        with locked(request.build / "jobs" / f"{request.job.id}.lock"), Containers() as containers:
+            interpreter = containers.prepare(request)
             environment = dict(process.environment(request, interpreter))
             own = PurePosixPath(interpreter.python).parent
             environment["PATH"] = f"{own}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -1,7 +1,7 @@
-"""Where a job's processes run. An executor is a module of this package with a function ``executor``.
+"""Where a job's processes run. An executor is a module of this package with a context manager ``executor``.
 
-``executor()`` gives, once per run, a function that turns each job's :class:`Request` into an :class:`Interpreter` in
-which the toolchain is installed, or raises :class:`UnavailableError` (this machine cannot have it: no fault of
+It gives a run a function that turns each job's :class:`Request` into an :class:`Interpreter` in which the toolchain is
+installed, or raises :class:`UnavailableError` (this machine cannot have it: no fault of
 anyone's) or :class:`InstallError` (it should have worked). ``run`` starts the job's processes through the interpreter
 and never learns what is behind it.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -115,7 +116,7 @@ class Interpreter(Protocol):
 Prepare = Callable[[Request], Interpreter]
 
 
-def load(name: str) -> Prepare:
+def load(name: str) -> AbstractContextManager[Prepare]:
     """The executor of that name, for one run.
 
     Raises:
@@ -123,8 +124,8 @@ def load(name: str) -> Prepare:
     """
     if name not in NAMES:
         raise UserError(f"--executor {name}: there is no such executor.{did_you_mean(name, (*NAMES, AUTO))}")
-    prepare: Prepare = importlib.import_module(f"{__name__}.{name}").executor()
-    return prepare
+    executor: AbstractContextManager[Prepare] = importlib.import_module(f"{__name__}.{name}").executor()
+    return executor
 
 
 def choose(asked: str, platform: Platform) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,13 @@ class Containers:
 
     engine: Engine | None = None
     made: dict[tuple[str, bool], images.Image | InstallError] = field(default_factory=dict)
+
+    def __enter__(self) -> Containers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.engine is not None:
+            self.engine.client.close()
 
     def prepare(self, request: Request) -> ContainerInterpreter:
         """Look at what the job needs, and make the platform's image or find it.
@@ -76,9 +83,11 @@ class Containers:
         return image
 
 
-def executor() -> Prepare:
+@contextlib.contextmanager
+def executor() -> Iterator[Prepare]:
     """Every platform gets its image, made or found once per run."""
-    return Containers().prepare
+    with Containers() as containers:
+        yield containers.prepare
 
 
 def _demand_driver(request: Request) -> None:

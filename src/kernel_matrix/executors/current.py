@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -12,9 +14,10 @@ from kernel_matrix.executors import Interpreter, Prepare, Request, UnavailableEr
 from kernel_matrix.executors.local import LocalInterpreter
 
 
-def executor() -> Prepare:
+@contextmanager
+def executor() -> Iterator[Prepare]:
     """Every job gets this interpreter."""
-    return prepare
+    yield prepare
 
 
 def prepare(request: Request) -> Interpreter:

@@ -42,21 +42,21 @@ def connect() -> Engine:
     address = os.environ.get("DOCKER_HOST") or _SOCKET
     if not address.startswith("unix://"):
         raise UnavailableError(f"the Docker engine at {address} is another machine's, where this one's folders are not")
-    client = None
     try:
-        client = docker.from_env()
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(address.removeprefix("unix://"))
+    except PermissionError:
+        text = f"this user may not reach the Docker engine at {address}: add it to the group 'docker'"
+        raise UnavailableError(text) from None
+    except OSError:
+        raise UnavailableError(f"no Docker engine answers at {address}") from None
+    try:
+        client = docker.DockerClient(address)
         facts = client.info()
     except ERRORS as error:
-        if client is not None:
-            client.close()
-        causes = list(_causes(error))
-        if any(isinstance(cause, PermissionError) for cause in causes):
-            text = f"this user may not reach the Docker engine at {address}: add it to the group 'docker'"
-        elif any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
-            text = f"no Docker engine answers at {address}"
-        else:
-            text = f"the Docker engine at {address} does not answer as it should: {causes[-1]}"
-        raise UnavailableError(text) from None
+        raise UnavailableError(
+            f"the Docker engine at {address} does not answer as it should: {explained(error)}"
+        ) from None
     if "name=rootless" in (facts.get("SecurityOptions") or ()):
         client.close()
         raise UnavailableError(f"the Docker engine at {address} is rootless, where a job could not write its results")

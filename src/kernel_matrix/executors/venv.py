@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kernel_matrix.executors import InstallError, Interpreter, Prepare, Request
@@ -22,9 +24,10 @@ _PIP_TO_UV = {
 }
 
 
-def executor() -> Prepare:
+@contextmanager
+def executor() -> Iterator[Prepare]:
     """Every toolchain gets the environment of its lock file."""
-    return prepare
+    yield prepare
 
 
 def prepare(request: Request) -> Interpreter:
