@@ -314,3 +314,51 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
     remove.append(image.reference)
     assert said == ["loading bundle/images.tar"]
     assert run(engine, image, "cat /file").strip() == str(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def platform_image(engine, matrix: Matrix):
+    """The image of a platform of the project."""
+
+    def make(name: str) -> images.Image:
+        platform = matrix.platforms[name]
+        assert platform.container is not None
+        locks = [ROOT / matrix.toolchains[lane.toolchain].lock for lane in platform.lanes]
+        return images.build(engine, ROOT, name, ROOT / platform.container, locks, gpu=False, say=print)
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["cpu-llvm", "cuda", "rocm"])
+def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(engine, platform_image, matrix, name):
+    image = platform_image(name)
+    for lane in matrix.platforms[name].lanes:
+        lock = ROOT / matrix.toolchains[lane.toolchain].lock
+        ask = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()))"
+        found = run(engine, image, f'{images.python_of(lock)} -c "{ask}"').lower().replace("_", "-").split()
+        wanted = re.findall(r"^[\w.-]+==[^\s;]+", lock.read_text().lower().replace("_", "-"), re.MULTILINE)
+        assert sorted(pin.partition("+")[0] for pin in found) == sorted(wanted)
+    assert run(engine, image, "id -u") == "1000\n"
+    spare = "ls -A /var/lib/apt/lists; ls -d /build; find /opt/kernel-matrix -type d -name tests; find / -xdev -name .cache"
+    assert run(engine, image, f"({spare}) 2>/dev/null || true").split() == []
+
+
+def test_the_cuda_image_compiles_machine_code(engine, platform_image, matrix):
+    source = "#include <cuda_bf16.h>\\n__global__ void k(float* x) { *x = expf(*x); }\\n"
+    targets = " ".join(matrix.platforms["cuda"].targets)
+    compile_all = f"for arch in {targets}; do nvcc -cubin -arch=$arch -o k k.cu; head -c 4 k | tail -c 3; done"
+    command = f"cd /tmp; printf '{source}' >k.cu; {compile_all}"
+    assert run(engine, platform_image("cuda"), command) == "ELF" * len(matrix.platforms["cuda"].targets)
+
+
+def test_the_rocm_image_compiles_machine_code(engine, platform_image, matrix):
+    source = (
+        "#include <hip/hip_runtime.h>\\n#include <rocwmma/rocwmma.hpp>\\n"
+        "__global__ void k(hip_bfloat16* x) { *x = hip_bfloat16(expf(float(*x))); }\\n"
+    )
+    targets = matrix.platforms["rocm"].targets
+    compile_all = (
+        f"for arch in {' '.join(targets)}; do hipcc --genco --offload-arch=$arch -o k k.hip; grep -ac $arch k; done"
+    )
+    command = f"cd /tmp; printf '{source}' >k.hip; {compile_all}"
+    assert all(int(count) for count in run(engine, platform_image("rocm"), command).split())
