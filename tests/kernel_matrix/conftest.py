@@ -146,7 +146,8 @@ class OwnEngine:
 
     def start(self) -> None:
         # In a network of its own: an engine without a bridge takes away that of the machine's own engine.
-        command = ["unshare", "--net", "dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec"]
+        command = ["unshare", "--net", "dockerd", "--data-root", self.folder / "data"]
+        command += ["--exec-root", self.folder / "exec"]
         command += ["--pidfile", self.folder / "pid", "--host", self.address, "--bridge", "none", "--iptables=false"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)

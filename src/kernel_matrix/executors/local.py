@@ -14,7 +14,7 @@ from kernel_matrix.executors import Child, MachineError
 
 # Waits for a word from the harness. Its pipe closes without one when the harness dies, however it dies, and then the
 # job goes too.
-_WATCHDOG = 'read -r _ || kill -KILL -- "-$1"'
+_WATCHDOG = 'read -r _ || kill -s KILL -- "-$1"'
 
 
 class LocalChild:
