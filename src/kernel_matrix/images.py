@@ -21,6 +21,7 @@ from kernel_matrix import bundle, network
 from kernel_matrix.executors import InstallError
 from kernel_matrix.executors.engine import answering, explained
 from kernel_matrix.locking import locked
+from kernel_matrix.revision import commit
 
 PREFIX = "kernel-matrix"
 _SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared image
@@ -180,8 +181,6 @@ def _bases(client: docker.DockerClient, text: str) -> dict[str, str]:
 
 
 def _labels(root: Path, name: str, locks: Sequence[Path]) -> dict[str, str]:
-    from kernel_matrix.run import commit
-
     pins = {lock.stem: lock.read_text(encoding="utf-8") for lock in sorted(set(locks))}
     return {
         "org.opencontainers.image.title": f"{PREFIX}/{name}",

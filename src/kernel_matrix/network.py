@@ -48,7 +48,8 @@ def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
     if trusted := certificates():
         files["ca.crt"] = trusted
     index = next(iter(_words("UV_DEFAULT_INDEX", "PIP_INDEX_URL")), None)
-    more = [word for word in _words("UV_INDEX", "PIP_EXTRA_INDEX_URL") if not word.startswith("file:")]
+    named = (re.sub(r"^[\w.-]+=", "", word) for word in _words("UV_INDEX", "PIP_EXTRA_INDEX_URL"))  # uv can name one
+    more = [word for word in named if not word.startswith("file:")]
     pip, uv = ["[global]"], []
     if index:
         pip.append(f"index-url = {index}")

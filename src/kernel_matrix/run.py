@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +19,7 @@ from kernel_matrix.locking import BusyError, locked
 from kernel_matrix.machine import Machine
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.plan import Case, Job, lane_of
+from kernel_matrix.revision import commit
 from kernel_matrix.supervise import Supervisor
 
 
@@ -202,22 +201,3 @@ def _finish(work: _Work, gpu: Lock, stop: Event) -> Path | None:
         return None
     work.progress.job(job.id, "done")
     return path
-
-
-def commit(root: Path) -> str:
-    """The commit that was tested, with ``+changes`` when the tree differs from it.
-
-    Outside a git checkout it is what KERNEL_MATRIX_COMMIT says, for a copy of the tree that left its history behind.
-    """
-
-    def git(*arguments: str) -> str:
-        try:
-            done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
-        except FileNotFoundError:  # no git on this machine
-            return ""
-        return done.stdout.strip()
-
-    revision = git("rev-parse", "--short=12", "HEAD")
-    if not revision:
-        return os.environ.get("KERNEL_MATRIX_COMMIT", "")
-    return f"{revision}+changes" if git("status", "--porcelain") else revision

@@ -11,7 +11,7 @@ from kernel_matrix.errors import UserError, did_you_mean
 from kernel_matrix.executors import InstallError, UnavailableError
 from kernel_matrix.executors.engine import connect
 from kernel_matrix.load import load
-from kernel_matrix.run import commit
+from kernel_matrix.revision import commit
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
