@@ -93,6 +93,18 @@ def test_a_job_in_a_container_has_the_states_and_stages_of_one_in_this_interpret
     assert left_over(engine) == []
 
 
+def test_a_platform_with_an_image_runs_in_it_where_an_engine_answers_and_says_so(engine, contained: Doubles):
+    contained.edit("targets: [any]", "targets: [x86-64]")
+    contained.edit("{ case: 3,", "{ case: 60,")
+    command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(contained.root / "matrix.yaml")]
+    done = subprocess.run([*command, "--toolchain", "good"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "here: executor container (a Docker engine answers at unix://" in done.stdout
+    record = junit.read(contained.root / "build" / "results" / "here.good.xml")[0]
+    assert record.job["executor"] == "container"
+    assert record.job["image"].startswith("kernel-matrix/here:")
+
+
 def test_a_job_may_write_to_its_folder_and_to_nothing_else(engine, contained: Doubles):
     contained.edit("limits:", "container: { pids: 64 }\nlimits:")
     (contained.root / "build").mkdir()
