@@ -19,9 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from docker import DockerClient
 
 from kernel_matrix import bundle, images, network
-from kernel_matrix.executors import InstallError
+from kernel_matrix.executors import InstallError, MachineError
 from kernel_matrix.matrix import Matrix
 
 ROOT = Path(__file__).parents[2]
@@ -154,6 +155,19 @@ def test_unchanged_inputs_build_nothing_and_other_inputs_do(engine, tmp_path, re
     remove.append(second.reference)
     assert second.reference != first.reference
     assert (run(engine, first, "cat /file"), run(engine, second, "cat /file")) == ("one", "two")
+
+
+def test_an_engine_that_dies_in_a_build_is_an_error_of_the_machine(own_engine, tmp_path):
+    dockerfile = write(tmp_path, "killed", "FROM scratch\nCOPY containers/killed/Dockerfile /one\n" + "ENV A=1\n" * 20)
+
+    def say(text: str) -> None:
+        if "Step 2" in text:
+            own_engine.kill()
+
+    client = DockerClient(own_engine.address)
+    with pytest.raises(MachineError, match="the Docker engine failed to give the image of killed"):
+        images.build(client, tmp_path, "killed", dockerfile, [], gpu=False, say=say)
+    client.close()
 
 
 def test_two_runs_at_once_build_an_image_once(engine, tmp_path, remove):
