@@ -76,17 +76,19 @@ def build(
     *,
     gpu: bool,
     say: Callable[[str], None],
+    before: Callable[[], None] = lambda: None,
 ) -> Image:
     """Make the platform's image with an environment for each of ``locks``, or take the one made from the same content.
 
-    ``gpu``: with the build of PyTorch that the platform's GPUs need, instead of the one for CPUs.
+    ``gpu``: with the build of PyTorch that the platform's GPUs need, instead of the one for CPUs. ``before`` is called
+    before anything is built, and what it raises stops that.
 
     Raises:
         InstallError: the engine's own words: the last lines of the step that failed.
         MachineError: the engine itself failed.
     """
     with answering(f"to give the image of {platform}"):
-        return _platform(client, root, platform, dockerfile, locks, gpu=gpu, say=say)
+        return _platform(client, root, platform, dockerfile, locks, gpu=gpu, say=say, before=before)
 
 
 def _platform(
@@ -98,6 +100,7 @@ def _platform(
     *,
     gpu: bool,
     say: Callable[[str], None],
+    before: Callable[[], None],
 ) -> Image:
     if carried := bundle.find(root, platform, content(dockerfile, locks, gpu=gpu)):
         if _found(client, carried.id) is None:
@@ -107,9 +110,10 @@ def _platform(
     arguments = _bases(client, text)
     if _SHARES in text:
         torch = _torch(text, gpu=gpu)
-        arguments["TOOLCHAINS"] = _made(client, _shared(client, root, _beside(dockerfile), locks, torch), say).reference
+        shared = _shared(client, root, _beside(dockerfile), locks, torch)
+        arguments["TOOLCHAINS"] = _made(client, shared, say, before).reference
     recipe = Recipe(platform, _name(dockerfile), _folder(dockerfile), arguments, _labels(root, platform, locks))
-    return _made(client, recipe, say)
+    return _made(client, recipe, say, before)
 
 
 def content(dockerfile: Path, locks: Sequence[Path], *, gpu: bool) -> str:
@@ -193,7 +197,7 @@ def _labels(root: Path, name: str, locks: Sequence[Path]) -> dict[str, str]:
     }
 
 
-def _made(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> Image:
+def _made(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None], before: Callable[[], None]) -> Image:
     """The image of the recipe, which is built if the engine does not have it."""
     if image := _found(client, recipe.reference):
         return image
@@ -202,6 +206,7 @@ def _made(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None
     with locked(Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}.lock", wait=True):
         if image := _found(client, recipe.reference):
             return image
+        before()
         say(f"building {recipe.reference}")
         _build(client, recipe, say)
     return Image(recipe.reference, str(client.images.get(recipe.reference).id))

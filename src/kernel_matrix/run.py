@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kernel_matrix import executors, junit
 from kernel_matrix.errors import UserError
-from kernel_matrix.executors import InstallError, Interpreter, Prepare, Request, UnavailableError
+from kernel_matrix.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.junit import Outcome, Record
 from kernel_matrix.locking import BusyError, locked
 from kernel_matrix.machine import Machine
@@ -160,6 +160,8 @@ class _Prepare:
         except InstallError as error:
             text = str(error)
             work.refusal = Record("", "error", stage="install", message=text.splitlines()[-1], detail=text)
+        except MachineError as error:
+            work.refusal = Record("", "error", stage="machine", message=str(error))
         return work
 
 

@@ -102,6 +102,18 @@ def test_a_disk_without_room_for_results_makes_cells_unavailable(contained: Doub
     assert "MiB are needed for a job's results" in middle(comparison).reason
 
 
+def test_a_disk_without_room_for_an_image_makes_cells_unavailable_unless_the_image_is_there(contained: Doubles):
+    contained.edit("{ case: 3,", "{ case: 60,")
+    assert states(contained.run("good", executor="container")) == ["pass"] * 3
+    contained.edit("limits:", "container: { disk: 1.0e+6 }\nlimits:")
+    assert states(contained.run("good", executor="container")) == ["pass"] * 3
+    dockerfile = contained.root / "containers" / "here" / "Dockerfile"
+    dockerfile.write_text(f"{dockerfile.read_text()}RUN echo another\n")
+    comparison = contained.run("good", executor="container")
+    assert states(comparison) == ["unavailable"] * 3
+    assert "1024000000 MiB are needed to make an image" in middle(comparison).reason
+
+
 @pytest.mark.parametrize("executor", ["current", "container"])
 def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, doubles: Doubles, monkeypatch):
     if executor == "container":
@@ -126,6 +138,7 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
 
 
 def test_a_cpu_is_not_asked_for_its_health(doubles: Doubles):
+    doubles.edit("{ case: 3,", "{ case: 60,")
     (doubles.root / "health.py").write_text("raise SystemExit('never run')\n")
     doubles.edit("suite: suite", "suite: suite, health: health.py")
     assert states(doubles.run("good", device=CPU)) == ["pass"] * 3

@@ -74,6 +74,9 @@ class Containers:
                     list(dict.fromkeys(locks)),
                     gpu=request.gpu,
                     say=request.say,
+                    before=lambda: _demand_room(
+                        engine.folder, int(request.matrix.container.disk * (1 << 30)), "to make an image"
+                    ),
                 )
             except InstallError as error:
                 self.made[key] = error
@@ -99,6 +102,8 @@ def _demand_driver(request: Request) -> None:
 
 
 def _demand_room(folder: Path, needed: int, purpose: str) -> None:
+    if not folder.exists():  # the engine's, seen from a container or a virtual machine's other side
+        return
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise UnavailableError(f"{folder} has {free >> 20} MiB free, and {needed >> 20} MiB are needed {purpose}")
