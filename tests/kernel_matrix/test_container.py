@@ -126,9 +126,13 @@ def test_a_job_may_write_to_its_folder_and_to_nothing_else(engine, contained: Do
 
 
 def test_a_shell_ends_with_the_status_of_its_command_and_shows_both_outputs(contained: Doubles):
-    done = shell(contained, "--toolchain", "raises", "--", "sh", "-c", "command -v python; echo so >&2; exit 7")
+    with (contained.root / "containers" / "here" / "Dockerfile").open("a") as dockerfile:
+        dockerfile.write("ENV PATH=/opt/compiler:$PATH\n")
+    done = shell(
+        contained, "--toolchain", "raises", "--", "sh", "-c", "command -v python; echo $PATH; echo so >&2; exit 7"
+    )
     assert done.returncode == 7
-    assert done.stdout == "/opt/kernel-matrix/lock/bin/python\n"
+    assert done.stdout.startswith("/opt/kernel-matrix/lock/bin/python\n/opt/kernel-matrix/lock/bin:/opt/compiler:/usr/")
     assert done.stderr.endswith("as a job of raises sees it\nso\n")
 
 

@@ -37,9 +37,8 @@ def main(options: argparse.Namespace) -> int:
     try:
         with locked(request.build / "jobs" / f"{request.job.id}.lock"), Containers() as containers:
             interpreter = containers.prepare(request)
-            environment = dict(process.environment(request, interpreter))
             own = PurePosixPath(interpreter.python).parent
-            environment["PATH"] = f"{own}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+            environment = {**process.environment(request, interpreter), "PATH": f"{own}:{interpreter.search_path}"}
             request.say(f"{interpreter.reference} as a job of {request.job.toolchain} sees it")
             return attach(interpreter, options.words or ["bash"], environment)
     except (UnavailableError, InstallError, MachineError) as error:

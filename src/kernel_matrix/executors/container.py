@@ -123,6 +123,14 @@ class ContainerInterpreter:
         """Which image it is."""
         return {"image": self.reference}
 
+    @property
+    def search_path(self) -> str:
+        """Where the image finds programs."""
+        with answering("to describe an image"):
+            image = self.engine.client.images.get(self.sandbox.image)
+        variables = dict(text.split("=", 1) for text in image.attrs["Config"]["Env"] or ())
+        return str(variables.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"))
+
     def seen(self, path: Path) -> str:
         """Where the path is mounted."""
         return self.sandbox.seen(path)
