@@ -168,7 +168,8 @@ class ContainerInterpreter:
         except (*ERRORS, MachineError) as error:
             platform = self.sandbox.request.platform
             raise UnavailableError(
-                f"the engine gives no {platform.title} device to a container: {explained(error)}"
+                f"the engine gives no {platform.title} device to a container: {explained(error)}. "
+                "Set up the vendor's container support, or take --executor venv"
             ) from None
         finally:
             if container is not None:
