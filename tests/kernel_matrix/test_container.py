@@ -80,7 +80,7 @@ def shell(doubles: Doubles, *command: str, **options) -> subprocess.CompletedPro
 
 def test_a_job_in_a_container_has_the_states_and_stages_of_one_in_this_interpreter(engine, contained: Doubles):
     names = ("good", "segfault", "raises", "writes-nothing", "leaves", "wrong", "asserts-nothing")
-    contained.edit("{ case: 3,", "{ case: 60,")
+    contained.edit("{ case: 15,", "{ case: 60,")
     outcomes = {}
     for executor in ("current", "container"):
         found = contained.run(*names, executor=executor)
@@ -95,7 +95,7 @@ def test_a_job_in_a_container_has_the_states_and_stages_of_one_in_this_interpret
 
 def test_a_platform_with_an_image_runs_in_it_where_an_engine_answers_and_says_so(engine, contained: Doubles):
     contained.edit("targets: [any]", "targets: [x86-64]")
-    contained.edit("{ case: 3,", "{ case: 60,")
+    contained.edit("{ case: 15,", "{ case: 60,")
     command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(contained.root / "matrix.yaml")]
     done = subprocess.run([*command, "--toolchain", "good"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -150,7 +150,7 @@ def test_a_shell_in_a_terminal_is_a_terminal(contained: Doubles):
 
 def test_a_job_that_exceeds_its_memory_costs_one_case_and_says_so(engine, contained: Doubles):
     contained.edit("limits:", "container: { memory: 0.25 }\nlimits:")
-    contained.edit("{ case: 3,", "{ case: 60,")
+    contained.edit("{ case: 15,", "{ case: 60,")
     comparison = contained.run("hogs-memory", executor="container")
     assert states(comparison) == ["pass", "error", "pass"]
     assert middle(comparison).record.stage == "crash"
@@ -160,7 +160,6 @@ def test_a_job_that_exceeds_its_memory_costs_one_case_and_says_so(engine, contai
 
 
 def test_a_job_that_never_ends_is_stopped(engine, contained: Doubles):
-    contained.edit("{ case: 3,", "{ case: 15,")
     comparison = contained.run("hang", executor="container")
     assert states(comparison) == ["pass", "error", "pass"]
     assert middle(comparison).record.stage == "timeout"
@@ -169,7 +168,7 @@ def test_a_job_that_never_ends_is_stopped(engine, contained: Doubles):
 
 
 def test_a_job_that_forks_away_leaves_no_process(engine, contained: Doubles):
-    contained.edit("{ case: 3,", "{ case: 60,")
+    contained.edit("{ case: 15,", "{ case: 60,")
     comparison = contained.run("forks-away", executor="container")
     assert states(comparison) == ["pass", "error", "pass"]
     assert middle(comparison).reason == "the process ended with exit status 0 in stage launch"
@@ -192,7 +191,7 @@ def test_an_image_that_cannot_be_built_is_an_install_error_in_the_engine_s_words
 
 
 def test_a_full_disk_is_the_machine_s_error_and_costs_no_other_job(engine, small_disk, contained: Doubles):
-    contained.edit("{ case: 3,", "{ case: 60,")
+    contained.edit("{ case: 15,", "{ case: 60,")
     contained.edit("tokens: [1, 2, 3]", "tokens: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]")
     small_disk(contained.root / "build" / "jobs" / "here.fills-disk")
     comparison = contained.run("fills-disk", "good", executor="container")
@@ -208,7 +207,7 @@ def test_a_full_disk_is_the_machine_s_error_and_costs_no_other_job(engine, small
 
 
 def test_results_that_cannot_be_written_are_missing(small_disk, doubles: Doubles):
-    doubles.edit("{ case: 3,", "{ case: 60,")
+    doubles.edit("{ case: 15,", "{ case: 60,")
     small_disk(doubles.root / "build")
     comparison = doubles.run("fills-disk")
     assert states(comparison) == ["missing"] * 3
@@ -216,7 +215,7 @@ def test_results_that_cannot_be_written_are_missing(small_disk, doubles: Doubles
 
 
 def test_two_runs_at_once_do_not_see_each_other(engine, contained: Doubles):
-    contained.edit("{ case: 3,", "{ case: 60,")
+    contained.edit("{ case: 15,", "{ case: 60,")
     ended = {}
     threads = [
         threading.Thread(target=lambda name=name: ended.update({name: contained.run(name, executor="container")}))
@@ -232,7 +231,7 @@ def test_two_runs_at_once_do_not_see_each_other(engine, contained: Doubles):
 
 
 def test_a_container_that_somebody_removes_is_the_machine_s_error(engine, contained: Doubles):
-    contained.edit("{ case: 3,", "{ case: 120,")
+    contained.edit("{ case: 15,", "{ case: 120,")
     ended = []
     thread = threading.Thread(target=lambda: ended.append(contained.run("hang", executor="container")))
     thread.start()
@@ -250,7 +249,7 @@ def test_a_container_that_somebody_removes_is_the_machine_s_error(engine, contai
 def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container_is_swept_up(
     engine, own_engine, contained: Doubles
 ):
-    contained.edit("{ case: 3,", "{ case: 120,")
+    contained.edit("{ case: 15,", "{ case: 120,")
     contained.edit("targets: [any]", "targets: [x86-64]")
     build, jobs = contained.root / "build", ("here.good", "here.hang")
     image = image_of(contained)
@@ -286,17 +285,17 @@ def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container
 
     own_engine.start()
     assert len(left_over(own_engine.client)) == 1
-    contained.edit("case: 120", "case: 5")
+    contained.edit("case: 120", "case: 15")
     done = subprocess.run([*command, "--resume"], cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    ended = ("error", "timeout", "no end after 5 s, in stage launch")
+    ended = ("error", "timeout", "no end after 15 s, in stage launch")
     assert outcomes() == [[("pass", "", "")] * 3, [("pass", "", ""), ended, ("pass", "", "")]]
     assert left_over(own_engine.client) == []
     assert not [point for point in own_engine.mounts() if "overlay2/" in point or "netns/" in point]
 
 
 def test_a_killed_run_s_container_is_swept_up_and_a_living_one_s_is_not(engine, contained: Doubles):
-    contained.edit("{ case: 3,", "{ case: 120,")
+    contained.edit("{ case: 15,", "{ case: 120,")
     contained.edit("targets: [any]", "targets: [x86-64]")
     command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(contained.root / "matrix.yaml")]
     command += ["--executor", "container", "--toolchain", "hang"]
@@ -313,7 +312,7 @@ def test_a_killed_run_s_container_is_swept_up_and_a_living_one_s_is_not(engine, 
         process.wait()
     sweep(engine)
     assert left_over(engine) == []
-    contained.edit("case: 120", "case: 5")
+    contained.edit("case: 120", "case: 15")
     done = subprocess.run([*command, "--resume"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     records = junit.read(contained.root / "build" / "results" / "here.hang.xml")

@@ -103,7 +103,7 @@ def test_a_disk_without_room_for_results_makes_cells_unavailable(contained: Doub
 
 
 def test_a_disk_without_room_for_an_image_makes_cells_unavailable_unless_the_image_is_there(contained: Doubles):
-    contained.edit("{ case: 3,", "{ case: 60,")
+    contained.edit("{ case: 15,", "{ case: 60,")
     assert states(contained.run("good", executor="container")) == ["pass"] * 3
     contained.edit("limits:", "container: { disk: 1.0e+6 }\nlimits:")
     assert states(contained.run("good", executor="container")) == ["pass"] * 3
@@ -122,7 +122,7 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
         monkeypatch.setattr("kernel_matrix.executors.sandbox.devices", lambda _: {})
     (doubles.root / "health.py").write_text("import sys\nprint('looking')\nsys.exit('its memory is full')\n")
     doubles.edit("suite: suite", "suite: suite, health: health.py")
-    doubles.edit("{ case: 3,", "{ case: 60,")
+    doubles.edit("{ case: 15,", "{ case: 60,")
     doubles.edit("device: cpu", "device: nvidia")
     comparison = doubles.run("good", executor=executor, device=GPU)
     assert states(comparison) == ["error"] * 3
@@ -138,7 +138,7 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
 
 
 def test_a_cpu_is_not_asked_for_its_health(doubles: Doubles):
-    doubles.edit("{ case: 3,", "{ case: 60,")
+    doubles.edit("{ case: 15,", "{ case: 60,")
     (doubles.root / "health.py").write_text("raise SystemExit('never run')\n")
     doubles.edit("suite: suite", "suite: suite, health: health.py")
     assert states(doubles.run("good", device=CPU)) == ["pass"] * 3
@@ -165,7 +165,7 @@ def test_an_nvidia_gpu_is_asked_for_by_a_device_request():
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_ends_with_its_harness_however_that_ends(doubles: Doubles, number):
     doubles.edit("targets: [any]", "targets: [x86-64]")
-    doubles.edit("{ case: 3,", "{ case: 600,")
+    doubles.edit("{ case: 15,", "{ case: 600,")
     command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(doubles.root / "matrix.yaml")]
     command += ["--executor", "current", "--toolchain", "hang"]
     journal = doubles.root / "build" / "jobs" / "here.hang" / "journal.jsonl"
