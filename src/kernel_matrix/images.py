@@ -19,7 +19,7 @@ import docker.errors
 
 from kernel_matrix import bundle, network
 from kernel_matrix.executors import InstallError
-from kernel_matrix.executors.engine import answering, explained
+from kernel_matrix.executors.engine import ERRORS, answering, explained
 from kernel_matrix.locking import locked
 from kernel_matrix.revision import commit
 
@@ -28,6 +28,7 @@ _SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared im
 SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
 _PIN = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)
 _TORCH = re.compile(r"^ARG TORCH=(\S+)$", re.MULTILINE)
+_LAYER = re.compile(r" ---> ([0-9a-f]{12,})")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
 _TAIL = 40  # lines of a failed step that its error shows
@@ -221,6 +222,7 @@ def _found(client: docker.DockerClient, reference: str) -> Image | None:
 
 
 def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> None:
+    stages: list[str] = []
     with _context({**recipe.files, **recipe.transient()}) as context:
         try:
             output = client.api.build(
@@ -235,44 +237,47 @@ def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], Non
                 decode=True,
                 timeout=_SILENT_SECONDS,
             )
-            stages = _follow(recipe, output, say)
+            _follow(recipe, output, say, stages)
         except docker.errors.APIError as error:  # it did not even begin: the Dockerfile cannot be read
             raise InstallError(f"{recipe.dockerfile}: {explained(error)}") from error
-    for stage in stages:  # what only a stage had, a network's certificates among it, is not kept as a cache either
-        with suppress(docker.errors.APIError):  # another build may have removed it, or made it its own
-            if "kernel-matrix.stage" in client.images.get(stage).labels:
-                client.images.remove(stage)
+        finally:  # what only a stage had, a network's certificates among it, is not kept as a cache either
+            for stage in stages:
+                with suppress(*ERRORS):  # another build may have removed it, or made it its own
+                    if "kernel-matrix.stage" in client.images.get(stage).labels:
+                        client.images.remove(stage)
 
 
-def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str], None]) -> list[str]:
-    """Say each step of a build, and return the images of the stages that the last one copied from.
+def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str], None], stages: list[str]) -> None:
+    """Say each step of a build, and note the images of the stages that the last one copied from, or the unfinished one.
 
     Raises:
         InstallError: a step failed.
     """
-    step, lines, layer, stages = "", list[str](), "", list[str]()
-    for message in output:
+    step, lines, layer, error = "", list[str](), "", ""
+    for message in output:  # to its end, also after an error: that closes the connection
         for line in _COLOUR.sub("", str(message.get("stream", ""))).splitlines():
-            if line.startswith(" ---> "):
-                layer = line.split()[-1]
+            if made := _LAYER.fullmatch(line):
+                layer = made[1]
             elif line.startswith("Step "):
                 if " : FROM " in line and layer:
                     stages.append(layer)
                 step, lines = line, []
                 say(f"{recipe.name}: {line[:100]}")
-            elif line.strip() and not line.startswith("Removing intermediate container"):
+            elif line.strip() and not line.startswith((" ---> ", "Removing intermediate container")):
                 lines = [*lines, line.rstrip()][-_TAIL:]
                 if line.startswith("making "):
                     say(f"{recipe.name}: {line}")
-        if error := str(message.get("error", "")):
-            said = "\n".join([step, *lines, error])
-            what = lines[-1] if lines else error
-            if " : FROM " in step:
-                what += ". If no registry can be reached from here, ci/base-images makes the base images"
-            elif "certificate" in said.lower():
-                what += ". If the network has its own certificates, name their file: PIP_CERT=/path/to/ca.crt"
-            raise InstallError(f"{said}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {what}")
-    return stages
+        error = error or str(message.get("error", ""))
+    if not error:
+        return
+    stages += [layer] if layer else []
+    said = "\n".join([step, *lines, error])
+    what = lines[-1] if lines else error
+    if " : FROM " in step:
+        what += ". If no registry can be reached from here, ci/base-images makes the base images"
+    elif "certificate" in said.lower():
+        what += ". If the network has its own certificates, name their file: PIP_CERT=/path/to/ca.crt"
+    raise InstallError(f"{said}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {what}")
 
 
 @contextmanager

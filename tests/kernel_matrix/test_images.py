@@ -127,6 +127,17 @@ def test_an_image_that_fails_to_build_says_its_last_lines_and_where(engine, tmp_
     assert "before" not in lines
 
 
+def test_a_certificate_that_a_build_does_not_trust_names_the_remedy(engine, tmp_path):
+    said = "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed'))"
+    dockerfile = write(
+        tmp_path, "strange", FROM_BASE + f'RUN echo "{said}"; echo No matching distribution found; exit 1\n'
+    )
+    with pytest.raises(
+        InstallError, match=r"step \d/\d: No matching distribution found\. .* PIP_CERT=/path/to/ca\.crt$"
+    ):
+        built(engine, tmp_path, dockerfile)
+
+
 def test_a_dockerfile_that_cannot_be_read_says_so(engine, tmp_path):
     with pytest.raises(InstallError, match=r"containers/odd/Dockerfile: .*unknown instruction"):
         built(engine, tmp_path, write(tmp_path, "odd", FROM_BASE + "RAN true\n"))
@@ -269,6 +280,14 @@ def shared(made) -> list[str]:
 def stages(engine) -> set[str]:
     """What the engine keeps of stages that an image only copied from."""
     return {image.id for image in engine.images.list(all=True, filters={"label": "kernel-matrix.stage"})}
+
+
+def test_a_build_that_fails_leaves_no_trace_of_the_network_either(engine, tmp_path):
+    dockerfile = write(tmp_path, "half", FROM_BASE + "LABEL kernel-matrix.stage=secret\nRUN echo a >/a\nRUN exit 1\n")
+    before = stages(engine)
+    with pytest.raises(InstallError):
+        built(engine, tmp_path, dockerfile)
+    assert stages(engine) <= before
 
 
 def test_an_image_says_what_it_was_made_from(engine, tmp_path, remove):
