@@ -1,5 +1,6 @@
 # /// script
 # dependencies = [
+#     "docker>=7.1",
 #     "jinja2>=3.1",
 #     "junitparser>=5.0",
 #     "nox>=2026.10",
@@ -76,6 +77,21 @@ def repro(session: nox.Session) -> None:
 def report(session: nox.Session) -> None:
     """Make the dashboard from the results in build/results, or in the folders that are named."""
     kernel_matrix(session, "report", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def shell(session: nox.Session) -> None:
+    """Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND]."""
+    kernel_matrix(session, "shell", *session.posargs)
+
+
+@nox.session(venv_backend="virtualenv")
+def bundle(session: nox.Session) -> None:
+    """Write an archive that the matrix runs from with no network: source, images, wheels, checksums."""
+    wheels = Path(session.create_tmp()) / "wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    session.run("pip", "download", "--quiet", "--dest", str(wheels), "-r", str(LOCKS / "harness.txt"))
+    kernel_matrix(session, "bundle", "--wheels", str(wheels), *session.posargs)
 
 
 @nox.session

@@ -1,8 +1,8 @@
 """The journal of a job: one JSON object a line, flushed as it is written, so that a dead process loses nothing said.
 
 The plugin writes ``job`` once per process, ``start`` and ``end`` around each case with a ``stage`` for every step in
-between, and ``broken`` when the suite itself does not import. Whoever watches the process (``run``) writes the ``end``
-that a process killed, hung or crashed could not.
+between, and ``broken`` when the suite itself does not import. Whoever watches the process (``supervise``) writes the
+``end`` that a process killed, hung or crashed could not, and ``lost`` for a case that the machine took away.
 """
 
 from __future__ import annotations
@@ -23,14 +23,31 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read = 0  # bytes that new_events has given
+        self._file: int | None = None
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event and make sure that it outlives this process."""
-        line = json.dumps({"event": event, "time": time.time(), **fields}, default=str) + "\n"
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        """Append one event and make sure that it outlives this process.
+
+        Raises:
+            OSError: there is no room for it, or the like.
+        """
+        line = (json.dumps({"event": event, "time": time.time(), **fields}, default=str) + "\n").encode()
+        if self._file is None:
+            # Kept open: a process that outlives its run goes on in that run's file, and not in the next one's.
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        size = os.fstat(self._file).st_size
+        if size and os.pread(self._file, 1, size - 1) != b"\n":  # a line that was cut short
+            line = b"\n" + line
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Let go of the file; the next event opens it again."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def new_events(self) -> Iterator[Event]:
         """The events since the last call; a last line that is not whole yet is left for the next one."""
@@ -44,7 +61,7 @@ class Journal:
                 self._read += len(line)
                 try:
                     event = json.loads(line)
-                except ValueError:  # cut short by a death, and then written on
+                except ValueError:  # cut short by a death or a full disk
                     continue
                 if isinstance(event, dict) and "event" in event:
                     yield event

@@ -50,8 +50,11 @@ def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, st
     xml = JUnitXml("kernel-matrix")
     xml.add_testsuite(suite)
     part = path.with_suffix(".part")
-    xml.write(str(part), pretty=True)
-    part.replace(path)  # a reader sees the whole file or none
+    try:
+        xml.write(str(part), pretty=True)
+        part.replace(path)  # a reader sees the whole file or none
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def merge(paths: Iterable[Path], into: Path) -> None:

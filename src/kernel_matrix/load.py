@@ -186,6 +186,8 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
             yield ("package", key), f"the folder '{folder}' does not exist. Correct the path."
     if matrix.package.backends and not (root / matrix.package.backends).is_dir():
         yield ("package", "backends"), f"the folder '{matrix.package.backends}' does not exist. Correct the path."
+    if matrix.package.health and not (root / matrix.package.health).is_file():
+        yield ("package", "health"), f"the script '{matrix.package.health}' does not exist. Correct the path."
     for name, toolchain in matrix.toolchains.items():
         here: Where = ("toolchains", name)
         if not (root / toolchain.lock).is_file():

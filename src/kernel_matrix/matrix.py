@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 Scalar = bool | int | float | str
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Driver = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*$")]
 Tier = Literal["quick", "full"]
 Direction = Literal["forward", "backward"]
 Vendor = Literal["cpu", "nvidia", "amd", "apple", "software"]
@@ -41,6 +42,9 @@ class Package(_Section):
     environment: dict[str, str] = Field(
         default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
     )
+    health: str | None = Field(
+        default=None, description="A script that ends with status 0 if the GPU works, run before a job uses one."
+    )
 
 
 class Limits(_Section):
@@ -49,6 +53,18 @@ class Limits(_Section):
     case: float = Field(gt=0, description="One case, compilation included.")
     job: float = Field(gt=0, description="One job: all cases of a toolchain on a platform.")
     attempts: int = Field(default=1, ge=1, le=5, description="A case that passes only on a repeat is 'flaky'.")
+
+
+class Container(_Section):
+    """What a job may use of the machine when it runs in a container; sizes in GiB."""
+
+    memory: float = Field(default=8, gt=0, description="Memory, temporary files included; there is no swap.")
+    shm: float = Field(default=1, gt=0, description="Shared memory.")
+    tmp: float = Field(default=2, gt=0, description="The folder for temporary files, in memory.")
+    disk: float = Field(default=10, ge=0, description="What the engine's disk must have free to make an image.")
+    cpus: float | None = Field(default=None, gt=0, description="CPUs; all by default.")
+    pids: int = Field(default=2048, ge=16, description="Processes and threads.")
+    grace: int = Field(default=5, ge=0, description="Seconds between the request to stop and the kill.")
 
 
 class Accuracy(_Section):
@@ -91,6 +107,7 @@ class Platform(_Section):
         description="Whose hardware runs it; 'software' is a device that comes with the toolchain and emulates one."
     )
     container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")
+    driver: Driver | None = Field(default=None, description="The oldest driver that the image's runtime works with.")
     runner: list[str] = Field(
         min_length=1,
         description="Labels of the machines that run its jobs; '{target}' stands for the target.",
@@ -172,6 +189,7 @@ class Matrix(_Section):
 
     package: Package
     limits: Limits
+    container: Container = Field(default_factory=Container)
     accuracy: Accuracy
     toolchains: dict[Name, Toolchain]
     platforms: dict[Name, Platform]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Protocol
 
 from kernel_matrix import executors, junit
-from kernel_matrix.executors import InstallError, Interpreter, Request, UnavailableError
+from kernel_matrix.errors import UserError
+from kernel_matrix.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.junit import Outcome, Record
-from kernel_matrix.machine import Device, Machine
-from kernel_matrix.matrix import GPUS, Matrix
+from kernel_matrix.locking import BusyError, locked
+from kernel_matrix.machine import Machine
+from kernel_matrix.matrix import Matrix
 from kernel_matrix.plan import Case, Job, lane_of
+from kernel_matrix.revision import commit
 from kernel_matrix.supervise import Supervisor
 
 
@@ -39,7 +40,7 @@ class Settings:
 
     root: Path
     build: Path
-    executor: str = "venv"
+    executor: str = executors.AUTO
     workers: int = 1
     resume: bool = False
     excluded: bool = False  # try the excluded cases too
@@ -55,23 +56,46 @@ class Decision:
 
 
 def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Settings, progress: Progress) -> list[Path]:
-    """Run the jobs and return their result files, in the order of the jobs.
+    """Run the jobs and return the result files that could be written, in the order of the jobs.
 
     A job's file in the results folder is replaced by what comes now; the other files stay as they are.
+
+    Raises:
+        UserError: another run is at one of the jobs, in the same folder.
     """
     results = settings.build / "results"
     results.mkdir(parents=True, exist_ok=True)
-    if not settings.resume:
+    gpu, stop = Lock(), Event()  # jobs that run on a GPU take turns on it
+    with ExitStack() as stack:
         for job in jobs:
-            (results / f"{job.id}.xml").unlink(missing_ok=True)
-    prepared = [_prepare(matrix, job, machine, settings, progress) for job in jobs]
-    gpu = Lock()  # jobs that run on a GPU take turns on it
-    with ThreadPoolExecutor(settings.workers) as pool:
-        # The longest first, so that no core waits at the end for a job that began late.
-        longest_first = sorted(prepared, key=lambda work: -len(work.actions))
-        files = {work.job.id: pool.submit(_finish, work, gpu) for work in longest_first if not work.job.alone}
-    alone = {work.job.id: _finish(work, gpu) for work in prepared if work.job.alone}
-    return [alone[job.id] if job.alone else files[job.id].result() for job in jobs]
+            try:
+                stack.enter_context(locked(settings.build / "jobs" / f"{job.id}.lock"))
+            except BusyError:
+                folder = settings.build / "jobs" / job.id
+                raise UserError(f"{folder}: another run is at it. Wait for its end, or give --build FOLDER.") from None
+        if not settings.resume:
+            for job in jobs:
+                (results / f"{job.id}.xml").unlink(missing_ok=True)
+        prepare = _Prepare(matrix, machine, settings, progress, stack)
+        prepared = [prepare(job) for job in jobs]
+        with ThreadPoolExecutor(settings.workers) as pool:
+            # The longest first, so that no core waits at the end for a job that began late.
+            longest_first = sorted(prepared, key=lambda work: -len(work.actions))
+            together = {
+                work.request.job.id: pool.submit(_finish, work, gpu, stop)
+                for work in longest_first
+                if not work.request.job.alone
+            }
+            try:
+                written = {name: future.result() for name, future in together.items()}
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        for work in prepared:
+            if work.request.job.alone:
+                written[work.request.job.id] = _finish(work, gpu, stop)
+    return [path for job in jobs if (path := written[job.id]) is not None]
 
 
 def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = False) -> Decision:
@@ -95,11 +119,10 @@ def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = Fal
 class _Work:
     """One job with all that its run needs."""
 
-    matrix: Matrix
-    job: Job
+    request: Request
     settings: Settings
     progress: Progress
-    device: Device | None
+    executor: str
     decisions: Mapping[str, Decision]
     interpreter: Interpreter | None = None
     refusal: Record | None = None  # what every case gets if there is no interpreter
@@ -113,38 +136,49 @@ class _Work:
     def ended(self, record: Record) -> None:
         """Take a case's record."""
         self.records[record.case] = record
-        self.progress.case(self.job.id, record.outcome)
+        self.progress.case(self.request.job.id, record.outcome)
 
 
-def _prepare(matrix: Matrix, job: Job, machine: Machine, settings: Settings, progress: Progress) -> _Work:
-    decisions = {case.id: decide(matrix, case, machine, excluded=settings.excluded) for case in job.cases}
-    vendor = matrix.platforms[job.platform].device
-    device = next((d for c in job.cases if (d := machine.device_for(vendor, c.cell.target))), None)
-    work = _Work(matrix, job, settings, progress, device, decisions)
-    if not work.actions:
+@dataclass
+class _Prepare:
+    """Decide for each job what this machine does with its cases, and make its environment."""
+
+    matrix: Matrix
+    machine: Machine
+    settings: Settings
+    progress: Progress
+    stack: ExitStack  # closes the executors
+    loaded: dict[str, Prepare] = field(default_factory=dict)  # one of each executor for the whole run
+
+    def __call__(self, job: Job) -> _Work:
+        matrix, machine, settings, progress = self.matrix, self.machine, self.settings, self.progress
+        decisions = {case.id: decide(matrix, case, machine, excluded=settings.excluded) for case in job.cases}
+        platform = matrix.platforms[job.platform]
+        device = next((d for c in job.cases if (d := machine.device_for(platform.device, c.cell.target))), None)
+        request = Request(settings.root, settings.build, matrix, job, device, lambda text: progress.job(job.id, text))
+        executor, _ = executors.choose(settings.executor, platform)
+        work = _Work(request, settings, progress, executor, decisions)
+        if not work.actions:
+            return work
+        if executor not in self.loaded:
+            self.loaded[executor] = self.stack.enter_context(executors.load(executor))
+        try:
+            work.interpreter = self.loaded[executor](request)
+        except UnavailableError as reason:
+            work.refusal = Record("", "unavailable", message=str(reason))
+        except InstallError as error:
+            text = str(error)
+            work.refusal = Record("", "error", stage="install", message=text.splitlines()[-1], detail=text)
+        except MachineError as error:
+            work.refusal = Record("", "error", stage="machine", message=str(error))
         return work
-    request = Request(
-        root=settings.root,
-        build=settings.build,
-        toolchain_name=job.toolchain,
-        toolchain=matrix.toolchains[job.toolchain],
-        gpu=vendor in GPUS and device is not None,
-        say=lambda text: progress.job(job.id, text),
-    )
-    try:
-        work.interpreter = executors.load(settings.executor)(request)
-    except UnavailableError as reason:
-        work.refusal = Record("", "unavailable", message=str(reason))
-    except InstallError as error:
-        text = str(error)
-        work.refusal = Record("", "error", stage="install", message=text.splitlines()[-1], detail=text)
-    return work
 
 
-def _finish(work: _Work, gpu: Lock) -> Path:
-    """Run the job, and write the records of all its cases."""
+def _finish(work: _Work, gpu: Lock, stop: Event) -> Path | None:
+    """Run the job, and write the records of all its cases; None if there was no writing them."""
     began, started = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    for case in work.job.cases:
+    request, job, settings = work.request, work.request.job, work.settings
+    for case in job.cases:
         decision = work.decisions[case.id]
         if not decision.action:
             work.ended(Record(case.id, decision.outcome, message=decision.reason))
@@ -152,46 +186,30 @@ def _finish(work: _Work, gpu: Lock) -> Path:
             work.ended(replace(work.refusal, case=case.id))
     environment: dict[str, str] = {}
     if work.interpreter:
-        root, build = work.settings.root, work.settings.build
-        supervisor = Supervisor(work.matrix, work.job, work.actions, work.interpreter, root, build, work.ended)
-        work.progress.job(work.job.id, "running")
-        with gpu if work.device and work.device.vendor in GPUS else nullcontext():
-            environment = supervisor.run(resume=work.settings.resume)
+        supervisor = Supervisor(request, work.actions, work.interpreter, work.ended, stop)
+        work.progress.job(job.id, "running")
+        with gpu if request.gpu else nullcontext():
+            environment = {**work.interpreter.facts, **supervisor.run(resume=settings.resume)}
     facts = {
-        "job": work.job.id,
-        "platform": work.job.platform,
-        "toolchain": work.job.toolchain,
-        "executor": work.settings.executor,
-        "device": work.device.name if work.device else "none",
-        "driver": work.device.driver if work.device else "",
-        "commit": commit(work.settings.root),
-        "lock.sha256": sha256(
-            (work.settings.root / work.matrix.toolchains[work.job.toolchain].lock).read_bytes()
-        ).hexdigest(),
+        "job": job.id,
+        "platform": job.platform,
+        "toolchain": job.toolchain,
+        "executor": work.executor,
+        "device": request.device.name if request.device else "none",
+        "driver": request.device.driver if request.device else "",
+        "commit": commit(settings.root),
+        "lock.sha256": sha256(request.lock.read_bytes()).hexdigest(),
         "started": started,
         "seconds": f"{time.monotonic() - began:.1f}",
         **environment,
     }
-    path = work.settings.build / "results" / f"{work.job.id}.xml"
-    junit.write(path, work.job.id, [work.records[c.id] for c in work.job.cases if c.id in work.records], facts)
-    work.progress.job(work.job.id, "done")
+    path = settings.build / "results" / f"{job.id}.xml"
+    try:
+        junit.write(path, job.id, [work.records[c.id] for c in job.cases if c.id in work.records], facts)
+    except OSError as error:
+        work.progress.job(
+            job.id, f"its results are lost, {path}: {error.strerror or error}. Make room and run it again"
+        )
+        return None
+    work.progress.job(job.id, "done")
     return path
-
-
-def commit(root: Path) -> str:
-    """The commit that was tested, with ``+changes`` when the tree differs from it.
-
-    Outside a git checkout it is what KERNEL_MATRIX_COMMIT says, for a copy of the tree that left its history behind.
-    """
-
-    def git(*arguments: str) -> str:
-        try:
-            done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
-        except FileNotFoundError:  # no git on this machine
-            return ""
-        return done.stdout.strip()
-
-    revision = git("rev-parse", "--short=12", "HEAD")
-    if not revision:
-        return os.environ.get("KERNEL_MATRIX_COMMIT", "")
-    return f"{revision}+changes" if git("status", "--porcelain") else revision

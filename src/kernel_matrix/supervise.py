@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import os
+import contextlib
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import kernel_matrix
-from kernel_matrix.executors import Child, Interpreter
+from kernel_matrix import health, process
+from kernel_matrix.executors import Child, Interpreter, MachineError, Request
 from kernel_matrix.journal import Event, Journal
 from kernel_matrix.junit import Outcome, Record
-from kernel_matrix.matrix import GPUS, Matrix
-from kernel_matrix.plan import Case, Job, lane_of
+from kernel_matrix.plan import Case
 
 _POLL_SECONDS = 0.05
+_ROOM = 1 << 16  # bytes without which a job cannot say what it does
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
+
+
+class StoppedError(Exception):
+    """Whoever asked for the run wants it to end."""
 
 
 class Supervisor:
@@ -27,20 +32,16 @@ class Supervisor:
 
     def __init__(
         self,
-        matrix: Matrix,
-        job: Job,
+        request: Request,
         actions: Mapping[str, str],
         interpreter: Interpreter,
-        root: Path,
-        build: Path,
         ended: Callable[[Record], None],
+        stop: threading.Event,
     ) -> None:
         """``actions`` says for each case of the job that is to run what to do; ``ended`` gets each case's record."""
-        self.matrix, self.job, self.actions = matrix, job, actions
-        self.interpreter, self.root, self.build, self.ended = interpreter, root, build, ended
-        self.folder = build / "jobs" / job.id
-        self.lane = lane_of(matrix, job.platform, job.toolchain)
-        self.limits = matrix.limits
+        self.request, self.actions, self.interpreter, self.ended, self.stop = request, actions, interpreter, ended, stop
+        self.matrix, self.job, self.folder = request.matrix, request.job, request.folder
+        self.limits = self.matrix.limits
         self.deadline = time.monotonic() + self.limits.job
         self.journal = Journal(self.folder / "journal.jsonl")
         self.log = self.folder / "log.txt"
@@ -53,62 +54,69 @@ class Supervisor:
         self.environment: dict[str, str] = {}
 
     def run(self, *, resume: bool) -> dict[str, str]:
-        """Run all cases; return what the job's processes said of their environment."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Run all cases; return what the job's processes said of their environment.
+
+        Raises:
+            StoppedError: before all cases had ended; the journal keeps what has.
+        """
         cases = [case for case in self.job.cases if case.id in self.actions]
-        specification = self._specification(cases)
+        try:
+            self._begin(cases, resume=resume)
+            while remaining := [case for case in cases if case.id not in self.records]:
+                if time.monotonic() >= self.deadline:
+                    self._give_up(remaining, "missing", "", f"the job's time limit of {self.limits.job:g} s came first")
+                    break
+                self._one_process(remaining)
+        except MachineError as error:
+            self._machine_failed(cases, str(error))
+        except OSError as error:  # of the harness's own files: no room, most likely
+            self._machine_failed(cases, f"{error.strerror or error}: {error.filename or self.folder}")
+        finally:
+            self.journal.close()
+        return self.environment
+
+    def _begin(self, cases: Sequence[Case], *, resume: bool) -> None:
+        """Take up the journal of an interrupted run of the same cases, or begin anew."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        specification = process.specification(self.request, self.actions, cases)
         job_file = self.folder / "job.json"
-        if not resume or not job_file.exists() or job_file.read_text() != specification:
+        if resume and self.journal.path.exists() and job_file.exists() and job_file.read_text() == specification:
+            copy = self.journal.path.with_suffix(".copy")  # a process of that run may still be writing into the other
+            shutil.copyfile(self.journal.path, copy)
+            copy.replace(self.journal.path)
+        else:
             self.journal.path.unlink(missing_ok=True)
             self.log.unlink(missing_ok=True)
         job_file.write_text(specification)
         self._take_in()
         self._end_in_flight("crash", "the job was interrupted while this case ran")
-        while remaining := [case for case in cases if case.id not in self.records]:
-            if time.monotonic() >= self.deadline:
-                self._give_up(remaining, "missing", "", f"the job's time limit of {self.limits.job:g} s came first")
-                break
-            self._one_process(remaining)
-        return self.environment
-
-    def _specification(self, cases: Iterable[Case], attempts: Mapping[str, int] | None = None) -> str:
-        return json.dumps(
-            {
-                "job": self.job.id,
-                "backend": self.matrix.toolchains[self.job.toolchain].backend,
-                "device": "cuda" if self.matrix.platforms[self.job.platform].device in GPUS else "cpu",
-                "interpreted": self.lane.emulated,
-                "accuracy": self.matrix.accuracy.model_dump(),
-                "environment": self.lane.environment,
-                "cases": [
-                    {
-                        "id": case.id,
-                        "name": case.name,
-                        "op": case.cell.op,
-                        "direction": case.cell.direction,
-                        "target": case.cell.target,
-                        "axes": dict(case.axes),
-                        "action": self.actions[case.id],
-                        "timed": case.timed,
-                        "attempt": (attempts or {}).get(case.id, 1),
-                    }
-                    for case in cases
-                ],
-            },
-            indent=1,
-        )
 
     def _one_process(self, remaining: Sequence[Case]) -> None:
         """Run what remains in one process, until it ends or has to be ended."""
         attempts = {case.id: len(self.tried.get(case.id, ())) + 1 for case in remaining}
         todo = self.folder / "todo.json"
-        todo.write_text(self._specification(remaining, attempts))
+        todo.write_text(process.specification(self.request, self.actions, remaining, attempts))
         before = self.log.stat().st_size if self.log.exists() else 0
         ended_before = len(self.records) + sum(map(len, self.tried.values()))
-        status = self._watch(self._start(todo))
+        child = self._start(todo)
+        try:
+            status = self._watch(child)
+        except MachineError as error:
+            self._take_in()
+            if self.in_flight is None:
+                raise
+            self._lose(str(error))
+            return
+        except BaseException:
+            with contextlib.suppress(MachineError):
+                child.kill()
+            raise
+        if status:
+            self._demand_room()
         output = self._output(before)
+        death = _death(status or 0, self.stage, child.why)
         if status is not None:
-            self._end_in_flight("crash", _death(status, self.stage), output)
+            self._end_in_flight("crash", death, output)
         still = [case for case in remaining if case.id not in self.records]
         progressed = len(self.records) + sum(map(len, self.tried.values())) > ended_before
         if still and not progressed and time.monotonic() < self.deadline:
@@ -118,28 +126,16 @@ class Supervisor:
                 ops = ", ".join(sorted({f"{case.cell.op!r}, {case.cell.direction!r}" for case in still}))
                 self._give_up(still, "missing", "", f"the suite has no test marked op({ops})")
             else:
-                last = [line for line in output.splitlines() if line.strip()][-1:] or [_death(status or 0, "import")]
-                self._give_up(still, "error", "import", last[0], output)
+                said = [line for line in output.splitlines() if line.strip()]
+                self._give_up(still, "error", "import", said[-1] if said and not child.why else death, output)
 
     def _start(self, todo: Path) -> Child:
+        """Start a process on the cases of ``todo``, if the device is fit for work."""
+        health.check(self.request, self.interpreter)
         self.broken, self.since, self.stage = None, time.monotonic(), "import"
-        root, package = self.root, self.matrix.package
-        sources = [str(root / package.source), str(Path(kernel_matrix.__file__).parent.parent)]
-        cache = str(self.build / "cache")
-        arguments = [
-            *("-m", "pytest", "-p", "kernel_matrix.plugin", "-p", "no:cacheprovider", "-W", "default"),
-            *("-q", "--no-header", "--color=no", "--tb=short", "-rN"),
-            *("--rootdir", str(root / package.suite), "-c", str(_empty_ini(self.folder))),
-            *("--job", str(todo), "--journal", str(self.journal.path), str(root / package.suite)),
-        ]
-        environment = {
-            "PYTHONPATH": ":".join([*dict.fromkeys(sources), *_inherited_path()]),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONFAULTHANDLER": "1",
-            **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
-            **self.lane.environment,
-        }
-        return self.interpreter.start(arguments, environment, root, self.log)
+        command = process.arguments(self.request, self.interpreter, todo, self.journal.path)
+        variables = process.environment(self.request, self.interpreter)
+        return self.interpreter.start(command, variables, self.request.root, self.log)
 
     def _watch(self, child: Child) -> int | None:
         """Follow the journal until the process ends; None if it had to be killed."""
@@ -149,6 +145,9 @@ class Supervisor:
             now = time.monotonic()
             if status is not None:
                 return status
+            if self.stop.is_set():
+                child.kill()
+                raise StoppedError
             if now >= self.deadline:
                 child.kill()
                 self._take_in()
@@ -179,6 +178,8 @@ class Supervisor:
                     self.stage = event["stage"]
                 case "end":
                     self._case_ended(event)
+                case "lost":
+                    self.in_flight = None
                 case "broken":
                     self.broken = event
 
@@ -205,15 +206,34 @@ class Supervisor:
         )
 
     def _end(self, record: Record) -> None:
-        record = replace(record, message=self._portable(record.message), detail=self._portable(record.detail))
+        message, detail = (
+            process.portable(self.request, self.interpreter, text) for text in (record.message, record.detail)
+        )
+        record = replace(record, message=message, detail=detail)
         self.records[record.case] = record
         self.ended(record)
 
-    def _portable(self, text: str) -> str:
-        """Paths as they are below the repository: results travel, and nobody else has this machine's folders."""
-        for folder, name in ((self.build, "build"), (self.root, "."), (Path.home(), "~")):
-            text = text.replace(f"{folder}/", f"{name}/")
-        return text
+    def _lose(self, message: str) -> None:
+        """The machine took the case in flight away: that says nothing of the case, and a resumed run tries it again."""
+        if self.in_flight is None:
+            return
+        case, seconds = self.in_flight["case"], max(0.0, time.monotonic() - self.since)
+        with contextlib.suppress(OSError):  # a full disk may be the very reason
+            self.journal.write("lost", case=case, message=message)
+        self.in_flight = None
+        self._end(Record(case, "error", "", "machine", message, seconds=seconds, facts={"during": self.stage}))
+
+    def _demand_room(self) -> None:
+        """A process that ended badly on a full disk ended so because of that, and could not say it."""
+        probe = self.folder / "room"
+        try:
+            probe.write_bytes(b"\0" * _ROOM)
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def _machine_failed(self, cases: Iterable[Case], message: str) -> None:
+        self._lose(message)
+        self._give_up(cases, "error", "machine", message)
 
     def _end_in_flight(self, stage: str, message: str, detail: str = "") -> None:
         """Write the end of a case whose process could not."""
@@ -240,19 +260,6 @@ class Supervisor:
         return "\n".join(lines[-_LOG_TAIL:])
 
 
-def _empty_ini(folder: Path) -> Path:
-    """A job is not to be changed by whatever pytest configuration lies around the suite."""
-    path = folder / "pytest.ini"
-    path.write_text("[pytest]\n")
-    return path
-
-
-def _inherited_path() -> list[str]:
-
-    return [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-
-
-def _death(status: int, stage: str) -> str:
-    if status < 0:
-        return f"the process died of {signal.Signals(-status).name} in stage {stage}"
-    return f"the process ended with exit status {status} in stage {stage}"
+def _death(status: int, stage: str, why: str) -> str:
+    how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+    return f"the process {how} in stage {stage}{f': {why}' if why else ''}"

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from docker import DockerClient
 
 from kernel_matrix.collect import collect
 from kernel_matrix.compare import Comparison, compare
+from kernel_matrix.executors import UnavailableError
+from kernel_matrix.executors.engine import connect
 from kernel_matrix.junit import Record
 from kernel_matrix.load import load
 from kernel_matrix.machine import Device, Machine, detect
@@ -19,6 +27,7 @@ from kernel_matrix.plan import Case, plan
 from kernel_matrix.run import Settings, run
 
 ROOT = Path(__file__).parents[2]
+CPU = Device("cpu", "test", ("any",))
 
 
 class Silent:
@@ -45,11 +54,18 @@ class Doubles:
         assert old in text
         path.write_text(text.replace(old, new, 1))
 
-    def run(self, toolchain: str, *, resume: bool = False) -> Comparison:
+    def in_containers(self) -> None:
+        """Give the platform an image: that of the project's environments, made from the doubles' own lock."""
+        self.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
+        shutil.copytree(ROOT / "containers" / "toolchains", self.root / "containers" / "toolchains")
+
+    def run(
+        self, *toolchains: str, executor: str = "current", device: Device = CPU, resume: bool = False
+    ) -> Comparison:
         planned = plan(self.matrix, "quick")
-        jobs = [job for job in planned.jobs if job.toolchain == toolchain]
-        settings = Settings(self.root, self.root / "build", "current", workers=2, resume=resume)
-        files = run(self.matrix, jobs, Machine((Device("cpu", "test", ("any",)),)), settings, Silent())
+        jobs = [job for job in planned.jobs if job.toolchain in toolchains]
+        settings = Settings(self.root, self.root / "build", executor, workers=2, resume=resume)
+        files = run(self.matrix, jobs, Machine((device,)), settings, Silent())
         mine = type(planned)(planned.package, planned.tier, tuple(jobs))
         return compare(mine, collect(files).records)
 
@@ -69,6 +85,46 @@ def here(doubles: Doubles) -> Doubles:
 
 
 @pytest.fixture(scope="session")
+def engine() -> Iterator[DockerClient]:
+    """The Docker engine of this machine; without one, the tests that need it are counted as not run."""
+    try:
+        found = connect()
+    except UnavailableError as reason:
+        pytest.skip(f"needs a Docker engine: {reason}")
+    yield found.client
+    found.client.close()
+
+
+@pytest.fixture
+def contained(engine: DockerClient, doubles: Doubles) -> Doubles:
+    """The doubles, with an image."""
+    doubles.in_containers()
+    return doubles
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Callable[[Path], None]]:
+    """Mount disks of 160 MiB where asked."""
+    mounted: list[Path] = []
+
+    def mount(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            pytest.skip(f"needs to mount a small disk: {done.stderr.strip()}")
+        mounted.append(folder)
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture(scope="session")
 def matrix() -> Matrix:
     """The project's own matrix.yaml."""
     return load(ROOT / "matrix.yaml")
@@ -85,3 +141,73 @@ def passing() -> Callable[[Case], Record]:
         return Record(case.id, "pass", "run", metrics=metrics, job={"device": "a GPU", "version.torch": "2.13.0"})
 
     return make
+
+
+class OwnEngine:
+    """A Docker engine that a test may kill: nobody else's containers are in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = f"unix://{folder / 'docker.sock'}"
+        self.client: DockerClient | None = None
+        self.start()
+
+    def start(self) -> None:
+        # In a network of its own: an engine without a bridge takes away that of the machine's own engine.
+        command = ["unshare", "--net", "dockerd", "--data-root", self.folder / "data"]
+        command += ["--exec-root", self.folder / "exec"]
+        command += ["--pidfile", self.folder / "pid", "--host", self.address, "--bridge", "none", "--iptables=false"]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        give_up = time.monotonic() + 60
+        while self.client is None:
+            try:
+                with socket.socket(socket.AF_UNIX) as probe:
+                    probe.connect(str(self.folder / "docker.sock"))
+                self.client = DockerClient(self.address)
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > give_up:
+                    self.process.kill()
+                    self.process.wait()
+                    reason = (self.folder / "log").read_text().splitlines()[-1]
+                    pytest.skip(f"needs to start a Docker engine of its own: {reason}")
+                time.sleep(0.1)
+
+    def kill(self) -> None:
+        """As a crash does it; its containerd follows by itself, and the containers go on."""
+        containerd = Path("/proc", (self.folder / "exec" / "containerd" / "containerd.pid").read_text())
+        self.process.kill()
+        self.process.wait()
+        self.client.close()
+        self.client = None
+        while containerd.exists():
+            time.sleep(0.05)
+
+    def mounts(self) -> list[str]:
+        """What is mounted below its folder."""
+        points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        return [point for point in points if point.startswith(f"{self.folder}/")]
+
+    def stop(self) -> None:
+        """End it with all that runs in it, which a killed one has left to itself."""
+        if self.client is None:
+            self.start()
+        for container in self.client.containers.list(all=True):
+            container.remove(force=True)
+        self.client.close()
+        self.process.terminate()
+        self.process.wait(60)
+
+
+@pytest.fixture
+def own_engine(engine: DockerClient) -> Iterator[OwnEngine]:
+    """One that is empty, and stopped at the end; a socket's path has to be short."""
+    if shutil.which("dockerd") is None or os.getuid():
+        pytest.skip("needs dockerd and root, to start a Docker engine of its own")
+    folder = Path(tempfile.mkdtemp(prefix="engine"))
+    own = OwnEngine(folder)
+    yield own
+    own.stop()
+    for point in reversed(own.mounts()):
+        subprocess.run(["umount", point], check=True)
+    shutil.rmtree(folder)

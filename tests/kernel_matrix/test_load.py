@@ -15,7 +15,7 @@ from kernel_matrix.load import load, schema
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("    runner:", "    runnner:", "matrix.yaml:18: platforms.here.runnner: unknown key 'runnner'. Did you mean 'runner'?"),
+        ("    runner:", "    runnner:", "matrix.yaml:21: platforms.here.runnner: unknown key 'runnner'. Did you mean 'runner'?"),
         ("targets: [any]", "targets: [any, any]", "platforms.here.targets[1]: 'any' is here twice, so its cells would be too"),
         ("toolchains: [good,", "toolchains: [good, good,", "'good' is here twice, so its cells would be too"),
         ("toolchains: [good,", "toolchains: [goood,", "unknown toolchain 'goood'. Did you mean 'good'?"),
@@ -30,6 +30,9 @@ from kernel_matrix.load import load, schema
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),
         ("ops:", "ops:\nops:", 'found duplicate key "ops"'),
+        ("device: cpu", "device: cpu\n    driver: new", "platforms.here.driver: String should match pattern"),
+        ("suite: suite", "suite: suite, health: ill.py", "package.health: the script 'ill.py' does not exist"),
+        ("limits:", "container: { memory: 0 }\nlimits:", "container.memory: this should be greater than 0"),
         ("package: {", "package: [", "Correct the YAML at this line"),
         ("limits:", "exclusions: [{ where: { tokens: 99 }, reason: a reason of some length }]\nlimits:", "exclusions[0]: this holds for no case of the plan"),
         ("limits:", "exclusions: [{ where: { toolchain: goood }, reason: a reason of some length }]\nlimits:", "unknown toolchain 'goood'. Did you mean 'good'?"),

@@ -19,6 +19,7 @@ from kernel_matrix.executors import InstallError, venv
 from kernel_matrix.machine import detect
 
 BUILD = ROOT / "build"
+RUN = (sys.executable, "-m", "kernel_matrix", "run")
 
 
 def sh(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +35,7 @@ def cpu_run(tmp_path_factory) -> Path:
     build = tmp_path_factory.mktemp("build")
     (BUILD / "envs").mkdir(parents=True, exist_ok=True)
     (build / "envs").symlink_to(BUILD / "envs")
-    done = sh(sys.executable, "-m", "kernel_matrix", "run", "--platform", "cpu-llvm", "--build", str(build))
+    done = sh(*RUN, "--executor", "venv", "--platform", "cpu-llvm", "--build", str(build))
     assert done.returncode == 0, done.stdout + done.stderr
     return build
 
@@ -56,6 +57,30 @@ def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, toolchain):
             assert record.metrics[f"{output}.max_abs"] <= record.metrics[f"{output}.limit_max_abs"]
             if ".forward/" in record.case:
                 assert record.metrics[f"{output}.limit_max_abs"] <= 1e-2 * 10  # the cap, at the largest input scale
+
+
+def test_a_container_gives_the_records_of_an_environment(engine, cpu_run, tmp_path):
+    """States, errors to the last digit, digests of inputs and of what compilers made, versions of packages."""
+    cells = [f"cpu-llvm/x86-64-v3/{name}/sinkhorn.forward" for name in ("tvm-0.27", "tilelang-0.1.15", "triton-3.6")]
+    cells += ["cpu-llvm/x86-64-v3/reference/mhc_pre.forward", "cpu-llvm/x86-64-v3/reference/sinkhorn.backward"]
+    selection = [word for cell in cells for word in ("--case", cell)]
+    done = sh(*RUN, "--executor", "container", "--build", str(tmp_path), *selection)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    def known(folder: Path) -> dict[str, tuple]:
+        records = [record for path in sorted((folder / "results").glob("*.xml")) for record in junit.read(path)]
+        return {
+            r.case: (r.outcome, r.action, r.stage, r.message, r.attempts, r.metrics, r.facts, versions(r))
+            for r in records
+            if r.case.rpartition("/")[0] in cells
+        }
+
+    def versions(record: junit.Record) -> dict[str, str]:
+        return {name: value for name, value in record.job.items() if name.startswith("version.")}
+
+    contained = known(tmp_path)
+    assert len(contained) > 50
+    assert contained == known(cpu_run)
 
 
 def test_every_toolchain_was_given_the_same_bits(cpu_run):
@@ -107,10 +132,9 @@ def test_the_kernel_package_s_own_tests_pass_in_its_environment(cpu_run):
 def test_a_gpu_kernel_is_compiled_without_the_gpu(cpu_run, toolchain, target, kind):
     platform = "cuda" if target.startswith("sm_") else "rocm"
     case = f"{platform}/{target}/{toolchain}/mhc_pre.forward/tokens7-streams4-hidden200-bf16-gamma-scale1-seed0"
-    run = (sys.executable, "-m", "kernel_matrix", "run", "--build", str(cpu_run))
     if any(target in device.targets for device in detect().devices):
         pytest.fail("this machine has the GPU; the test is of a machine without one")
-    done = sh(*run, "--case", case)
+    done = sh(*RUN, "--executor", "venv", "--build", str(cpu_run), "--case", case)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Nothing ran" in done.stdout
     [record] = junit.read(cpu_run / "results" / f"{platform}.{toolchain}.xml")
@@ -121,7 +145,7 @@ def test_a_gpu_kernel_is_compiled_without_the_gpu(cpu_run, toolchain, target, ki
 
 def test_a_compiler_that_cannot_is_shown_with_its_exact_error(cpu_run):
     case = "rocm/gfx942/tilelang-0.1.8/mhc_pre.forward/tokens7-streams4-hidden200-bf16-gamma-scale1-seed0"
-    done = sh(sys.executable, "-m", "kernel_matrix", "run", "--build", str(cpu_run), "--case", case)
+    done = sh(*RUN, "--executor", "venv", "--build", str(cpu_run), "--case", case)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 cases: 1 known" in done.stdout
     [record] = junit.read(cpu_run / "results" / "rocm.tilelang-0.1.8.xml")

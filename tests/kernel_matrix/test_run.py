@@ -61,7 +61,7 @@ def test_a_timed_case_that_times_nothing_is_an_error(doubles: Doubles):
     ("toolchain", "state", "stage", "words"),
     [
         ("segfault", "error", "crash", "the process died of SIGSEGV in stage launch"),
-        ("hang", "error", "timeout", "no end after 3 s, in stage launch"),
+        ("hang", "error", "timeout", "no end after 15 s, in stage launch"),
         ("raises", "error", "launch", "ZeroDivisionError: the launch was refused"),
         ("writes-nothing", "fail", "", "16 NaN and 0 Inf in 16 elements"),
         ("leaves", "error", "crash", "the process ended with exit status 0 in stage launch"),
@@ -108,7 +108,7 @@ def test_a_case_that_compares_nothing_is_an_error(doubles: Doubles):
 
 
 def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(doubles: Doubles, tmp_path, monkeypatch):
-    doubles.edit("job: 60 }", "job: 60, attempts: 2 }")
+    doubles.edit("job: 120 }", "job: 120, attempts: 2 }")
     monkeypatch.setenv("DOUBLES_FLAKY", str(tmp_path / "tried"))
     comparison = doubles.run("flaky")
     assert states(comparison) == ["flaky", "pass", "pass"]
@@ -136,7 +136,7 @@ def test_an_operator_that_the_suite_does_not_test_is_missing(doubles: Doubles):
 
 
 def test_the_job_limit_ends_the_case_in_flight_and_leaves_the_rest_missing(doubles: Doubles):
-    doubles.edit("{ case: 3, job: 60 }", "{ case: 50, job: 4 }")
+    doubles.edit("{ case: 15, job: 120 }", "{ case: 50, job: 20 }")
     comparison = doubles.run("hang")
     assert states(comparison) == ["pass", "error", "missing"]
     record = middle(comparison).record
@@ -157,7 +157,7 @@ def test_an_interpreter_without_the_toolchain_makes_cells_unavailable_and_says_w
 def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
     """Kill the harness while a case hangs; --resume keeps the case that ended and goes on after the other."""
     doubles.edit("targets: [any]", "targets: [x86-64]")
-    doubles.edit("{ case: 3, job: 60 }", "{ case: 20, job: 60 }")
+    doubles.edit("{ case: 15, job: 120 }", "{ case: 20, job: 120 }")
     command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(doubles.root / "matrix.yaml")]
     command += ["--executor", "current", "--toolchain", "hang"]
     journal = doubles.root / "build" / "jobs" / "here.hang" / "journal.jsonl"

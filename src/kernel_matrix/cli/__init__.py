@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 
 from kernel_matrix.errors import UserError
 
-COMMANDS = ("run", "matrix", "report", "plan", "jobs", "repro", "check", "policy", "labels", "schema")
+COMMANDS = (
+    *("run", "matrix", "report", "shell", "bundle"),
+    *("plan", "jobs", "repro", "check", "policy", "labels", "schema"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. 0: nothing red; 1: a case is red; 2: the user's input cannot be used."""
-    options = _parser().parse_args(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # whoever ends a run this way wants its jobs ended too
+        signal.signal(number, signal.default_int_handler)
+    options = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return int(options.command(options))
     except UserError as error:
@@ -23,6 +29,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kernel-matrix: interrupted; --resume goes on where this stopped", file=sys.stderr)
         return 130
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What stands after ``--`` is not ours: it is for the command that takes words (``shell``)."""
+    parser = _parser()
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:end])
+    if words := list(arguments[end + 1 :]):
+        if "words" not in options:
+            parser.error(f"nothing can be done with '{' '.join(words)}': only shell takes a command after --")
+        options.words = words
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -29,7 +29,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What to run, and where."""
     add_matrix_options(parser)
     add_selection_options(parser)
-    parser.add_argument("--executor", choices=executors.NAMES, default="venv", help="where the jobs run")
+    parser.add_argument(
+        "--executor",
+        choices=(executors.AUTO, *executors.NAMES),
+        default=executors.AUTO,
+        help="where the jobs run (auto: in containers where an engine answers)",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many jobs at a time")
     parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has finished")
     parser.add_argument("--excluded", action="store_true", help="try the excluded cases too")
@@ -56,9 +61,11 @@ def main(options: argparse.Namespace) -> int:
 def _describe(
     console: Console, matrix: Matrix, jobs: Sequence[Job], machine: Machine, options: argparse.Namespace
 ) -> None:
-    console.say(f"executor: {options.executor}. This machine: {'; '.join(d.name for d in machine.devices)}")
+    console.say(f"this machine: {'; '.join(d.name for d in machine.devices)}")
     for name in dict.fromkeys(job.platform for job in jobs):
         platform = matrix.platforms[name]
+        executor, why = executors.choose(options.executor, platform)
+        console.say(f"{name}: executor {executor} ({why})")
         here = [t for t in platform.targets if machine.device_for(platform.device, t)]
         if not here:
             console.say(f"{name}: no {platform.title} device here. Nothing of it will run; what can be is compiled.")

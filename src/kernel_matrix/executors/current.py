@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from kernel_matrix.executors import Interpreter, LocalInterpreter, Request, UnavailableError
+from kernel_matrix.executors import Interpreter, Prepare, Request, UnavailableError
+from kernel_matrix.executors.local import LocalInterpreter
+
+
+@contextmanager
+def executor() -> Iterator[Prepare]:
+    """Every job gets this interpreter."""
+    yield prepare
 
 
 def prepare(request: Request) -> Interpreter:
@@ -27,6 +36,6 @@ def prepare(request: Request) -> Interpreter:
             ) from None
         if not requirement.specifier.contains(version, prereleases=True):
             raise UnavailableError(
-                f"this interpreter has {requirement.name} {version}; {request.toolchain_name} needs {text}"
+                f"this interpreter has {requirement.name} {version}; {request.job.toolchain} needs {text}"
             )
     return LocalInterpreter(Path(sys.executable))

@@ -7,9 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from kernel_matrix.executors import InstallError, Interpreter, LocalInterpreter, Request
+from kernel_matrix.executors import InstallError, Interpreter, Prepare, Request
+from kernel_matrix.executors.local import LocalInterpreter
+from kernel_matrix.locking import locked
 
 # What pip is told by its environment, uv is told by its own where nobody has: the same wheels on the same machine.
 _PIP_TO_UV = {
@@ -20,26 +24,34 @@ _PIP_TO_UV = {
 }
 
 
+@contextmanager
+def executor() -> Iterator[Prepare]:
+    """Every toolchain gets the environment of its lock file."""
+    yield prepare
+
+
 def prepare(request: Request) -> Interpreter:
     """Make the environment, or take the one that was made from the same lock.
 
     Raises:
         InstallError: uv's own words.
     """
-    lock = request.root / request.toolchain.lock
+    lock = request.lock
     flavour = "gpu" if request.gpu else "cpu"
     version = ".".join(str(part) for part in sys.version_info[:3])
     key = hashlib.sha256(f"{flavour} {version} {lock.read_text(encoding='utf-8')}".encode()).hexdigest()[:10]
     folder = request.build / "envs" / f"{lock.stem}-{flavour}-{key}"
     python, complete = folder / "bin" / "python", folder / "complete"
-    if not complete.exists():
-        request.say(f"making the environment of {lock.name}")
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        uv("venv", "--python", sys.executable, "--no-project", str(folder))
-        backend = torch_backend(python, lock, gpu=request.gpu)
-        uv("pip", "install", "--python", str(python), *backend, "-r", str(lock))
-        complete.touch()
+    if complete.exists():
+        return LocalInterpreter(python)
+    with locked(folder.with_name(f"{folder.name}.lock"), wait=True):  # another run may be making it
+        if not complete.exists():
+            request.say(f"making the environment of {lock.name}")
+            shutil.rmtree(folder, ignore_errors=True)
+            uv("venv", "--python", sys.executable, "--no-project", str(folder))
+            backend = torch_backend(python, lock, gpu=request.gpu)
+            uv("pip", "install", "--python", str(python), *backend, "-r", str(lock))
+            complete.touch()
     return LocalInterpreter(python)
 
 

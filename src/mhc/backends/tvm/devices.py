@@ -100,6 +100,25 @@ def cubin(source: str, arch: str) -> tuple[bytes, dict[str, int]]:
     return data, resources
 
 
+def code_object(unlinked: bytes) -> bytes | None:
+    """What the HIP runtime loads, by LLVM's linker; None where there is none.
+
+    Raises:
+        RuntimeError: the linker failed; the message is its own.
+    """
+    names = ("ld.lld", *(f"ld.lld-{version}" for version in range(25, 16, -1)))
+    linker = next((found for name in names if (found := shutil.which(name))), None)
+    if linker is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="mhc-") as folder:
+        before, after = Path(folder, "kernel.o"), Path(folder, "kernel.hsaco")
+        before.write_bytes(unlinked)
+        done = subprocess.run([linker, "-shared", "-o", after, before], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr or f"{linker} exited with status {done.returncode}")
+        return after.read_bytes()
+
+
 def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int]]:
     """Compile for ``arch`` (``gfx942``): LLVM's object, not linked, and what its metadata tells of the kernels.
 

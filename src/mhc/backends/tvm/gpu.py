@@ -110,8 +110,15 @@ class GpuKernel:
             opencl.launch(runtime, program, grids, THREADS, operands, self._scratch(spec, tokens), {"tokens": tokens})
 
     def artifact(self, spec: Any, target: str) -> Artifact:
-        """A cubin through nvcc for ``sm_90``, an AMDGPU object for ``gfx942``, source for Metal and OpenCL."""
+        """A cubin through nvcc for ``sm_90``, source for Metal and OpenCL.
+
+        For ``gfx942`` it is a code object where LLVM's linker is, and else the object that one would link.
+        """
         kind, data, resources = kept((self._name, spec, target), lambda: self._compile(spec, target))
+        if kind == "elf":
+            with stage("compile"):
+                linked = devices.code_object(data)
+            kind, data = (kind, data) if linked is None else ("hsaco", linked)
         return Artifact(kind, target, data, {**resources, "threads": THREADS})
 
     def _compile(self, spec: Any, target: str) -> tuple[str, bytes, dict[str, int]]:

@@ -1,0 +1,67 @@
+"""What a machine's network asks of installers: certificates, addresses of indexes, folders of wheels, proxies."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
+
+
+def proxies() -> dict[str, str]:
+    """The proxy settings, which an engine passes to a build without keeping them."""
+    names = [name for upper in _PROXIES for name in (upper, upper.lower())]
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def certificates() -> Path | None:
+    """The file of certificates that pip or OpenSSL is told to trust."""
+    return next((Path(path) for name in ("PIP_CERT", "SSL_CERT_FILE") if (path := os.environ.get(name))), None)
+
+
+def wheels(locks: Iterable[bytes]) -> list[Path]:
+    """The wheels in the folders that pip or uv is configured with whose versions a lock names."""
+    pins = {
+        (canonicalize_name(name), version)
+        for lock in locks
+        for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", lock.decode(), re.MULTILINE)
+    }
+    found = {}
+    for folder in _words("PIP_FIND_LINKS", "UV_FIND_LINKS"):
+        for path in sorted(Path(folder.removeprefix("file://")).glob("*.whl")):
+            try:
+                name, version, *_ = parse_wheel_filename(path.name)
+            except InvalidWheelFilename:
+                continue
+            if {(name, str(version)), (name, version.public)} & pins:
+                found[path.name] = path
+    return list(found.values())
+
+
+def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
+    """The files that bring these settings into a build: wheels, ``ca.crt``, ``pip.conf`` and ``uv.toml``."""
+    files: dict[str, bytes | Path] = {wheel.name: wheel for wheel in wheels}
+    if trusted := certificates():
+        files["ca.crt"] = trusted
+    index = next(iter(_words("UV_DEFAULT_INDEX", "PIP_INDEX_URL")), None)
+    named = (re.sub(r"^[\w.-]+=", "", word) for word in _words("UV_INDEX", "PIP_EXTRA_INDEX_URL"))  # uv can name one
+    more = [word for word in named if not word.startswith("file:")]
+    pip, uv = ["[global]"], []
+    if index:
+        pip.append(f"index-url = {index}")
+        uv.append(f'index-url = "{index}"')
+    if more:
+        pip.append(f"extra-index-url = {' '.join(more)}")
+        uv.append(f"extra-index-url = [{', '.join(repr(word) for word in more)}]")
+    files["pip.conf"] = ("\n".join(pip) + "\n").encode()
+    files["uv.toml"] = ("\n".join(uv) + "\n").encode()
+    return files
+
+
+def _words(*names: str) -> list[str]:
+    """The words of the first of these environment variables that is set."""
+    return next((re.split(r"[\s,]+", value.strip()) for name in names if (value := os.environ.get(name))), [])

@@ -1,0 +1,193 @@
+"""Which executor runs a job, and what is looked at before one starts; no engine is needed for these."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import CPU, ROOT, Doubles
+from test_run import middle, states
+
+from kernel_matrix import executors
+from kernel_matrix.executors import UnavailableError, container, engine
+from kernel_matrix.executors.sandbox import devices
+from kernel_matrix.locking import locked
+from kernel_matrix.machine import Device
+
+GPU = Device("nvidia", "a GPU", ("any",), "570.86")
+
+
+@pytest.fixture
+def no_engine(tmp_path, monkeypatch) -> str:
+    address = f"unix://{tmp_path}/docker.sock"
+    monkeypatch.setenv("DOCKER_HOST", address)
+    return address
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def test_without_an_engine_a_platform_s_jobs_run_in_environments_and_the_reason_is_said(matrix, no_engine):
+    platform = matrix.platforms["cpu-llvm"]
+    assert executors.choose("auto", platform) == ("venv", f"no Docker engine answers at {no_engine}")
+    assert executors.choose("container", platform) == ("container", "as asked")
+    without = platform.model_copy(update={"container": None})
+    assert executors.choose("auto", without) == ("venv", "matrix.yaml names no container for it")
+
+
+def test_with_an_engine_they_run_in_containers(matrix, engine):
+    name, why = executors.choose("auto", matrix.platforms["cpu-llvm"])
+    assert name == "container"
+    assert why.startswith("a Docker engine answers at unix://")
+
+
+def test_containers_that_were_asked_for_are_not_replaced(doubles: Doubles, no_engine):
+    doubles.in_containers()
+    comparison = doubles.run("good", executor="container")
+    assert states(comparison) == ["unavailable"] * 3
+    assert middle(comparison).reason == f"no Docker engine answers at {no_engine}"
+
+
+def test_an_engine_that_cannot_be_used_is_said_in_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
+    with pytest.raises(UnavailableError, match="is another machine's, where this one's folders are not"):
+        engine.connect()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/s")
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(f"{tmp_path}/s")
+        with pytest.raises(UnavailableError, match="no Docker engine answers at"):
+            engine.connect()
+    if os.getuid() == 0:
+        (tmp_path / "s").chmod(0o600)
+        tmp_path.chmod(0o755)
+        program = "import os; from kernel_matrix.executors import engine; os.setuid(65534); engine.connect()"
+        done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert "UnavailableError: this user may not reach the Docker engine at" in done.stderr
+
+
+def test_a_driver_older_than_the_image_needs_makes_cells_unavailable(doubles: Doubles, no_engine):
+    doubles.in_containers()
+    doubles.edit("device: cpu", 'device: nvidia\n    driver: "580"')
+    comparison = doubles.run("good", executor="container", device=GPU)
+    assert states(comparison) == ["unavailable"] * 3
+    assert middle(comparison).reason == "the image of here needs driver 580 or newer, and a GPU has 570.86"
+
+
+def test_a_gpu_that_the_engine_cannot_give_makes_cells_unavailable(contained: Doubles):
+    """This machine has neither vendor's GPU, and its engine says so in its own words."""
+    for vendor in ("nvidia", "amd"):
+        contained.edit(f"device: {'cpu' if vendor == 'nvidia' else 'nvidia'}", f"device: {vendor}")
+        device = Device(vendor, "a GPU", ("any",), "")
+        comparison = contained.run("good", executor="container", device=device)
+        assert states(comparison) == ["unavailable"] * 3
+        assert middle(comparison).reason.startswith("the engine gives no this machine device to a container: ")
+
+
+def test_a_disk_without_room_for_results_makes_cells_unavailable(contained: Doubles, monkeypatch):
+    monkeypatch.setattr(container, "_RESULTS", 1 << 60)
+    comparison = contained.run("good", executor="container")
+    assert states(comparison) == ["unavailable"] * 3
+    assert "MiB are needed for a job's results" in middle(comparison).reason
+
+
+def test_a_disk_without_room_for_an_image_makes_cells_unavailable_unless_the_image_is_there(contained: Doubles):
+    contained.edit("{ case: 15,", "{ case: 60,")
+    assert states(contained.run("good", executor="container")) == ["pass"] * 3
+    contained.edit("limits:", "container: { disk: 1.0e+6 }\nlimits:")
+    assert states(contained.run("good", executor="container")) == ["pass"] * 3
+    dockerfile = contained.root / "containers" / "here" / "Dockerfile"
+    dockerfile.write_text(f"{dockerfile.read_text()}RUN echo another\n")
+    comparison = contained.run("good", executor="container")
+    assert states(comparison) == ["unavailable"] * 3
+    assert "1024000000 MiB are needed to make an image" in middle(comparison).reason
+
+
+@pytest.mark.parametrize("executor", ["current", "container"])
+def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, doubles: Doubles, monkeypatch):
+    if executor == "container":
+        request.getfixturevalue("contained")
+        monkeypatch.setattr(container.ContainerInterpreter, "demand_device", lambda _: None)
+        monkeypatch.setattr("kernel_matrix.executors.sandbox.devices", lambda _: {})
+    (doubles.root / "health.py").write_text("import sys\nprint('looking')\nsys.exit('its memory is full')\n")
+    doubles.edit("suite: suite", "suite: suite, health: health.py")
+    doubles.edit("{ case: 15,", "{ case: 60,")
+    doubles.edit("device: cpu", "device: nvidia")
+    comparison = doubles.run("good", executor=executor, device=GPU)
+    assert states(comparison) == ["error"] * 3
+    record = middle(comparison).record
+    assert (record.stage, record.action) == ("machine", "")
+    assert record.message == "a GPU is not fit for work: its memory is full"
+
+    (doubles.root / "health.py").write_text("print('well')\n")
+    assert states(doubles.run("good", executor=executor, device=GPU)) == ["pass"] * 3
+    (doubles.root / "health.py").write_text("import time\ntime.sleep(600)\n")
+    doubles.edit("{ case: 60,", "{ case: 2,")
+    assert middle(doubles.run("good", executor=executor, device=GPU)).reason.endswith("had no answer within 2 s")
+
+
+def test_a_cpu_is_not_asked_for_its_health(doubles: Doubles):
+    doubles.edit("{ case: 15,", "{ case: 60,")
+    (doubles.root / "health.py").write_text("raise SystemExit('never run')\n")
+    doubles.edit("suite: suite", "suite: suite, health: health.py")
+    assert states(doubles.run("good", device=CPU)) == ["pass"] * 3
+
+
+def test_an_amd_gpu_is_given_by_its_device_files_and_their_groups_numbers(tmp_path):
+    (tmp_path / "dri").mkdir()
+    for name in ("kfd", "dri/renderD128", "dri/card0"):
+        (tmp_path / name).touch()
+    group = (tmp_path / "kfd").stat().st_gid
+    assert devices("amd", tmp_path) == {
+        "devices": [f"{tmp_path}/kfd:/dev/kfd:rw", f"{tmp_path}/dri:/dev/dri:rw"],
+        "group_add": [group],
+    }
+
+
+def test_an_nvidia_gpu_is_asked_for_by_a_device_request():
+    [every] = devices("nvidia", environment={})["device_requests"]
+    assert (every["Count"], every["Capabilities"]) == (-1, [["gpu"]])
+    [chosen] = devices("nvidia", environment={"CUDA_VISIBLE_DEVICES": "1,3"})["device_requests"]
+    assert (chosen["Count"], chosen["DeviceIDs"]) == (0, ["1", "3"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_ends_with_its_harness_however_that_ends(doubles: Doubles, number):
+    doubles.edit("targets: [any]", "targets: [x86-64]")
+    doubles.edit("{ case: 15,", "{ case: 600,")
+    command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(doubles.root / "matrix.yaml")]
+    command += ["--executor", "current", "--toolchain", "hang"]
+    journal = doubles.root / "build" / "jobs" / "here.hang" / "journal.jsonl"
+    harness = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    give_up = time.monotonic() + 60
+    while not (journal.exists() and journal.read_text().count('"start"') == 2):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    job = json.loads(journal.read_text().splitlines()[0])["pid"]
+    assert not gone(job)
+    harness.send_signal(number)
+    assert harness.wait(60) == (130 if number == signal.SIGTERM else -signal.SIGKILL)
+    while not gone(job):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def test_a_second_run_of_the_same_job_in_the_same_folder_is_refused(doubles: Doubles):
+    doubles.edit("targets: [any]", "targets: [x86-64]")
+    command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(doubles.root / "matrix.yaml")]
+    command += ["--executor", "current", "--toolchain", "good"]
+    with locked(doubles.root / "build" / "jobs" / "here.good.lock"):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "here.good: another run is at it. Wait for its end, or give --build FOLDER." in done.stderr

@@ -1,0 +1,397 @@
+"""Images: what they are made from, what they may not keep, and what is said when they cannot be made."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import ipaddress
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+
+from kernel_matrix import bundle, images, network
+from kernel_matrix.executors import InstallError, MachineError
+from kernel_matrix.matrix import Matrix
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILES = sorted((ROOT / "containers").glob("*/Dockerfile"))
+PIN = next(line for line in (ROOT / "containers/toolchains/Dockerfile").read_text().splitlines() if "ARG BOOK" in line)
+FROM_BASE = f"{PIN}\nFROM ${{BOOKWORM}}\n"
+
+
+def write(root: Path, name: str, text: str) -> Path:
+    path = root / "containers" / name / "Dockerfile"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None) -> images.Image:
+    say = (said if said is not None else []).append
+    return images.build(engine, root, dockerfile.parent.name, dockerfile, locks, gpu=False, say=say)
+
+
+@pytest.fixture
+def remove(engine) -> Iterator[list[str]]:
+    """References of images that the test has made."""
+    references: list[str] = []
+    yield references
+    for reference in references:
+        engine.images.remove(reference, force=True)
+
+
+def run(engine, image: images.Image, command: str) -> str:
+    """The output of a shell command in a container without a network."""
+    container = engine.containers.create(image.id, ["sh", "-ec", command], network_mode="none")
+    try:
+        container.start()
+        status = container.wait()["StatusCode"]
+        output = container.logs().decode()
+    finally:
+        container.remove(force=True)
+    assert status == 0, output
+    return output
+
+
+def test_every_platform_has_a_dockerfile(matrix: Matrix):
+    for platform in matrix.platforms.values():
+        if platform.container:
+            assert ROOT / platform.container in DOCKERFILES
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_a_base_image_is_pinned_by_digest_beside_a_readable_tag(path: Path):
+    text = path.read_text()
+    arguments = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    for base in re.findall(r"^FROM \$\{(\w+)\}", text, re.MULTILINE):
+        assert base == "TOOLCHAINS" or re.fullmatch(r"debian:\w+-slim@sha256:[0-9a-f]{64}", arguments[base])
+    assert not re.search(r"^FROM (?!\$\{|python\b)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_a_dockerfile_is_one_that_every_builder_reads(path: Path):
+    assert not re.search(r"^# syntax|RUN --|<<", path.read_text(), re.MULTILINE)
+
+
+def test_a_recipe_is_known_by_its_files_and_arguments_alone():
+    def recipe(files=(("a", b"1"),), arguments=(("B", "2"),), **rest) -> str:
+        return images.Recipe("cuda", "containers/cuda/Dockerfile", dict(files), dict(arguments), **rest).reference
+
+    assert recipe() == recipe(labels={"org.opencontainers.image.revision": "another"})
+    assert recipe() == recipe(transient=lambda: {"build/site/ca.crt": b"secret"})
+    other_files = [recipe(files=files) for files in ([("a", b"2")], [("b", b"1")], [])]
+    assert len({recipe(), recipe(arguments=[("B", "3")]), *other_files}) == 5
+
+
+def test_the_content_of_an_image_changes_with_its_locks_and_not_with_its_base(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "containers", tmp_path / "containers")
+    dockerfile, lock = tmp_path / "containers" / "cuda" / "Dockerfile", tmp_path / "a.txt"
+    lock.write_text("pytest==9.2.0\n")
+    before = images.content(dockerfile, [lock], gpu=False)
+    monkeypatch.setenv("KERNEL_MATRIX_BOOKWORM", "another/debian")
+    assert images.content(dockerfile, [lock], gpu=False) == before
+    assert images.content(dockerfile, [lock], gpu=True) != before
+    lock.write_text("pytest==9.1.0\n")
+    assert images.content(dockerfile, [lock], gpu=False) != before
+
+
+def test_only_the_wheels_that_a_lock_names_go_into_a_build(tmp_path, monkeypatch):
+    for name in ("torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl", "torch-2.12.0-cp311-cp311-linux_x86_64.whl"):
+        (tmp_path / name).touch()
+    (tmp_path / "not a wheel.whl").touch()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert [path.name for path in network.wheels([b"torch==2.13.0\n"])] == [
+        "torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl"
+    ]
+
+
+def test_an_image_that_fails_to_build_says_its_last_lines_and_where(engine, tmp_path):
+    dockerfile = write(tmp_path, "broken", FROM_BASE + "RUN echo before\nRUN echo the reason >&2; exit 3\n")
+    with pytest.raises(InstallError) as failure:
+        built(engine, tmp_path, dockerfile)
+    *_, last = lines = str(failure.value).splitlines()
+    assert re.fullmatch(r"containers/broken/Dockerfile: step \d/\d: the reason", last)
+    assert any("returned a non-zero code: 3" in line for line in lines)
+    assert "before" not in lines
+
+
+def test_a_certificate_that_a_build_does_not_trust_names_the_remedy(engine, tmp_path):
+    said = "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed'))"
+    dockerfile = write(
+        tmp_path, "strange", FROM_BASE + f'RUN echo "{said}"; echo No matching distribution found; exit 1\n'
+    )
+    with pytest.raises(
+        InstallError, match=r"step \d/\d: No matching distribution found\. .* PIP_CERT=/path/to/ca\.crt$"
+    ):
+        built(engine, tmp_path, dockerfile)
+
+
+def test_a_dockerfile_that_cannot_be_read_says_so(engine, tmp_path):
+    with pytest.raises(InstallError, match=r"containers/odd/Dockerfile: .*unknown instruction"):
+        built(engine, tmp_path, write(tmp_path, "odd", FROM_BASE + "RAN true\n"))
+
+
+def test_a_base_image_that_no_registry_gives_names_the_remedy(engine, tmp_path):
+    base = f"ARG BASE=127.0.0.1:1/debian:bookworm-slim@sha256:{'0' * 64}\n"
+    with pytest.raises(InstallError, match=r"step 2/\d+: .*connection refused.* ci/base-images makes the base images$"):
+        built(engine, tmp_path, write(tmp_path, "far", base + "FROM ${BASE}\n"))
+
+
+def test_unchanged_inputs_build_nothing_and_other_inputs_do(engine, tmp_path, remove):
+    dockerfile = write(tmp_path, "small", FROM_BASE + "COPY containers/small/file /file\n")
+    file = dockerfile.with_name("file")
+    file.write_text("one")
+    said: list[str] = []
+    first = built(engine, tmp_path, dockerfile, said=said)
+    remove.append(first.reference)
+    assert said[0] == f"building {first.reference}"
+    assert re.fullmatch(r"kernel-matrix/small:[0-9a-f]{12}", first.reference)
+    again: list[str] = []
+    assert built(engine, tmp_path, dockerfile, said=again) == first
+    assert again == []
+    file.write_text("two")
+    second = built(engine, tmp_path, dockerfile)
+    remove.append(second.reference)
+    assert second.reference != first.reference
+    assert (run(engine, first, "cat /file"), run(engine, second, "cat /file")) == ("one", "two")
+
+
+def test_an_engine_that_dies_in_a_build_is_an_error_of_the_machine(own_engine, tmp_path):
+    dockerfile = write(tmp_path, "killed", "FROM scratch\nCOPY containers/killed/Dockerfile /one\n" + "ENV A=1\n" * 20)
+
+    def say(text: str) -> None:
+        if "Step 2" in text:
+            own_engine.kill()
+
+    client = DockerClient(own_engine.address)
+    with pytest.raises(MachineError, match="the Docker engine failed to give the image of killed"):
+        images.build(client, tmp_path, "killed", dockerfile, [], gpu=False, say=say)
+    client.close()
+
+
+def test_two_runs_at_once_build_an_image_once(engine, tmp_path, remove):
+    dockerfile = write(tmp_path, "twice", FROM_BASE + f"RUN sleep 1; echo {tmp_path}\n")
+    said: list[str] = []
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: built(engine, tmp_path, dockerfile, said=said), range(2))
+    remove.append(first.reference)
+    assert first == second
+    assert [line for line in said if line.startswith("building")] == [f"building {first.reference}"]
+
+
+@pytest.fixture
+def index() -> Iterator[tuple[str, list[str]]]:
+    """A package index with a user and a password, as a container sees it, and what it was asked with."""
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as file:
+        about = "kernel_matrix_marker-1.0.dist-info"
+        file.writestr("kernel_matrix_marker.py", "here = True\n")
+        file.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: kernel-matrix-marker\nVersion: 1.0\n")
+        file.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        names = ("kernel_matrix_marker.py", f"{about}/METADATA", f"{about}/WHEEL", f"{about}/RECORD")
+        file.writestr(f"{about}/RECORD", "".join(f"{name},,\n" for name in names))
+    name, asked = "kernel_matrix_marker-1.0-py3-none-any.whl", []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers.get("Authorization", ""))
+            if self.path.endswith(".whl"):
+                body, kind = wheel.getvalue(), "application/octet-stream"
+            elif "kernel-matrix-marker" in self.path:
+                body, kind = f'<a href="/{name}">{name}</a>'.encode(), "text/html"
+            else:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("0.0.0.0", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"user:{PASSWORD}@HOST:{server.server_port}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+PASSWORD = "a-password-that-stays-out-of-images"
+
+
+def test_what_a_closed_network_needs_is_used_and_leaves_no_trace(engine, tmp_path, monkeypatch, index, remove):
+    address, asked = index
+    subnet = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Subnet"]
+    gateway = str(next(ipaddress.ip_network(subnet).hosts()))
+    monkeypatch.delenv("UV_INDEX", raising=False)
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"http://{address.replace('HOST', gateway)}/simple")
+    certificate = tmp_path / "ca.crt"
+    own = base64.b64encode(hashlib.sha512(b"a certificate of this test").digest()).decode()
+    trusted = network.certificates()
+    certificate.write_text((trusted.read_text() if trusted else "") + f"\n# {own}\n")
+    monkeypatch.setenv("PIP_CERT", str(certificate))
+    for name in ("toolchains", "cpu-llvm"):
+        shutil.copytree(ROOT / "containers" / name, tmp_path / "containers" / name)
+    lock = tmp_path / "marked.txt"
+    lock.write_text("kernel-matrix-marker==1.0\n")
+
+    before = stages(engine)
+    image = built(engine, tmp_path, tmp_path / "containers" / "cpu-llvm" / "Dockerfile", [lock])
+    remove.append(image.reference)
+    made = engine.images.get(image.id)
+    remove += shared(made)
+    assert stages(engine) <= before
+    program = "import kernel_matrix_marker as marker; print(marker.here)"
+    assert run(engine, image, f"{images.python_of(lock)} -c '{program}'") == "True\n"
+    assert f"Basic {base64.b64encode(f'user:{PASSWORD}'.encode()).decode()}" in asked
+
+    history = json.dumps(made.history()) + json.dumps(made.attrs)
+    assert PASSWORD not in history
+    assert own not in history
+    # Every file of every layer, also of one that a later layer would hide.
+    archive = b"".join(made.save())
+    assert PASSWORD.encode() not in archive
+    assert own.encode() not in archive
+    assert b"kernel_matrix_marker" in archive  # the archive is not compressed, so this search can find something
+
+
+def shared(made) -> list[str]:
+    """The references of the shared image that it was made from."""
+    return [tag for row in made.history() for tag in row["Tags"] or () if f"/{images.SHARED}:" in tag]
+
+
+def stages(engine) -> set[str]:
+    """What the engine keeps of stages that an image only copied from."""
+    return {image.id for image in engine.images.list(all=True, filters={"label": "kernel-matrix.stage"})}
+
+
+def test_a_build_that_fails_leaves_no_trace_of_the_network_either(engine, tmp_path):
+    dockerfile = write(tmp_path, "half", FROM_BASE + "LABEL kernel-matrix.stage=secret\nRUN echo a >/a\nRUN exit 1\n")
+    before = stages(engine)
+    with pytest.raises(InstallError):
+        built(engine, tmp_path, dockerfile)
+    assert stages(engine) <= before
+
+
+def test_an_image_says_what_it_was_made_from(engine, tmp_path, remove):
+    shutil.copytree(ROOT / "containers" / "cpu-llvm", tmp_path / "containers" / "cpu-llvm")
+    write(tmp_path, "toolchains", FROM_BASE)
+    lock = tmp_path / "a-1.txt"
+    lock.write_text("pytest==9.2.0\n    # via nothing\nnumpy==2.4.6 ; python_version > '3'\n")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    revision = subprocess.check_output([*git, "rev-parse", "--short=12", "HEAD"], text=True)
+
+    image = built(engine, tmp_path, tmp_path / "containers" / "cpu-llvm" / "Dockerfile", [lock])
+    made = engine.images.get(image.id)
+    remove += [image.reference, *shared(made)]
+    assert made.labels["org.opencontainers.image.revision"] == revision.strip()
+    assert made.labels["org.opencontainers.image.title"] == "kernel-matrix/cpu-llvm"
+    assert made.labels["kernel-matrix.locks"] == hashlib.sha256(lock.read_bytes()).hexdigest()
+    assert made.labels["kernel-matrix.versions.a-1"] == "pytest==9.2.0 numpy==2.4.6"
+
+
+def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_path, remove):
+    root, wheels, into = tmp_path / "source", tmp_path / "wheels", tmp_path / "kernel-matrix-abc.tar"
+    dockerfile = write(root, "carried", FROM_BASE + f"RUN echo {tmp_path} >/file\n")
+    (root / "script").write_text("#!/bin/sh\n")
+    (root / "script").chmod(0o755)
+    (root / "untracked").touch()
+    wheels.mkdir()
+    (wheels / "a-1-py3-none-any.whl").write_bytes(b"wheel")
+    subprocess.run(["git", "init", "-q", root], check=True)
+    subprocess.run(["git", "-C", root, "add", "containers", "script"], check=True)
+    image = built(engine, root, dockerfile)
+    entry = bundle.Carried("carried", images.content(dockerfile, [], gpu=False), image.reference, image.id)
+    bundle.write(engine, root, "abc", [entry], wheels, into, print)
+    engine.images.remove(image.reference)
+
+    with tarfile.open(into) as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / "kernel-matrix-abc"
+    check = ["sha256sum", "--check", "--strict", "bundle/SHA256SUMS"]
+    done = subprocess.run(check, cwd=unpacked, capture_output=True, text=True, check=True)
+    assert {line.split(":")[0] for line in done.stdout.splitlines()} == {
+        *("bundle/bundle.json", "bundle/commit", "bundle/images.tar", "bundle/wheels/a-1-py3-none-any.whl"),
+        *("containers/carried/Dockerfile", "script"),
+    }
+    assert (unpacked / "script").stat().st_mode & 0o111
+
+    saved = unpacked / "bundle" / "images.tar"
+    whole = saved.read_bytes()
+    saved.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(InstallError, match="damaged"):
+        built(engine, unpacked, unpacked / "containers" / "carried" / "Dockerfile")
+    saved.write_bytes(whole)
+    said: list[str] = []
+    assert built(engine, unpacked, unpacked / "containers" / "carried" / "Dockerfile", said=said) == image
+    remove.append(image.reference)
+    assert said == ["loading bundle/images.tar"]
+    assert run(engine, image, "cat /file").strip() == str(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def platform_image(engine, matrix: Matrix):
+    """The image of a platform of the project."""
+
+    def make(name: str) -> images.Image:
+        platform = matrix.platforms[name]
+        assert platform.container is not None
+        locks = [ROOT / matrix.toolchains[lane.toolchain].lock for lane in platform.lanes]
+        return images.build(engine, ROOT, name, ROOT / platform.container, locks, gpu=False, say=print)
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["cpu-llvm", "cuda", "rocm"])
+def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(engine, platform_image, matrix, name):
+    image = platform_image(name)
+    for lane in matrix.platforms[name].lanes:
+        lock = ROOT / matrix.toolchains[lane.toolchain].lock
+        ask = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()))"
+        found = run(engine, image, f'{images.python_of(lock)} -c "{ask}"').lower().replace("_", "-").split()
+        wanted = re.findall(r"^[\w.-]+==[^\s;]+", lock.read_text().lower().replace("_", "-"), re.MULTILINE)
+        assert sorted(pin.partition("+")[0] for pin in found) == sorted(wanted)
+    assert run(engine, image, "id -u") == "1000\n"
+    spare = "ls -A /var/lib/apt/lists; ls -d /build; find /opt -type d -name tests; find / -xdev -name .cache"
+    assert run(engine, image, f"({spare}) 2>/dev/null || true").split() == []
+
+
+def test_the_cuda_image_compiles_machine_code(engine, platform_image, matrix):
+    source = "#include <cuda_bf16.h>\\n__global__ void k(float* x) { *x = expf(*x); }\\n"
+    targets = " ".join(matrix.platforms["cuda"].targets)
+    compile_all = f"for arch in {targets}; do nvcc -cubin -arch=$arch -o k k.cu; head -c 4 k | tail -c 3; done"
+    command = f"cd /tmp; printf '{source}' >k.cu; {compile_all}"
+    assert run(engine, platform_image("cuda"), command) == "ELF" * len(matrix.platforms["cuda"].targets)
+
+
+def test_the_rocm_image_compiles_machine_code(engine, platform_image, matrix):
+    source = (
+        "#include <hip/hip_runtime.h>\\n#include <rocwmma/rocwmma.hpp>\\n"
+        "__global__ void k(hip_bfloat16* x) { *x = hip_bfloat16(expf(float(*x))); }\\n"
+    )
+    targets = matrix.platforms["rocm"].targets
+    compile_all = (
+        f"for arch in {' '.join(targets)}; do hipcc --genco --offload-arch=$arch -o k k.hip; grep -ac $arch k; done"
+    )
+    command = f"cd /tmp; printf '{source}' >k.hip; {compile_all}"
+    assert all(int(count) for count in run(engine, platform_image("rocm"), command).split())
