@@ -79,7 +79,7 @@ def doubles(tmp_path: Path) -> Doubles:
 @pytest.fixture
 def here(doubles: Doubles) -> Doubles:
     """The doubles on a target that this machine has, with time enough for a machine that has much to do."""
-    doubles.edit("{ case: 3, job: 60 }", "{ case: 60, job: 120 }")
+    doubles.edit("case: 15,", "case: 60,")
     doubles.edit("targets: [any]", f"targets: [{detect().devices[0].targets[-1]}]")
     return doubles
 

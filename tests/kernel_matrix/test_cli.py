@@ -83,6 +83,6 @@ def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):
 
 
 def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
-    assert "36 cases in 12 jobs" in kernel_matrix("check", *options(doubles)).stdout
+    assert "39 cases in 13 jobs" in kernel_matrix("check", *options(doubles)).stdout
     assert kernel_matrix("plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
     assert kernel_matrix("schema").stdout.startswith("{")

@@ -35,7 +35,7 @@ def test_a_good_kernel_passes_every_case_on_what_ran(doubles: Doubles):
 
 def test_a_timed_case_has_the_machine_to_itself_and_tells_how_many_times_eager_it_was(doubles: Doubles):
     doubles.edit("targets: [any]", "targets: [any]\n    machines: [any]")
-    doubles.edit("case: 3,", "case: 60,")
+    doubles.edit("case: 15,", "case: 60,")
     doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 2, 3] }\n    timed: [{ tokens: 1000 }]")
     [cell] = doubles.run("good").cells
     timed = next(verdict.record for verdict in cell.cases if verdict.case.timed)
@@ -79,7 +79,7 @@ def test_a_faulty_kernel_costs_exactly_one_case(doubles: Doubles, toolchain, sta
 
 
 def test_a_test_that_skips_says_that_its_device_is_not_here(doubles: Doubles):
-    doubles.edit("limits: { case: 3, job: 60 }", "limits: { case: 3, job: 60, attempts: 2 }")
+    doubles.edit("job: 120 }", "job: 120, attempts: 2 }")
     comparison = doubles.run("no-device")
     assert states(comparison) == ["pass", "unavailable", "pass"]
     verdict = middle(comparison)
