@@ -106,7 +106,7 @@ class Supervisor:
         status = self._watch(self._start(todo))
         output = self._output(before)
         if status is not None:
-            self._end_in_flight("crash", _death(status, self.stage), output)
+            self._end_in_flight("crash", death(status, self.stage), output)
         still = [case for case in remaining if case.id not in self.records]
         progressed = len(self.records) + sum(map(len, self.tried.values())) > ended_before
         if still and not progressed and time.monotonic() < self.deadline:
@@ -116,7 +116,7 @@ class Supervisor:
                 ops = ", ".join(sorted({f"{case.cell.op!r}, {case.cell.direction!r}" for case in still}))
                 self._give_up(still, "missing", "", f"the suite has no test marked op({ops})")
             else:
-                last = [line for line in output.splitlines() if line.strip()][-1:] or [_death(status or 0, "import")]
+                last = [line for line in output.splitlines() if line.strip()][-1:] or [death(status or 0, "import")]
                 self._give_up(still, "error", "import", last[0], output)
 
     def _start(self, todo: Path) -> Child:
@@ -250,7 +250,8 @@ def _inherited_path() -> list[str]:
     return [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
 
 
-def _death(status: int, stage: str) -> str:
+def death(status: int, stage: str) -> str:
+    """What a process died of, in words."""
     if status < 0:
         return f"the process died of {signal.Signals(-status).name} in stage {stage}"
     return f"the process ended with exit status {status} in stage {stage}"

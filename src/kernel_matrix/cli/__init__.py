@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from kernel_matrix.errors import UserError
 
-COMMANDS = ("run", "matrix", "report", "plan", "check", "schema")
+COMMANDS = ("run", "matrix", "report", "plan", "check", "schema",
+            "probe", "sweep", "bisect")  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
