@@ -34,6 +34,7 @@ class Package(_Section):
     source: str = Field(description="The folder that goes onto the import path, from the repository's root.")
     suite: str = Field(description="The folder of the conformance suite that every job runs.")
     probes: str | None = Field(default=None, description="The folder of the probes of its toolchains.")
+    sweeps: str | None = Field(default=None, description="The folder of kept results of sweeps (JSON).")
     environment: dict[str, str] = Field(
         default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
     )

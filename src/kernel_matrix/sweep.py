@@ -166,7 +166,9 @@ def _inside(
         status, output, _ = process(interpreter, ["-c", _IMPORT, subject.package], {}, Path(scratch), seconds=180)
     subject.say(f"{label}: {'imports' if status == 0 else 'does not import'}")
     variables = subject.matrix.package.environment
-    records = run_probes(subject.probes, label, interpreter, subject.machine, variables)
+    # Where the import fails all others fail alike, and say nothing more.
+    probes = subject.probes if status == 0 else tuple(one for one in subject.probes if one.path.stem == "imports")
+    records = run_probes(probes, label, interpreter, subject.machine, variables)
     row["probes"] = {
         one.probe.id: {
             "verdict": one.verdict,
@@ -174,7 +176,7 @@ def _inside(
             "stage": one.record.stage if one.record else "",
             "reason": one.reason[:500],
         }
-        for one in judge_all(subject.probes, records, [label])
+        for one in judge_all(probes, records, [label])
     }
     if status:
         message = last_exception(output) or f"the process ended with exit status {status}"

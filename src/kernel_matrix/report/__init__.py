@@ -13,6 +13,7 @@ from kernel_matrix.collect import Collected
 from kernel_matrix.compare import STATES, Comparison
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.report.document import RED_FIRST, Document, document, headline
+from kernel_matrix.report.toolchains import NO_TOOLCHAINS
 
 # What a reader needs to know of each state, and the colour that it has everywhere.
 MEANING = {
@@ -30,10 +31,12 @@ MEANING = {
 }
 
 
-def report(matrix: Matrix, comparison: Comparison, collected: Collected, site: Path) -> Document:
-    """Write everything into ``site`` and return what compat.json holds."""
+def report(
+    matrix: Matrix, comparison: Comparison, collected: Collected, site: Path, toolchains: Document | None = None
+) -> Document:
+    """Write everything into ``site`` and return what compat.json holds; ``toolchains`` is what probes and sweeps told."""
     site.mkdir(parents=True, exist_ok=True)
-    whole = document(matrix, comparison, collected)
+    whole = {**document(matrix, comparison, collected), "toolchains": toolchains or NO_TOOLCHAINS}
     page = (
         _environment()
         .get_template("index.html.j2")
