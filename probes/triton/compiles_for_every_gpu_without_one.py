@@ -25,8 +25,10 @@ def add(a, b):
 
 source = ASTSource(add, signature={"a": "*fp32", "b": "*fp32"})
 targets = [GPUTarget("cuda", arch, 32) for arch in (80, 90, 100)]
-targets += [GPUTarget("hip", arch, 64 if arch.startswith("gfx9") else 32)
-            for arch in ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")]
+targets += [
+    GPUTarget("hip", arch, 64 if arch.startswith("gfx9") else 32)
+    for arch in ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+]
 lacking = []
 for target in targets:
     try:

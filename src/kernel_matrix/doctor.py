@@ -49,7 +49,7 @@ class Prospect:
     command: str
 
 
-def examine(root: Path, build: Path, machine: Machine) -> list[Finding]:
+def examine(build: Path, machine: Machine) -> list[Finding]:
     """Look at everything; nothing is changed, and what is written is deleted again."""
     return [
         _python(),
@@ -62,7 +62,7 @@ def examine(root: Path, build: Path, machine: Machine) -> list[Finding]:
         _amd_driver(machine),
         _docker(),
         _room(build),
-        *(_writable(name, folder) for name, folder in _folders(root, build).items()),
+        *(_writable(name, folder) for name, folder in _folders(build).items()),
         _authorities(),
         _index(),
     ]
@@ -94,7 +94,9 @@ def _prospect(
     absent = [target for target in platform.targets if target not in here]
     if platform.device == "cpu":
         if not here:
-            return Prospect(name, "planned", f"a CPU of {', '.join(platform.targets)}", f"on one: ci/nox -s test-{name}")
+            return Prospect(
+                name, "planned", f"a CPU of {', '.join(platform.targets)}", f"on one: ci/nox -s test-{name}"
+            )
         if health.get("g++") != "good":
             return Prospect(name, "planned", "a C++ compiler, which every backend but Triton needs", remedies["g++"])
         return Prospect(name, "ran", "", f"ci/nox -s test-{name}")
@@ -110,7 +112,9 @@ def _prospect(
     if platform.device == "amd" and health.get("hipcc") != "good":
         text = "hipcc for TileLang, whose cells stay source only; Triton and TVM compile without it"
         return Prospect(name, "lowered", text, remedies["hipcc"])
-    return Prospect(name, "compiled", f"a GPU of {', '.join(absent)}", f"on a machine that has one: ci/nox -s test-{name}")
+    return Prospect(
+        name, "compiled", f"a GPU of {', '.join(absent)}", f"on a machine that has one: ci/nox -s test-{name}"
+    )
 
 
 def _python() -> Finding:
@@ -137,7 +141,9 @@ def _cxx() -> Finding:
     remedy = "sudo apt-get install g++"
     path = shutil.which(compiler)
     if path is None:
-        return Finding("g++", "broken", f"{compiler} is not on PATH: TVM, TileLang and Inductor cannot make CPU code", remedy)
+        return Finding(
+            "g++", "broken", f"{compiler} is not on PATH: TVM, TileLang and Inductor cannot make CPU code", remedy
+        )
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "main.cc"
         source.write_text("#include <vector>\nint main() { return static_cast<int>(std::vector<int>().size()); }\n")
@@ -152,7 +158,9 @@ def _nvcc() -> Finding:
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
     path = shutil.which("nvcc") or shutil.which("nvcc", path=f"{home}/bin")
     if path is None:
-        said = "none on PATH nor in CUDA_HOME; the locks of TileLang and TVM bring their own, so cuda cells still compile"
+        said = (
+            "none on PATH nor in CUDA_HOME; the locks of TileLang and TVM bring their own, so cuda cells still compile"
+        )
         return Finding("nvcc", "absent", said, "install the CUDA toolkit, or set CUDA_HOME, to use another one")
     done = _run([path, "--version"])
     if done is None or done.returncode:
@@ -166,8 +174,9 @@ def _hipcc() -> Finding:
     home = os.environ.get("ROCM_PATH") or "/opt/rocm"
     path = shutil.which("hipcc") or shutil.which("hipcc", path=f"{home}/bin")
     if path is None:
-        return Finding("hipcc", "absent", "none on PATH nor in ROCM_PATH: TileLang's HIP source is not compiled here",
-                       "install ROCm 7 (Debian: sudo apt-get install hipcc, from forky on), or use its container")  # fmt: skip
+        said = "none on PATH nor in ROCM_PATH: TileLang's HIP source is not compiled here"
+        remedy = "install ROCm 7 (Debian: sudo apt-get install hipcc, from forky on), or use its container"
+        return Finding("hipcc", "absent", said, remedy)
     return Finding("hipcc", "good", f"{path}: {_first_line([path, '--version'])}")
 
 
@@ -176,8 +185,9 @@ def _nvidia_driver(machine: Machine) -> Finding:
     if drivers:
         return Finding("NVIDIA driver", "good", ", ".join(sorted(drivers)))
     if _pci_display("0x10de"):
-        return Finding("NVIDIA driver", "broken", "an NVIDIA GPU is on the PCI bus, and nvidia-smi does not show it",
-                       "install the driver (Debian: sudo apt-get install nvidia-driver), then look at nvidia-smi")  # fmt: skip
+        said = "an NVIDIA GPU is on the PCI bus, and nvidia-smi does not show it"
+        remedy = "install the driver (Debian: sudo apt-get install nvidia-driver), then look at nvidia-smi"
+        return Finding("NVIDIA driver", "broken", said, remedy)
     return Finding("NVIDIA driver", "absent", "no NVIDIA GPU is here", "")
 
 
@@ -213,11 +223,15 @@ def _docker() -> Finding:
     start = "sudo apt-get install docker.io && sudo systemctl start docker"
     if not Path(path).exists():
         program = "the client is here, and" if shutil.which("docker") else "no client is here, and"
-        return Finding("Docker", "absent", f"{program} there is no daemon at {path}; the executor venv does without", start)
+        return Finding(
+            "Docker", "absent", f"{program} there is no daemon at {path}; the executor venv does without", start
+        )
     try:
         version = _ask_unix(path, "/version")
     except PermissionError:
-        return Finding("Docker", "broken", f"{path} belongs to another user", "sudo usermod -aG docker $USER, and log in anew")
+        return Finding(
+            "Docker", "broken", f"{path} belongs to another user", "sudo usermod -aG docker $USER, and log in anew"
+        )
     except OSError as error:
         return Finding("Docker", "broken", f"nobody answers at {path}: {error.strerror or error}", start)
     return Finding("Docker", "good", f"a daemon answers at {path}: {version[:60]}")
@@ -248,9 +262,14 @@ def _room(build: Path) -> Finding:
     return Finding("disk", "good", said)
 
 
-def _folders(root: Path, build: Path) -> dict[str, Path]:
+def _folders(build: Path) -> dict[str, Path]:
     cache = os.environ.get("UV_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return {"build folder": build, "home": Path.home(), "uv's cache": Path(cache), "temporary folder": Path(tempfile.gettempdir())}
+    return {
+        "build folder": build,
+        "home": Path.home(),
+        "uv's cache": Path(cache),
+        "temporary folder": Path(tempfile.gettempdir()),
+    }
 
 
 def _writable(name: str, folder: Path) -> Finding:
@@ -272,7 +291,9 @@ def _writable(name: str, folder: Path) -> Finding:
 def _authorities() -> Finding:
     """Every CA bundle that the environment names must be one."""
     faults = []
-    named = [name for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") if os.environ.get(name)]
+    named = [
+        name for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") if os.environ.get(name)
+    ]
     for name in named:
         try:
             ssl.create_default_context(cafile=os.environ[name])

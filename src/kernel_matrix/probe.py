@@ -1,8 +1,8 @@
 """Probes: small programs that each ask one question of a toolchain, with what is expected of every version.
 
 A probe is a file ``probes/FAMILY/NAME.py`` that runs by itself (``python NAME.py``). It ends well when what it asks for
-holds, and with an exception, or the death of its process, when it does not. A comment block at its top, ``# /// probe``,
-holds TOML in the manner of Python's inline script metadata; it is read as data, and the program never sees it.
+holds, and with an exception, or the death of its process, when it does not. A block of comments at its top,
+``# /// probe``, holds TOML in the manner of Python's inline script metadata; it is read as data, and the program never sees it.
 """
 
 from __future__ import annotations
@@ -160,9 +160,9 @@ def judge_all(probes: Sequence[Probe], records: Sequence[Record], toolchains: Se
         own = [record for case, record in by_id.items() if case.startswith(f"{_PREFIX}{toolchain}/")]
         versions = versions_of(own[0].job) if own else {}
         for probe in probes:
-            record = by_id.get(record_id(toolchain, probe))
-            if record or (own and probe.makes_sense_with(versions)):
-                judged.append(judge(probe, toolchain, record))
+            found = by_id.get(record_id(toolchain, probe))
+            if found or (own and probe.makes_sense_with(versions)):
+                judged.append(judge(probe, toolchain, found))
     return tuple(judged)
 
 

@@ -104,7 +104,10 @@ def _run(
     own |= {"PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
     if environment.tools["nvcc"] and not shutil.which("nvcc"):
         binaries = str(Path(environment.tools["nvcc"]).parent)
-        own |= {"PATH": os.pathsep.join([os.environ.get("PATH", ""), binaries]), "CUDA_HOME": str(Path(binaries).parent)}
+        own |= {
+            "PATH": os.pathsep.join([os.environ.get("PATH", ""), binaries]),
+            "CUDA_HOME": str(Path(binaries).parent),
+        }
     status, output, seconds = process(interpreter, [str(probe.path.resolve())], own, folder, probe.seconds)
     detail = _portable(output, probe, folder)
     record = replace(record, action="run", seconds=seconds, detail=detail)

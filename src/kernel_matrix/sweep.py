@@ -1,4 +1,4 @@
-"""Version windows: one environment per published version, and how far each gets: resolve, install, import, probes, op."""
+"""Version windows: an environment per published version, and how far each gets: resolve to probes and operator."""
 
 from __future__ import annotations
 
@@ -144,7 +144,9 @@ def try_version(subject: Subject, version: str, pins: Mapping[str, str]) -> Row:
         return _stopped(row, "resolve", _without_folders(str(error), subject))
     row["lock"] = [line for line in lock.read_text(encoding="utf-8").splitlines() if line and line.lstrip()[0] != "#"]
     toolchain = _toolchain(subject, lock)
-    request = Request(subject.root, folder, label, toolchain, gpu=False, say=lambda text: subject.say(f"{label}: {text}"))
+    request = Request(
+        subject.root, folder, label, toolchain, gpu=False, say=lambda text: subject.say(f"{label}: {text}")
+    )
     try:
         interpreter = executors.load("venv")(request)
     except InstallError as error:
@@ -195,7 +197,9 @@ def _inside(
 def _op(subject: Subject, label: str, folder: Path, toolchain: Toolchain) -> dict[str, str]:
     """Run the chosen case or cell through the ordinary job machinery, in this environment."""
     assert subject.toolchain
-    matrix = subject.matrix.model_copy(update={"toolchains": {**subject.matrix.toolchains, subject.toolchain: toolchain}})
+    matrix = subject.matrix.model_copy(
+        update={"toolchains": {**subject.matrix.toolchains, subject.toolchain: toolchain}}
+    )
     planned = plan(matrix, "full")
     jobs = tuple(
         Job(job.platform, job.toolchain, cases)

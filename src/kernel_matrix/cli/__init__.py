@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kernel_matrix.errors import UserError
 
 COMMANDS = ("run", "matrix", "report", "plan", "check", "schema",
-            "probe", "diagnose", "sweep", "bisect", "doctor")  # fmt: skip
+            "probe", "diagnose", "sweep", "bisect", "report-issue", "doctor")  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗
 def main(options: argparse.Namespace) -> int:
     """Print what was found; 1 if something is broken, so that a script can ask."""
     matrix, machine = load(options.matrix), detect()
-    findings = examine(options.matrix.parent.resolve(), build_folder(options), machine)
+    findings = examine(build_folder(options), machine)
     console = Console(highlight=False, soft_wrap=True)
     for finding in findings:
         console.print(f"{_MARKS[finding.health]} {finding.what}: ", end="")

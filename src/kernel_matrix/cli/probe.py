@@ -56,7 +56,9 @@ def main(options: argparse.Namespace) -> int:
             continue
         began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         records = run_probes(probes, name, interpreter, detect(), matrix.package.environment, options.jobs)
-        write(build / "results", name, records, {"executor": options.executor, "commit": commit(root), "started": began})
+        write(
+            build / "results", name, records, {"executor": options.executor, "commit": commit(root), "started": began}
+        )
         judged = judge_all(probes, records, [name])
         changed += sum(one.verdict == "changed" for one in judged)
         say(name, judged)

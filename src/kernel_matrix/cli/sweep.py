@@ -94,7 +94,9 @@ def table(subject: Subject, rows: Sequence[Row]) -> Table:
         counted = Counter(one["verdict"] for one in row.probes.values())
         probes = ", ".join(f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict])
         op = f"{row.op['state']} ({row.op['cases']})" if row.op else "-"
-        picked = ", ".join(f"{name} {row.versions[name]}" for name in ("apache-tvm-ffi", "numpy") if name in row.versions)
+        picked = ", ".join(
+            f"{name} {row.versions[name]}" for name in ("apache-tvm-ffi", "numpy") if name in row.versions
+        )
         pins = "".join(f" + {name} {value}" for name, value in row.pins.items())
         made.add_row(f"{row.version}{pins}", *reached, probes or "-", op, picked)
     return made

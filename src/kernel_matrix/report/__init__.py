@@ -34,7 +34,10 @@ MEANING = {
 def report(
     matrix: Matrix, comparison: Comparison, collected: Collected, site: Path, toolchains: Document | None = None
 ) -> Document:
-    """Write everything into ``site`` and return what compat.json holds; ``toolchains`` is what probes and sweeps told."""
+    """Write everything into ``site`` and return what compat.json holds.
+
+    ``toolchains`` is what probes and sweeps told.
+    """
     site.mkdir(parents=True, exist_ok=True)
     whole = {**document(matrix, comparison, collected), "toolchains": toolchains or NO_TOOLCHAINS}
     page = (

@@ -169,7 +169,9 @@ def _undiagnosed(cells: Iterable[Document]) -> list[Document]:
         (result["stage"], (result["message"] or result["reason"]).splitlines()[0])
         for cell in cells
         for result in cell["results"]
-        if result["state"] == "error" and result["diagnosis"] and not result["diagnosis"]["rule"]
+        if result["state"] == "error"
+        and result["diagnosis"]
+        and not result["diagnosis"]["rule"]
         and (result["message"] or result["reason"])
     )
     return [{"stage": stage, "message": message, "cases": n} for (stage, message), n in counted.most_common()]
