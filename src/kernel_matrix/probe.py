@@ -2,7 +2,8 @@
 
 A probe is a file ``probes/FAMILY/NAME.py`` that runs by itself (``python NAME.py``). It ends well when what it asks for
 holds, and with an exception, or the death of its process, when it does not. A block of comments at its top,
-``# /// probe``, holds TOML in the manner of Python's inline script metadata; it is read as data, and the program never sees it.
+``# /// probe``, holds TOML in the manner of Python's inline script metadata. It is read as data; the program never
+sees it.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _run(
         if not has:
             return replace(record, message=f"the probe needs {need}, which is not here")
     own = {key: value.replace("{cache}", str(folder / "cache")) for key, value in variables.items()}
-    own |= {"PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+    own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
     if environment.tools["nvcc"] and not shutil.which("nvcc"):
         binaries = str(Path(environment.tools["nvcc"]).parent)
         own |= {

@@ -55,6 +55,8 @@ def _families(probes: Sequence[Probe], judged: Sequence[Judged]) -> list[Documen
     made = []
     for family, members in families.items():
         seen = dict.fromkeys(name for probe in members for name in by_probe.get(probe.id, {}))
+        if not seen:  # none of these was run, and the headline says which environments were not
+            continue
         rows = [{**_asked(probe), "verdicts": by_probe.get(probe.id, {})} for probe in members]
         made.append({"name": family, "toolchains": list(seen), "probes": rows})
     return made
