@@ -6,7 +6,7 @@
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "fails"
-# match = "llvm"
+# match = "this TVM has no target.build.llvm"
 # ///
 from tilelang import tvm
 

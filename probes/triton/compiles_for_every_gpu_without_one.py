@@ -7,7 +7,7 @@
 # [[expect]]
 # versions = ["triton<3.5"]
 # verdict = "fails"
-# match = "gfx"
+# match = "gfx942: ROCm linker"
 # [[expect]]
 # verdict = "works"
 # ///

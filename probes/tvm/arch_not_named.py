@@ -6,7 +6,7 @@
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"
-# match = "sm_\\d+"
+# match = "no GPU is here, and the target is for sm_\\d+"
 # ///
 import tvm
 

@@ -6,7 +6,7 @@
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"
-# match = "Unknown device id|not implemented|threadIdx|device"
+# match = "Unknown device id in current IR|InternalError: not implemented"
 # ///
 import tvm
 from tvm.script import tirx as T

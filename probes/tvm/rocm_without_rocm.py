@@ -6,7 +6,7 @@
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"
-# match = "(?i)rocm|lld|bitcode"
+# match = "could not find bitcode"
 # ///
 import os
 

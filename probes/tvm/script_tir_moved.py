@@ -6,7 +6,7 @@
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"
-# match = "cannot import name 'tir'|No module named"
+# match = "cannot import name 'tir' from 'tvm.script'"
 # ///
 from tvm.script import tir
 

@@ -6,7 +6,7 @@
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"
-# match = "."
+# match = "Cannot parse target string"
 # ///
 import tvm
 

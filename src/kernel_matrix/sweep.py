@@ -186,11 +186,7 @@ def _inside(
     if subject.case:
         row["op"] = _op(subject, label, folder, toolchain)
         subject.say(f"{label}: {subject.case}: {row['op']['state']}")
-    changed = [name for name, one in row["probes"].items() if one["verdict"] == "changed"]
-    if changed:
-        return Row(**row, stopped="probes", message=f"changed: {', '.join(changed)}")
-    if subject.case and row["op"]["state"] in ("fail", "error", "missing"):
-        return Row(**row, stopped="op", message=row["op"]["reason"])
+    row.update(_standing({"op": {}, **row}))
     return Row(**row)
 
 
@@ -252,9 +248,10 @@ def _stopped(row: dict[str, Any], stage: str, text: str) -> Row:
 
 
 def _without_folders(text: str, subject: Subject) -> str:
+    text = re.sub(r"/[^\s\"']*?/site-packages/", "site-packages/", text)
     for folder, name in ((subject.build, "build"), (subject.root, "."), (Path.home(), "~")):
         text = text.replace(f"{folder}/", f"{name}/")
-    return re.sub(r"/[^\s\"']*?/site-packages/", "site-packages/", text)
+    return text
 
 
 def document(subject: Subject, rows: Sequence[Row]) -> dict[str, Any]:
@@ -268,6 +265,34 @@ def document(subject: Subject, rows: Sequence[Row]) -> dict[str, Any]:
         "probes": [probe.id for probe in subject.probes],
         "rows": [{**asdict(row), "pins": dict(row.pins), "lock": list(row.lock)} for row in rows],
     }
+
+
+def added(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A kept sweep with what a new one tells: rows of other versions stay, and so does what was not asked again."""
+    if kept.get("package") != new["package"]:
+        return new
+    rows = {(row["version"], json.dumps(row["pins"])): row for row in kept["rows"]}
+    for row in new["rows"]:
+        key = (row["version"], json.dumps(row["pins"]))
+        old = rows.get(key)
+        if old and not row["stopped"] and old["lock"] == row["lock"]:
+            # The same environment, asked something more.
+            row = {**old, "probes": {**old["probes"], **row["probes"]}, "op": row["op"] or old["op"]}
+            row |= _standing(row)
+        rows[key] = row
+    ordered = sorted(rows.values(), key=lambda row: (Version(row["version"]), json.dumps(row["pins"])))
+    asked = list(dict.fromkeys([*kept["probes"], *new["probes"]]))
+    return {**new, "case": new["case"] or kept["case"], "probes": asked, "rows": ordered}
+
+
+def _standing(row: Mapping[str, Any]) -> dict[str, str]:
+    """Where a row stands by what is in it."""
+    changed = [name for name, one in row["probes"].items() if one["verdict"] == "changed"]
+    if changed:
+        return {"stopped": "probes", "message": f"changed: {', '.join(changed)}"}
+    if row["op"] and row["op"]["state"] in ("fail", "error", "missing"):
+        return {"stopped": "op", "message": row["op"]["reason"]}
+    return {"stopped": "", "message": ""}
 
 
 class _Silent:

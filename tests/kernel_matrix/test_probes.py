@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -60,6 +61,20 @@ def test_every_probe_says_what_it_asks_and_is_a_program_of_its_own(probe):
         or any(window.verdict == "fails" for window in probe.expect)
         or (probe.path.stem in ("imports", "cpu_dialect", "utils_target", "is_cpu"))
     ), "a program that cannot fail asks nothing"
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.id)
+def test_a_known_failure_is_not_any_failure(probe):
+    """A pattern that a broken installation would match too makes every fault look known."""
+    foreign = [
+        "OSError: site-packages/tvm/lib/libtvm_runtime.so: undefined symbol: _ZN3tvm3ffi4json9StringifyERKNS0_3AnyE",
+        "ModuleNotFoundError: No module named 'numpy'",
+        "the process died of SIGKILL in stage launch",
+        "ImportError: cannot import name 'Tensor' from partially initialized module 'torch' (circular import)",
+    ]
+    for window in probe.expect:
+        if window.verdict == "fails" and probe.path.stem != "imports":
+            assert not any(re.search(window.match, text) for text in foreign), window.match
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kernel_matrix.bisect import bisect, differences, state_of_case, state_of_pr
 from kernel_matrix.errors import UserError
 from kernel_matrix.machine import Device, Machine
 from kernel_matrix.probe import load_probes
-from kernel_matrix.sweep import Row, Subject, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.sweep import Row, Subject, added, chosen, document, published, sweep, toolchain_of
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
 
@@ -100,6 +100,23 @@ def test_a_package_is_swept_in_its_newest_toolchain(matrix):
     assert toolchain_of(matrix, ROOT, "tilelang") == "tilelang-0.1.15"
     assert toolchain_of(matrix, ROOT, "apache-tvm") == "tvm-0.27"
     assert toolchain_of(matrix, ROOT, "iniconfig") is None
+
+
+def test_a_sweep_adds_to_a_kept_one(swept):
+    subject, rows = swept
+    kept = document(subject, rows[:1])
+    whole = added(kept, document(subject, rows[1:]))
+    assert [(row["version"], row["pins"]) for row in whole["rows"]] == [
+        ("2.0.0", {"packaging": "0.0.999"}),
+        ("2.0.0", {}),
+        ("2.1.0", {}),
+    ]
+    again = json.loads(json.dumps(kept))
+    again["rows"][0]["probes"] = {"family/new": {"verdict": "changed", "outcome": "error", "stage": "", "reason": ""}}
+    [one] = added(kept, again)["rows"]
+    assert one["probes"].keys() == {"family/old_only", "family/new"}
+    assert one["stopped"] == "probes"
+    assert added({"package": "another", "rows": []}, kept) == kept
 
 
 def row(version: str, outcome: str, **versions: str) -> Row:

@@ -19,7 +19,7 @@ from kernel_matrix.errors import UserError
 from kernel_matrix.load import load
 from kernel_matrix.machine import detect
 from kernel_matrix.probe import VERDICTS, Probe
-from kernel_matrix.sweep import STAGES, Row, Subject, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.sweep import STAGES, Row, Subject, added, chosen, document, published, sweep, toolchain_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--versions", required=True, help="0.1.8.., 0.1.8..0.1.15 or 0.1.8,0.1.12")
     parser.add_argument("--with", action="append", dest="pairs", metavar="NAME=V1,V2", default=[],
                         help="try each version with each of these, too (repeatable)")  # fmt: skip
-    parser.add_argument("--output", type=Path, help="the JSON result (build/sweeps/PACKAGE.json)")
+    parser.add_argument(
+        "--output", type=Path, help="the JSON result (build/sweeps/PACKAGE.json); one that is there is added to"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many versions at a time")
 
 
@@ -72,7 +74,10 @@ def main(options: argparse.Namespace) -> int:
     rows = sweep(subject, chosen(options.versions, published(options.package)), pairs, max(1, options.jobs))
     output = options.output or subject.build / "sweeps" / f"{options.package}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(document(subject, rows), indent=1) + "\n", encoding="utf-8")
+    told = document(subject, rows)
+    if output.exists():
+        told = added(json.loads(output.read_text(encoding="utf-8")), told)
+    output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     Console(soft_wrap=True).print(table(subject, rows))
     for row in rows:
         if row.stopped in ("resolve", "install", "import", "op"):
