@@ -7,7 +7,7 @@
 # [[expect]]
 # versions = ["tilelang<0.1.13"]
 # verdict = "fails"
-# match = "No module named 'tilelang.cpu'"
+# match = "No module named 'tilelang.cpu"
 # [[expect]]
 # verdict = "works"
 # ///

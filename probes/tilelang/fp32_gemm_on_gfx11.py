@@ -5,12 +5,8 @@
 # truth = "RDNA's WMMA has no fp32 input and tilelang has no fallback for it: use bf16 or fp16 operands."
 # requires = ["tilelang>=0.1.10"]
 # [[expect]]
-# versions = ["tilelang>=0.1.15"]
 # verdict = "fails"
 # match = "Unsupported a_dtype: float32"
-# [[expect]]
-# verdict = "fails"
-# match = "."
 # ///
 import tilelang
 import tilelang.language as T

@@ -5,7 +5,11 @@
 # truth = "tilelang 0.1.8 to 0.1.11 leave apache-tvm-ffi open above, and pip takes one that is years too new for the wheel."
 # requires = ["tilelang"]
 # [[expect]]
-# versions = ["tilelang==0.1.8", "apache-tvm-ffi>=0.1.13"]
+# versions = ["tilelang>=0.1.10,<0.1.12", "apache-tvm-ffi>=0.1.13"]
+# verdict = "fails"
+# match = "SIGABRT"
+# [[expect]]
+# versions = ["tilelang<0.1.10", "apache-tvm-ffi>=0.1.13"]
 # verdict = "fails"
 # match = "Type 'ffi.Tensor' already has a registered class"
 # [[expect]]

@@ -6,7 +6,7 @@
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "fails"
-# match = 'h_res\[b_idx, s_idx, i, j\] = h_res_local\[i, j\] is not a callable object'
+# match = 'h_res\[\w+, \w+, i, j\] = h_res_local\[i, j\] is not a callable object'
 # ///
 import tilelang
 import tilelang.language as T

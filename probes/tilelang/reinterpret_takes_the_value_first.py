@@ -2,16 +2,14 @@
 # asks = "Does T.reinterpret take (value, dtype)?"
 # means = "Code written for today's order of arguments lowers."
 # met = "our own CPU kernels"
-# truth = "The arguments changed places in 0.1.10; before, it was (dtype, value)."
+# truth = "It does in every version from 0.1.8 on; the other order, (dtype, value), is taken as well, so no version needs a switch."
 # requires = ["tilelang"]
-# [[expect]]
-# versions = ["tilelang<0.1.10"]
-# verdict = "fails"
-# match = "."
 # [[expect]]
 # verdict = "works"
 # ///
+import tilelang
 import tilelang.language as T
+from tilelang import tvm
 
 
 @T.prim_func
@@ -21,4 +19,8 @@ def main(a: T.Tensor((64,), "uint32"), b: T.Tensor((64,), "float32")):
             b[i] = T.reinterpret(a[i], "float32")
 
 
-assert "reinterpret" in main.script()
+target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
+with target:
+    source = tilelang.lower(main, target=target).kernel_source
+print(source)
+assert "float" in source.split("b[", 1)[1], "the bits were not taken as float"

@@ -28,6 +28,7 @@ from kernel_matrix.plan import Job, Plan, plan
 from kernel_matrix.probe import Probe, judge_all
 from kernel_matrix.probing import examine, last_exception, process, run_probes
 from kernel_matrix.run import Settings, run
+from kernel_matrix.supervise import death
 
 # What a job itself imports, and compilers: these pins stay as they are in the toolchain's own lock while one package
 # moves. Everything else is what the installer picks, for that is the question.
@@ -181,8 +182,9 @@ def _inside(
         for one in judge_all(probes, records, [label])
     }
     if status:
-        message = last_exception(output) or f"the process ended with exit status {status}"
-        return Row(**row, stopped="import", message=_without_folders(message, subject), detail="")
+        said = _without_folders(output, subject)
+        message = last_exception(said) or death(status or 0, "import")
+        return Row(**row, stopped="import", message=message, detail=said[-3000:])
     if subject.case:
         row["op"] = _op(subject, label, folder, toolchain)
         subject.say(f"{label}: {subject.case}: {row['op']['state']}")

@@ -122,7 +122,7 @@ def test_every_failure_that_was_met_has_a_probe_and_its_sentence_in_the_document
     [
         ("print()\n", "a probe begins with a block"),
         (HEADER.replace("{more}", "asks ="), "its header is not TOML"),
-        (HEADER.replace("{more}", "wants = 1"), "wants: Extra inputs"),
+        (HEADER.replace("{more}", 'wants = 1\n# [[expect]]\n# verdict = "works"'), "wants: Extra inputs"),
         (HEADER.replace("{more}", '[[expect]]\n# verdict = "fails"'), "says which error by 'match'"),
         (HEADER.replace("{more}", ""), "expect: Field required"),
     ],
