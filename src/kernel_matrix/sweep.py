@@ -245,8 +245,9 @@ def _toolchain(subject: Subject, lock: Path) -> Toolchain:
 
 
 def _stopped(row: dict[str, Any], stage: str, text: str) -> Row:
-    lines = [line for line in text.splitlines()[1:] if line.strip()] or text.splitlines()
-    return Row(**row, stopped=stage, message=lines[0].strip(" ×╰─▶")[:500], detail=text)
+    lines = [line.strip(" ×╰─▶") for line in text.splitlines() if line.strip() and not line.startswith("$ ")]
+    said = next((line for line in lines if line.startswith("cause: ")), lines[0] if lines else stage)
+    return Row(**row, stopped=stage, message=said.removeprefix("cause: ")[:500], detail=text)
 
 
 def _without_folders(text: str, subject: Subject) -> str:

@@ -103,7 +103,6 @@ def _sweep(path: Path, probes: Sequence[Probe]) -> Document:
         "package": sweep["package"],
         "created": sweep["created"],
         "case": sweep["case"] or "",
-        "pairs": any(row["pins"] for row in rows),
         "rows": rows,
         "probes": [{"id": name, "asks": names.get(name, name)} for name in asked],
     }
