@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from packaging.version import Version
@@ -123,12 +124,29 @@ def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:
     return found
 
 
-def sweep(subject: Subject, versions: Iterable[Version], pairs: Mapping[str, Sequence[str]], workers: int) -> list[Row]:
-    """Try every version with every combination of the pins in ``pairs``; without any, with what is picked."""
+def sweep(
+    subject: Subject,
+    versions: Iterable[Version],
+    pairs: Mapping[str, Sequence[str]],
+    workers: int,
+    done: Callable[[Row], None] = lambda _: None,
+) -> list[Row]:
+    """Try every version with every combination of the pins in ``pairs``; without any, with what is picked.
+
+    ``done`` gets each row as it comes, one at a time.
+    """
     combinations = [dict(zip(pairs, values, strict=True)) for values in product(*pairs.values())]
     work = [(str(version), pins) for version in versions for pins in combinations]
+    lock = Lock()
+
+    def one(version_and_pins: tuple[str, Mapping[str, str]]) -> Row:
+        row = try_version(subject, *version_and_pins)
+        with lock:
+            done(row)
+        return row
+
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda one: try_version(subject, *one), work))
+        return list(pool.map(one, work))
 
 
 def try_version(subject: Subject, version: str, pins: Mapping[str, str]) -> Row:

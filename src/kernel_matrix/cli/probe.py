@@ -49,10 +49,13 @@ def main(options: argparse.Namespace) -> int:
         request = Request(root, build, name, matrix.toolchains[toolchain], gpu=False, say=print)
         try:
             interpreter = executors.load(options.executor)(request)
-        except (InstallError, UnavailableError) as error:
-            print(f"{name}: its environment cannot be had\n{error}", file=sys.stderr)
+        except UnavailableError as reason:
+            print(f"{name}: not probed: {reason}")
+            continue
+        except InstallError as error:
+            print(f"{name}: its environment cannot be made\n{error}", file=sys.stderr)
             print(in_words(diagnose(str(error), stage="install")), file=sys.stderr)
-            changed += isinstance(error, InstallError)
+            changed += 1
             continue
         began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         records = run_probes(probes, name, interpreter, detect(), matrix.package.environment, options.jobs)

@@ -71,13 +71,20 @@ def main(options: argparse.Namespace) -> int:
         if not equals or not values:
             raise UserError(f"--with {text}: write it as NAME=VERSION,VERSION.")
         pairs[name] = values.split(",")
-    rows = sweep(subject, chosen(options.versions, published(options.package)), pairs, max(1, options.jobs))
     output = options.output or subject.build / "sweeps" / f"{options.package}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
-    told = document(subject, rows)
-    if output.exists():
-        told = added(json.loads(output.read_text(encoding="utf-8")), told)
-    output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+    def keep(row: Row) -> None:
+        """Write what is known so far: a sweep that is stopped has lost the versions in flight only."""
+        told = document(subject, [row])
+        if output.exists():
+            told = added(json.loads(output.read_text(encoding="utf-8")), told)
+        part = output.with_suffix(".part")
+        part.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        part.replace(output)
+
+    versions = chosen(options.versions, published(options.package))
+    rows = sweep(subject, versions, pairs, max(1, options.jobs), keep)
     Console(soft_wrap=True).print(table(subject, rows))
     for row in rows:
         if row.stopped in ("resolve", "install", "import", "op"):
