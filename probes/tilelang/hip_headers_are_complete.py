@@ -5,9 +5,6 @@
 # truth = "The wheel's common.h includes rocWMMA, uses nothing of it and does not bring it; a stub header is enough."
 # requires = ["tilelang"]
 # [[expect]]
-# versions = ["tilelang<0.1.10"]
-# verdict = "works"
-# [[expect]]
 # verdict = "fails"
 # match = 'rocwmma/rocwmma\.hpp'
 # ///
