@@ -5,6 +5,10 @@
 # truth = "A finished prim_func was handed to tilelang.jit; Python's inspect.signature quotes the whole script, whose last line is an innocent assignment."
 # requires = ["tilelang"]
 # [[expect]]
+# versions = ["tilelang==0.1.9"]
+# verdict = "fails"
+# match = "is not a callable object"
+# [[expect]]
 # verdict = "fails"
 # match = 'h_res\[\w+, \w+, i, j\] = h_res_local\[i, j\] is not a callable object'
 # ///

@@ -5,7 +5,7 @@
 # truth = "The AMD backend's pointer passes (ConvertToBufferOps, TritonAMDGPUCanonicalizePointers) cannot follow a select of pointers; choose the offsets or load both."
 # requires = ["triton>=3.5"]
 # [[expect]]
-# versions = ["triton>=3.6,<3.7"]
+# versions = ["triton>=3.6,<3.8"]
 # verdict = "fails"
 # match = "ConvertToBufferOps|TritonAMDGPUCanonicalizePointers"
 # [[expect]]

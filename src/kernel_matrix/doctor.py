@@ -312,6 +312,8 @@ def _index() -> Finding:
         try:
             uv("pip", "compile", "--quiet", "--no-cache", "--no-header", str(wanted))
         except InstallError as error:
+            if _installer().health == "broken":
+                return Finding("package index", "absent", "not asked: that takes uv")
             found = diagnose(str(error), "install")
             said = str(error).strip().splitlines()
             cause = f" ({found.cause})" if found else ""

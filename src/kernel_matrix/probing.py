@@ -110,14 +110,21 @@ def _run(
         }
     status, output, seconds = process(interpreter, [str(probe.path.resolve())], own, folder, probe.seconds)
     detail = _portable(output, probe, folder)
-    record = replace(record, action="run", seconds=seconds, detail=detail)
+    record = replace(record, action="run", seconds=seconds, detail=_shortened(detail))
     if status == 0:
         return replace(record, outcome="pass")
     if status is None:
         return replace(record, outcome="error", stage="timeout", message=f"no end after {probe.seconds:g} s")
     if status == 1 and (message := last_exception(detail)):
-        return replace(record, outcome="error", stage="launch", message=message)
+        return replace(record, outcome="error", stage="launch", message=_shortened(message))
     return replace(record, outcome="error", stage="crash", message=death(status, "launch"))
+
+
+def _shortened(text: str) -> str:
+    """Beginning and end of a text that is too long to travel."""
+    if len(text) <= _OUTPUT:
+        return text
+    return f"{text[: _OUTPUT // 4]}\n[...]\n{text[-_OUTPUT * 3 // 4 :]}"
 
 
 def last_exception(output: str) -> str:
@@ -144,8 +151,6 @@ def process(
     finally:
         child.kill()
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    if len(text) > _OUTPUT:
-        text = f"{text[: _OUTPUT // 4]}\n[...]\n{text[-_OUTPUT * 3 // 4 :]}"
     return status, text, time.monotonic() - began
 
 

@@ -296,7 +296,7 @@ def added(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     for row in new["rows"]:
         key = (row["version"], json.dumps(row["pins"]))
         old = rows.get(key)
-        if old and not row["stopped"] and old["lock"] == row["lock"]:
+        if old and row["stopped"] in ("", "probes", "op") and old["lock"] == row["lock"]:
             # The same environment, asked something more.
             row = {**old, "probes": {**old["probes"], **row["probes"]}, "op": row["op"] or old["op"]}
             row |= _standing(row)
