@@ -216,7 +216,7 @@ def test_the_exception_that_ended_a_program_is_found_among_its_output():
             "tilelang-0.1.15",
             "tilelang/jit_stacked_on_prim_func",
             "known",
-            "h_res[b_idx, s_idx, i, j] = h_res_local[i, j]",
+            "i, j] = h_res_local[i, j] is not a callable object",
         ),
         ("tvm-0.27", "tvm/te_create_schedule", "known", "create_schedule"),
         ("triton-3.6", "triton/interpreter_rounds_to_bf16", "known", "not rounded to nearest"),
