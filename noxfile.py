@@ -163,6 +163,27 @@ def lock(session: nox.Session) -> None:
             into.write_text(into.read_text(encoding="utf-8").replace("+cpu", ""), encoding="utf-8")
 
 
+def add_command_session(name: str, text: str) -> None:
+    """One session per command that a person asks about toolchains and machines."""
+
+    @nox.session(name=name, venv_backend="none")
+    def command(session: nox.Session) -> None:
+        kernel_matrix(session, name, *session.posargs)
+
+    command.__doc__ = text
+
+
+for name, text in {
+    "probe": "Run the probes: what each toolchain can and cannot, version by version.",
+    "diagnose": "Say the cause and the remedy of an error in a file.",
+    "sweep": "Try every published version of a package.",
+    "bisect": "Find the version of a package that changed a probe or a cell.",
+    "report-issue": "Write a report on a failure for a toolchain's maintainer.",
+    "doctor": "Look at this machine, and say what each platform needs.",
+}.items():
+    add_command_session(name, text)
+
+
 def refuse_unknown_sessions(known: set[str]) -> None:
     """Nox tells of an unknown session with exit status 3; a platform that is not in matrix.yaml is bad input."""
     asked = [word for word in sys.argv[1:] if word.startswith("test-")]

@@ -39,6 +39,8 @@ class Package(_Section):
     backends: str | None = Field(
         default=None, description="The folder with one folder per backend: a change inside one tests that backend."
     )
+    probes: str | None = Field(default=None, description="The folder of the probes of its toolchains.")
+    sweeps: str | None = Field(default=None, description="The folder of kept results of sweeps (JSON).")
     environment: dict[str, str] = Field(
         default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
     )

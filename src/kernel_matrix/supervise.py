@@ -114,9 +114,9 @@ class Supervisor:
         if status:
             self._demand_room()
         output = self._output(before)
-        death = _death(status or 0, self.stage, child.why)
+        how = death(status or 0, self.stage, child.why)
         if status is not None:
-            self._end_in_flight("crash", death, output)
+            self._end_in_flight("crash", how, output)
         still = [case for case in remaining if case.id not in self.records]
         progressed = len(self.records) + sum(map(len, self.tried.values())) > ended_before
         if still and not progressed and time.monotonic() < self.deadline:
@@ -127,7 +127,7 @@ class Supervisor:
                 self._give_up(still, "missing", "", f"the suite has no test marked op({ops})")
             else:
                 said = [line for line in output.splitlines() if line.strip()]
-                self._give_up(still, "error", "import", said[-1] if said and not child.why else death, output)
+                self._give_up(still, "error", "import", said[-1] if said and not child.why else how, output)
 
     def _start(self, todo: Path) -> Child:
         """Start a process on the cases of ``todo``, if the device is fit for work."""
@@ -260,6 +260,7 @@ class Supervisor:
         return "\n".join(lines[-_LOG_TAIL:])
 
 
-def _death(status: int, stage: str, why: str) -> str:
+def death(status: int, stage: str, why: str = "") -> str:
+    """How a process ended, in words: by its exit status (negative: by that signal), and why if that is known."""
     how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
     return f"the process {how} in stage {stage}{f': {why}' if why else ''}"

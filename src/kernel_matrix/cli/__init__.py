@@ -13,6 +13,7 @@ from kernel_matrix.errors import UserError
 COMMANDS = (
     *("run", "matrix", "report", "shell", "bundle"),
     *("plan", "jobs", "repro", "check", "policy", "labels", "schema"),
+    *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
 )
 
 

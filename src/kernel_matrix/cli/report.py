@@ -12,9 +12,11 @@ from kernel_matrix.cli.selection import add_matrix_options, build_folder, load_p
 from kernel_matrix.collect import collect
 from kernel_matrix.compare import compare
 from kernel_matrix.matrix import Matrix
+from kernel_matrix.probe import is_probe_record
 from kernel_matrix.report import report
 from kernel_matrix.report.annotate import annotate
 from kernel_matrix.report.document import document, headline
+from kernel_matrix.report.toolchains import toolchain_view
 from kernel_matrix.screen import Asked
 from kernel_matrix.spread import Spread
 
@@ -41,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
     if made:
         planned = spread.planned_by(made, planned)
     collected = collect(options.results or [build / "results"], _asked(matrix, made))
-    records = list(collected.records)
+    records = [record for record in collected.records if not is_probe_record(record)]
     if made:
         known: Mapping[str, lookout.JobStatus] = lookout.read(options.statuses) if options.statuses else {}
         minutes = matrix.ci.queue_minutes
@@ -53,16 +55,26 @@ def main(options: argparse.Namespace) -> int:
         cells = document(matrix, comparison, collected)["cells"]
         changed = difference.difference(difference.read(options.against), cells)
     left_out = made.left_out if made else 0
+    toolchains = toolchain_view(matrix, options.matrix.parent.resolve(), collected.records)
     whole = report(
-        matrix, comparison, collected, build / "site", earlier=earlier, difference=changed, left_out=left_out
+        matrix,
+        comparison,
+        collected,
+        build / "site",
+        earlier=earlier,
+        difference=changed,
+        left_out=left_out,
+        toolchains=toolchains,
     )
     print(headline(whole))
+    if toolchains["headline"]:
+        print(toolchains["headline"])
     print(f"dashboard: {build / 'site' / 'index.html'}")
     if options.annotate:
         print("\n".join(annotate(comparison, matrix.package.suite)))
     for problem in (*collected.broken, *earlier.problems):
         print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)
-    return 2 if collected.broken else int(comparison.is_red)
+    return 2 if collected.broken else int(comparison.is_red or bool(toolchains["changed"]))
 
 
 def _asked(matrix: Matrix, made: Spread | None) -> dict[str, Asked] | None:

@@ -17,6 +17,7 @@ from kernel_matrix.cli.selection import (
 )
 from kernel_matrix.collect import collect
 from kernel_matrix.compare import RED, Comparison, compare
+from kernel_matrix.diagnosis import diagnose, in_words
 from kernel_matrix.machine import Machine, detect
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.plan import Job
@@ -85,6 +86,9 @@ def _verdict(matrix: Matrix, comparison: Comparison) -> int:
         for verdict in red[:3]:
             stage = f" in {verdict.record.stage}" if verdict.record and verdict.record.stage else ""
             print(f"{verdict.state}{stage}: {verdict.case.id}\n  {verdict.reason.splitlines()[0][:300]}")
+            if verdict.state == "error" and (record := verdict.record):
+                found = diagnose(f"{record.message}\n{record.detail}", record.stage, record.job)
+                print(f"  {in_words(found)}")
             print(f"  repeat it: {repeat_command(cell.cell.platform, verdict.case.id)}")
         if len(red) > 3:
             print(f"  and {len(red) - 3} more of {cell.cell.id}")

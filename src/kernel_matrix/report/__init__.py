@@ -17,6 +17,7 @@ from kernel_matrix.history import History
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.report import lanes, markdown
 from kernel_matrix.report.document import RED_FIRST, Document, document, headline
+from kernel_matrix.report.toolchains import NO_TOOLCHAINS
 
 # What a reader needs to know of each state, and the colour that it has everywhere.
 MEANING = {
@@ -43,14 +44,15 @@ def report(
     earlier: History | None = None,
     difference: Difference | None = None,
     left_out: int = 0,
+    toolchains: Document | None = None,
 ) -> Document:
     """Write everything into ``site`` and return what compat.json holds.
 
     With ``earlier``, silent lanes are said; with a ``difference``, the summary is that and not the whole table.
-    ``left_out`` cases were not asked for.
+    ``left_out`` cases were not asked for. ``toolchains`` is what probes and sweeps told.
     """
     site.mkdir(parents=True, exist_ok=True)
-    whole = document(matrix, comparison, collected)
+    whole = {**document(matrix, comparison, collected), "toolchains": toolchains or NO_TOOLCHAINS}
     whole["run"]["left_out"] = left_out
     whole["silent_days"] = matrix.ci.silent_days
     whole["silent"] = _write_lanes(matrix, comparison, whole, earlier or History(), site)

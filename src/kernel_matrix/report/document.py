@@ -10,6 +10,7 @@ from typing import Any
 
 from kernel_matrix.collect import Collected
 from kernel_matrix.compare import EVIDENCE, RED, STATES, CellVerdict, Comparison, Verdict
+from kernel_matrix.diagnosis import NOT_KNOWN, diagnose
 from kernel_matrix.junit import Record
 from kernel_matrix.matrix import Matrix
 
@@ -44,6 +45,7 @@ def document(matrix: Matrix, comparison: Comparison, collected: Collected) -> Do
         ],
         "overview": _overview(cells),
         "speed": _speed(cells),
+        "undiagnosed": _undiagnosed(cells),
         "problems": list(collected.broken),
         "cells": cells,
         "jobs": jobs,
@@ -129,6 +131,7 @@ def _cell(matrix: Matrix, verdict: CellVerdict, jobs: list[Mapping[str, str]]) -
         "planned": len(verdict.cases),
         "stage": deciding.record.stage if deciding.record else "",
         "reason": deciding.reason,
+        "diagnosis": _diagnosis(deciding),
         "error": deciding.record.message if deciding.record and verdict.state == "known" else "",
         "accuracy": _accuracy(records),
         "artifact": _artifact(records),
@@ -153,6 +156,7 @@ def _result(verdict: Verdict, jobs: list[Mapping[str, str]]) -> Document:
         "action": record.action,
         "message": record.message if record.message != verdict.reason else "",
         "detail": record.detail,
+        "diagnosis": _diagnosis(verdict),
         "seconds": record.seconds,
         "attempts": list(record.attempts),
         "outputs": _outputs(record),
@@ -162,6 +166,31 @@ def _result(verdict: Verdict, jobs: list[Mapping[str, str]]) -> Document:
         "job": jobs.index(record.job) if record.job else None,
         "repeat": repeat_command(verdict.case.cell.platform, verdict.case.id),
     }
+
+
+def _diagnosis(verdict: Verdict) -> dict[str, str]:
+    """Cause and remedy of what went wrong; nothing for a case that did not."""
+    if verdict.state not in ("fail", "error", "known") or verdict.record is None:
+        return {}
+    record = verdict.record
+    found = diagnose(f"{record.message}\n{record.detail}", record.stage or record.outcome, record.job)
+    if found is None:
+        return {"rule": "", "cause": NOT_KNOWN, "remedy": "", "link": ""}
+    return {"rule": found.rule, "cause": found.cause, "remedy": found.remedy, "link": found.link}
+
+
+def _undiagnosed(cells: Iterable[Document]) -> list[Document]:
+    """The errors that no rule knows, said once each, with how many cases have them: rules to add."""
+    counted = Counter(
+        (result["stage"], (result["message"] or result["reason"]).splitlines()[0])
+        for cell in cells
+        for result in cell["results"]
+        if result["state"] == "error"
+        and result["diagnosis"]
+        and not result["diagnosis"]["rule"]
+        and (result["message"] or result["reason"])
+    )
+    return [{"stage": stage, "message": message, "cases": n} for (stage, message), n in counted.most_common()]
 
 
 def _outputs(record: Record) -> dict[str, dict[str, float | str]]:

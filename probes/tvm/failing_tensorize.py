@@ -1,0 +1,27 @@
+# /// probe
+# asks = "Is a tensorize that does not fit an exception?"
+# means = "A wrong schedule costs an exception and not the process."
+# met = "our own schedules"
+# truth = "With apache-tvm-ffi from 0.1.15.post1 on the process dies of a segmentation fault; 0.1.14.post1 is safe."
+# requires = ["apache-tvm"]
+# [[expect]]
+# versions = ["apache-tvm>=0.26", "apache-tvm-ffi>=0.1.15.post1"]
+# verdict = "fails"
+# match = "SIGSEGV"
+# [[expect]]
+# verdict = "works"
+# ///
+import tvm
+from tvm import s_tir, te
+from tvm.s_tir.tensor_intrin import cuda
+
+a = te.placeholder((8, 8), name="a")
+b = te.compute((8, 8), lambda i, j: a[i, j] + 1.0, name="b")
+schedule = s_tir.Schedule(tvm.IRModule({"main": te.create_prim_func([a, b])}))
+i, _ = schedule.get_loops(schedule.get_sblock("b"))
+try:
+    schedule.tensorize(i, cuda.WMMA_SYNC_16x16x16_f16f16f32_INTRIN)
+except Exception as error:
+    print(f"{type(error).__name__}: {str(error)[:200]}")
+else:
+    raise AssertionError("a tensorize that cannot fit was accepted")

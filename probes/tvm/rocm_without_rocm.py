@@ -1,0 +1,25 @@
+# /// probe
+# asks = "Does tvm.compile for ROCm work with no ROCm on the machine?"
+# means = "AMDGPU machine code comes from the wheel alone."
+# met = "our own matrix, platform rocm"
+# truth = "It wants device bitcode and ld.lld from a ROCm installation; overriding tvm_callback_rocm_bitcode_path and tvm_callback_rocm_link does without."
+# requires = ["apache-tvm"]
+# [[expect]]
+# verdict = "fails"
+# match = "could not find bitcode"
+# ///
+import os
+
+os.environ |= {"PATH": "/nowhere", "ROCM_PATH": "/nowhere"}
+
+import tvm
+from tvm.script import tirx as T
+
+
+@T.prim_func
+def main(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 64)
+    b[tx] = a[tx] + T.float32(1)
+
+
+tvm.compile(main, target=tvm.target.Target({"kind": "rocm", "mcpu": "gfx942"}, host="llvm"))

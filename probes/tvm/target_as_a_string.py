@@ -1,0 +1,13 @@
+# /// probe
+# asks = "Is a target with options taken as one string, 'cuda -arch=sm_90'?"
+# means = "Code of the 0.2x age goes on working."
+# met = "our own code"
+# truth = "Since 0.25 a target with options is a dict: {'kind': 'cuda', 'arch': 'sm_90'}."
+# requires = ["apache-tvm"]
+# [[expect]]
+# verdict = "fails"
+# match = "Cannot parse target string"
+# ///
+import tvm
+
+print(tvm.target.Target("cuda -arch=sm_90"))

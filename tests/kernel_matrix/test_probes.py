@@ -1,0 +1,234 @@
+"""Probes: their headers are data, their verdicts are strict both ways, and one that dies costs only itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from kernel_matrix import executors, junit
+from kernel_matrix.cli.probe import environments, select_probes, write
+from kernel_matrix.errors import UserError
+from kernel_matrix.executors import LocalInterpreter, Request
+from kernel_matrix.junit import Record
+from kernel_matrix.machine import Device, Machine
+from kernel_matrix.probe import Probe, judge, judge_all, load_probes, record_id
+from kernel_matrix.probing import last_exception, run_probes
+
+PROBES = load_probes(ROOT / "probes")
+HERE = Machine((Device("cpu", "test", ("any",)),))
+
+HEADER = """\
+# /// probe
+# asks = "Does it hold what it promises?"
+# means = "It holds what it promises."
+# met = "a test"
+# truth = "It was a test."
+# requires = ["numpy"]
+# {more}
+# ///
+"""
+
+
+def make(folder: Path, name: str, program: str, more: str = '[[expect]]\n# verdict = "works"') -> Probe:
+    path = folder / "family" / f"{name}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(HEADER.replace("{more}", more) + textwrap.dedent(program))
+    return next(probe for probe in load_probes(folder) if probe.path == path)
+
+
+def fails(match: str, versions: str = "") -> str:
+    where = f"\n# versions = [{versions!r}]" if versions else ""
+    return f"[[expect]]{where}\n# verdict = \"fails\"\n# match = '{match}'"
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.id)
+def test_every_probe_says_what_it_asks_and_is_a_program_of_its_own(probe):
+    tree = ast.parse(probe.path.read_text())
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not any(name.startswith(("kernel_matrix", "mhc")) for name in imported)
+    assert probe.asks.endswith("?")
+    assert probe.truth.endswith(".")
+    text = probe.path.read_text()
+    assert (
+        "assert" in text
+        or "raise" in text
+        or any(window.verdict == "fails" for window in probe.expect)
+        or (probe.path.stem in ("imports", "cpu_dialect", "utils_target", "is_cpu"))
+    ), "a program that cannot fail asks nothing"
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.id)
+def test_a_known_failure_is_not_any_failure(probe):
+    """A pattern that a broken installation would match too makes every fault look known."""
+    foreign = [
+        "OSError: site-packages/tvm/lib/libtvm_runtime.so: undefined symbol: _ZN3tvm3ffi4json9StringifyERKNS0_3AnyE",
+        "ModuleNotFoundError: No module named 'numpy'",
+        "the process died of SIGKILL in stage launch",
+        "ImportError: cannot import name 'Tensor' from partially initialized module 'torch' (circular import)",
+    ]
+    for window in probe.expect:
+        if window.verdict == "fails" and probe.path.stem != "imports":
+            assert not any(re.search(window.match, text) for text in foreign), window.match
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tilelang/assign_through_several_indices",
+        "tilelang/lazy_jit",
+        "tilelang/eager_jit",
+        "tilelang/copy_instead_of_assignment",
+        "tilelang/jit_stacked_on_prim_func",
+        "tilelang/imports",
+        "tilelang/nvcc_absent",
+        "tvm/buffer_before_its_declaration",
+        "tvm/te_slice",
+        "tvm/te_nested_reduction",
+        "tvm/te_power_of_slice",
+        "tvm/te_create_schedule",
+        "tvm/unequal_thread_extents",
+        "tilelang/cpu_tensor_to_cuda_kernel",
+        "tvm/shared_memory_over_48_kib_in_nvcc",
+        "tvm/threads_2048",
+        "tvm/axis_not_in_schedule",
+        "tvm/no_gpu",
+        "tilelang/llvm_target",
+        "tvm/compile_for_cuda_without_nvcc",
+        "tilelang/hip_headers_are_complete",
+        "tvm/arch_not_named",
+        "tilelang/is_cpu",
+        "tilelang/utils_target",
+        "tvm/nothing_bound_for_cuda",
+        "tvm/shared_memory_512_kib",
+        "triton/interpreter_dot_in_bf16",
+        "tilelang/c_max_in_unrolled_loop",
+        "tvm/nan_becomes_zero_in_bf16",
+        "triton/where_between_pointers_amd",
+    ],
+)
+def test_every_failure_that_was_met_has_a_probe_and_its_sentence_in_the_documentation(name):
+    probe = next(probe for probe in PROBES if probe.id == name)
+    assert probe.truth in (ROOT / "docs" / "toolchains.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("print()\n", "a probe begins with a block"),
+        (HEADER.replace("{more}", "asks ="), "its header is not TOML"),
+        (HEADER.replace("{more}", 'wants = 1\n# [[expect]]\n# verdict = "works"'), "wants: Extra inputs"),
+        (HEADER.replace("{more}", '[[expect]]\n# verdict = "fails"'), "says which error by 'match'"),
+        (HEADER.replace("{more}", ""), "expect: Field required"),
+    ],
+)
+def test_a_faulty_header_is_bad_input_with_the_file_s_name(tmp_path, text, message):
+    (tmp_path / "family").mkdir()
+    (tmp_path / "family" / "wrong.py").write_text(text)
+    with pytest.raises(UserError, match=r"wrong\.py") as caught:
+        load_probes(tmp_path)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message", "version", "verdict"),
+    [
+        ("pass", "", "2.0", "works"),
+        ("pass", "", "1.0", "changed"),
+        ("error", "ValueError: old limit", "1.0", "known"),
+        ("error", "ValueError: another", "1.0", "changed"),
+        ("error", "ValueError: old limit", "2.0", "changed"),
+        ("unavailable", "needs nvcc", "1.0", "unavailable"),
+    ],
+)
+def test_a_verdict_is_strict_both_ways(tmp_path, outcome, message, version, verdict):
+    probe = make(tmp_path, "one", "", fails("old limit", "numpy<2") + '\n# [[expect]]\n# verdict = "works"')
+    record = Record(record_id("tool", probe), outcome, message=message, job={"version.numpy": version})
+    assert judge(probe, "tool", record).verdict == verdict
+    assert judge(probe, "tool", None).verdict == "missing"
+
+
+def test_a_probe_that_dies_or_hangs_costs_only_itself(tmp_path):
+    make(tmp_path, "good", "print('fine')")
+    make(tmp_path, "raises", "raise ValueError('exactly this')", fails("exactly this"))
+    make(tmp_path, "aborts", "import os; os.abort()", fails("SIGABRT"))
+    make(
+        tmp_path, "hangs", "import time; time.sleep(60)", fails("no end after") + "\n# [[expect]]\n# verdict = 'works'"
+    )
+    make(tmp_path, "leaves", "import os; os._exit(7)")
+    probes = [probe.model_copy(update={"seconds": 3.0}) for probe in load_probes(tmp_path)]
+    records = run_probes(
+        probes, "tool", LocalInterpreter(Path(sys.executable)), HERE, {"CACHE": "{cache}/x"}, workers=2
+    )
+    judged = {one.probe.path.stem: one for one in judge_all(probes, records, ["tool"])}
+    assert {name: one.verdict for name, one in judged.items()} == {
+        "good": "works",
+        "raises": "known",
+        "aborts": "known",
+        "hangs": "known",
+        "leaves": "changed",
+    }
+    assert judged["raises"].record.message == "ValueError: exactly this"
+    assert "exit status 7" in judged["leaves"].record.message
+    assert str(tmp_path) not in "".join(record.detail for record in records)
+
+
+def test_a_probe_is_not_run_where_it_makes_no_sense_or_its_need_is_not_met(tmp_path):
+    make(tmp_path, "elsewhere", "raise SystemExit(3)")
+    path = tmp_path / "family" / "elsewhere.py"
+    path.write_text(path.read_text().replace('requires = ["numpy"]', 'requires = ["a-package-nobody-has"]'))
+    make(tmp_path, "gpu", "raise SystemExit(3)", 'needs = ["nvidia"]\n# [[expect]]\n# verdict = "works"')
+    probes = load_probes(tmp_path)
+    [record] = run_probes(probes, "tool", LocalInterpreter(Path(sys.executable)), HERE, {})
+    assert record.outcome == "unavailable"
+    assert "needs nvidia" in record.message
+
+
+def test_records_of_probes_travel_as_junit_xml_and_a_lost_one_is_missing(tmp_path):
+    make(tmp_path, "good", "print('fine')")
+    make(tmp_path, "other", "print('fine')")
+    probes = load_probes(tmp_path)
+    records = run_probes(probes, "tool", LocalInterpreter(Path(sys.executable)), HERE, {})
+    path = write(tmp_path / "results", "tool", records, {"executor": "current"})
+    back = junit.read(path)
+    assert [record.case for record in back] == ["probe/tool/family/good", "probe/tool/family/other"]
+    assert back[0].job["version.numpy"]
+    assert [one.verdict for one in judge_all(probes, back[:1], ["tool"])] == ["works", "missing"]
+
+
+def test_the_exception_that_ended_a_program_is_found_among_its_output():
+    output = "Traceback (most recent call last):\n  File x\nKeyError: 1\nnoise\n" * 2 + "\nmore noise"
+    assert last_exception(output).startswith("KeyError: 1")
+    assert last_exception("no traceback") == ""
+    several = "Traceback (most recent call last):\n  File x\ntvm.error.InternalError: a\n  b\nc"
+    assert last_exception(several) == "tvm.error.InternalError: a\n  b\nc"
+
+
+@pytest.mark.parametrize(
+    ("environment", "probe", "verdict", "words"),
+    [
+        (
+            "tilelang-0.1.15",
+            "tilelang/jit_stacked_on_prim_func",
+            "known",
+            "i, j] = h_res_local[i, j] is not a callable object",
+        ),
+        ("tvm-0.27", "tvm/te_create_schedule", "known", "create_schedule"),
+        ("triton-3.6", "triton/interpreter_rounds_to_bf16", "known", "not rounded to nearest"),
+        ("torch-2.13", "torch/cuda_on_a_cpu_build", "works", ""),
+    ],
+)
+def test_a_probe_gives_its_verdict_in_the_real_toolchain(matrix, environment, probe, verdict, words):
+    toolchain = matrix.toolchains[environments(matrix)[environment]]
+    request = Request(ROOT, ROOT / "build", environment, toolchain, gpu=False, say=lambda _: None)
+    interpreter = executors.load("venv")(request)
+    probes = select_probes(matrix, ROOT, [probe])
+    records = run_probes(probes, environment, interpreter, HERE, matrix.package.environment)
+    [one] = judge_all(probes, records, [environment])
+    assert one.verdict == verdict, one.record.detail
+    assert words in f"{one.record.message}"

@@ -1,0 +1,163 @@
+"""A sweep says how far each version gets; a bisection finds the one that changed something, and what else moved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from packaging.version import Version
+from test_probes import make
+
+from kernel_matrix.bisect import bisect, differences, state_of_case, state_of_probe
+from kernel_matrix.errors import UserError
+from kernel_matrix.machine import Device, Machine
+from kernel_matrix.probe import load_probes
+from kernel_matrix.sweep import Row, Subject, added, chosen, document, published, sweep, toolchain_of
+
+KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("0.1.13..", ["0.1.13", "0.1.14", "0.1.15"]),
+        ("0.1.9..0.1.11", ["0.1.9", "0.1.10", "0.1.11"]),
+        ("0.1.8,0.1.12", ["0.1.8", "0.1.12"]),
+        ("..0.1.9", ["0.1.8", "0.1.9"]),
+    ],
+)
+def test_a_range_holds_both_of_its_ends(text, names):
+    assert [str(version) for version in chosen(text, KNOWN)] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("0.1.80", "Did you mean '0.1.8'"), ("0.2..0.3", "no published version is in it"), ("x..y", "write it as")],
+)
+def test_versions_that_do_not_exist_are_bad_input(text, message):
+    with pytest.raises(UserError, match=message.replace("(", r"\(")):
+        chosen(text, KNOWN)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory, request) -> tuple[Subject, list[Row]]:
+    """Two versions of a tiny package and one pair that cannot be, with a probe that the newer one fails."""
+    from kernel_matrix.load import load
+
+    folder = tmp_path_factory.mktemp("sweep")
+    probe = make(folder, "old_only", "import iniconfig._parse", '[[expect]]\n# verdict = "works"')
+    probe.path.write_text(
+        probe.path.read_text()
+        .replace('requires = ["numpy"]', 'requires = ["iniconfig"]')
+        .replace("import iniconfig._parse", "import importlib.metadata as m; assert m.version('iniconfig') < '2.1'")
+    )
+    machine = Machine((Device("cpu", "test", ("any",)),))
+    matrix = load(ROOT / "matrix.yaml")
+    probes = load_probes(folder)
+    subject = Subject("iniconfig", ROOT, folder / "build", matrix, machine, None, probes, say=lambda _: None)
+    rows = sweep(subject, [Version("2.0.0"), Version("2.1.0")], {}, workers=2)
+    rows += sweep(subject, [Version("2.0.0")], {"packaging": ["0.0.999"]}, workers=1)
+    return subject, rows
+
+
+def test_a_sweep_makes_an_environment_per_version_and_says_where_it_stopped(swept):
+    _, (old, new, impossible) = swept
+    assert old.stopped == ""
+    assert old.versions["iniconfig"] == "2.0.0"
+    assert old.lock == ["iniconfig==2.0.0"]
+    assert old.probes["family/old_only"]["verdict"] == "works"
+    assert (new.stopped, new.message) == ("probes", "changed: family/old_only")
+    assert impossible.stopped == "resolve"
+    assert "no version of packaging==0.0.999" in impossible.message
+
+
+def test_a_sweep_s_file_is_plain_data_without_folders_of_this_machine(swept):
+    subject, rows = swept
+    text = json.dumps(document(subject, rows))
+    assert json.loads(text)["rows"][0]["version"] == "2.0.0"
+    assert str(subject.build) not in text
+
+
+def test_an_environment_that_was_made_is_taken_again(swept):
+    subject, _ = swept
+    [folder] = (subject.build / "sweeps" / "iniconfig" / "envs").glob("iniconfig-2.0.0-cpu-*")
+    before = (folder / "complete").stat().st_mtime_ns
+    sweep(subject, [Version("2.0.0")], {}, workers=1)
+    assert (folder / "complete").stat().st_mtime_ns == before
+
+
+def test_the_index_tells_the_published_versions_oldest_first():
+    versions = published("iniconfig")
+    assert versions == sorted(versions)
+    assert Version("2.0.0") in versions
+    with pytest.raises(UserError, match="a-package-that-nobody-has-published"):
+        published("a-package-that-nobody-has-published")
+
+
+def test_a_package_is_swept_in_its_newest_toolchain(matrix):
+    assert toolchain_of(matrix, ROOT, "tilelang") == "tilelang-0.1.15"
+    assert toolchain_of(matrix, ROOT, "apache-tvm") == "tvm-0.27"
+    assert toolchain_of(matrix, ROOT, "iniconfig") is None
+
+
+def test_a_sweep_adds_to_a_kept_one(swept):
+    subject, rows = swept
+    kept = document(subject, rows[:1])
+    whole = added(kept, document(subject, rows[1:]))
+    assert [(row["version"], row["pins"]) for row in whole["rows"]] == [
+        ("2.0.0", {"packaging": "0.0.999"}),
+        ("2.0.0", {}),
+        ("2.1.0", {}),
+    ]
+    again = json.loads(json.dumps(kept))
+    again["rows"][0]["probes"] = {"family/new": {"verdict": "changed", "outcome": "error", "stage": "", "reason": ""}}
+    [one] = added(kept, again)["rows"]
+    assert one["probes"].keys() == {"family/old_only", "family/new"}
+    assert one["stopped"] == "probes"
+    assert added({"package": "another", "rows": []}, kept) == kept
+
+
+def row(version: str, outcome: str, **versions: str) -> Row:
+    one = {"verdict": "works", "outcome": outcome, "stage": "launch", "reason": "broken"}
+    return Row(version, {}, versions={"tool": version, **versions}, probes={"family/probe": one})
+
+
+def test_a_bisection_finds_the_first_version_that_differs_in_log2_steps():
+    tried: list[str] = []
+
+    def attempt(version: Version) -> Row:
+        tried.append(str(version))
+        bad = version >= Version("0.1.12")
+        return row(str(version), "error" if bad else "pass", helper="2" if bad else "1", same="3")
+
+    change = bisect(KNOWN, attempt, state_of_probe("family/probe"), "tool")
+    assert (change.last_good.version, change.first_bad.version) == ("0.1.11", "0.1.12")
+    assert change.old == "works"
+    assert change.new == "fails in launch: broken"
+    assert change.elsewhere == {"helper": ("1", "2")}
+    assert len(tried) == len(set(tried)) <= 5
+
+
+def test_ends_in_the_same_state_cannot_be_bisected():
+    with pytest.raises(UserError, match="are in the same state: works"):
+        bisect(KNOWN, lambda version: row(str(version), "pass"), state_of_probe("family/probe"), "tool")
+
+
+def test_a_version_that_stopped_earlier_is_another_state():
+    stopped = Row("1", {}, stopped="import")
+    assert state_of_probe("family/probe")(stopped) == "stopped at import"
+    assert state_of_case(stopped) == "stopped at import"
+    assert state_of_case(Row("1", {}, op={"state": "error", "stage": "lower"})) == "error in lower"
+    assert differences({"a": "1", "b": "1"}, {"b": "2"}, "b") == {"a": ("1", "-")}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "toolchains").glob("*.json")), ids=lambda path: path.stem)
+def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
+    text = path.read_text()
+    sweep = json.loads(text)
+    assert sweep["rows"]
+    assert not any(word in text for word in ("/root/", "/work/", "/tmp/"))
+    for one in sweep["rows"]:
+        assert one["lock"] or one["stopped"] == "resolve"

@@ -1,0 +1,99 @@
+"""The dashboard's toolchain view: every probe with its verdict, every version with where it stopped, and why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import ROOT, Doubles
+from test_probes import fails, make
+
+from kernel_matrix.collect import Collected
+from kernel_matrix.compare import compare
+from kernel_matrix.errors import UserError
+from kernel_matrix.junit import Record
+from kernel_matrix.load import load
+from kernel_matrix.plan import plan
+from kernel_matrix.report import report
+from kernel_matrix.report.toolchains import NO_TOOLCHAINS, toolchain_view
+
+SWEEP = {
+    "package": "numpy",
+    "created": "2026-01-01T00:00:00Z",
+    "case": None,
+    "probes": ["family/limit"],
+    "rows": [
+        {
+            "version": "1.0",
+            "pins": {},
+            "stopped": "import",
+            "message": "ModuleNotFoundError: No module named 'numpy'",
+            "detail": "",
+            "versions": {"numpy": "1.0"},
+            "lock": ["numpy==1.0"],
+            "probes": {},
+            "op": {},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def with_probes(doubles: Doubles):
+    doubles.edit("suite: suite }", "suite: suite, probes: probes, sweeps: sweeps }")
+    (doubles.root / "probes").mkdir()
+    (doubles.root / "sweeps").mkdir()
+    (doubles.root / "sweeps" / "numpy.json").write_text(json.dumps(SWEEP))
+    make(doubles.root / "probes", "limit", "", fails("the known limit"))
+    make(doubles.root / "probes", "fine", "")
+    return doubles
+
+
+def records(message: str) -> list[Record]:
+    job = {"version.numpy": "2.0"}
+    return [
+        Record("probe/lock/family/limit", "error", "run", "launch", message, message, job=job),
+        Record("probe/lock/family/fine", "pass", "run", job=job),
+    ]
+
+
+def test_the_view_shows_probes_versions_and_causes(with_probes, tmp_path):
+    matrix = load(with_probes.root / "matrix.yaml")
+    found = records("ValueError: the known limit")
+    view = toolchain_view(matrix, with_probes.root, found)
+    assert view["headline"] == "Of 2 probes in toolchains 1 work, 1 fail as known."
+    assert view["changed"] == []
+    comparison = compare(plan(matrix, "quick"), [])
+    report(matrix, comparison, Collected((), (), ()), tmp_path, view)
+    page = (tmp_path / "index.html").read_text()
+    for words in ("Does it hold what it promises?", "ValueError: the known limit", "It was a test.", "numpy==1.0"):
+        assert words in page, words
+    assert "The job runs in an environment that does not have this package." in page, "the cause beside the import"
+    assert view["headline"] in (tmp_path / "summary.md").read_text()
+    assert json.loads((tmp_path / "compat.json").read_text())["toolchains"] == view
+
+
+def test_another_error_than_the_known_one_has_changed(with_probes):
+    matrix = load(with_probes.root / "matrix.yaml")
+    view = toolchain_view(matrix, with_probes.root, records("ValueError: something else"))
+    assert view["changed"] == ["lock: family/limit"]
+
+
+def test_what_was_not_probed_is_said(with_probes):
+    matrix = load(with_probes.root / "matrix.yaml")
+    assert toolchain_view(matrix, with_probes.root, [])["headline"] == "No probe was run. Not probed: lock."
+
+
+def test_a_broken_sweep_file_is_bad_input_with_its_name(with_probes):
+    (with_probes.root / "sweeps" / "numpy.json").write_text("{}")
+    with pytest.raises(UserError, match=r"numpy\.json: not the result of a sweep"):
+        toolchain_view(load(with_probes.root / "matrix.yaml"), with_probes.root, [])
+
+
+def test_a_package_without_probes_has_no_such_view(doubles: Doubles):
+    assert toolchain_view(doubles.matrix, doubles.root, []) == NO_TOOLCHAINS
+
+
+def test_the_project_s_kept_sweeps_are_shown(matrix):
+    view = toolchain_view(matrix, ROOT, [])
+    assert {sweep["package"] for sweep in view["sweeps"]} >= {"tilelang", "apache-tvm", "triton"}
