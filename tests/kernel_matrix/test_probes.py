@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix import executors, junit
+from kernel_matrix import junit
 from kernel_matrix.cli.probe import environments, select_probes, write
 from kernel_matrix.errors import UserError
-from kernel_matrix.executors import LocalInterpreter, Request
+from kernel_matrix.executors import Request, venv
+from kernel_matrix.executors.local import LocalInterpreter
 from kernel_matrix.junit import Record
 from kernel_matrix.machine import Device, Machine
+from kernel_matrix.plan import Job
 from kernel_matrix.probe import Probe, judge, judge_all, load_probes, record_id
 from kernel_matrix.probing import last_exception, run_probes
 
@@ -224,9 +226,8 @@ def test_the_exception_that_ended_a_program_is_found_among_its_output():
     ],
 )
 def test_a_probe_gives_its_verdict_in_the_real_toolchain(matrix, environment, probe, verdict, words):
-    toolchain = matrix.toolchains[environments(matrix)[environment]]
-    request = Request(ROOT, ROOT / "build", environment, toolchain, gpu=False, say=lambda _: None)
-    interpreter = executors.load("venv")(request)
+    job = Job("", environments(matrix)[environment], ())
+    interpreter = venv.prepare(Request(ROOT, ROOT / "build", matrix, job, None, lambda _: None))
     probes = select_probes(matrix, ROOT, [probe])
     records = run_probes(probes, environment, interpreter, HERE, matrix.package.environment)
     [one] = judge_all(probes, records, [environment])

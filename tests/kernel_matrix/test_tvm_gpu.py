@@ -15,7 +15,9 @@ import pytest
 from conftest import ROOT
 
 from kernel_matrix import junit
-from kernel_matrix.executors import LocalInterpreter, Request, venv
+from kernel_matrix.executors import Request, venv
+from kernel_matrix.executors.local import LocalInterpreter
+from kernel_matrix.plan import Job
 
 PROGRAM = Path(__file__).parent / "toolchains" / "tvm_gpu.py"
 
@@ -23,8 +25,7 @@ PROGRAM = Path(__file__).parent / "toolchains" / "tvm_gpu.py"
 @pytest.fixture(scope="module")
 def python(matrix) -> Path:
     """The interpreter of TVM's environment."""
-    toolchain = matrix.toolchains["tvm-0.27"]
-    made = venv.prepare(Request(ROOT, ROOT / "build", "tvm-0.27", toolchain, gpu=False, say=print))
+    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("opencl", "tvm-0.27", ()), None, print))
     assert isinstance(made, LocalInterpreter)
     return made.python
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Doubles
 from test_probes import HERE, fails, make
 
-from kernel_matrix.executors import LocalInterpreter
+from kernel_matrix.executors.local import LocalInterpreter
 from kernel_matrix.junit import Record
 from kernel_matrix.plan import plan
 from kernel_matrix.probe import judge
