@@ -115,7 +115,8 @@ def budget(
     """``min(cap, max(factor × noise, √steps × conditioning))`` for one output of ``dtype``.
 
     The noise is the largest of three: ``floor``, the error that eager PyTorch makes in the same dtype on the same
-    inputs; ``conditioning``, how far the golden moves when every input is off by one rounding error of fp32, the dtype
+    inputs, or on copies of them that are off by one rounding error, so that it is not the luck of one draw;
+    ``conditioning``, how far the golden moves when every input is off by one rounding error of fp32, the dtype
     that every backend computes in; and ``ulps`` steps of fp32 at the golden's largest value. Eager's error alone is no
     measure: of few elements it can be zero by luck, and where large summands cancel, another order of summation is off
     by a rounding error of the summands, which the small sum does not show. (An algorithm is backward stable when it

@@ -90,16 +90,17 @@ class RunningCase:
         self,
         results: Mapping[str, Array],
         golden: Mapping[str, npt.NDArray[np.float64]],
-        eager: Mapping[str, Array],
+        eager: Sequence[Mapping[str, Array]],
         nudged: Sequence[Mapping[str, npt.NDArray[np.float64]]],
         units: Mapping[str, float],
         steps: Mapping[str, int],
     ) -> None:
         """Hold every output to its budget, as :func:`kernel_matrix.accuracy.budget` makes it.
 
-        ``eager`` is what eager PyTorch gives in the same dtype, and ``nudged`` the goldens of inputs that
-        :meth:`nudge` changed. ``units`` gives what "unit scale" means for an output (its input's scale where it follows
-        the input), ``steps`` how many rounded operations make it one after the other.
+        ``nudged`` are goldens of inputs that :meth:`nudge` changed, and ``eager`` is what eager PyTorch gives in the
+        same dtype, for the inputs and for such copies of them. ``units`` gives what "unit scale" means for an output
+        (its input's scale where it follows the input), ``steps`` how many rounded operations make it one after the
+        other.
 
         Raises:
             OutOfBudgetError: after all outputs were measured, naming every one that is outside.
@@ -109,7 +110,8 @@ class RunningCase:
             raise ValueError(f"the outputs are {sorted(results)}; the golden has {sorted(golden)}")
         rules, faults = self._job["accuracy"], []
         for output, true in golden.items():
-            errors, floor = measure(results[output], true), measure(eager[output], true)
+            errors = measure(results[output], true)
+            floor = worst([measure(sample[output], true) for sample in eager])
             conditioning = worst([measure(moved[output], true) for moved in nudged])
             limit = budget(
                 floor,

@@ -43,6 +43,12 @@ def nudged_of(case: RunningCase, inputs: Any, sample: int) -> Any:
     return type(inputs)(**values)
 
 
+def rounded_like(inputs: Any, values: Any) -> Any:
+    """``values`` in the dtypes of the inputs: a nudge stays in fp32, and is none in a narrower dtype."""
+    pairs = zip(inputs, values, strict=True)
+    return type(inputs)(*(b.to(a.dtype) if isinstance(a, torch.Tensor) else b for a, b in pairs))
+
+
 def empty_of(case: RunningCase, inputs: Any) -> Any:
     """Outputs for the inputs, NaN throughout, so that what a kernel does not write shows."""
     op = OPS[case.op]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import properties
-from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, spec_of
+from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, rounded_like, spec_of
 from kernel_matrix.inputs import digest
 from kernel_matrix.plugin import RunningCase
 from mhc.backends import Artifact, NoDeviceError, load
@@ -68,11 +68,16 @@ def conform(case: RunningCase, backend: Any) -> None:
         return out
 
     on_device = type(inputs)(*(v.to(case.device) if isinstance(v, torch.Tensor) else v for v in inputs))
-    out, floor = run(on_device), empty_of(case, inputs)
-    reference.run(inputs, floor)
+    out = run(on_device)
     golden = arrays_of(reference.golden(inputs))
-    nudged = [arrays_of(reference.golden(nudged_of(case, inputs, sample))) for sample in range(NUDGES)]
-    case.compare(arrays_of(out), golden, arrays_of(floor), nudged, units_of(case, golden), steps_of(case, golden))
+    moved = [nudged_of(case, inputs, sample) for sample in range(NUDGES)]
+    nudged = [arrays_of(reference.golden(copy)) for copy in moved]
+    eager = []
+    for given in (inputs, *(rounded_like(inputs, copy) for copy in moved)):
+        floor = empty_of(case, given)
+        reference.run(given, floor)
+        eager.append(arrays_of(floor))
+    case.compare(arrays_of(out), golden, eager, nudged, units_of(case, golden), steps_of(case, golden))
     properties.check(case.op, case.direction, run, on_device, out)
     if case.timed:
         case.facts["threads"] = str(torch.get_num_threads())
