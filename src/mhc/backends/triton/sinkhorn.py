@@ -33,8 +33,14 @@ def matrices(tokens, STREAMS: tl.constexpr, PADDED: tl.constexpr, BLOCK_TOKENS: 
 
 @triton.jit
 def exponentials(logits, inside):
-    """What the iterations begin with; the padding is 0."""
-    return tl.where(inside, tl.exp(logits - tl.max(logits, axis=2, keep_dims=True)), 0.0)
+    """What the iterations begin with; the padding is 0.
+
+    A GPU has 2**x alone, and x · log₂e is off by 2**-18 where x is -60: what its rounding lost is put back.
+    """
+    x = logits - tl.max(logits, axis=2, keep_dims=True)
+    power = x * 1.4426950216293335  # log₂e in fp32
+    lost = tl.fma(x, 1.4426950216293335, -power) + x * 1.9259629911266175e-08  # and what that leaves of it
+    return tl.where(inside, tl.exp2(power) * (1.0 + lost * 0.6931471805599453), 0.0)
 
 
 @triton.jit
