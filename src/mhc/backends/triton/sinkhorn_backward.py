@@ -12,7 +12,7 @@ from mhc.backends import Artifact, stage
 from mhc.backends.triton import sinkhorn
 from mhc.backends.triton.ahead import gpu_target
 from mhc.backends.triton.launch import Config, Launch, Source, active_target, compile_sources, launch
-from mhc.backends.triton.sinkhorn import exponentials, iterate, matrices, totals
+from mhc.backends.triton.sinkhorn import exponentials, iterate, matrices, quotients, totals
 from mhc.ops.sinkhorn import SinkhornBackwardInputs, SinkhornGrads, SinkhornSpec
 
 
@@ -44,12 +44,12 @@ def sinkhorn_backward_kernel(
         sums = ()
         for step in tl.static_range(2 * KEPT):
             divisors = totals(matrix, 2 - step % 2, STREAMS, PADDED, EPS)
-            matrix *= tl.div_rn(1.0, divisors)
+            matrix = quotients(matrix, divisors)
             sums = sums + (divisors,)
         for back in tl.static_range(2 * KEPT):
             # The last of a pair was a division by columns.
             along = tl.sum(grad * matrix, axis=1 + back % 2, keep_dims=True)
-            grad = (grad - along) * tl.div_rn(1.0, sums[2 * KEPT - 1 - back])
+            grad = quotients(grad - along, sums[2 * KEPT - 1 - back])
             matrix *= sums[2 * KEPT - 1 - back]
     tl.store(grad_logits + places, grad * first, mask=real & inside)
 
