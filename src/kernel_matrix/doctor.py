@@ -100,6 +100,9 @@ def _prospect(
         if health.get("g++") != "good":
             return Prospect(name, "planned", "a C++ compiler, which every backend but Triton needs", remedies["g++"])
         return Prospect(name, "ran", "", f"ci/nox -s test-{name}")
+    if platform.device == "software":
+        text = "it is a device in software, and runs nothing on hardware"
+        return Prospect(name, "emulated", text, f"ci/nox -s test-{name}")
     if here:
         lacking = f"{', '.join(absent)}: other GPUs; compiled only here" if absent else ""
         return Prospect(name, "ran", lacking, f"ci/nox -s test-{name}")
@@ -112,6 +115,8 @@ def _prospect(
     if platform.device == "amd" and health.get("hipcc") != "good":
         text = "hipcc for TileLang, whose cells stay source only; Triton and TVM compile without it"
         return Prospect(name, "lowered", text, remedies["hipcc"])
+    if platform.device == "apple":
+        return Prospect(name, "lowered", "a Mac, which alone has the compiler", f"on one: ci/nox -s test-{name}")
     return Prospect(
         name, "compiled", f"a GPU of {', '.join(absent)}", f"on a machine that has one: ci/nox -s test-{name}"
     )

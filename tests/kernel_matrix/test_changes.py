@@ -83,7 +83,7 @@ def test_a_toolchain_that_an_event_leaves_out_runs_when_its_lock_changes(matrix)
 
 
 def test_a_sentinel_that_is_no_cell_is_bad_input(tmp_path):
-    for name in ("src", "tests", "ci"):
+    for name in ("src", "tests", "ci", "containers", "probes", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     text = (ROOT / "matrix.yaml").read_text()
     (tmp_path / "matrix.yaml").write_text(text.replace("*/*/triton-3.6/mhc_pre.forward", "*/*/tritn/*"))

@@ -69,7 +69,13 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
     assert "bring their own" in found["nvcc"].said
     without_gpu = Machine((Device("cpu", "test", ("x86-64-v3",)),))
     reaches = {p.platform: p.reaches for p in prospects(matrix, list(found.values()), without_gpu)}
-    assert reaches == {"cpu-llvm": "ran", "cuda": "compiled", "rocm": "lowered"}
+    assert reaches == {
+        "cpu-llvm": "ran",
+        "cuda": "compiled",
+        "rocm": "lowered",
+        "opencl": "emulated",
+        "metal": "lowered",
+    }
 
 
 def test_without_docker_it_says_so_and_that_the_rest_does_without(look, monkeypatch):

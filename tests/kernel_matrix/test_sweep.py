@@ -82,10 +82,10 @@ def test_a_sweep_s_file_is_plain_data_without_folders_of_this_machine(swept):
 
 def test_an_environment_that_was_made_is_taken_again(swept):
     subject, _ = swept
-    [folder] = (subject.build / "sweeps" / "iniconfig" / "envs").glob("iniconfig-2.0.0-cpu-*")
-    before = (folder / "complete").stat().st_mtime_ns
+    [complete] = (subject.build / "sweeps" / "iniconfig" / "envs").glob("iniconfig-2.0.0-cpu-*/complete")
+    before = complete.stat().st_mtime_ns
     sweep(subject, [Version("2.0.0")], {}, workers=1)
-    assert (folder / "complete").stat().st_mtime_ns == before
+    assert complete.stat().st_mtime_ns == before
 
 
 def test_the_index_tells_the_published_versions_oldest_first():

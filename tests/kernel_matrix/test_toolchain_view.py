@@ -40,7 +40,7 @@ SWEEP = {
 
 @pytest.fixture
 def with_probes(doubles: Doubles):
-    doubles.edit("suite: suite }", "suite: suite, probes: probes, sweeps: sweeps }")
+    doubles.edit("suite: suite,", "suite: suite, probes: probes, sweeps: sweeps,")
     (doubles.root / "probes").mkdir()
     (doubles.root / "sweeps").mkdir()
     (doubles.root / "sweeps" / "numpy.json").write_text(json.dumps(SWEEP))
@@ -64,7 +64,7 @@ def test_the_view_shows_probes_versions_and_causes(with_probes, tmp_path):
     assert view["headline"] == "Of 2 probes in toolchains 1 work, 1 fail as known."
     assert view["changed"] == []
     comparison = compare(plan(matrix, "quick"), [])
-    report(matrix, comparison, Collected((), (), ()), tmp_path, view)
+    report(matrix, comparison, Collected((), (), ()), tmp_path, toolchains=view)
     page = (tmp_path / "index.html").read_text()
     for words in ("Does it hold what it promises?", "ValueError: the known limit", "It was a test.", "numpy==1.0"):
         assert words in page, words
