@@ -15,8 +15,9 @@ import pytest
 from conftest import ROOT
 
 from kernel_matrix import junit
-from kernel_matrix.executors import InstallError, venv
+from kernel_matrix.executors import InstallError, Request, venv
 from kernel_matrix.machine import detect
+from kernel_matrix.plan import Job
 
 BUILD = ROOT / "build"
 RUN = (sys.executable, "-m", "kernel_matrix", "run")
@@ -119,6 +120,22 @@ def test_the_kernel_package_s_own_tests_pass_in_its_environment(cpu_run):
     done = sh(str(python), "-m", "pytest", "-q", "-p", "kernel_matrix.plugin", "-p", "no:cacheprovider", "tests/mhc")
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed, 1 deselected", done.stdout)
+
+
+def test_a_transformer_trains_alike_with_every_backend(cpu_run, matrix):
+    """200 steps from the same weights on the same batches: the loss halves, and ends alike."""
+    losses = {}
+    for toolchain in ("reference", "tvm-0.27", "tilelang-0.1.15"):
+        job = Job("cpu-llvm", toolchain, ())
+        python = venv.prepare(Request(ROOT, cpu_run, matrix, job, None, print)).python
+        cache = {"MHC_CACHE_DIR": str(cpu_run / "cache" / "mhc"), "OMP_NUM_THREADS": "1"}
+        backend = matrix.toolchains[toolchain].backend
+        done = sh(str(python), "examples/train_transformer.py", "--backend", backend, **cache)
+        assert done.returncode == 0, done.stderr
+        first, last = re.search(rf"^{backend} first=(\S+) last=(\S+)$", done.stdout, re.MULTILINE).groups()
+        losses[backend] = float(last)
+        assert float(last) < 0.55 * float(first)
+    assert max(losses.values()) - min(losses.values()) < 0.02 * losses["reference"], losses
 
 
 @pytest.mark.parametrize(
