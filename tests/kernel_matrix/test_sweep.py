@@ -158,6 +158,6 @@ def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
     text = path.read_text()
     sweep = json.loads(text)
     assert sweep["rows"]
-    assert not any(word in text for word in ("/root/", "/work/", "/tmp/"))
+    assert not any(word in text for word in ("/root/", "/home/", "/tmp/"))
     for one in sweep["rows"]:
         assert one["lock"] or one["stopped"] == "resolve"
