@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 from mhc.backends import Artifact
-from mhc.backends.tilelang import mhc_post_kernel
+from mhc.backends.tilelang import mhc_post_cpu, mhc_post_gpu
 from mhc.backends.tilelang.program import Program, artifact, run_per_token, target_of
 from mhc.ops.mhc_post import MhcPostInputs, MhcPostOutputs, MhcPostSpec
 
-PROGRAM = Program(mhc_post_kernel.gpu_forward, mhc_post_kernel.cpu_forward, symbols=(("tokens", "x"),))
+PROGRAM = Program(mhc_post_gpu.forward, mhc_post_cpu.forward, symbols=(("tokens", "x"),))
 
 
 def run(inputs: MhcPostInputs, out: MhcPostOutputs, target: str | None = None) -> None:

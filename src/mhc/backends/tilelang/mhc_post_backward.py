@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 from mhc.backends import Artifact
-from mhc.backends.tilelang import mhc_post_kernel
+from mhc.backends.tilelang import mhc_post_cpu, mhc_post_gpu
 from mhc.backends.tilelang.program import Program, artifact, run_per_token, target_of
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostSpec
 
-PROGRAM = Program(mhc_post_kernel.gpu_backward, mhc_post_kernel.cpu_backward, symbols=(("tokens", "x"),))
+PROGRAM = Program(mhc_post_gpu.backward, mhc_post_cpu.backward, symbols=(("tokens", "x"),))
 
 
 def run(inputs: MhcPostBackwardInputs, out: MhcPostGrads, target: str | None = None) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import cache
 
 from mhc.backends import Artifact
-from mhc.backends.tilelang import cpu_kernel, gpu_kernel
+from mhc.backends.tilelang import mhc_pre_cpu, mhc_pre_gpu
 from mhc.backends.tilelang.program import Program, artifact, run_per_token, target_of
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
-PROGRAM = Program(gpu_kernel.kernel, cpu_kernel.kernel, symbols=(("tokens", "x"),))
+PROGRAM = Program(mhc_pre_gpu.forward, mhc_pre_cpu.forward, symbols=(("tokens", "x"),))
 
 
 def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> None:
@@ -38,7 +38,7 @@ def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> 
         written=out._fields,
         shared=("phi", "alpha", "bias", "gamma"),
         work=spec.width * spec.mixes,
-        group=cpu_kernel.GROUP,
+        group=mhc_pre_cpu.GROUP,
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from mhc.backends import Artifact
-from mhc.backends.tilelang import cpu_kernel, mhc_pre_gradients
+from mhc.backends.tilelang import mhc_pre_backward_cpu, mhc_pre_backward_gpu
+from mhc.backends.tilelang.mhc_pre_cpu import GROUP
+from mhc.backends.tilelang.mhc_pre_factors import factors_of
 from mhc.backends.tilelang.program import (
     Program,
     artifact,
@@ -18,9 +20,9 @@ from mhc.backends.tilelang.program import (
 )
 from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
-FACTORS = Program(mhc_pre_gradients.gpu_factors, mhc_pre_gradients.cpu_factors, (("tokens", "x"),))
-COLUMNS = Program(mhc_pre_gradients.gpu_columns, mhc_pre_gradients.cpu_columns, (("tokens", "x"), ("splits", "sums")))
-TOTAL = Program(mhc_pre_gradients.gpu_total, mhc_pre_gradients.cpu_total, (("splits", "sums"),))
+FACTORS = Program(mhc_pre_backward_gpu.factors, mhc_pre_backward_cpu.factors, (("tokens", "x"),))
+COLUMNS = Program(mhc_pre_backward_gpu.columns, mhc_pre_backward_cpu.columns, (("tokens", "x"), ("splits", "sums")))
+TOTAL = Program(mhc_pre_backward_gpu.total, mhc_pre_backward_cpu.total, (("splits", "sums"),))
 
 # The tokens of a split, at least, and the splits, at most: each has sums of phi's size.
 TOKENS_OF_SPLIT = 32
@@ -37,7 +39,7 @@ def run(inputs: MhcPreBackwardInputs, out: MhcPreGrads, target: str | None = Non
     # The kernels want a gamma to be a tensor; those that were compiled without one neither read nor write it.
     gamma = inputs.alpha[:1] if inputs.gamma is None else inputs.gamma.view(-1)
     grad_gamma = inputs.alpha.new_empty(1) if out.gamma is None else out.gamma.view(-1)
-    factors = inputs.alpha.new_empty(tokens, mhc_pre_gradients.factors_of(spec))
+    factors = inputs.alpha.new_empty(tokens, factors_of(spec))
     sums = inputs.alpha.new_empty(splits, spec.mixes * spec.width)
     small = inputs.alpha.new_empty(splits, 2 * spec.mixes)
 
@@ -59,7 +61,7 @@ def run(inputs: MhcPreBackwardInputs, out: MhcPreGrads, target: str | None = Non
         written=("factors",),
         shared=("phi", "alpha", "bias", "gamma"),
         work=spec.width * spec.mixes,
-        group=cpu_kernel.GROUP,
+        group=GROUP,
     )
     columns = {
         "x": x,

@@ -8,7 +8,7 @@ from typing import Any
 import tilelang.language as gpu_language
 
 from mhc.backends.tilelang.compat import CPU_LAUNCH, cpu_language
-from mhc.backends.tilelang.gpu_kernel import FP32
+from mhc.backends.tilelang.gpu import FP32
 from mhc.ops.sinkhorn import SinkhornSpec
 
 # Few threads per block: a matrix takes many registers, and there are seldom enough tokens for more.

@@ -1,11 +1,4 @@
-"""The kernels of ``mhc_pre``'s gradients, three for a GPU and three for the CPU.
-
-``factors`` redoes what the forward knows of a token and leaves, per token: the n²+2n factors f that phi's rows have in
-dx, the n weights h_pre, the factor of x itself, then dz and dz·m. ``columns`` walks down the tokens of a split with
-some columns of x: dx, and the sums over these tokens of f·x, dz and dz·m. ``total`` adds up the splits. With
-q = Σₜ f·x, dphi is q·gamma and dgamma is Σₒ phi·q. No sum depends on anything but the specialisation and the number of
-tokens and of splits.
-"""
+"""The GPU kernels of ``mhc_pre``'s gradients; what each does stands in ``mhc_pre_factors``."""
 
 # No postponed annotations here: TileLang reads those of a kernel as values.
 
@@ -13,31 +6,13 @@ from typing import Any
 
 import tilelang.language as T
 
-from mhc.backends.tilelang.compat import CPU_LAUNCH
-from mhc.backends.tilelang.compat import cpu_language as C
-from mhc.backends.tilelang.cpu_kernel import GROUP, PIECE, STORAGE, TILE, narrow, widen
-from mhc.backends.tilelang.cpu_kernel import add_width as add_width_on_cpu
-from mhc.backends.tilelang.gpu_kernel import (
-    DTYPES,
-    FP32,
-    GROUPS,
-    LANES,
-    SEGMENT,
-    add_segments,
-    add_width,
-    tokens_per_block,
-    vector_of,
-)
+from mhc.backends.tilelang.gpu import DTYPES, FP32, SEGMENT, add_segments, vector_of
+from mhc.backends.tilelang.mhc_pre_factors import STAGE, factors_of
+from mhc.backends.tilelang.mhc_pre_gpu import GROUPS, LANES, add_width, tokens_per_block
 from mhc.ops.mhc_pre import MhcPreSpec
 
 THREADS = 128  # of a block that owns columns
-STAGE = 16  # tokens whose factors are in shared memory together, and whose sums are added up before they join others
 REGISTERS = 128  # of one thread, for its part of phi and of the sums
-
-
-def factors_of(spec: MhcPreSpec) -> int:
-    """Numbers per token that ``factors`` leaves."""
-    return 3 * spec.mixes + spec.streams + 1
 
 
 def columns_per_thread(spec: MhcPreSpec) -> int:
@@ -48,7 +23,7 @@ def columns_per_thread(spec: MhcPreSpec) -> int:
     return vector
 
 
-def gpu_factors(spec: MhcPreSpec) -> Any:
+def factors(spec: MhcPreSpec) -> Any:
     """As the forward's kernel: a block takes a tile of tokens, and its threads walk the width together."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     dtype, norm_eps, pre_eps = DTYPES[spec.dtype], spec.norm_eps, spec.pre_eps
@@ -170,7 +145,7 @@ def gpu_factors(spec: MhcPreSpec) -> Any:
     return mhc_pre_factors
 
 
-def gpu_columns(spec: MhcPreSpec) -> Any:
+def columns(spec: MhcPreSpec) -> Any:
     """Each thread keeps its columns of phi and of the sums in registers; a block is one split of some columns."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     dtype, weighted, size = DTYPES[spec.dtype], spec.gamma, factors_of(spec)
@@ -278,7 +253,7 @@ def gpu_columns(spec: MhcPreSpec) -> Any:
     return mhc_pre_columns
 
 
-def gpu_total(spec: MhcPreSpec) -> Any:
+def total(spec: MhcPreSpec) -> Any:
     """One thread per column; the first block has the sums that are not of columns, too."""
     streams, width, mixes, weighted = spec.streams, spec.width, spec.mixes, spec.gamma
     splits = T.dynamic("splits")
@@ -328,251 +303,5 @@ def gpu_total(spec: MhcPreSpec) -> Any:
                 for o in T.serial(T.if_then_else(thread < 2, streams, streams * streams)):
                     scalar[0] = scalar[0] + gates[T.min(thread * streams + o, mixes - 1)]
                 grad_alpha[thread] = scalar[0]
-
-    return mhc_pre_total
-
-
-def cpu_factors(spec: MhcPreSpec, lanes: int) -> Any:
-    """As the forward's kernel for the CPU."""
-    streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    weighted, dtype, size = spec.gamma, spec.dtype, factors_of(spec)
-    norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
-    _, stored = STORAGE[dtype]
-    rows, add_products = add_width_on_cpu(spec, lanes)
-    columns, last_column = hidden // lanes, hidden // lanes * lanes
-    tokens = C.dynamic("tokens")
-
-    @C.prim_func
-    def mhc_pre_factors(
-        x: C.Tensor((tokens, width), stored),
-        phi: C.Tensor((mixes, width), FP32),
-        alpha: C.Tensor((3,), FP32),
-        bias: C.Tensor((mixes,), FP32),
-        gamma: C.Tensor((width if weighted else 1,), FP32),
-        grad_h_in: C.Tensor((tokens, hidden), stored),
-        grad_h_post: C.Tensor((tokens, streams), FP32),
-        grad_h_res: C.Tensor((tokens, streams * streams), FP32),
-        factors: C.Tensor((tokens, size), FP32),
-    ):
-        with C.Kernel(C.ceildiv(tokens, TILE), **CPU_LAUNCH) as block:
-            piece = C.alloc_local((TILE, PIECE), FP32)
-            squares = C.alloc_local((TILE, lanes), FP32)
-            sums = C.alloc_local((TILE, mixes, lanes), FP32)
-            acc = C.alloc_local((GROUP, rows, lanes), FP32)
-            wide = C.alloc_local((lanes,), FP32)
-            inner = C.alloc_local((streams, lanes), FP32)
-            mean = C.alloc_local((1,), FP32)
-            term = C.alloc_local((1,), FP32)
-            mixed = C.alloc_local((1,), FP32)
-            gate = C.alloc_local((1,), FP32)
-            s = C.alloc_local((1,), FP32)
-            dz = C.alloc_local((1,), FP32)
-
-            add_products(x, phi, gamma, tokens, block, piece, squares, sums, acc, wide)
-
-            for m in C.serial(C.min(TILE, tokens - block * TILE)):
-                for i in C.serial(streams):
-                    for v in C.serial(lanes):
-                        inner[i, v] = C.float32(0)
-                for c in C.serial(columns):
-                    for v in C.serial(lanes):
-                        wide[v] = widen(grad_h_in[block * TILE + m, c * lanes + v], dtype)
-                    for i in C.serial(streams):
-                        for v in C.serial(lanes):
-                            inner[i, v] = inner[i, v] + wide[v] * widen(
-                                x[block * TILE + m, i * hidden + c * lanes + v], dtype
-                            )
-                for j in C.serial(hidden - last_column):
-                    wide[0] = widen(grad_h_in[block * TILE + m, last_column + j], dtype)
-                    for i in C.serial(streams):
-                        inner[i, j] = inner[i, j] + wide[0] * widen(
-                            x[block * TILE + m, i * hidden + last_column + j], dtype
-                        )
-
-                mean[0] = C.float32(0)
-                for v in C.serial(lanes):
-                    mean[0] = mean[0] + squares[m, v]
-                mean[0] = mean[0] / C.float32(width) + C.float32(norm_eps)
-                term[0] = C.float32(0)
-                for o in C.serial(mixes):
-                    mixed[0] = C.float32(0)
-                    for v in C.serial(lanes):
-                        mixed[0] = mixed[0] + sums[m, o, v]
-                    mixed[0] = mixed[0] / C.sqrt(mean[0])
-                    if o < streams:
-                        dz[0] = C.float32(0)
-                        for v in C.serial(lanes):
-                            dz[0] = dz[0] + inner[o, v]
-                        gate[0] = alpha[0]
-                        s[0] = C.float32(1) / (C.float32(1) + C.exp(-(gate[0] * mixed[0] + bias[o])))
-                        factors[block * TILE + m, mixes + o] = s[0] + C.float32(pre_eps)
-                        dz[0] = dz[0] * s[0] * (C.float32(1) - s[0])
-                    else:
-                        if o < 2 * streams:
-                            gate[0] = alpha[1]
-                            s[0] = C.float32(1) / (C.float32(1) + C.exp(-(gate[0] * mixed[0] + bias[o])))
-                            dz[0] = (
-                                grad_h_post[block * TILE + m, o - streams] * C.float32(2) * s[0] * (C.float32(1) - s[0])
-                            )
-                        else:
-                            gate[0] = alpha[2]
-                            dz[0] = grad_h_res[block * TILE + m, o - 2 * streams]
-                    term[0] = term[0] + gate[0] * dz[0] * mixed[0]
-                    factors[block * TILE + m, o] = gate[0] * dz[0] / C.sqrt(mean[0])
-                    factors[block * TILE + m, mixes + streams + 1 + o] = dz[0]
-                    factors[block * TILE + m, 2 * mixes + streams + 1 + o] = dz[0] * mixed[0]
-                factors[block * TILE + m, mixes + streams] = -term[0] / (mean[0] * C.float32(width))
-
-    return mhc_pre_factors
-
-
-def cpu_columns(spec: MhcPreSpec, lanes: int) -> Any:
-    """Four vectors of columns at a time, down the tokens in groups; every call is one split."""
-    streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    weighted, dtype, size = spec.gamma, spec.dtype, factors_of(spec)
-    _, stored = STORAGE[dtype]
-    # The last vector of a stream begins early enough to end with it: some columns are computed twice, and alike.
-    lanes = min(lanes, hidden)
-    staged, vectors = mixes + streams + 1, 4
-    tokens, splits = C.dynamic("tokens"), C.dynamic("splits")
-
-    @C.prim_func
-    def mhc_pre_columns(
-        x: C.Tensor((tokens, width), stored),
-        phi: C.Tensor((mixes, width), FP32),
-        gamma: C.Tensor((width if weighted else 1,), FP32),
-        grad_h_in: C.Tensor((tokens, hidden), stored),
-        factors: C.Tensor((tokens, size), FP32),
-        grad_x: C.Tensor((tokens, width), stored),
-        sums: C.Tensor((splits, mixes * width), FP32),
-        small: C.Tensor((splits, 2 * mixes), FP32),
-    ):
-        with C.Kernel(streams, **CPU_LAUNCH) as i:
-            f = C.alloc_local((GROUP, staged), FP32)
-            q = C.alloc_local((vectors, mixes, lanes), FP32)
-            wide = C.alloc_local((GROUP, lanes), FP32)
-            d = C.alloc_local((GROUP, lanes), FP32)
-            total = C.alloc_local((2 * mixes,), FP32)
-            of_stage = C.alloc_local((2 * mixes,), FP32)
-
-            for c in C.serial(C.ceildiv(hidden, vectors * lanes)):
-                for u in C.serial(vectors):
-                    for o in C.serial(mixes):
-                        for v in C.serial(lanes):
-                            q[u, o, v] = C.float32(0)
-                for g in C.serial(C.ceildiv(tokens, GROUP)):
-                    # Past the last token, read it again: it adds nothing to the sums, and is not stored.
-                    for m in C.serial(GROUP):
-                        for o in C.serial(staged):
-                            f[m, o] = C.if_then_else(
-                                g * GROUP + m < tokens, factors[C.min(g * GROUP + m, tokens - 1), o], C.float32(0)
-                            )
-                    for u in C.serial(C.min(vectors, C.ceildiv(hidden - c * vectors * lanes, lanes))):
-                        start = C.min((c * vectors + u) * lanes, hidden - lanes)
-                        for m in C.unroll(GROUP, explicit=True):
-                            for v in C.serial(lanes):
-                                wide[m, v] = widen(x[C.min(g * GROUP + m, tokens - 1), i * hidden + start + v], dtype)
-                            for v in C.serial(lanes):
-                                d[m, v] = C.float32(0)
-                        for o in C.serial(mixes):
-                            for v in C.serial(lanes):
-                                q[u, o, v] = (
-                                    q[u, o, v]
-                                    + f[0, o] * wide[0, v]
-                                    + f[1, o] * wide[1, v]
-                                    + f[2, o] * wide[2, v]
-                                    + f[3, o] * wide[3, v]
-                                )
-                            for m in C.unroll(GROUP, explicit=True):
-                                for v in C.serial(lanes):
-                                    d[m, v] = d[m, v] + f[m, o] * phi[o, i * hidden + start + v]
-                        for m in C.serial(C.min(GROUP, tokens - g * GROUP)):
-                            if weighted:
-                                for v in C.serial(lanes):
-                                    d[m, v] = d[m, v] * gamma[i * hidden + start + v]
-                            for v in C.serial(lanes):
-                                grad_x[g * GROUP + m, i * hidden + start + v] = narrow(
-                                    d[m, v]
-                                    + f[m, mixes + streams] * wide[m, v]
-                                    + f[m, mixes + i] * widen(grad_h_in[g * GROUP + m, start + v], dtype),
-                                    dtype,
-                                )
-                for u in C.serial(C.min(vectors, C.ceildiv(hidden - c * vectors * lanes, lanes))):
-                    for o in C.serial(mixes):
-                        for v in C.serial(lanes):
-                            sums[0, o * width + i * hidden + C.min((c * vectors + u) * lanes, hidden - lanes) + v] = q[
-                                u, o, v
-                            ]
-
-            if i == 0:
-                for o in C.serial(2 * mixes):
-                    total[o] = C.float32(0)
-                for stage in C.serial(C.ceildiv(tokens, STAGE)):
-                    for o in C.serial(2 * mixes):
-                        of_stage[o] = C.float32(0)
-                    for t in C.serial(C.min(STAGE, tokens - stage * STAGE)):
-                        for o in C.serial(2 * mixes):
-                            of_stage[o] = of_stage[o] + factors[stage * STAGE + t, staged + o]
-                    for o in C.serial(2 * mixes):
-                        total[o] = total[o] + of_stage[o]
-                for o in C.serial(2 * mixes):
-                    small[0, o] = total[o]
-
-    return mhc_pre_columns
-
-
-def cpu_total(spec: MhcPreSpec, lanes: int) -> Any:
-    """A vector of columns at a time."""
-    streams, width, mixes, weighted = spec.streams, spec.width, spec.mixes, spec.gamma
-    lanes = min(lanes, width)
-    splits = C.dynamic("splits")
-
-    @C.prim_func
-    def mhc_pre_total(
-        phi: C.Tensor((mixes, width), FP32),
-        gamma: C.Tensor((width if weighted else 1,), FP32),
-        sums: C.Tensor((splits, mixes * width), FP32),
-        small: C.Tensor((splits, 2 * mixes), FP32),
-        grad_phi: C.Tensor((mixes, width), FP32),
-        grad_alpha: C.Tensor((3,), FP32),
-        grad_bias: C.Tensor((mixes,), FP32),
-        grad_gamma: C.Tensor((width if weighted else 1,), FP32),
-    ):
-        with C.Kernel(C.ceildiv(width, lanes), **CPU_LAUNCH) as block:
-            q = C.alloc_local((lanes,), FP32)
-            acc = C.alloc_local((lanes,), FP32)
-            gate = C.alloc_local((1,), FP32)
-            scalar = C.alloc_local((1,), FP32)
-            for v in C.serial(lanes):
-                acc[v] = C.float32(0)
-            for o in C.serial(mixes):
-                for v in C.serial(lanes):
-                    q[v] = C.float32(0)
-                for split in C.serial(splits):
-                    for v in C.serial(lanes):
-                        q[v] = q[v] + sums[split, o * width + C.min(block * lanes, width - lanes) + v]
-                if weighted:
-                    for v in C.serial(lanes):
-                        acc[v] = acc[v] + phi[o, C.min(block * lanes, width - lanes) + v] * q[v]
-                    for v in C.serial(lanes):
-                        q[v] = q[v] * gamma[C.min(block * lanes, width - lanes) + v]
-                for v in C.serial(lanes):
-                    grad_phi[o, C.min(block * lanes, width - lanes) + v] = q[v]
-            if weighted:
-                for v in C.serial(lanes):
-                    grad_gamma[C.min(block * lanes, width - lanes) + v] = acc[v]
-            if block == 0:
-                for k in C.serial(3):
-                    gate[0] = C.float32(0)
-                    for o in C.serial(C.if_then_else(k < 2, streams, streams * streams)):
-                        scalar[0] = C.float32(0)
-                        for split in C.serial(splits):
-                            scalar[0] = scalar[0] + small[split, k * streams + o]
-                        grad_bias[k * streams + o] = scalar[0]
-                        scalar[0] = C.float32(0)
-                        for split in C.serial(splits):
-                            scalar[0] = scalar[0] + small[split, mixes + k * streams + o]
-                        gate[0] = gate[0] + scalar[0]
-                    grad_alpha[k] = gate[0]
 
     return mhc_pre_total

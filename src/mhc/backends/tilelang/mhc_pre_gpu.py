@@ -5,18 +5,14 @@
 from typing import Any
 
 import tilelang.language as T
-import torch
 
+from mhc.backends.tilelang.gpu import DTYPES, FP32, SEGMENT, add_segments, vector_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
-FP32 = "float32"
 LANES = 64  # threads that share the width of a token; each group of them has its own rows of phi
 GROUPS = 4
-SEGMENT = 32  # partial sums that one thread adds up in the reduction
 ACCUMULATORS = 64  # registers of one thread for partial products; more would spill
 MAX_TILE = 8  # tokens of one block: each row of phi is read once for all of them
-
-DTYPES = {torch.bfloat16: "bfloat16", torch.float16: "float16", torch.float32: "float32"}
 
 
 def tokens_per_block(rows: int) -> int:
@@ -25,37 +21,6 @@ def tokens_per_block(rows: int) -> int:
     while tile > 1 and tile * rows > ACCUMULATORS:
         tile //= 2
     return tile
-
-
-def vector_of(hidden: int) -> int:
-    """Elements of one access: a vector must not cross the end of a stream, and starts at a multiple of its size."""
-    return next(size for size in (4, 2, 1) if hidden % size == 0)
-
-
-def add_segments(sums: int, segments: int, threads: int) -> Any:
-    """A macro that adds up what ``threads`` threads left in shared memory, for ``sums`` sums, in a fixed order.
-
-    ``partial`` has the segments of a sum as consecutive rows; the sums go to row ``m`` of ``total``.
-    """
-
-    @T.macro
-    def add_up(partial, segment_sum, total, m, scalar, thread):
-        T.sync_threads()
-        for part in T.serial(T.ceildiv(sums * segments, threads)):
-            if part * threads + thread < sums * segments:
-                scalar[0] = T.float32(0)
-                for j in T.unroll(SEGMENT):
-                    scalar[0] = scalar[0] + partial[part * threads + thread, j]
-                segment_sum[part * threads + thread] = scalar[0]
-        T.sync_threads()
-        for part in T.serial(T.ceildiv(sums, threads)):
-            if part * threads + thread < sums:
-                scalar[0] = T.float32(0)
-                for j in T.unroll(segments):
-                    scalar[0] = scalar[0] + segment_sum[(part * threads + thread) * segments + j]
-                total[m, part * threads + thread] = scalar[0]
-
-    return add_up
 
 
 def add_width(spec: MhcPreSpec, vector: int, rows: int, tile: int) -> Any:
@@ -97,7 +62,7 @@ def add_width(spec: MhcPreSpec, vector: int, rows: int, tile: int) -> Any:
     return add_products
 
 
-def kernel(spec: MhcPreSpec) -> Any:
+def forward(spec: MhcPreSpec) -> Any:
     """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
 
     One block takes a tile of tokens, so a row of phi is read once per tile. Its threads form groups: a group has its
