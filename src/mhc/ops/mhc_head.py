@@ -14,22 +14,17 @@ from typing import NamedTuple
 
 import torch
 
+from mhc.ops.read import ReadSpec
+
 
 @dataclass(frozen=True)
-class MhcHeadSpec:
-    """As :class:`mhc.ops.mhc_pre.MhcPreSpec`."""
-
-    streams: int
-    hidden: int
-    dtype: torch.dtype
-    gamma: bool
-    norm_eps: float = 1e-6
-    pre_eps: float = 1e-6
+class MhcHeadSpec(ReadSpec):
+    """What a kernel of ``mhc_head`` is specialised to."""
 
     @property
-    def width(self) -> int:
-        """Elements of one token over all streams, n·hidden."""
-        return self.streams * self.hidden
+    def mixes(self) -> int:
+        """Rows of ``phi``: n, one for each weight."""
+        return self.streams
 
 
 class MhcHeadInputs(NamedTuple):
@@ -48,8 +43,7 @@ class MhcHeadInputs(NamedTuple):
     @property
     def spec(self) -> MhcHeadSpec:
         """The specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
-        return MhcHeadSpec(streams, hidden, self.x.dtype, self.gamma is not None, self.norm_eps, self.pre_eps)
+        return MhcHeadSpec.of(self)
 
 
 class MhcHeadOutputs(NamedTuple):
@@ -73,8 +67,7 @@ class MhcHeadBackwardInputs(NamedTuple):
     @property
     def spec(self) -> MhcHeadSpec:
         """The specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
-        return MhcHeadSpec(streams, hidden, self.x.dtype, self.gamma is not None, self.norm_eps, self.pre_eps)
+        return MhcHeadSpec.of(self)
 
 
 class MhcHeadGrads(NamedTuple):

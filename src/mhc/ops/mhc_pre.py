@@ -19,26 +19,12 @@ from typing import NamedTuple
 
 import torch
 
+from mhc.ops.read import ReadSpec
+
 
 @dataclass(frozen=True)
-class MhcPreSpec:
-    """What a compiled kernel is specialised to; the number of tokens is free.
-
-    ``streams`` is n, ``hidden`` the width of one stream, ``dtype`` that of ``x`` and ``h_in``, ``gamma`` whether the
-    RMSNorm weight is given; ``norm_eps`` and ``pre_eps`` are the two small constants of the equation.
-    """
-
-    streams: int
-    hidden: int
-    dtype: torch.dtype
-    gamma: bool
-    norm_eps: float = 1e-6
-    pre_eps: float = 1e-6
-
-    @property
-    def width(self) -> int:
-        """Elements of one token over all streams, n·hidden."""
-        return self.streams * self.hidden
+class MhcPreSpec(ReadSpec):
+    """What a kernel of ``mhc_pre`` is specialised to."""
 
     @property
     def mixes(self) -> int:
@@ -64,8 +50,7 @@ class MhcPreInputs(NamedTuple):
     @property
     def spec(self) -> MhcPreSpec:
         """The specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
-        return MhcPreSpec(streams, hidden, self.x.dtype, self.gamma is not None, self.norm_eps, self.pre_eps)
+        return MhcPreSpec.of(self)
 
 
 class MhcPreOutputs(NamedTuple):
@@ -96,8 +81,7 @@ class MhcPreBackwardInputs(NamedTuple):
     @property
     def spec(self) -> MhcPreSpec:
         """The specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
-        return MhcPreSpec(streams, hidden, self.x.dtype, self.gamma is not None, self.norm_eps, self.pre_eps)
+        return MhcPreSpec.of(self)
 
 
 class MhcPreGrads(NamedTuple):

@@ -8,19 +8,8 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends import Artifact, stage
-from mhc.backends.triton.ahead import gpu_target
-from mhc.backends.triton.launch import (
-    POINTERS,
-    Config,
-    Launch,
-    Source,
-    active_target,
-    compile_sources,
-    elementwise,
-    launch,
-    options,
-)
+from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, elementwise, elementwise_grid, options
+from mhc.backends.triton.operator import Operator
 from mhc.ops.expand import ExpandInputs, ExpandOutputs, ExpandSpec
 
 
@@ -50,32 +39,15 @@ def config(spec: ExpandSpec, target: GPUTarget | None) -> Config:
     return Config({"STREAMS": spec.streams, "HIDDEN": spec.hidden, **tiles}, {} if target is None else options(4))
 
 
-def run(inputs: ExpandInputs, out: ExpandOutputs, target: str | None = None) -> None:
-    """Launch on the current stream of the input's device, or run in Triton's interpreter where that is on.
-
-    Raises:
-        RuntimeError: the input is on a CPU and the interpreter is off.
-        ValueError: ``target`` is another architecture than the input's device.
-    """
-    spec, device, tokens = inputs.spec, inputs.x.device, inputs.x.shape[0]
-    with active_target(expand_kernel, device, target) as active:
-        with stage("lower"):
-            tiles = config(spec, active)
-        grid = (
-            triton.cdiv(tokens, tiles.constants["BLOCK_TOKENS"]),
-            triton.cdiv(spec.hidden, tiles.constants["BLOCK_HIDDEN"]),
-        )
-        launch(spec, device, Launch(expand_kernel, tiles, grid, (inputs.x, out.out, tokens)))
+def _launches(inputs: ExpandInputs, out: ExpandOutputs, tiles: Config) -> list[Launch]:
+    tokens, hidden = inputs.x.shape
+    return [Launch(expand_kernel, tiles, elementwise_grid(tokens, hidden, tiles), (inputs.x, out.out, tokens))]
 
 
-@functools.cache
-def compile(spec: ExpandSpec, target: str) -> Artifact:
-    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
+def _sources(spec: ExpandSpec, tiles: Config) -> list[Source]:
+    x = POINTERS[spec.dtype]
+    return [Source(expand_kernel, tiles, (x, x, "i32"))]
 
-    Raises:
-        ValueError: Triton compiles for no such target, or the kernel needs more shared memory than it has.
-    """
-    with stage("lower"):
-        x = POINTERS[spec.dtype]
-        tiles = config(spec, gpu_target(target))
-    return compile_sources(target, Source(expand_kernel, tiles, (x, x, "i32")))
+
+_OPERATOR = Operator(expand_kernel, config, _launches, _sources)
+run, compile = _OPERATOR.run, _OPERATOR.compile

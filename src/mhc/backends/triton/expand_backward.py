@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-
 import triton
 import triton.language as tl
 
-from mhc.backends import Artifact, stage
-from mhc.backends.triton.ahead import gpu_target
 from mhc.backends.triton.expand import config
-from mhc.backends.triton.launch import POINTERS, Launch, Source, active_target, compile_sources, launch
+from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, elementwise_grid
+from mhc.backends.triton.operator import Operator
 from mhc.ops.expand import ExpandBackwardInputs, ExpandGrads, ExpandSpec
 
 
@@ -36,32 +33,16 @@ def expand_backward_kernel(
     tl.store(grad_x + rows * HIDDEN + d, total.to(grad_x.dtype.element_ty), mask=mask)
 
 
-def run(inputs: ExpandBackwardInputs, out: ExpandGrads, target: str | None = None) -> None:
-    """Launch on the current stream of the gradient's device, or run in Triton's interpreter where that is on.
-
-    Raises:
-        RuntimeError: the gradient is on a CPU and the interpreter is off.
-        ValueError: ``target`` is another architecture than the gradient's device.
-    """
-    spec, device, tokens = inputs.spec, inputs.grad_out.device, inputs.grad_out.shape[0]
-    with active_target(expand_backward_kernel, device, target) as active:
-        with stage("lower"):
-            tiles = config(spec, active)
-        grid = (
-            triton.cdiv(tokens, tiles.constants["BLOCK_TOKENS"]),
-            triton.cdiv(spec.hidden, tiles.constants["BLOCK_HIDDEN"]),
-        )
-        launch(spec, device, Launch(expand_backward_kernel, tiles, grid, (inputs.grad_out, out.x, tokens)))
+def _launches(inputs: ExpandBackwardInputs, out: ExpandGrads, tiles: Config) -> list[Launch]:
+    tokens, _, hidden = inputs.grad_out.shape
+    grid = elementwise_grid(tokens, hidden, tiles)
+    return [Launch(expand_backward_kernel, tiles, grid, (inputs.grad_out, out.x, tokens))]
 
 
-@functools.cache
-def compile(spec: ExpandSpec, target: str) -> Artifact:
-    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
+def _sources(spec: ExpandSpec, tiles: Config) -> list[Source]:
+    x = POINTERS[spec.dtype]
+    return [Source(expand_backward_kernel, tiles, (x, x, "i32"))]
 
-    Raises:
-        ValueError: Triton compiles for no such target, or the kernel needs more shared memory than it has.
-    """
-    with stage("lower"):
-        x = POINTERS[spec.dtype]
-        tiles = config(spec, gpu_target(target))
-    return compile_sources(target, Source(expand_backward_kernel, tiles, (x, x, "i32")))
+
+_OPERATOR = Operator(expand_backward_kernel, config, _launches, _sources)
+run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -57,6 +57,16 @@ def elementwise(streams: int, hidden: int, target: GPUTarget | None) -> dict[str
     return {"BLOCK_TOKENS": elements // block, "BLOCK_HIDDEN": block}
 
 
+def elementwise_grid(tokens: int, hidden: int, tiles: Config) -> tuple[int, ...]:
+    """The grid over the tiles that :func:`elementwise` decides."""
+    return *token_grid(tokens, tiles), triton.cdiv(hidden, tiles.constants["BLOCK_HIDDEN"])
+
+
+def token_grid(tokens: int, tiles: Config) -> tuple[int, ...]:
+    """The grid over blocks of tokens."""
+    return (triton.cdiv(tokens, tiles.constants["BLOCK_TOKENS"]),)
+
+
 @contextmanager
 def active_target(kernel: Any, device: torch.device, target: str | None) -> Iterator[GPUTarget | None]:
     """Make ``device`` current and say what it is; None is Triton's interpreter, which has no architecture.

@@ -1,29 +1,5 @@
 """Gradient of ``mhc_head`` in Triton: that of ``mhc_pre`` without the coefficients that write back."""
 
-from __future__ import annotations
+from mhc.backends.triton import mhc_pre_backward
 
-import functools
-
-from mhc.backends import Artifact
-from mhc.backends.triton.mhc_pre_backward import compile_backward, launch_backward
-from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadSpec
-
-
-def run(inputs: MhcHeadBackwardInputs, out: MhcHeadGrads, target: str | None = None) -> None:
-    """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
-
-    Raises:
-        RuntimeError: the inputs are on a CPU and the interpreter is off.
-        ValueError: ``target`` is another architecture than the inputs' device.
-    """
-    launch_backward(inputs, (inputs.grad_out, None, None), out, target)
-
-
-@functools.cache
-def compile(spec: MhcHeadSpec, target: str) -> Artifact:
-    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
-
-    Raises:
-        ValueError: Triton compiles for no such target, or a kernel needs more shared memory than it has.
-    """
-    return compile_backward(spec, target)
+run, compile = mhc_pre_backward.run, mhc_pre_backward.compile

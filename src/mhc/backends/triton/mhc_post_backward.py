@@ -9,10 +9,9 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends import Artifact, stage
-from mhc.backends.triton.ahead import gpu_target
 from mhc.backends.triton.kernel import fold, span
-from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, active_target, compile_sources, launch, options
+from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, options, token_grid
+from mhc.backends.triton.operator import Operator
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostSpec
 
 
@@ -115,30 +114,15 @@ def config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
     return Config(constants, compiler)
 
 
-def run(inputs: MhcPostBackwardInputs, out: MhcPostGrads, target: str | None = None) -> None:
-    """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
-
-    Raises:
-        RuntimeError: the inputs are on a CPU and the interpreter is off.
-        ValueError: ``target`` is another architecture than the inputs' device.
-    """
-    spec, device, tokens = inputs.spec, inputs.x.device, inputs.x.shape[0]
-    with active_target(mhc_post_backward_kernel, device, target) as active:
-        with stage("lower"):
-            tiles = config(spec, active)
-        grid = (triton.cdiv(tokens, tiles.constants["BLOCK_TOKENS"]),)
-        launch(spec, device, Launch(mhc_post_backward_kernel, tiles, grid, (*inputs, *out, tokens)))
+def _launches(inputs: MhcPostBackwardInputs, out: MhcPostGrads, tiles: Config) -> list[Launch]:
+    tokens = inputs.x.shape[0]
+    return [Launch(mhc_post_backward_kernel, tiles, token_grid(tokens, tiles), (*inputs, *out, tokens))]
 
 
-@functools.cache
-def compile(spec: MhcPostSpec, target: str) -> Artifact:
-    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
+def _sources(spec: MhcPostSpec, tiles: Config) -> list[Source]:
+    x, wide = POINTERS[spec.dtype], "*fp32"
+    return [Source(mhc_post_backward_kernel, tiles, (x, x, wide, wide, x, x, x, wide, wide, "i32"))]
 
-    Raises:
-        ValueError: Triton compiles for no such target, or the kernel needs more shared memory than it has.
-    """
-    with stage("lower"):
-        x, wide = POINTERS[spec.dtype], "*fp32"
-        tiles = config(spec, gpu_target(target))
-        types = (x, x, wide, wide, x, x, x, wide, wide, "i32")
-    return compile_sources(target, Source(mhc_post_backward_kernel, tiles, types))
+
+_OPERATOR = Operator(mhc_post_backward_kernel, config, _launches, _sources)
+run, compile = _OPERATOR.run, _OPERATOR.compile

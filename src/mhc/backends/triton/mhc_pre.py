@@ -8,15 +8,13 @@ from __future__ import annotations
 import functools
 import math
 
-import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends import Artifact, stage
-from mhc.backends.triton.ahead import gpu_target
 from mhc.backends.triton.kernel import mhc_pre_kernel
-from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, active_target, compile_sources, launch, options
-from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadSpec
+from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, options, token_grid
+from mhc.backends.triton.operator import Operator
+from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 
@@ -27,7 +25,7 @@ def config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
     The number of tokens has no say, so that one kernel serves every batch and a token's sums are taken in one order
     whatever batch it comes in.
     """
-    mixes = spec.mixes if isinstance(spec, MhcPreSpec) else spec.streams
+    mixes = spec.mixes
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         tokens, vector, width, hidden, compiler = 128, 4, 1024, 1024, {}
@@ -58,43 +56,18 @@ def config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
     return Config(constants, compiler)
 
 
-def launch_forward(
-    inputs: MhcPreInputs | MhcHeadInputs, outputs: tuple[torch.Tensor | None, ...], target: str | None
-) -> None:
-    """Launch either operator; ``outputs`` are three, of which ``mhc_head`` has the first."""
-    spec, device, tokens = inputs.spec, inputs.x.device, inputs.x.shape[0]
-    with active_target(mhc_pre_kernel, device, target) as active:
-        with stage("lower"):
-            tiles = config(spec, active)
-        grid = (triton.cdiv(tokens, tiles.constants["BLOCK_TOKENS"]),)
-        launch(spec, device, Launch(mhc_pre_kernel, tiles, grid, (*inputs[:5], *outputs, tokens)))
+def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: Config) -> list[Launch]:
+    tokens = inputs.x.shape[0]
+    outputs = (*out, None, None)[:3]  # mhc_head has the first alone
+    return [Launch(mhc_pre_kernel, tiles, token_grid(tokens, tiles), (*inputs[:5], *outputs, tokens))]
 
 
-def compile_forward(spec: MhcPreSpec | MhcHeadSpec, target: str) -> Artifact:
-    """Compile either operator."""
-    with stage("lower"):
-        tiles = config(spec, gpu_target(target))
-        x, wide = POINTERS[spec.dtype], "*fp32"
-        coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
-        types = (x, wide, wide, wide, wide if spec.gamma else None, x, *coefficients, "i32")
-    return compile_sources(target, Source(mhc_pre_kernel, tiles, types))
+def _sources(spec: MhcPreSpec | MhcHeadSpec, tiles: Config) -> list[Source]:
+    x, wide = POINTERS[spec.dtype], "*fp32"
+    coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
+    types = (x, wide, wide, wide, wide if spec.gamma else None, x, *coefficients, "i32")
+    return [Source(mhc_pre_kernel, tiles, types)]
 
 
-def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> None:
-    """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
-
-    Raises:
-        RuntimeError: the inputs are on a CPU and the interpreter is off.
-        ValueError: ``target`` is another architecture than the inputs' device.
-    """
-    launch_forward(inputs, out, target)
-
-
-@functools.cache
-def compile(spec: MhcPreSpec, target: str) -> Artifact:
-    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
-
-    Raises:
-        ValueError: Triton compiles for no such target, or the kernel needs more shared memory than it has.
-    """
-    return compile_forward(spec, target)
+_OPERATOR = Operator(mhc_pre_kernel, config, _launches, _sources)
+run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -9,20 +9,18 @@ import functools
 import math
 from typing import NamedTuple
 
-import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends import Artifact, stage
-from mhc.backends.triton.ahead import gpu_target
 from mhc.backends.triton.kernel_backward import (
     alpha_bias_kernel,
     coefficients_kernel,
     phi_gamma_kernel,
     stream_kernel,
 )
-from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, active_target, compile_sources, launch, options
+from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, options
 from mhc.backends.triton.mhc_pre import config as forward_config
+from mhc.backends.triton.operator import Operator
 from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
@@ -66,88 +64,59 @@ def configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Configs
     )
 
 
-def launch_backward(
-    inputs: MhcPreBackwardInputs | MhcHeadBackwardInputs,
-    grads: tuple[torch.Tensor | None, ...],
-    out: MhcPreGrads | MhcHeadGrads,
-    target: str | None,
-) -> None:
-    """Launch either gradient; ``grads`` are those of three outputs, of which ``mhc_head`` has the first."""
-    spec, device, tokens = inputs.spec, inputs.x.device, inputs.x.shape[0]
+def _launches(
+    inputs: MhcPreBackwardInputs | MhcHeadBackwardInputs, out: MhcPreGrads | MhcHeadGrads, tiles: Configs
+) -> list[Launch]:
+    spec, tokens = inputs.spec, inputs.x.shape[0]
     x, phi, alpha, bias, gamma = inputs[:5]
-    with active_target(stream_kernel, device, target) as active:
-        with stage("lower"):
-            tiles = configs(spec, active)
-        mixes = phi.shape[0]
-        programs = triton.cdiv(tokens, tiles.coefficients.constants["BLOCK_TOKENS"])
-        blocks = spec.streams * triton.cdiv(spec.hidden, tiles.stream.constants["BLOCK_HIDDEN"])
-        rows = tiles.stream.constants["BLOCK_TOKENS"] * tiles.stream.constants["ROWS"]
-        chunk = triton.cdiv(tokens, min(triton.cdiv(tokens, 8 * rows), max(1, _PROGRAMS // blocks)))
-        count = triton.cdiv(tokens, chunk)
-        coefficients = phi.new_empty(mixes + spec.streams + 1, tokens)
-        partial = phi.new_empty(2 * mixes, programs)
-        chunks = phi.new_empty(count, mixes, spec.width)
-        launch(
-            spec,
-            device,
-            Launch(
-                coefficients_kernel,
-                tiles.coefficients,
-                (programs,),
-                (x, phi, alpha, bias, gamma, *grads, coefficients, partial, tokens),
-            ),
-            Launch(
-                alpha_bias_kernel,
-                tiles.alpha_bias,
-                (mixes + alpha.shape[0],),
-                (partial, out.alpha, out.bias, programs),
-            ),
-            Launch(
-                stream_kernel,
-                tiles.stream,
-                (blocks, count),
-                (x, phi, gamma, grads[0], coefficients, out.x, chunks, tokens, chunk),
-            ),
-            Launch(
-                phi_gamma_kernel,
-                tiles.phi_gamma,
-                (triton.cdiv(spec.width, tiles.phi_gamma.constants["BLOCK"]),),
-                (phi, gamma, chunks, out.phi, out.gamma, count),
-            ),
-        )
+    grads = (*inputs[5:-2], None, None)[:3]  # mhc_head has the first alone
+    programs = triton.cdiv(tokens, tiles.coefficients.constants["BLOCK_TOKENS"])
+    blocks = spec.streams * triton.cdiv(spec.hidden, tiles.stream.constants["BLOCK_HIDDEN"])
+    rows = tiles.stream.constants["BLOCK_TOKENS"] * tiles.stream.constants["ROWS"]
+    chunk = triton.cdiv(tokens, min(triton.cdiv(tokens, 8 * rows), max(1, _PROGRAMS // blocks)))
+    count = triton.cdiv(tokens, chunk)
+    coefficients = phi.new_empty(spec.mixes + spec.streams + 1, tokens)
+    partial = phi.new_empty(2 * spec.mixes, programs)
+    chunks = phi.new_empty(count, spec.mixes, spec.width)
+    return [
+        Launch(
+            coefficients_kernel,
+            tiles.coefficients,
+            (programs,),
+            (x, phi, alpha, bias, gamma, *grads, coefficients, partial, tokens),
+        ),
+        Launch(
+            alpha_bias_kernel,
+            tiles.alpha_bias,
+            (spec.mixes + alpha.shape[0],),
+            (partial, out.alpha, out.bias, programs),
+        ),
+        Launch(
+            stream_kernel,
+            tiles.stream,
+            (blocks, count),
+            (x, phi, gamma, grads[0], coefficients, out.x, chunks, tokens, chunk),
+        ),
+        Launch(
+            phi_gamma_kernel,
+            tiles.phi_gamma,
+            (triton.cdiv(spec.width, tiles.phi_gamma.constants["BLOCK"]),),
+            (phi, gamma, chunks, out.phi, out.gamma, count),
+        ),
+    ]
 
 
-def compile_backward(spec: MhcPreSpec | MhcHeadSpec, target: str) -> Artifact:
-    """Compile either gradient."""
-    with stage("lower"):
-        tiles = configs(spec, gpu_target(target))
-        x, wide = POINTERS[spec.dtype], "*fp32"
-        gamma = wide if spec.gamma else None
-        grads = (x, wide, wide) if isinstance(spec, MhcPreSpec) else (x, None, None)
-    return compile_sources(
-        target,
+def _sources(spec: MhcPreSpec | MhcHeadSpec, tiles: Configs) -> list[Source]:
+    x, wide = POINTERS[spec.dtype], "*fp32"
+    gamma = wide if spec.gamma else None
+    grads = (x, wide, wide) if isinstance(spec, MhcPreSpec) else (x, None, None)
+    return [
         Source(coefficients_kernel, tiles.coefficients, (x, wide, wide, wide, gamma, *grads, wide, wide, "i32")),
         Source(alpha_bias_kernel, tiles.alpha_bias, (wide, wide, wide, "i32")),
         Source(stream_kernel, tiles.stream, (x, wide, gamma, x, wide, x, wide, "i32", "i32")),
         Source(phi_gamma_kernel, tiles.phi_gamma, (wide, gamma, wide, wide, gamma, "i32")),
-    )
+    ]
 
 
-def run(inputs: MhcPreBackwardInputs, out: MhcPreGrads, target: str | None = None) -> None:
-    """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
-
-    Raises:
-        RuntimeError: the inputs are on a CPU and the interpreter is off.
-        ValueError: ``target`` is another architecture than the inputs' device.
-    """
-    launch_backward(inputs, inputs[5:8], out, target)
-
-
-@functools.cache
-def compile(spec: MhcPreSpec, target: str) -> Artifact:
-    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
-
-    Raises:
-        ValueError: Triton compiles for no such target, or a kernel needs more shared memory than it has.
-    """
-    return compile_backward(spec, target)
+_OPERATOR = Operator(stream_kernel, configs, _launches, _sources)
+run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -8,10 +8,9 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends import Artifact, stage
 from mhc.backends.triton import sinkhorn
-from mhc.backends.triton.ahead import gpu_target
-from mhc.backends.triton.launch import Config, Launch, Source, active_target, compile_sources, launch
+from mhc.backends.triton.launch import Config, Launch, Source, token_grid
+from mhc.backends.triton.operator import Operator
 from mhc.backends.triton.sinkhorn import exponentials, iterate, matrices, quotients, totals
 from mhc.ops.sinkhorn import SinkhornBackwardInputs, SinkhornGrads, SinkhornSpec
 
@@ -62,29 +61,15 @@ def config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
     return Config({**constants, "KEPT": kept}, compiler)
 
 
-def run(inputs: SinkhornBackwardInputs, out: SinkhornGrads, target: str | None = None) -> None:
-    """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
-
-    Raises:
-        RuntimeError: the inputs are on a CPU and the interpreter is off.
-        ValueError: ``target`` is another architecture than the inputs' device.
-    """
-    spec, device, tokens = inputs.spec, inputs.logits.device, inputs.logits.shape[0]
-    with active_target(sinkhorn_backward_kernel, device, target) as active:
-        with stage("lower"):
-            tiles = config(spec, active)
-        grid = (triton.cdiv(tokens, tiles.constants["BLOCK_TOKENS"]),)
-        arguments = (inputs.logits, inputs.grad_matrix, out.logits, tokens)
-        launch(spec, device, Launch(sinkhorn_backward_kernel, tiles, grid, arguments))
+def _launches(inputs: SinkhornBackwardInputs, out: SinkhornGrads, tiles: Config) -> list[Launch]:
+    tokens = inputs.logits.shape[0]
+    arguments = (inputs.logits, inputs.grad_matrix, out.logits, tokens)
+    return [Launch(sinkhorn_backward_kernel, tiles, token_grid(tokens, tiles), arguments)]
 
 
-@functools.cache
-def compile(spec: SinkhornSpec, target: str) -> Artifact:
-    """Compile for ``target`` (``sm_90``, ``gfx942``) as :func:`run` would there, with no device.
+def _sources(spec: SinkhornSpec, tiles: Config) -> list[Source]:
+    return [Source(sinkhorn_backward_kernel, tiles, ("*fp32", "*fp32", "*fp32", "i32"))]
 
-    Raises:
-        ValueError: Triton compiles for no such target, or the kernel needs more shared memory than it has.
-    """
-    with stage("lower"):
-        tiles = config(spec, gpu_target(target))
-    return compile_sources(target, Source(sinkhorn_backward_kernel, tiles, ("*fp32", "*fp32", "*fp32", "i32")))
+
+_OPERATOR = Operator(sinkhorn_backward_kernel, config, _launches, _sources)
+run, compile = _OPERATOR.run, _OPERATOR.compile
