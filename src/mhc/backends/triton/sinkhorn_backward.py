@@ -30,8 +30,9 @@ def sinkhorn_backward_kernel(
 ):
     """One program computes ``BLOCK_TOKENS`` matrices, on a GPU in one warp.
 
-    Of a division M' = M / s the way back needs M' and s: the gradient of M is (g - Σ g · M') / s, and M is M' · s. The
-    sums of ``KEPT`` iterations are kept, in registers; before those, the iterations are run again from the start.
+    Of a division M' = M / s the way back needs M' and s: the gradient of M is (g - Σ g · M') / s. Both are kept of
+    ``KEPT`` iterations, in registers; before those, the iterations are run again from the start. M' · s for the M before
+    would take fewer registers, and rounds once more at every step.
     """
     places, inside, real = matrices(tokens, STREAMS, PADDED, BLOCK_TOKENS)
     first = exponentials(tl.load(logits + places, mask=real, other=0.0), inside)
@@ -40,16 +41,17 @@ def sinkhorn_backward_kernel(
         matrix = first
         for _ in range(ITERATIONS - done):
             matrix = iterate(matrix, STREAMS, PADDED, EPS)
+        quotient = ()
         sums = ()
         for step in tl.static_range(2 * KEPT):
             divisors = totals(matrix, 2 - step % 2, STREAMS, PADDED, EPS)
             matrix = quotients(matrix, divisors)
+            quotient = quotient + (matrix,)
             sums = sums + (divisors,)
         for back in tl.static_range(2 * KEPT):
             # The last of a pair was a division by columns.
-            along = tl.sum(grad * matrix, axis=1 + back % 2, keep_dims=True)
+            along = tl.sum(grad * quotient[2 * KEPT - 1 - back], axis=1 + back % 2, keep_dims=True)
             grad = quotients(grad - along, sums[2 * KEPT - 1 - back])
-            matrix *= sums[2 * KEPT - 1 - back]
     tl.store(grad_logits + places, grad * first, mask=real & inside)
 
 
