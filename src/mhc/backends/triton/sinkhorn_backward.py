@@ -31,8 +31,8 @@ def sinkhorn_backward_kernel(
     """One program computes ``BLOCK_TOKENS`` matrices, on a GPU in one warp.
 
     Of a division M' = M / s the way back needs M' and s: the gradient of M is (g - Σ g · M') / s. Both are kept of
-    ``KEPT`` iterations, in registers; before those, the iterations are run again from the start. M' · s for the M before
-    would take fewer registers, and rounds once more at every step.
+    ``KEPT`` iterations, in registers; before those, the iterations are run again from the start. To get the M before
+    as M' · s would take fewer registers, and round once more at every step.
     """
     places, inside, real = matrices(tokens, STREAMS, PADDED, BLOCK_TOKENS)
     first = exponentials(tl.load(logits + places, mask=real, other=0.0), inside)
