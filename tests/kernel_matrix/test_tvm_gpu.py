@@ -72,7 +72,8 @@ def test_tvm_alone_does_not_compile_for_amd_without_rocm(says):
 
 def test_oclgrind_does_not_convert_a_half(says):
     result, words = says("half-oclgrind")
-    assert result == "ran: 1.0", "one plus one"
+    assert result.startswith("ran: ")
+    assert result != "ran: 2.0", "one plus one; what comes instead lay in its memory, and differs between runs"
     assert "Unsupported argument type" in words
 
 
