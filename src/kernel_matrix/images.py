@@ -24,6 +24,7 @@ from kernel_matrix.locking import locked
 from kernel_matrix.revision import commit
 
 PREFIX = "kernel-matrix"
+PYTHON = "/usr/bin/python3.11"  # what the environments of every image are made with
 _SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared image
 SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
 _PIN = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)

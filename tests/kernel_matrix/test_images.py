@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -21,7 +22,7 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from kernel_matrix import bundle, images, network
+from kernel_matrix import bundle, doctor, images, network
 from kernel_matrix.executors import InstallError, MachineError
 from kernel_matrix.matrix import Matrix
 
@@ -63,6 +64,13 @@ def run(engine, image: images.Image, command: str) -> str:
         container.remove(force=True)
     assert status == 0, output
     return output
+
+
+def test_an_image_says_whose_it_is(matrix: Matrix):
+    for name, platform in matrix.platforms.items():
+        if platform.container:
+            text = (ROOT / platform.container).read_text()
+            assert re.findall(rf"^ENV .*?{doctor.PLATFORM}=(\S+)", text, re.MULTILINE) == [name]
 
 
 def test_every_platform_has_a_dockerfile(matrix: Matrix):
@@ -374,6 +382,25 @@ def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(e
     assert run(engine, image, "id -u") == "1000\n"
     spare = "ls -A /var/lib/apt/lists; ls -d /build; find /opt -type d -name tests; find / -xdev -name .cache"
     assert run(engine, image, f"({spare}) 2>/dev/null || true").split() == []
+
+
+@pytest.mark.parametrize(("name", "reaches"), [("cpu-llvm", "ran"), ("cuda", "compiled"), ("rocm", "compiled")])
+def test_the_doctor_is_right_in_an_image(engine, platform_image, matrix, tmp_path, name, reaches):
+    platform_image(name)
+    command = [sys.executable, "-m", "kernel_matrix", "doctor", "--inside", name, "--build", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    marks = dict(re.findall(r"^[✓✗-] ([^:]+): (.*)$", done.stdout, re.MULTILINE))
+    assert "✗" not in done.stdout
+    assert marks["image"] == f"that of {name}; all that its jobs need is in it"
+    for lane in matrix.platforms[name].lanes:
+        lock = Path(matrix.toolchains[lane.toolchain].lock)
+        assert re.fullmatch(rf"\d+ packages, as {lock.name} names them", marks[f"environment {lock.stem}"])
+    assert not marks.keys() & {"uv", "Docker", "package index"}
+    seen = dict(re.findall(r"^([\w-]+): up to '(\w+)' here\.$", done.stdout, re.MULTILINE))
+    assert seen == {**dict.fromkeys(matrix.platforms, "planned"), name: reaches}
+    compiler = {"cuda": "nvcc", "rocm": "hipcc"}.get(name)
+    assert compiler is None or f"✓ {compiler}: " in done.stdout
 
 
 def test_the_cuda_image_compiles_machine_code(engine, platform_image, matrix):
