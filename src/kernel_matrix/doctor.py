@@ -106,8 +106,10 @@ def prospects(matrix: Matrix, findings: list[Finding], machine: Machine, inside:
     for name, platform in matrix.platforms.items():
         start = f"ci/nox -s test-{name}"
         if inside and name != inside:
-            whose = "another image, its own" if platform.container else "no image, and runs outside of all"
-            made.append(Prospect(name, "planned", f"it belongs to {whose}", f"outside: {start}"))
+            belongs = (
+                f"another image: this is {inside}'s" if platform.container else "no image, and runs outside of all"
+            )
+            made.append(Prospect(name, "planned", f"it belongs to {belongs}", f"outside: {start}"))
         elif blocking:
             made.append(Prospect(name, "planned", f"{blocking.what} first", blocking.remedy))
         else:

@@ -274,10 +274,6 @@ def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str
     stages += [layer] if layer else []
     said = "\n".join([step, *lines, error])
     what = lines[-1] if lines else error
-    if " : FROM " in step:
-        what += ". If no registry can be reached from here, ci/base-images makes the base images"
-    elif "certificate" in said.lower():
-        what += ". If the network has its own certificates, name their file: PIP_CERT=/path/to/ca.crt"
     raise InstallError(f"{said}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {what}")
 
 

@@ -290,7 +290,7 @@ def test_in_an_image_its_environments_are_looked_at_and_nothing_that_fetches(ima
     assert seen["cuda"].reaches == "compiled"
     assert seen["cuda"].lacking == "a GPU of sm_80, sm_90, sm_100"
     for name in ("cpu-llvm", "rocm"):
-        assert seen[name].lacking == "it belongs to another image, its own"
+        assert seen[name].lacking == "it belongs to another image: this is cuda's"
     assert seen["metal"].lacking == "it belongs to no image, and runs outside of all"
 
 

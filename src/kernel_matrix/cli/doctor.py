@@ -10,6 +10,7 @@ from rich.console import Console
 from kernel_matrix import images
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
 from kernel_matrix.cli.shell import container_of, request_of, run_in
+from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.doctor import PLATFORM, examine, prospects
 from kernel_matrix.errors import UserError
 from kernel_matrix.executors import InstallError
@@ -62,7 +63,7 @@ def _inside(matrix: Matrix, options: argparse.Namespace) -> int:
             uv("pip", "install", "--quiet", "--target", str(packages), "--python-version", "3.11",
                "-r", str(project / "pyproject.toml"), "-c", str(project / "ci" / "locks" / "harness.txt"))  # fmt: skip
         except InstallError as error:
-            raise UserError(f"the harness's own packages, for the image: {error}") from None
+            raise UserError(with_cause(f"the harness's own packages, for the image: {error}", "install")) from None
         configuration = interpreter.seen(options.matrix.resolve())
         command = [images.PYTHON, "-m", "kernel_matrix", "doctor", "--matrix", configuration]
         return run_in(request, interpreter, command, interpreter.seen(packages))

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from kernel_matrix import process
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
+from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.errors import UserError, did_you_mean
 from kernel_matrix.executors import InstallError, MachineError, Request, UnavailableError
 from kernel_matrix.executors.container import ContainerInterpreter, Containers
@@ -47,7 +48,9 @@ def container_of(request: Request) -> Iterator[ContainerInterpreter]:
     try:
         with locked(request.build / "jobs" / f"{request.job.id}.lock"), Containers() as containers:
             yield containers.prepare(request)
-    except (UnavailableError, InstallError, MachineError) as error:
+    except InstallError as error:
+        raise UserError(with_cause(str(error), "build")) from None
+    except (UnavailableError, MachineError) as error:
         raise UserError(str(error)) from None
     except BusyError:
         raise UserError(f"{request.folder}: a run is at it. Wait for its end, or give --build FOLDER.") from None
