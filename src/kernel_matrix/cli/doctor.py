@@ -61,8 +61,11 @@ def _inside(matrix: Matrix, options: argparse.Namespace) -> int:
     project, packages = HARNESS.parent, request.folder / "harness"
     with container_of(request) as interpreter:
         try:
-            uv("pip", "install", "--quiet", "--target", str(packages), "--python", sys.executable, "--python-version", "3.11",
-               "-r", str(project / "pyproject.toml"), "-c", str(project / "ci" / "locks" / "harness.txt"))  # fmt: skip
+            uv(
+                *("pip", "install", "--quiet", "--python", sys.executable),
+                *("--target", str(packages), "--python-version", "3.11"),
+                *("-r", str(project / "pyproject.toml"), "-c", str(project / "ci" / "locks" / "harness.txt")),
+            )
         except InstallError as error:
             raise UserError(with_cause(f"the harness's own packages, for the image: {error}", "install")) from None
         configuration = interpreter.seen(options.matrix.resolve())
