@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -11,17 +12,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from kernel_matrix import probing
 from kernel_matrix.compare import Evidence
 from kernel_matrix.diagnosis import diagnose
-from kernel_matrix.executors import InstallError
+from kernel_matrix.executors import InstallError, MachineError
+from kernel_matrix.executors.local import LocalInterpreter
 from kernel_matrix.executors.venv import uv
+from kernel_matrix.images import python_of
 from kernel_matrix.machine import Machine
 from kernel_matrix.matrix import Matrix, Platform
 
+PLATFORM = "KERNEL_MATRIX_PLATFORM"  # by this variable a platform's image says whose it is
 Health = Literal["good", "absent", "broken"]  # absent costs something that the rest can do without; broken is a fault
 
 _GIB = 1 << 30
@@ -31,12 +40,13 @@ _TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """One thing that was looked at; ``needed`` is what no platform does without."""
 
     what: str
     health: Health
     said: str
     remedy: str = ""
+    needed: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,36 +59,62 @@ class Prospect:
     command: str
 
 
-def examine(build: Path, machine: Machine) -> list[Finding]:
-    """Look at everything; nothing is changed, and what is written is deleted again."""
+def examine(matrix: Matrix, root: Path, build: Path, machine: Machine) -> list[Finding]:
+    """Look at everything; nothing is changed, and what is written is deleted again.
+
+    In a platform's image that is what the image is for: its environments are made, and nothing is fetched there.
+    """
+    name = os.environ.get(PLATFORM, "")
+    if not name:
+        return [
+            _python(),
+            _installer(),
+            *_devices(machine),
+            _cxx(),
+            _nvcc(),
+            _hipcc(),
+            _nvidia_driver(machine),
+            _amd_driver(machine),
+            _docker(),
+            _room(build),
+            *(_writable(what, folder) for what, folder in _folders(build).items()),
+            _authorities(),
+            _index(),
+        ]
+    platform = matrix.platforms.get(name)
+    if platform is None:
+        return [_python(), Finding("image", "broken", f"{PLATFORM}={name}, and matrix.yaml has no such platform",
+                                   f"unset {PLATFORM}, or take an image of this matrix.yaml", needed=True)]  # fmt: skip
+    locks = dict.fromkeys(root / matrix.toolchains[lane.toolchain].lock for lane in platform.lanes)
     return [
         _python(),
-        _installer(),
+        Finding("image", "good", f"that of {name}; all that its jobs need is in it"),
+        *(_environment(lock, name) for lock in locks),
         *_devices(machine),
         _cxx(),
-        _nvcc(),
-        _hipcc(),
-        _nvidia_driver(machine),
-        _amd_driver(machine),
-        _docker(),
-        _room(build),
-        *(_writable(name, folder) for name, folder in _folders(build).items()),
-        _authorities(),
-        _index(),
+        *_gpu_of(platform, machine),
+        *(_writable(what, folder) for what, folder in _own_folders().items()),
     ]
 
 
-def prospects(matrix: Matrix, findings: list[Finding], machine: Machine) -> list[Prospect]:
-    """What each platform of the matrix reaches here. A pure function of what was found."""
+def prospects(matrix: Matrix, findings: list[Finding], machine: Machine, inside: str = "") -> list[Prospect]:
+    """What each platform reaches here, or in the image of ``inside``. A pure function of what was found."""
     health = {finding.what: finding.health for finding in findings}
     remedies = {finding.what: finding.remedy for finding in findings}
+    blocking = next((finding for finding in findings if finding.needed and finding.health == "broken"), None)
     made = []
     for name, platform in matrix.platforms.items():
-        blocking = next((what for what in ("Python", "uv", "build folder") if health.get(what) == "broken"), None)
-        if blocking:
-            made.append(Prospect(name, "planned", f"{blocking} first", remedies[blocking]))
+        start = f"ci/nox -s test-{name}"
+        if inside and name != inside:
+            belongs = (
+                f"another image: this is {inside}'s" if platform.container else "no image, and runs outside of all"
+            )
+            made.append(Prospect(name, "planned", f"it belongs to {belongs}", f"outside: {start}"))
+        elif blocking:
+            made.append(Prospect(name, "planned", f"{blocking.what} first", blocking.remedy))
         else:
-            made.append(_prospect(matrix, name, platform, health, remedies, machine))
+            start = f"outside, which runs its jobs in this image: {start}" if inside else start
+            made.append(_prospect(matrix, name, platform, health, remedies, machine, start))
     return made
 
 
@@ -89,37 +125,34 @@ def _prospect(
     health: Mapping[str, Health],
     remedies: Mapping[str, str],
     machine: Machine,
+    start: str,
 ) -> Prospect:
     here = [target for target in platform.targets if machine.device_for(platform.device, target)]
     absent = [target for target in platform.targets if target not in here]
+    elsewhere = f"on a machine that has one: ci/nox -s test-{name}"
+    has_image = platform.container is not None and health.get("Docker") == "good"  # and with it the compilers
     if platform.device == "cpu":
         if not here:
-            return Prospect(
-                name, "planned", f"a CPU of {', '.join(platform.targets)}", f"on one: ci/nox -s test-{name}"
-            )
-        if health.get("g++") != "good":
+            return Prospect(name, "planned", f"a CPU of {', '.join(platform.targets)}", elsewhere)
+        if health.get("g++") != "good" and not has_image:
             return Prospect(name, "planned", "a C++ compiler, which every backend but Triton needs", remedies["g++"])
-        return Prospect(name, "ran", "", f"ci/nox -s test-{name}")
+        return Prospect(name, "ran", "", start)
     if platform.device == "software":
-        text = "it is a device in software, and runs nothing on hardware"
-        return Prospect(name, "emulated", text, f"ci/nox -s test-{name}")
-    if here:
-        lacking = f"{', '.join(absent)}: other GPUs; compiled only here" if absent else ""
-        return Prospect(name, "ran", lacking, f"ci/nox -s test-{name}")
-    driver = "NVIDIA driver" if platform.device == "nvidia" else "AMD driver"
+        return Prospect(name, "emulated", "it is a device in software, and runs nothing on hardware", start)
+    driver = {"nvidia": "NVIDIA driver", "amd": "AMD driver"}.get(platform.device, "")
     if health.get(driver) == "broken":
-        return Prospect(name, "compiled", "the driver of the GPU that is here", remedies[driver])
+        return Prospect(name, "compiled", "the GPU that is here, which cannot be used yet", remedies[driver])
+    if here:
+        return Prospect(name, "ran", f"{', '.join(absent)}: other GPUs; compiled only here" if absent else "", start)
     ahead = [lane.toolchain for lane in platform.lanes if matrix.toolchains[lane.toolchain].ahead_of_time]
     if not ahead:
-        return Prospect(name, "planned", f"a GPU of {', '.join(absent)}", f"on one: ci/nox -s test-{name}")
-    if platform.device == "amd" and health.get("hipcc") != "good":
+        return Prospect(name, "planned", f"a GPU of {', '.join(absent)}", elsewhere)
+    if platform.device == "amd" and health.get("hipcc") != "good" and not has_image:
         text = "hipcc for TileLang, whose cells stay source only; Triton and TVM compile without it"
         return Prospect(name, "lowered", text, remedies["hipcc"])
     if platform.device == "apple":
-        return Prospect(name, "lowered", "a Mac, which alone has the compiler", f"on one: ci/nox -s test-{name}")
-    return Prospect(
-        name, "compiled", f"a GPU of {', '.join(absent)}", f"on a machine that has one: ci/nox -s test-{name}"
-    )
+        return Prospect(name, "lowered", "a Mac, which alone has the compiler", elsewhere)
+    return Prospect(name, "compiled", f"a GPU of {', '.join(absent)}", elsewhere)
 
 
 def _python() -> Finding:
@@ -127,14 +160,38 @@ def _python() -> Finding:
     said = f"{version} at {sys.executable}"
     if (3, 11) <= sys.version_info < (3, 14):
         return Finding("Python", "good", said)
-    return Finding("Python", "broken", f"{said}; 3.11 to 3.13 is needed", "PYTHON=python3.12 ci/nox ...")
+    return Finding("Python", "broken", f"{said}; 3.11 to 3.13 is needed", "PYTHON=python3.12 ci/nox ...", needed=True)
 
 
 def _installer() -> Finding:
     try:
         return Finding("uv", "good", uv("--version").strip())
     except InstallError as error:
-        return Finding("uv", "broken", str(error).splitlines()[0], "start through ci/nox, which brings it")
+        return Finding("uv", "broken", str(error).splitlines()[0], "start through ci/nox, which brings it", needed=True)
+
+
+def _environment(lock: Path, platform: str) -> Finding:
+    """The image's environment of this lock starts, and has every package in the version that the lock names."""
+    what, python = f"environment {lock.stem}", Path(python_of(lock))
+    remedy = f"build the image anew, outside: ci/nox -s test-{platform}"
+    if not python.exists():
+        return Finding(what, "broken", f"{python} is not in this image", remedy, needed=True)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            found = probing.examine(LocalInterpreter(python), Path(scratch)).versions
+    except (InstallError, MachineError) as error:
+        return Finding(what, "broken", f"{python} does not run: {_last(str(error))}", remedy, needed=True)
+    has = {canonicalize_name(name): Version(version).public for name, version in found.items()}
+    pins = [Requirement(line) for line in lock.read_text(encoding="utf-8").splitlines() if re.match(r"\w", line)]
+    other = [
+        f"{pin} (it has {has.get(canonicalize_name(pin.name), 'none')})"
+        for pin in pins
+        if (pin.marker is None or pin.marker.evaluate())
+        and not pin.specifier.contains(has.get(canonicalize_name(pin.name), "0"), prereleases=True)
+    ]
+    if other:
+        return Finding(what, "broken", f"not what {lock.name} names: {', '.join(other)}", remedy, needed=True)
+    return Finding(what, "good", f"{len(pins)} packages, as {lock.name} names them")
 
 
 def _devices(machine: Machine) -> list[Finding]:
@@ -183,6 +240,18 @@ def _hipcc() -> Finding:
         remedy = "install ROCm 7 (Debian: sudo apt-get install hipcc, from forky on), or use its container"
         return Finding("hipcc", "absent", said, remedy)
     return Finding("hipcc", "good", f"{path}: {_first_line([path, '--version'])}")
+
+
+def _gpu_of(platform: Platform, machine: Machine) -> list[Finding]:
+    """The compiler and the driver for the GPUs of an image's platform; a container has those GPUs that it is given."""
+    if platform.device == "nvidia":
+        compiler, driver, give = _nvcc(), _nvidia_driver(machine), "start the container with --gpus all"
+    elif platform.device == "amd":
+        compiler, driver = _hipcc(), _amd_driver(machine)
+        give = "start the container with --device /dev/kfd --device /dev/dri, and --group-add the groups of both"
+    else:
+        return []
+    return [compiler, replace(driver, remedy=give) if driver.health == "broken" else driver]
 
 
 def _nvidia_driver(machine: Machine) -> Finding:
@@ -269,12 +338,12 @@ def _room(build: Path) -> Finding:
 
 def _folders(build: Path) -> dict[str, Path]:
     cache = os.environ.get("UV_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return {
-        "build folder": build,
-        "home": Path.home(),
-        "uv's cache": Path(cache),
-        "temporary folder": Path(tempfile.gettempdir()),
-    }
+    return {"build folder": build, **_own_folders(), "uv's cache": Path(cache)}
+
+
+def _own_folders() -> dict[str, Path]:
+    """Where compilers write."""
+    return {"home": Path.home(), "temporary folder": Path(tempfile.gettempdir())}
 
 
 def _writable(name: str, folder: Path) -> Finding:
@@ -289,7 +358,8 @@ def _writable(name: str, folder: Path) -> Finding:
         with tempfile.NamedTemporaryFile(dir=existing):
             pass
     except OSError as error:
-        return Finding(name, "broken", f"{folder} cannot be written to: {error.strerror}", remedies[name])
+        said = f"{folder} cannot be written to: {error.strerror}"
+        return Finding(name, "broken", said, remedies[name], needed=name == "build folder")
     return Finding(name, "good", f"{folder} can be written to")
 
 

@@ -24,6 +24,7 @@ from kernel_matrix.locking import locked
 from kernel_matrix.revision import commit
 
 PREFIX = "kernel-matrix"
+PYTHON = "/usr/bin/python3.11"  # what the environments of every image are made with
 _SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared image
 SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
 _PIN = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)
@@ -273,10 +274,6 @@ def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str
     stages += [layer] if layer else []
     said = "\n".join([step, *lines, error])
     what = lines[-1] if lines else error
-    if " : FROM " in step:
-        what += ". If no registry can be reached from here, ci/base-images makes the base images"
-    elif "certificate" in said.lower():
-        what += ". If the network has its own certificates, name their file: PIP_CERT=/path/to/ca.crt"
     raise InstallError(f"{said}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {what}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -191,6 +192,29 @@ def test_an_image_that_cannot_be_built_is_an_install_error_in_the_engine_s_words
     ]
     assert not [step for step in steps if "the reason is this" in step]
     assert {image.id for image in engine.images.list(all=True)} >= before
+
+
+def test_the_cause_of_a_failed_build_is_said_beside_its_words(engine, contained: Doubles):
+    contained.edit("targets: [any]", "targets: [x86-64]")
+    dockerfile = contained.root / "containers" / "here" / "Dockerfile"
+    command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(contained.root / "matrix.yaml")]
+    for text, reason, words in (
+        (
+            f"ARG BASE=127.0.0.1:1/debian@sha256:{'0' * 64}\nFROM ${{BASE}}\n",
+            "connection refused",
+            "[registry-not-reached]",
+        ),
+        (f"{dockerfile.read_text()}RUN echo a reason of its own; exit 3\n", "a reason of its own", "cause: not known"),
+    ):
+        dockerfile.write_text(text)
+        done = subprocess.run([*command, "--toolchain", "good"], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        for output in (done.stdout, shell(contained, "--", "true").stderr):
+            assert reason in output
+            assert words in output
+    record = junit.read(contained.root / "build" / "results" / "here.good.xml")[0]
+    assert record.stage == "install"
+    assert re.fullmatch(r"containers/here/Dockerfile: step \d/\d: a reason of its own", record.message)
 
 
 def test_a_full_disk_is_the_machine_s_error_and_costs_no_other_job(engine, small_disk, contained: Doubles):

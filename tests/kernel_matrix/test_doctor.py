@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import shutil
+import ssl
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,19 +21,17 @@ from kernel_matrix.machine import Device, Machine, detect
 
 
 @pytest.fixture
-def look(tmp_path, monkeypatch):
+def look(matrix, tmp_path):
     """Examine this machine; what a test took away before is away."""
 
     def found() -> dict[str, Finding]:
-        return {finding.what: finding for finding in examine(tmp_path / "build", detect())}
+        return {finding.what: finding for finding in examine(matrix, ROOT, tmp_path / "build", detect())}
 
     return found
 
 
 def only(folder: Path, *programs: str) -> str:
     """A PATH that has these programs and no others."""
-    import shutil
-
     folder.mkdir()
     for program in programs:
         if path := shutil.which(program):
@@ -44,6 +48,7 @@ def test_this_machine_is_whole_enough_to_test_on(look):
 
 def test_without_a_compiler_the_cpu_platform_says_what_to_install(look, matrix, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv"))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.delenv("CXX", raising=False)
     found = look()
     assert found["g++"].health == "broken"
@@ -62,6 +67,7 @@ def test_a_compiler_that_does_not_compile_is_broken_with_its_own_words(look, tmp
 
 def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", only(tmp_path / "bin", "g++", "as", "ld"))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
     monkeypatch.setenv("ROCM_PATH", "/nowhere")
     found = look()
@@ -78,11 +84,25 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
     }
 
 
-def test_without_docker_it_says_so_and_that_the_rest_does_without(look, monkeypatch):
+def test_without_docker_it_says_so_and_that_the_rest_does_without(look, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv"))
     found = look()["Docker"]
     assert found.health == "absent"
-    assert "/nowhere.sock" in found.said
+    assert found.said == "no client is here, and there is no daemon at /nowhere.sock; the executor venv does without"
+
+
+def test_with_an_engine_the_images_bring_the_compilers_that_this_machine_lacks(
+    engine, look, matrix, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv"))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("ROCM_PATH", "/nowhere")
+    found = look()
+    assert (found["Docker"].health, found["g++"].health, found["hipcc"].health) == ("good", "broken", "absent")
+    here = Machine((Device("cpu", "test", ("x86-64-v3",)),))
+    reaches = {p.platform: p.reaches for p in prospects(matrix, list(found.values()), here)}
+    assert (reaches["cpu-llvm"], reaches["cuda"], reaches["rocm"]) == ("ran", "compiled", "compiled")
 
 
 def test_a_socket_that_nobody_answers_is_broken(look, tmp_path, monkeypatch):
@@ -112,6 +132,84 @@ def test_an_index_that_cannot_be_reached_is_diagnosed(look, monkeypatch):
     assert "Nobody listens" in found.said
 
 
+@pytest.fixture
+def strange_index(tmp_path) -> Iterator[tuple[str, Path]]:
+    """A package index behind TLS, and a folder with the CA that signed its certificate and one that did not."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl, to make certificates")
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-config", "/dev/null"]
+    right = [
+        "-CA",
+        f"{tmp_path}/right.pem",
+        "-CAkey",
+        f"{tmp_path}/right.key",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    ]
+    for name, is_authority, more in (("right", "TRUE", []), ("wrong", "TRUE", []), ("server", "FALSE", right)):
+        files = ["-keyout", f"{tmp_path}/{name}.key", "-out", f"{tmp_path}/{name}.pem", "-subj", f"/CN={name}"]
+        about = ["-addext", f"basicConstraints=critical,CA:{is_authority}"]
+        subprocess.run([*make, *files, *about, *more], capture_output=True, check=True)
+    page = b"<a href='/iniconfig-2.0.0-py3-none-any.whl' data-core-metadata='true'>iniconfig-2.0.0-py3-none-any.whl</a>"
+    metadata = b"Metadata-Version: 2.1\nName: iniconfig\nVersion: 2.0.0\n"
+
+    class Index(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = metadata if self.path.endswith(".metadata") else page
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_port}/simple", tmp_path
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_valid_ca_of_somebody_else_is_told_from_an_index_that_is_down(look, strange_index, monkeypatch):
+    address, folder = strange_index
+    for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "UV_INDEX", "PIP_EXTRA_INDEX_URL", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", address)
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "wrong.pem"))
+    found = look()
+    assert found["CA bundle"].health == "good", "it is a bundle, and of no use here"
+    assert found["package index"].health == "broken"
+    assert "certificate" in found["package index"].said
+    assert "SSL_CERT_FILE" in found["package index"].remedy
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "right.pem"))
+    assert look()["package index"].health == "good"
+
+
+def test_a_home_on_a_read_only_disk_is_told_in_the_system_s_words(look, matrix, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(home)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"needs to mount a read-only disk: {done.stderr.strip()}")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("UV_CACHE_DIR", raising=False)
+    try:
+        found = look()
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
+    assert found["home"].said == f"{home} cannot be written to: Read-only file system"
+    assert (found["uv's cache"].health, found["build folder"].health) == ("broken", "good")
+
+
 def test_a_home_that_cannot_be_written_to_is_named_with_a_way_out(look, monkeypatch):
     monkeypatch.setenv("HOME", "/proc")  # read-only even for root
     found = look()["home"]
@@ -119,14 +217,18 @@ def test_a_home_that_cannot_be_written_to_is_named_with_a_way_out(look, monkeypa
     assert found.remedy.startswith("export HOME=")
 
 
-def test_a_full_disk_and_an_old_python_come_first(look, matrix, monkeypatch):
+def test_an_old_python_comes_first(look, matrix, monkeypatch):
     monkeypatch.setattr(doctor.sys, "version_info", (3, 9, 1))
     found = list(look().values())
     assert next(f for f in found if f.what == "Python").health == "broken"
     assert {(p.reaches, p.lacking) for p in prospects(matrix, found, detect())} == {("planned", "Python first")}
-    usage = type("usage", (), {"free": 1 << 30})
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage)
-    assert look()["disk"].health == "broken"
+
+
+def test_a_disk_without_room_for_the_environments_is_said(matrix, small_disk, tmp_path):
+    small_disk(tmp_path / "small")
+    found = {finding.what: finding for finding in examine(matrix, ROOT, tmp_path / "small" / "build", detect())}
+    assert found["disk"].health == "broken"
+    assert f"0 GiB free at {tmp_path / 'small'}" in found["disk"].said
 
 
 def test_a_gpu_raises_its_platform_to_ran_and_a_missing_driver_lowers_it(matrix):
@@ -146,6 +248,80 @@ def test_a_gpu_raises_its_platform_to_ran_and_a_missing_driver_lowers_it(matrix)
     ]
     cuda = next(p for p in prospects(matrix, hidden, Machine(())) if p.platform == "cuda")
     assert (cuda.reaches, cuda.command) == ("compiled", "install the driver")
+
+
+def test_a_gpu_that_is_here_and_cannot_be_opened_runs_nothing(matrix):
+    gpu = Machine((Device("amd", "AMD gfx942", ("gfx942",)),))
+    closed = [
+        Finding("AMD driver", "broken", "/dev/kfd cannot be opened", "join the group"),
+        Finding("g++", "good", ""),
+    ]
+    rocm = next(p for p in prospects(matrix, closed, gpu) if p.platform == "rocm")
+    assert (rocm.reaches, rocm.command) == ("compiled", "join the group")
+
+
+@pytest.fixture
+def image(matrix, tmp_path, monkeypatch):
+    """Pretend to be in cuda's image: this interpreter is every environment, and the locks name what it has."""
+    here = f"pytest=={importlib.metadata.version('pytest')}\nnumpy=={importlib.metadata.version('numpy')}\n"
+    for toolchain in matrix.toolchains.values():
+        lock = tmp_path / toolchain.lock
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.write_text(f"# a lock\n{here}    # via nothing\nnobody==1 ; sys_platform == 'win32'\n")
+    monkeypatch.setenv(doctor.PLATFORM, "cuda")
+    monkeypatch.setattr(doctor, "python_of", lambda lock: sys.executable)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+
+    def found() -> dict[str, Finding]:
+        return {finding.what: finding for finding in examine(matrix, tmp_path, tmp_path / "build", detect())}
+
+    return found
+
+
+def test_in_an_image_its_environments_are_looked_at_and_nothing_that_fetches(image, matrix):
+    found = image()
+    environments = {what for what in found if what.startswith("environment ")}
+    assert environments == {f"environment {name}" for name in (
+        "torch-2.13", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6")}  # fmt: skip
+    assert {found[what].health for what in (*environments, "image", "Python", "g++")} == {"good"}
+    assert not found.keys() & {"uv", "Docker", "package index", "CA bundle", "disk", "build folder", "hipcc"}
+    seen = {p.platform: p for p in prospects(matrix, list(found.values()), Machine(()), "cuda")}
+    assert seen["cuda"].reaches == "compiled"
+    assert seen["cuda"].lacking == "a GPU of sm_80, sm_90, sm_100"
+    for name in ("cpu-llvm", "rocm"):
+        assert seen[name].lacking == "it belongs to another image: this is cuda's"
+    assert seen["metal"].lacking == "it belongs to no image, and runs outside of all"
+
+
+def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(image, matrix, tmp_path, monkeypatch):
+    with (tmp_path / "ci/locks/tvm-0.27.txt").open("a") as lock:
+        lock.write("packaging==1.0\n")
+    found = image()
+    other = found["environment tvm-0.27"]
+    assert other.health == "broken"
+    assert other.said.startswith("not what tvm-0.27.txt names: packaging==1.0 (it has ")
+    assert found["environment triton-3.6"].health == "good"
+    cuda = next(p for p in prospects(matrix, list(found.values()), Machine(()), "cuda") if p.platform == "cuda")
+    assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
+    assert cuda.command == "build the image anew, outside: ci/nox -s test-cuda"
+
+    monkeypatch.setattr(doctor, "python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
+    assert image()["environment triton-3.6"].said == "/nowhere/triton-3.6/bin/python is not in this image"
+    monkeypatch.setattr(doctor, "python_of", lambda lock: "/bin/false")
+    assert "/bin/false does not run" in image()["environment triton-3.6"].said
+
+
+def test_in_an_image_a_gpu_that_was_not_given_to_the_container_is_no_matter_of_drivers(image, monkeypatch):
+    monkeypatch.setattr(doctor, "_pci_display", lambda vendor: vendor == "0x10de")
+    found = image()["NVIDIA driver"]
+    assert (found.health, found.remedy) == ("broken", "start the container with --gpus all")
+
+
+def test_an_image_of_a_platform_that_the_matrix_lacks_is_told(image, matrix, monkeypatch):
+    monkeypatch.setenv(doctor.PLATFORM, "cudda")
+    found = image()
+    assert found["image"].said == f"{doctor.PLATFORM}=cudda, and matrix.yaml has no such platform"
 
 
 def test_a_gpu_without_a_driver_is_found_on_the_pci_bus(tmp_path):

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -21,7 +22,8 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from kernel_matrix import bundle, images, network
+from kernel_matrix import bundle, doctor, images, network
+from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.executors import InstallError, MachineError
 from kernel_matrix.matrix import Matrix
 
@@ -63,6 +65,13 @@ def run(engine, image: images.Image, command: str) -> str:
         container.remove(force=True)
     assert status == 0, output
     return output
+
+
+def test_an_image_says_whose_it_is(matrix: Matrix):
+    for name, platform in matrix.platforms.items():
+        if platform.container:
+            text = (ROOT / platform.container).read_text()
+            assert re.findall(rf"^ENV .*?{doctor.PLATFORM}=(\S+)", text, re.MULTILINE) == [name]
 
 
 def test_every_platform_has_a_dockerfile(matrix: Matrix):
@@ -128,14 +137,20 @@ def test_an_image_that_fails_to_build_says_its_last_lines_and_where(engine, tmp_
 
 
 def test_a_certificate_that_a_build_does_not_trust_names_the_remedy(engine, tmp_path):
+    """pip's words; Python and pip are not in the base image."""
     said = "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed'))"
     dockerfile = write(
         tmp_path, "strange", FROM_BASE + f'RUN echo "{said}"; echo No matching distribution found; exit 1\n'
     )
-    with pytest.raises(
-        InstallError, match=r"step \d/\d: No matching distribution found\. .* PIP_CERT=/path/to/ca\.crt$"
-    ):
+    with pytest.raises(InstallError, match=r"step \d/\d: No matching distribution found$") as failure:
         built(engine, tmp_path, dockerfile)
+    assert cause(failure) == "certificate-hidden-by-pip"
+
+
+def cause(failure) -> str:
+    """The rule that knows the error, at the stage of the build and at that which its records name."""
+    [one] = {diagnose(str(failure.value), stage) for stage in ("build", "install")}
+    return one.rule if one else ""
 
 
 def test_a_dockerfile_that_cannot_be_read_says_so(engine, tmp_path):
@@ -145,8 +160,86 @@ def test_a_dockerfile_that_cannot_be_read_says_so(engine, tmp_path):
 
 def test_a_base_image_that_no_registry_gives_names_the_remedy(engine, tmp_path):
     base = f"ARG BASE=127.0.0.1:1/debian:bookworm-slim@sha256:{'0' * 64}\n"
-    with pytest.raises(InstallError, match=r"step 2/\d+: .*connection refused.* ci/base-images makes the base images$"):
+    with pytest.raises(InstallError, match=r"step 2/\d+: .*connection refused$") as failure:
         built(engine, tmp_path, write(tmp_path, "far", base + "FROM ${BASE}\n"))
+    assert cause(failure) == "registry-not-reached"
+    assert "ci/base-images" in with_cause(str(failure.value), "build")
+
+
+def test_a_base_image_that_the_registry_does_not_have_is_told_from_one_that_is_not_reached(engine, tmp_path, registry):
+    for name, rule in (
+        ("debian", "base-image-not-there"),
+        ("denied", "base-image-not-there"),
+        ("many", "registry-limit"),
+    ):
+        base = f"ARG BASE={registry}/{name}:bookworm-slim@sha256:{'0' * 64}\n"
+        with pytest.raises(InstallError, match=r"step 2/\d+") as failure:
+            built(engine, tmp_path, write(tmp_path, name, base + "FROM ${BASE}\n"))
+        assert cause(failure) == rule, failure.value
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    """A registry of images that has none, as the engine sees it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answers = {
+                "/v2/denied": (401, "DENIED"),
+                "/v2/many": (429, "TOOMANYREQUESTS"),
+                "/v2/debian": (404, "MANIFEST_UNKNOWN"),
+            }
+            status, code = next((a for prefix, a in answers.items() if self.path.startswith(prefix)), (200, ""))
+            body = json.dumps({"errors": [{"code": code}]} if code else {}).encode()
+            self.send_response(status)
+            self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_full_disk_in_a_build_is_told(engine, tmp_path):
+    dockerfile = write(tmp_path, "large", FROM_BASE + "RUN head -c 100M /dev/zero >/dev/shm/file\n")  # it has 64 MB
+    with pytest.raises(InstallError) as failure:
+        built(engine, tmp_path, dockerfile)
+    assert cause(failure) == "disk-full"
+
+
+def test_a_lock_for_another_python_fails_with_its_cause(engine, tmp_path):
+    for name in ("toolchains", "cpu-llvm"):
+        shutil.copytree(ROOT / "containers" / name, tmp_path / "containers" / name)
+    lock = tmp_path / "newer.txt"
+    lock.write_text("ipython==9.11.0\n")  # it wants Python 3.12
+    with pytest.raises(InstallError) as failure:
+        built(engine, tmp_path, tmp_path / "containers" / "cpu-llvm" / "Dockerfile", [lock])
+    assert cause(failure) == "wrong-python-for-uv"
+
+
+def test_a_version_that_debian_no_longer_has_is_told(engine, tmp_path):
+    dockerfile = write(tmp_path, "gone", FROM_BASE + "RUN apt-get update && apt-get install --yes hostname=0.1\n")
+    with pytest.raises(InstallError) as failure:
+        built(engine, tmp_path, dockerfile)
+    assert cause(failure) == "debian-version-gone"
+
+
+def test_a_failed_build_whose_reason_no_rule_knows_says_so(engine, tmp_path):
+    with pytest.raises(InstallError) as failure:
+        built(engine, tmp_path, write(tmp_path, "odd", FROM_BASE + "RUN echo a reason of its own; exit 3\n"))
+    assert cause(failure) == ""
+    assert with_cause(str(failure.value), "build") == f"{failure.value}\ncause: {NOT_KNOWN}"
 
 
 def test_unchanged_inputs_build_nothing_and_other_inputs_do(engine, tmp_path, remove):
@@ -374,6 +467,25 @@ def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(e
     assert run(engine, image, "id -u") == "1000\n"
     spare = "ls -A /var/lib/apt/lists; ls -d /build; find /opt -type d -name tests; find / -xdev -name .cache"
     assert run(engine, image, f"({spare}) 2>/dev/null || true").split() == []
+
+
+@pytest.mark.parametrize(("name", "reaches"), [("cpu-llvm", "ran"), ("cuda", "compiled"), ("rocm", "compiled")])
+def test_the_doctor_is_right_in_an_image(engine, platform_image, matrix, tmp_path, name, reaches):
+    platform_image(name)
+    command = [sys.executable, "-m", "kernel_matrix", "doctor", "--inside", name, "--build", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    marks = dict(re.findall(r"^[✓✗-] ([^:]+): (.*)$", done.stdout, re.MULTILINE))
+    assert "✗" not in done.stdout
+    assert marks["image"] == f"that of {name}; all that its jobs need is in it"
+    for lane in matrix.platforms[name].lanes:
+        lock = Path(matrix.toolchains[lane.toolchain].lock)
+        assert re.fullmatch(rf"\d+ packages, as {lock.name} names them", marks[f"environment {lock.stem}"])
+    assert not marks.keys() & {"uv", "Docker", "package index"}
+    seen = dict(re.findall(r"^([\w-]+): up to '(\w+)' here\.$", done.stdout, re.MULTILINE))
+    assert seen == {**dict.fromkeys(matrix.platforms, "planned"), name: reaches}
+    compiler = {"cuda": "nvcc", "rocm": "hipcc"}.get(name)
+    assert compiler is None or f"✓ {compiler}: " in done.stdout
 
 
 def test_the_cuda_image_compiles_machine_code(engine, platform_image, matrix):

@@ -73,6 +73,38 @@ def test_the_view_shows_probes_versions_and_causes(with_probes, tmp_path):
     assert json.loads((tmp_path / "compat.json").read_text())["toolchains"] == view
 
 
+def test_a_sweep_of_pairs_is_a_grid_with_every_pair_behind_it(with_probes, tmp_path):
+    def pair(beside: str, stopped: str = "", outcome: str = "pass") -> dict:
+        probe = {"verdict": "works", "outcome": outcome, "stage": "", "reason": "it did not lower"}
+        row = SWEEP["rows"][0] | {
+            "pins": {"helper": beside},
+            "stopped": stopped,
+            "message": stopped and "why it stopped",
+        }
+        return row | {"probes": {} if stopped else {"family/limit": probe}}
+
+    rows = [pair("0.10"), pair("0.9", "import"), pair("0.11", outcome="error"), pair("1.0", "resolve")]
+    (with_probes.root / "sweeps" / "numpy.json").write_text(json.dumps(SWEEP | {"rows": rows}))
+    matrix = load(with_probes.root / "matrix.yaml")
+    view = toolchain_view(matrix, with_probes.root, [])
+    grid = view["sweeps"][0]["grid"]
+    assert (grid["beside"], grid["columns"]) == ("helper", ["0.9", "0.10", "0.11", "1.0"])
+    states = {beside: one["state"] for beside, one in grid["cells"]["1.0"].items()}
+    assert states == {"0.9": "import", "0.10": "works", "0.11": "fails", "1.0": "resolve"}
+    assert grid["cells"]["1.0"]["0.11"]["reason"] == "family/limit: it did not lower"
+    report(matrix, compare(plan(matrix, "quick"), []), Collected((), (), ()), tmp_path, toolchains=view)
+    page = (tmp_path / "index.html").read_text()
+    for words in ("numpy beside helper", "1.0 + 0.9: import. why it stopped", "Every pair, with its lock"):
+        assert words in page, words
+
+
+def test_one_pin_a_version_is_no_grid(with_probes):
+    rows = [SWEEP["rows"][0], SWEEP["rows"][0] | {"version": "2.0", "pins": {"helper": "1"}}]
+    (with_probes.root / "sweeps" / "numpy.json").write_text(json.dumps(SWEEP | {"rows": rows}))
+    view = toolchain_view(load(with_probes.root / "matrix.yaml"), with_probes.root, [])
+    assert view["sweeps"][0]["grid"] == {}
+
+
 def test_another_error_than_the_known_one_has_changed(with_probes):
     matrix = load(with_probes.root / "matrix.yaml")
     view = toolchain_view(matrix, with_probes.root, records("ValueError: something else"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kernel_matrix import bundle, images
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
+from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.errors import UserError, did_you_mean
 from kernel_matrix.executors import InstallError, UnavailableError
 from kernel_matrix.executors.engine import connect
@@ -42,7 +43,9 @@ def main(options: argparse.Namespace) -> int:
         revision = commit(root)
         into = options.into or build_folder(options) / f"kernel-matrix-{revision}.tar"
         bundle.write(client, root, revision, carried, options.wheels, into, print)
-    except (UnavailableError, InstallError) as error:
+    except InstallError as error:
+        raise UserError(with_cause(str(error), "build")) from error
+    except UnavailableError as error:
         raise UserError(str(error)) from error
     print(f"{into}: {into.stat().st_size / 1e9:.2f} GB")
     return 0

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 from rich.console import Console
 
+from kernel_matrix import images
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
-from kernel_matrix.doctor import examine, prospects
+from kernel_matrix.cli.shell import container_of, request_of, run_in
+from kernel_matrix.diagnosis import with_cause
+from kernel_matrix.doctor import PLATFORM, examine, prospects
+from kernel_matrix.errors import UserError
+from kernel_matrix.executors import InstallError
+from kernel_matrix.executors.venv import uv
 from kernel_matrix.load import load
 from kernel_matrix.machine import detect
-
-arguments = add_matrix_options
+from kernel_matrix.matrix import Matrix
+from kernel_matrix.process import HARNESS
 
 _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗[/]"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """From where to look."""
+    add_matrix_options(parser)
+    parser.add_argument("--inside", metavar="PLATFORM", help="look from inside the platform's image, as a job sees it")
 
 
 def main(options: argparse.Namespace) -> int:
     """Print what was found; 1 if something is broken, so that a script can ask."""
     matrix, machine = load(options.matrix), detect()
-    findings = examine(build_folder(options), machine)
+    if options.inside:
+        return _inside(matrix, options)
+    findings = examine(matrix, options.matrix.parent.resolve(), build_folder(options), machine)
     console = Console(highlight=False, soft_wrap=True)
     for finding in findings:
         console.print(f"{_MARKS[finding.health]} {finding.what}: ", end="")
@@ -27,9 +43,31 @@ def main(options: argparse.Namespace) -> int:
         if finding.remedy and finding.health != "good":
             console.print(f"    {finding.remedy}", markup=False)
     console.print()
-    for prospect in prospects(matrix, findings, machine):
+    for prospect in prospects(matrix, findings, machine, os.environ.get(PLATFORM, "")):
         console.print(f"{prospect.platform}: up to '{prospect.reaches}' here.", markup=False)
         if prospect.lacking:
             console.print(f"    lacking: {prospect.lacking}", markup=False)
         console.print(f"    {prospect.command}", markup=False)
     return int(any(finding.health == "broken" for finding in findings))
+
+
+def _inside(matrix: Matrix, options: argparse.Namespace) -> int:
+    """The same command in the platform's image, which has toolchains and no harness: its packages are lent to it.
+
+    Raises:
+        UserError: there is no such image, or the packages cannot be had.
+    """
+    request = request_of(matrix, options, options.inside, None)
+    project, packages = HARNESS.parent, request.folder / "harness"
+    with container_of(request) as interpreter:
+        try:
+            uv(
+                *("pip", "install", "--quiet", "--python", sys.executable),
+                *("--target", str(packages), "--python-version", "3.11"),
+                *("-r", str(project / "pyproject.toml"), "-c", str(project / "ci" / "locks" / "harness.txt")),
+            )
+        except InstallError as error:
+            raise UserError(with_cause(f"the harness's own packages, for the image: {error}", "install")) from None
+        configuration = interpreter.seen(options.matrix.resolve())
+        command = [images.PYTHON, "-m", "kernel_matrix", "doctor", "--matrix", configuration]
+        return run_in(request, interpreter, command, interpreter.seen(packages))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from kernel_matrix import process
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
+from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.errors import UserError, did_you_mean
 from kernel_matrix.executors import InstallError, MachineError, Request, UnavailableError
+from kernel_matrix.executors.container import ContainerInterpreter, Containers
 from kernel_matrix.load import load
 from kernel_matrix.locking import BusyError, locked
 from kernel_matrix.machine import detect
@@ -28,44 +32,56 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """The exit status of the shell or command."""
-    # Its pseudo-terminal is of no use to the other commands.
-    from kernel_matrix.executors.attach import attach
-    from kernel_matrix.executors.container import Containers
+    request = request_of(load(options.matrix), options, options.platform, options.toolchain)
+    with container_of(request) as interpreter:
+        request.say(f"{interpreter.reference} as a job of {request.job.toolchain} sees it")
+        return run_in(request, interpreter, options.words or ["bash"])
 
-    matrix = load(options.matrix)
-    request = _request(matrix, options)
+
+@contextmanager
+def container_of(request: Request) -> Iterator[ContainerInterpreter]:
+    """The platform's image, for one command as a job sees it.
+
+    Raises:
+        UserError: it cannot be had, or a run is at the job.
+    """
     try:
         with locked(request.build / "jobs" / f"{request.job.id}.lock"), Containers() as containers:
-            interpreter = containers.prepare(request)
-            own = PurePosixPath(interpreter.python).parent
-            environment = {**process.environment(request, interpreter), "PATH": f"{own}:{interpreter.search_path}"}
-            request.say(f"{interpreter.reference} as a job of {request.job.toolchain} sees it")
-            return attach(interpreter, options.words or ["bash"], environment)
-    except (UnavailableError, InstallError, MachineError) as error:
+            yield containers.prepare(request)
+    except InstallError as error:
+        raise UserError(with_cause(str(error), "build")) from None
+    except (UnavailableError, MachineError) as error:
         raise UserError(str(error)) from None
     except BusyError:
         raise UserError(f"{request.folder}: a run is at it. Wait for its end, or give --build FOLDER.") from None
 
 
-def _request(matrix: Matrix, options: argparse.Namespace) -> Request:
-    """A job of the platform without cases.
+def run_in(request: Request, interpreter: ContainerInterpreter, words: Sequence[str], packages: str = "") -> int:
+    """The exit status of a command; Python finds what lies in the folder ``packages`` last."""
+    # Its pseudo-terminal is of no use to the other commands.
+    from kernel_matrix.executors.attach import attach
+
+    own = PurePosixPath(interpreter.python).parent
+    environment = {**process.environment(request, interpreter), "PATH": f"{own}:{interpreter.search_path}"}
+    environment["PYTHONPATH"] = ":".join(filter(None, (environment["PYTHONPATH"], packages)))
+    return attach(interpreter, words, environment)
+
+
+def request_of(matrix: Matrix, options: argparse.Namespace, name: str, toolchain: str | None) -> Request:
+    """A job of the platform without cases, of this toolchain or the platform's first one.
 
     Raises:
         UserError: there is no such platform, or it has no such toolchain.
     """
-    platform = matrix.platforms.get(options.platform)
+    platform = matrix.platforms.get(name)
     if platform is None:
-        raise UserError(
-            f"{options.platform}: there is no such platform.{did_you_mean(options.platform, matrix.platforms)}"
-        )
+        raise UserError(f"{name}: there is no such platform.{did_you_mean(name, matrix.platforms)}")
     names = [lane.toolchain for lane in platform.lanes]
-    toolchain = options.toolchain or names[0]
+    toolchain = toolchain or names[0]
     if toolchain not in names:
-        raise UserError(
-            f"--toolchain {toolchain}: {options.platform} has no such toolchain.{did_you_mean(toolchain, names)}"
-        )
+        raise UserError(f"--toolchain {toolchain}: {name} has no such toolchain.{did_you_mean(toolchain, names)}")
     machine = detect()
     device = next((d for target in platform.targets if (d := machine.device_for(platform.device, target))), None)
     root = Path(options.matrix).parent.resolve()
-    job = Job(options.platform, toolchain, ())
+    job = Job(name, toolchain, ())
     return Request(root, build_folder(options), matrix, job, device, lambda text: print(text, file=sys.stderr))

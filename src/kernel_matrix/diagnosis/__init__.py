@@ -96,3 +96,8 @@ def in_words(found: Diagnosis | None) -> str:
     if found is None:
         return f"cause: {NOT_KNOWN}"
     return f"cause: {found.cause} [{found.rule}]\n  remedy: {found.remedy}"
+
+
+def with_cause(text: str, stage: str) -> str:
+    """An error, and its cause in words below it."""
+    return f"{text}\n{in_words(diagnose(text, stage))}"

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose
 from kernel_matrix.errors import UserError
 from kernel_matrix.junit import Record
@@ -94,6 +96,7 @@ def _sweep(path: Path, probes: Sequence[Probe]) -> Document:
     try:
         sweep: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         rows = [_row(row) for row in sweep["rows"]]
+        grid = _grid(sweep["rows"])
         names = {probe.id: probe.asks for probe in probes}
         asked = list(dict.fromkeys(name for row in rows for name in row["probes"]))
     except (ValueError, KeyError, TypeError) as error:
@@ -104,8 +107,25 @@ def _sweep(path: Path, probes: Sequence[Probe]) -> Document:
         "created": sweep["created"],
         "case": sweep["case"] or "",
         "rows": rows,
+        "grid": grid,
         "probes": [{"id": name, "asks": names.get(name, name)} for name in asked],
     }
+
+
+def _grid(rows: Sequence[Mapping[str, Any]]) -> Document:
+    """How far each version gets beside each of another package; nothing where no version was tried beside several."""
+    paired = [row for row in rows if len(row["pins"]) == 1]
+    cells: dict[str, dict[str, Document]] = {}
+    for row in paired:
+        [beside] = row["pins"].values()
+        failed = [f"{name}: {one['reason']}" for name, one in row["probes"].items() if one["outcome"] != "pass"]
+        state = row["stopped"] if row["stopped"] in ("resolve", "install", "import") else "fails" if failed else "works"
+        cells.setdefault(row["version"], {})[beside] = {"state": state, "reason": row["message"] or "; ".join(failed)}
+    names = {name for row in paired for name in row["pins"]}
+    if len(names) != 1 or not any(len(of_version) > 1 for of_version in cells.values()):
+        return {}
+    columns = sorted({value for of_version in cells.values() for value in of_version}, key=Version)
+    return {"beside": names.pop(), "columns": columns, "cells": cells}
 
 
 def _row(row: Mapping[str, Any]) -> Document:
@@ -114,6 +134,7 @@ def _row(row: Mapping[str, Any]) -> Document:
         stage = {"resolve": "install", "op": (row["op"] or {}).get("stage", "")}.get(row["stopped"], row["stopped"])
         job = {f"version.{name}": version for name, version in row["versions"].items()}
         found = diagnose(f"{row['message']}\n{row['detail']}", stage, job)
+    counted = Counter(one["verdict"] for one in row["probes"].values())
     pins = " + ".join(f"{name} {version}" for name, version in row["pins"].items())
     picked = row["versions"].get("apache-tvm-ffi", "")
     return {
@@ -125,7 +146,7 @@ def _row(row: Mapping[str, Any]) -> Document:
         "cause": found.cause if found else "",
         "remedy": found.remedy if found else "",
         "lock": list(row["lock"]),
-        "counts": dict(Counter(one["verdict"] for one in row["probes"].values())),
+        "counts": {verdict: counted[verdict] for verdict in reversed(VERDICTS) if counted[verdict]},
         "probes": row["probes"],
         "op": row["op"] or {},
     }
