@@ -14,7 +14,8 @@ from pathlib import Path
 from conftest import ROOT, Doubles
 from test_run import middle, states
 
-from kernel_matrix import images, junit
+from kernel_matrix import junit
+from kernel_matrix.executors import images
 from kernel_matrix.executors.engine import OWNER, connect, is_dead, owner, sweep
 
 # What a job can see and do, asked from the inside.

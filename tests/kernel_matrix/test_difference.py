@@ -11,12 +11,12 @@ from test_report import all_cases
 
 from kernel_matrix.collect import Collected
 from kernel_matrix.compare import compare
-from kernel_matrix.difference import difference, read
 from kernel_matrix.errors import UserError
 from kernel_matrix.junit import Record
 from kernel_matrix.plan import plan
 from kernel_matrix.report import annotate, markdown, report
 from kernel_matrix.report.document import document
+from kernel_matrix.runners.difference import difference, read
 
 TRACEBACK = """Traceback (most recent call last):
   File "./src/kernel_matrix/plugin.py", line 170, in pytest_pyfunc_call

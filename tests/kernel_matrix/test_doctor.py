@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix import doctor
-from kernel_matrix.doctor import Finding, examine, prospects
 from kernel_matrix.machine import Device, Machine, detect
+from kernel_matrix.toolchains import doctor
+from kernel_matrix.toolchains.doctor import Finding, examine, prospects
 
 
 @pytest.fixture

@@ -22,10 +22,10 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from kernel_matrix import bundle, doctor, images, network
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
-from kernel_matrix.executors import InstallError, MachineError
+from kernel_matrix.executors import InstallError, MachineError, bundle, images, network
 from kernel_matrix.matrix import Matrix
+from kernel_matrix.toolchains import doctor
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "containers").glob("*/Dockerfile"))

@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from conftest import Doubles
 
-from kernel_matrix import history, lookout
 from kernel_matrix.compare import compare
 from kernel_matrix.errors import UserError
-from kernel_matrix.history import History, LaneHistory
 from kernel_matrix.junit import Record
-from kernel_matrix.lookout import JobStatus
 from kernel_matrix.plan import Plan, plan
 from kernel_matrix.report.lanes import GREEN, GREY, badge, current, silent
-from kernel_matrix.rows import Row
-from kernel_matrix.spread import Spread
+from kernel_matrix.runners import history, lookout
+from kernel_matrix.runners.history import History, LaneHistory
+from kernel_matrix.runners.lookout import JobStatus
+from kernel_matrix.runners.rows import Row
+from kernel_matrix.runners.spread import Spread
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
 LANE = "here/any/good"

@@ -21,9 +21,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Doubles
 
-from kernel_matrix import history, junit
+from kernel_matrix import junit
 from kernel_matrix.junit import Record
 from kernel_matrix.machine import detect
+from kernel_matrix.runners import history
 
 # `room` is where the project's own machines stand; each of its toolchains is a machine with a fate of its own.
 MATRIX = """

@@ -19,8 +19,8 @@ from kernel_matrix.executors.local import LocalInterpreter
 from kernel_matrix.junit import Record
 from kernel_matrix.machine import Device, Machine
 from kernel_matrix.plan import Job
-from kernel_matrix.probe import Probe, judge, judge_all, load_probes, record_id
-from kernel_matrix.probing import last_exception, run_probes
+from kernel_matrix.toolchains.probe import Probe, judge, judge_all, load_probes, record_id
+from kernel_matrix.toolchains.probing import last_exception, run_probes
 
 PROBES = load_probes(ROOT / "probes")
 HERE = Machine((Device("cpu", "test", ("any",)),))

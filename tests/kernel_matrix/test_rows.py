@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from kernel_matrix import engines, spread
 from kernel_matrix.errors import UserError
 from kernel_matrix.load import load
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.plan import Job, plan
-from kernel_matrix.rows import cut, estimate, rows, shards
+from kernel_matrix.runners import engines, spread
+from kernel_matrix.runners.rows import cut, estimate, rows, shards
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from kernel_matrix.cli.labels import labels
 from kernel_matrix.errors import UserError
 from kernel_matrix.load import load
 from kernel_matrix.machine import Device, Machine
-from kernel_matrix.rows import machine_labels
+from kernel_matrix.runners.rows import machine_labels
 
 RUNNER = ROOT / "ci" / "runner"
 OURS = "owner/kernel-matrix"

@@ -10,11 +10,11 @@ from conftest import ROOT
 from packaging.version import Version
 from test_probes import make
 
-from kernel_matrix.bisect import bisect, differences, state_of_case, state_of_probe
 from kernel_matrix.errors import UserError
 from kernel_matrix.machine import Device, Machine
-from kernel_matrix.probe import load_probes
-from kernel_matrix.sweep import Row, Subject, added, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.toolchains.bisect import bisect, differences, state_of_case, state_of_probe
+from kernel_matrix.toolchains.probe import load_probes
+from kernel_matrix.toolchains.sweep import Row, Subject, added, chosen, document, published, sweep, toolchain_of
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
 

@@ -12,9 +12,17 @@ from test_probes import HERE, fails, make
 from kernel_matrix.executors.local import LocalInterpreter
 from kernel_matrix.junit import Record
 from kernel_matrix.plan import plan
-from kernel_matrix.probe import judge
-from kernel_matrix.probing import run_probes
-from kernel_matrix.upstream import Rerun, reduce, reduce_case, report_case, report_probe, same_failure, since_when
+from kernel_matrix.toolchains.probe import judge
+from kernel_matrix.toolchains.probing import run_probes
+from kernel_matrix.toolchains.upstream import (
+    Rerun,
+    reduce,
+    reduce_case,
+    report_case,
+    report_probe,
+    same_failure,
+    since_when,
+)
 
 
 def test_reduction_finds_the_smallest_shape_and_the_plainest_dtype_that_still_fail():

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import bundle, images
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.executors import InstallError, UnavailableError
+from kernel_matrix.executors import InstallError, UnavailableError, bundle, images
 from kernel_matrix.executors.engine import connect
 from kernel_matrix.load import load
 from kernel_matrix.revision import commit

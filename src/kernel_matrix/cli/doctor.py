@@ -8,18 +8,17 @@ import sys
 
 from rich.console import Console
 
-from kernel_matrix import images
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
 from kernel_matrix.cli.shell import container_of, request_of, run_in
 from kernel_matrix.diagnosis import with_cause
-from kernel_matrix.doctor import PLATFORM, examine, prospects
 from kernel_matrix.errors import UserError
-from kernel_matrix.executors import InstallError
+from kernel_matrix.executors import InstallError, images
 from kernel_matrix.executors.venv import uv
 from kernel_matrix.load import load
 from kernel_matrix.machine import detect
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.process import HARNESS
+from kernel_matrix.toolchains.doctor import PLATFORM, examine, prospects
 
 _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗[/]"}
 

@@ -6,9 +6,9 @@ import argparse
 import os
 from pathlib import Path
 
-from kernel_matrix import lookout, spread
 from kernel_matrix.cli.selection import add_matrix_options, load_plan
 from kernel_matrix.errors import UserError
+from kernel_matrix.runners import lookout, spread
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import engines, history, spread
-from kernel_matrix.changes import changed_files
 from kernel_matrix.cli.selection import add_matrix_options
 from kernel_matrix.errors import UserError, did_you_mean
 from kernel_matrix.load import load
 from kernel_matrix.matrix import Event
 from kernel_matrix.plan import plan
+from kernel_matrix.runners import engines, history, spread
+from kernel_matrix.runners.changes import changed_files
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

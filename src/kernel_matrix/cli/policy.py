@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from kernel_matrix.errors import UserError
-from kernel_matrix.policy import violations
+from kernel_matrix.runners.policy import violations
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,9 +20,9 @@ from kernel_matrix.load import load
 from kernel_matrix.machine import detect
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.plan import Job
-from kernel_matrix.probe import VERDICTS, Judged, Probe, judge_all, load_probes
-from kernel_matrix.probing import run_probes
 from kernel_matrix.revision import commit
+from kernel_matrix.toolchains.probe import VERDICTS, Judged, Probe, judge_all, load_probes
+from kernel_matrix.toolchains.probing import run_probes
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

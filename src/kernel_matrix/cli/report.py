@@ -7,18 +7,18 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernel_matrix import difference, history, lookout, spread
 from kernel_matrix.cli.selection import add_matrix_options, build_folder, load_plan
 from kernel_matrix.collect import collect
 from kernel_matrix.compare import compare
 from kernel_matrix.matrix import Matrix
-from kernel_matrix.probe import is_probe_record
 from kernel_matrix.report import report
 from kernel_matrix.report.annotate import annotate
 from kernel_matrix.report.document import document, headline
 from kernel_matrix.report.toolchains import toolchain_view
-from kernel_matrix.screen import Asked
-from kernel_matrix.spread import Spread
+from kernel_matrix.runners import difference, history, lookout, spread
+from kernel_matrix.runners.screen import Asked
+from kernel_matrix.runners.spread import Spread
+from kernel_matrix.toolchains.probe import is_probe_record
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,9 +16,9 @@ from kernel_matrix.load import load
 from kernel_matrix.machine import detect
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.plan import Job, plan
-from kernel_matrix.probe import judge_all
-from kernel_matrix.probing import run_probes
-from kernel_matrix.upstream import Rerun, reduce_case, report_case, report_probe, since_when
+from kernel_matrix.toolchains.probe import judge_all
+from kernel_matrix.toolchains.probing import run_probes
+from kernel_matrix.toolchains.upstream import Rerun, reduce_case, report_case, report_probe, since_when
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

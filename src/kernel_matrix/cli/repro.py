@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import repro
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
 from kernel_matrix.collect import collect
 from kernel_matrix.compare import judge
@@ -13,6 +12,7 @@ from kernel_matrix.errors import UserError, did_you_mean
 from kernel_matrix.load import load
 from kernel_matrix.machine import detect
 from kernel_matrix.plan import plan
+from kernel_matrix.runners import repro
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernel_matrix import executors, repro, spread
+from kernel_matrix import executors
 from kernel_matrix.cli.selection import (
     add_matrix_options,
     add_selection_options,
@@ -24,6 +24,7 @@ from kernel_matrix.plan import Job
 from kernel_matrix.progress import Console
 from kernel_matrix.report.document import repeat_command
 from kernel_matrix.run import Settings, run
+from kernel_matrix.runners import repro, spread
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,8 +18,8 @@ from kernel_matrix.diagnosis import diagnose, in_words
 from kernel_matrix.errors import UserError
 from kernel_matrix.load import load
 from kernel_matrix.machine import detect
-from kernel_matrix.probe import VERDICTS, Probe
-from kernel_matrix.sweep import STAGES, Row, Subject, added, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.toolchains.probe import VERDICTS, Probe
+from kernel_matrix.toolchains.sweep import STAGES, Row, Subject, added, chosen, document, published, sweep, toolchain_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

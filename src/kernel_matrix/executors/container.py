@@ -13,8 +13,7 @@ from typing import Any
 import docker.errors
 from packaging.version import Version
 
-from kernel_matrix import images
-from kernel_matrix.executors import Child, InstallError, MachineError, Prepare, Request, UnavailableError
+from kernel_matrix.executors import Child, InstallError, MachineError, Prepare, Request, UnavailableError, images
 from kernel_matrix.executors.engine import ERRORS, Engine, answering, connect, explained, remove, sweep
 from kernel_matrix.executors.sandbox import Sandbox
 

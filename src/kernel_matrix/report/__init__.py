@@ -9,15 +9,16 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from kernel_matrix import history, junit
+from kernel_matrix import junit
 from kernel_matrix.collect import Collected
 from kernel_matrix.compare import STATES, Comparison
-from kernel_matrix.difference import Difference
-from kernel_matrix.history import History
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.report import lanes, markdown
 from kernel_matrix.report.document import RED_FIRST, Document, document, headline
 from kernel_matrix.report.toolchains import NO_TOOLCHAINS
+from kernel_matrix.runners import history
+from kernel_matrix.runners.difference import Difference
+from kernel_matrix.runners.history import History
 
 # What a reader needs to know of each state, and the colour that it has everywhere.
 MEANING = {

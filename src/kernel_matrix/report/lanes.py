@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kernel_matrix.history import LaneHistory
 from kernel_matrix.report.document import RED_FIRST, Document
+from kernel_matrix.runners.history import LaneHistory
 
 GREEN, BLUE, GREY, RED_COLOUR = "#1a7f37", "#2f6fde", "#6e7781", "#cf222e"
 

@@ -14,8 +14,8 @@ from kernel_matrix.diagnosis import NOT_KNOWN, diagnose
 from kernel_matrix.errors import UserError
 from kernel_matrix.junit import Record
 from kernel_matrix.matrix import Matrix
-from kernel_matrix.probe import VERDICTS, Judged, Probe, is_probe_record, judge_all, load_probes
 from kernel_matrix.report.document import Document
+from kernel_matrix.toolchains.probe import VERDICTS, Judged, Probe, is_probe_record, judge_all, load_probes
 
 NO_TOOLCHAINS: Document = {"headline": "", "changed": [], "families": [], "sweeps": []}
 

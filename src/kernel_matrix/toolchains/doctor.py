@@ -20,15 +20,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kernel_matrix import probing
 from kernel_matrix.compare import Evidence
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.executors import InstallError, MachineError
+from kernel_matrix.executors.images import python_of
 from kernel_matrix.executors.local import LocalInterpreter
 from kernel_matrix.executors.venv import uv
-from kernel_matrix.images import python_of
 from kernel_matrix.machine import Machine
 from kernel_matrix.matrix import Matrix, Platform
+from kernel_matrix.toolchains import probing
 
 PLATFORM = "KERNEL_MATRIX_PLATFORM"  # by this variable a platform's image says whose it is
 Health = Literal["good", "absent", "broken"]  # absent costs something that the rest can do without; broken is a fault

@@ -26,10 +26,10 @@ from kernel_matrix.executors.venv import uv
 from kernel_matrix.machine import Machine
 from kernel_matrix.matrix import Matrix, Toolchain
 from kernel_matrix.plan import Job, Plan, plan
-from kernel_matrix.probe import Probe, judge_all
-from kernel_matrix.probing import examine, last_exception, process, run_probes
 from kernel_matrix.run import Settings, run
 from kernel_matrix.supervise import death
+from kernel_matrix.toolchains.probe import Probe, judge_all
+from kernel_matrix.toolchains.probing import examine, last_exception, process, run_probes
 
 # What a job itself imports, and compilers: these pins stay as they are in the toolchain's own lock while one package
 # moves. Everything else is what the installer picks, for that is the question.

@@ -12,7 +12,7 @@ from kernel_matrix.junit import Record
 from kernel_matrix.machine import Machine
 from kernel_matrix.matrix import Matrix, Vendor
 from kernel_matrix.plan import plan
-from kernel_matrix.rows import machine_labels
+from kernel_matrix.runners.rows import machine_labels
 
 # What a container is given so that it sees the GPUs; the container executor does the same.
 GPU_FLAGS: dict[Vendor, str] = {"nvidia": "--gpus all", "amd": "--device /dev/kfd --device /dev/dri", "cpu": "none"}

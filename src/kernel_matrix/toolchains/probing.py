@@ -16,8 +16,8 @@ from pathlib import Path
 from kernel_matrix.executors import Child, InstallError, Interpreter
 from kernel_matrix.junit import Record
 from kernel_matrix.machine import Machine
-from kernel_matrix.probe import Probe, record_id
 from kernel_matrix.supervise import death
+from kernel_matrix.toolchains.probe import Probe, record_id
 
 _POLL_SECONDS = 0.05
 _OUTPUT = 12_000  # characters of a program's output that its record keeps

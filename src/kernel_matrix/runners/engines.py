@@ -11,8 +11,8 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from kernel_matrix.matrix import Matrix
-from kernel_matrix.rows import Row
-from kernel_matrix.spread import Spread
+from kernel_matrix.runners.rows import Row
+from kernel_matrix.runners.spread import Spread
 
 NAMES = ("github", "gitlab", "buildkite")
 _SETUP_MINUTES = 20  # to make environments and send results, beside the job's own time limit

@@ -13,10 +13,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from kernel_matrix.errors import UserError
-from kernel_matrix.history import History, lane_id
 from kernel_matrix.junit import Outcome, Record
-from kernel_matrix.rows import Row
-from kernel_matrix.spread import Spread
+from kernel_matrix.runners.history import History, lane_id
+from kernel_matrix.runners.rows import Row
+from kernel_matrix.runners.spread import Spread
 
 Status = Literal["absent", "queued", "running", "completed"]
 _WAITING = ("queued", "waiting", "pending", "requested")

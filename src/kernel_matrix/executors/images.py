@@ -17,8 +17,7 @@ from typing import IO, Any
 import docker
 import docker.errors
 
-from kernel_matrix import bundle, network
-from kernel_matrix.executors import InstallError
+from kernel_matrix.executors import InstallError, bundle, network
 from kernel_matrix.executors.engine import ERRORS, answering, explained
 from kernel_matrix.locking import locked
 from kernel_matrix.revision import commit

@@ -17,8 +17,8 @@ from kernel_matrix.junit import Record
 from kernel_matrix.machine import Machine
 from kernel_matrix.matrix import Matrix, Op, Scalar
 from kernel_matrix.plan import Case, Job, plan
-from kernel_matrix.probe import Judged, versions_of
 from kernel_matrix.run import Settings, run
+from kernel_matrix.toolchains.probe import Judged, versions_of
 
 Axes = Mapping[str, Scalar]
 # Which of several axes still fail alike: all are asked at once, so that they share a process.

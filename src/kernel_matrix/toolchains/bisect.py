@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from kernel_matrix.errors import UserError
-from kernel_matrix.sweep import Row
+from kernel_matrix.toolchains.sweep import Row
 
 Try = Callable[[Version], Row]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kernel_matrix.changes import choose, lock_files
 from kernel_matrix.errors import UserError, did_you_mean
 from kernel_matrix.matrix import Event, Matrix, Tier
 from kernel_matrix.plan import Job, Plan
-from kernel_matrix.rows import Row, estimate, rows
+from kernel_matrix.runners.changes import choose, lock_files
+from kernel_matrix.runners.rows import Row, estimate, rows
 
 SCHEMA_VERSION = 1
 
