@@ -17,6 +17,10 @@
 # verdict = "fails"
 # match = "attribute '__dict__' of 'type' objects is not writable"
 # [[expect]]
+# versions = ["tilelang==0.1.12", "apache-tvm-ffi<0.1.11"]
+# verdict = "fails"
+# match = "cannot import name 'Enum' from 'tvm_ffi.dataclasses'"
+# [[expect]]
 # verdict = "works"
 # ///
 import tilelang
