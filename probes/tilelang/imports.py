@@ -5,7 +5,7 @@
 # truth = "tilelang 0.1.8 to 0.1.11 leave apache-tvm-ffi open above, and pip takes one that is years too new for the wheel."
 # requires = ["tilelang"]
 # [[expect]]
-# versions = ["tilelang>=0.1.10,<0.1.12", "apache-tvm-ffi>=0.1.13"]
+# versions = ["tilelang>=0.1.10,<0.1.12", "apache-tvm-ffi>=0.1.12"]
 # verdict = "fails"
 # match = "SIGABRT"
 # [[expect]]
@@ -13,9 +13,13 @@
 # verdict = "fails"
 # match = "Type 'ffi.Tensor' already has a registered class"
 # [[expect]]
-# versions = ["tilelang==0.1.8", "apache-tvm-ffi==0.1.12"]
+# versions = ["tilelang<0.1.10", "apache-tvm-ffi==0.1.12"]
 # verdict = "fails"
 # match = "attribute '__dict__' of 'type' objects is not writable"
+# [[expect]]
+# versions = ["tilelang==0.1.12", "apache-tvm-ffi<0.1.11"]
+# verdict = "fails"
+# match = "cannot import name 'Enum' from 'tvm_ffi.dataclasses'"
 # [[expect]]
 # verdict = "works"
 # ///

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,30 @@ def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
     assert not any(word in text for word in ("/root/", "/home/", "/tmp/"))
     for one in sweep["rows"]:
         assert one["lock"] or one["stopped"] == "resolve"
+
+
+def verdicts(package: str) -> dict[str, str]:
+    """Each probe's verdicts over the kept versions, of the environment that imports: ``1 to 2 works, 3 known``."""
+    rows = json.loads((ROOT / "docs" / "toolchains" / f"{package}.json").read_text())["rows"]
+    order = list(dict.fromkeys(row["version"] for row in rows))
+    far = sorted(rows, key=lambda row: row["stopped"] in ("resolve", "install", "import"), reverse=True)
+    of_version = {row["version"]: row["probes"] for row in far}
+    told = {}
+    for name in dict.fromkeys(name for row in rows for name in row["probes"]):
+        runs: list[list[str]] = []
+        for before, version in zip(["", *order], order, strict=False):
+            one = of_version[version].get(name)
+            if one and runs and runs[-1][1:] == [before, one["verdict"]]:
+                runs[-1][1] = version
+            elif one:
+                runs.append([version, version, one["verdict"]])
+        told[name] = ", ".join(f"{a} {verdict}" if a == b else f"{a} to {b} {verdict}" for a, b, verdict in runs)
+    return told
+
+
+@pytest.mark.parametrize("package", ["tilelang", "apache-tvm", "triton"])
+def test_the_page_says_of_every_probe_what_the_kept_sweep_told(package):
+    page = (ROOT / "docs" / "toolchains.md").read_text()
+    table = dict(re.findall(r"^\| .*\(\.\./probes/(.+)\.py\) \| .* \| (.*) \|$", page, re.MULTILINE))
+    told = verdicts(package)
+    assert {name: table.get(name) for name in told} == told

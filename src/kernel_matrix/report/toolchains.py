@@ -27,7 +27,8 @@ def toolchain_view(matrix: Matrix, root: Path, records: Sequence[Record]) -> Doc
     probes = load_probes(root / matrix.package.probes)
     expected = list(dict.fromkeys(Path(toolchain.lock).stem for toolchain in matrix.toolchains.values()))
     judged = judge_all(probes, [record for record in records if is_probe_record(record)], expected)
-    kept = sorted((root / matrix.package.sweeps).glob("*.json")) if matrix.package.sweeps else []
+    folder = root / matrix.package.sweeps if matrix.package.sweeps else None
+    kept = sorted(folder.glob("*.json"), key=lambda path: path.stem) if folder else []
     return {
         "headline": _headline(judged, expected),
         "changed": [f"{one.toolchain}: {one.probe.id}" for one in judged if one.verdict == "changed"],
@@ -95,7 +96,7 @@ def _sweep(path: Path, probes: Sequence[Probe]) -> Document:
     """
     try:
         sweep: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        rows = [_row(row) for row in sweep["rows"]]
+        rows = [_row(row) for row in sorted(sweep["rows"], key=_by_versions)]
         grid = _grid(sweep["rows"])
         names = {probe.id: probe.asks for probe in probes}
         asked = list(dict.fromkeys(name for row in rows for name in row["probes"]))
@@ -112,11 +113,16 @@ def _sweep(path: Path, probes: Sequence[Probe]) -> Document:
     }
 
 
+def _by_versions(row: Mapping[str, Any]) -> tuple[Version, bool, list[Version]]:
+    """Oldest first; of one version the pairs, and then what is picked without a pin."""
+    return Version(row["version"]), not row["pins"], [Version(value) for value in row["pins"].values()]
+
+
 def _grid(rows: Sequence[Mapping[str, Any]]) -> Document:
     """How far each version gets beside each of another package; nothing where no version was tried beside several."""
     paired = [row for row in rows if len(row["pins"]) == 1]
     cells: dict[str, dict[str, Document]] = {}
-    for row in paired:
+    for row in sorted(paired, key=_by_versions):
         [beside] = row["pins"].values()
         failed = [f"{name}: {one['reason']}" for name, one in row["probes"].items() if one["outcome"] != "pass"]
         state = row["stopped"] if row["stopped"] in ("resolve", "install", "import") else "fails" if failed else "works"
