@@ -37,6 +37,7 @@ def factors(spec: MhcPreSpec, lanes: int) -> Any:
         with T.Kernel(T.ceildiv(tokens, TILE), **CPU_LAUNCH) as block:
             piece = T.alloc_local((TILE, PIECE), FP32)
             squares = T.alloc_local((TILE, lanes), FP32)
+            of_piece = T.alloc_local((lanes,), FP32)
             sums = T.alloc_local((TILE, mixes, lanes), FP32)
             acc = T.alloc_local((GROUP, rows, lanes), FP32)
             wide = T.alloc_local((lanes,), FP32)
@@ -48,7 +49,7 @@ def factors(spec: MhcPreSpec, lanes: int) -> Any:
             s = T.alloc_local((1,), FP32)
             dz = T.alloc_local((1,), FP32)
 
-            add_products(x, phi, gamma, tokens, block, piece, squares, sums, acc, wide)
+            add_products(x, phi, gamma, tokens, block, piece, squares, of_piece, sums, acc, wide)
 
             for m in T.serial(T.min(TILE, tokens - block * TILE)):
                 for i in T.serial(streams):

@@ -29,7 +29,7 @@ def add_width(spec: MhcPreSpec, lanes: int) -> tuple[int, Any]:
     rest = tail + tail_vectors * lanes  # where whole vectors end
 
     @T.macro
-    def add_products(x, phi, gamma, tokens, block, piece, squares, sums, acc, wide):
+    def add_products(x, phi, gamma, tokens, block, piece, squares, of_piece, sums, acc, wide):
         for m in T.serial(TILE):
             for v in T.serial(lanes):
                 squares[m, v] = T.float32(0)
@@ -40,16 +40,22 @@ def add_width(spec: MhcPreSpec, lanes: int) -> tuple[int, Any]:
         for p in T.serial(T.ceildiv(steps, steps_of_piece)):
             # Past the last token, read it again: a group is always whole.
             for m in T.serial(T.min(TILE, T.ceildiv(tokens - block * TILE, GROUP) * GROUP)):
+                # Squares of bf16 are multiples of something coarse, and a long sum of them rounds more down than up:
+                # those of a piece by themselves.
+                for v in T.serial(lanes):
+                    of_piece[v] = T.float32(0)
                 for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece) * UNROLL):
                     for v in T.serial(lanes):
                         wide[v] = widen(x[T.min(block * TILE + m, tokens - 1), p * PIECE + k * lanes + v], dtype)
                     for v in T.serial(lanes):
-                        squares[m, v] = squares[m, v] + wide[v] * wide[v]
+                        of_piece[v] = of_piece[v] + wide[v] * wide[v]
                     for v in T.serial(lanes):
                         if weighted:
                             piece[m, k * lanes + v] = wide[v] * gamma[p * PIECE + k * lanes + v]
                         else:
                             piece[m, k * lanes + v] = wide[v]
+                for v in T.serial(lanes):
+                    squares[m, v] = squares[m, v] + of_piece[v]
             for q in T.serial(mixes // rows):
                 for g in T.serial(T.min(TILE // GROUP, T.ceildiv(tokens - block * TILE, GROUP))):
                     for m in T.unroll(GROUP, explicit=True):
@@ -127,6 +133,7 @@ def forward(spec: MhcPreSpec, lanes: int) -> Any:
         with T.Kernel(T.ceildiv(tokens, TILE), **CPU_LAUNCH) as block:
             piece = T.alloc_local((TILE, PIECE), FP32)
             squares = T.alloc_local((TILE, lanes), FP32)
+            of_piece = T.alloc_local((lanes,), FP32)
             sums = T.alloc_local((TILE, mixes, lanes), FP32)
             acc = T.alloc_local((GROUP, rows, lanes), FP32)
             wide = T.alloc_local((lanes,), FP32)
@@ -134,7 +141,7 @@ def forward(spec: MhcPreSpec, lanes: int) -> Any:
             h_pre = T.alloc_local((streams,), FP32)
             r = T.alloc_local((1,), FP32)
 
-            add_products(x, phi, gamma, tokens, block, piece, squares, sums, acc, wide)
+            add_products(x, phi, gamma, tokens, block, piece, squares, of_piece, sums, acc, wide)
 
             for m in T.serial(T.min(TILE, tokens - block * TILE)):
                 r[0] = T.float32(0)
