@@ -66,7 +66,9 @@ def environment(request: Request, interpreter: Interpreter) -> Mapping[str, str]
     cache = interpreter.seen(request.build / "cache")
     return {
         "PYTHONPATH": ":".join(sources),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        # A job has many processes, and importing a toolchain is most of a small one's time.
+        "PYTHONPYCACHEPREFIX": f"{cache}/bytecode",
+        "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONFAULTHANDLER": "1",
         **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
         **lane_of(request.matrix, request.job.platform, request.job.toolchain).environment,

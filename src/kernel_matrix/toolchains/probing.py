@@ -102,6 +102,8 @@ def _run(
             return replace(record, message=f"the probe needs {need}, which is not here")
     own = {key: value.replace("{cache}", str(folder / "cache")) for key, value in variables.items()}
     own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
+    # What importing the toolchain compiles serves the other probes of the environment too.
+    own |= {"PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     if environment.tools["nvcc"] and not shutil.which("nvcc"):
         binaries = str(Path(environment.tools["nvcc"]).parent)
         own |= {
