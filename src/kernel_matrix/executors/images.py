@@ -253,27 +253,43 @@ def _follow(recipe: Recipe, output: Iterator[dict[str, Any]], say: Callable[[str
     Raises:
         InstallError: a step failed.
     """
-    step, lines, layer, error = "", list[str](), "", ""
-    for message in output:  # to its end, also after an error: that closes the connection
-        for line in _COLOUR.sub("", str(message.get("stream", ""))).splitlines():
-            if made := _LAYER.fullmatch(line):
-                layer = made[1]
-            elif line.startswith("Step "):
-                if " : FROM " in line and layer:
-                    stages.append(layer)
-                step, lines = line, []
-                say(f"{recipe.name}: {line[:100]}")
-            elif line.strip() and not line.startswith((" ---> ", "Removing intermediate container")):
-                lines = [*lines, line.rstrip()][-_TAIL:]
-                if line.startswith("making "):
-                    say(f"{recipe.name}: {line}")
-        error = error or str(message.get("error", ""))
-    if not error:
+    step, lines, layer, errors = "", list[str](), "", list[str]()
+    for line in lines_of(output, errors):
+        if made := _LAYER.fullmatch(line):
+            layer = made[1]
+        elif line.startswith("Step "):
+            if " : FROM " in line and layer:
+                stages.append(layer)
+            step, lines = line, []
+            say(f"{recipe.name}: {line[:100]}")
+        elif line.strip() and not line.startswith((" ---> ", "Removing intermediate container")):
+            lines = [*lines, line.rstrip()][-_TAIL:]
+            if line.startswith("making "):
+                say(f"{recipe.name}: {line}")
+    if not errors:
         return
     stages += [layer] if layer else []
-    said = "\n".join([step, *lines, error])
-    what = lines[-1] if lines else error
+    said = "\n".join([step, *lines, errors[0]])
+    what = lines[-1] if lines else errors[0]
     raise InstallError(f"{said}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {what}")
+
+
+def lines_of(output: Iterator[dict[str, Any]], errors: list[str]) -> Iterator[str]:
+    """What a build prints, by lines: an engine sends it in pieces that end anywhere. Its own words go to ``errors``."""
+    rest, rest_coloured = "", False
+    for message in output:  # to its end, also after an error: that closes the connection
+        piece = str(message.get("stream", ""))
+        coloured = bool(_COLOUR.search(piece))  # by the engine, and came from stderr
+        if rest and coloured != rest_coloured:
+            yield rest
+            rest = ""
+        *whole, rest = re.split(r"[\r\n]", rest + _COLOUR.sub("", piece))
+        rest_coloured = coloured
+        yield from whole
+        if message.get("error"):
+            errors.append(str(message["error"]))
+    if rest:
+        yield rest
 
 
 @contextmanager
