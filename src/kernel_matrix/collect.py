@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel_matrix import junit
+from kernel_matrix import junit, screen
 from kernel_matrix.errors import UserError
 from kernel_matrix.junit import BrokenResultError, Record
-from kernel_matrix.runners import screen
-from kernel_matrix.runners.screen import Asked, Bounds, RefusedError
+from kernel_matrix.screen import Asked, Bounds, RefusedError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from conftest import ROOT
 from kernel_matrix import junit
 from kernel_matrix.collect import collect
 from kernel_matrix.junit import Record
-from kernel_matrix.runners.screen import Asked, Bounds
+from kernel_matrix.screen import Asked, Bounds
 
 GOOD = Record("here/any/good/double.forward/tokens1", "pass", "run", metrics={"elements": 8.0})
 

@@ -16,8 +16,8 @@ from kernel_matrix.report.annotate import annotate
 from kernel_matrix.report.document import document, headline
 from kernel_matrix.report.toolchains import toolchain_view
 from kernel_matrix.runners import difference, history, lookout, spread
-from kernel_matrix.runners.screen import Asked
 from kernel_matrix.runners.spread import Spread
+from kernel_matrix.screen import Asked
 from kernel_matrix.toolchains.probe import is_probe_record
 
 
