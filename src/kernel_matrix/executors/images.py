@@ -89,32 +89,18 @@ def build(
         MachineError: the engine itself failed.
     """
     with answering(f"to give the image of {platform}"):
-        return _platform(client, root, platform, dockerfile, locks, gpu=gpu, say=say, before=before)
-
-
-def _platform(
-    client: docker.DockerClient,
-    root: Path,
-    platform: str,
-    dockerfile: Path,
-    locks: Sequence[Path],
-    *,
-    gpu: bool,
-    say: Callable[[str], None],
-    before: Callable[[], None],
-) -> Image:
-    if carried := bundle.find(root, platform, content(dockerfile, locks, gpu=gpu)):
-        if _found(client, carried.id) is None:
-            bundle.load(client, root, say)
-        return Image(carried.reference, carried.id)
-    text = dockerfile.read_text(encoding="utf-8")
-    arguments = _bases(client, text)
-    if _SHARES in text:
-        torch = _torch(text, gpu=gpu)
-        shared = _shared(client, root, _beside(dockerfile), locks, torch)
-        arguments["TOOLCHAINS"] = _made(client, shared, say, before).reference
-    recipe = Recipe(platform, _name(dockerfile), _folder(dockerfile), arguments, _labels(root, platform, locks))
-    return _made(client, recipe, say, before)
+        if carried := bundle.find(root, platform, content(dockerfile, locks, gpu=gpu)):
+            if _found(client, carried.id) is None:
+                bundle.load(client, root, say)
+            return Image(carried.reference, carried.id)
+        text = dockerfile.read_text(encoding="utf-8")
+        arguments = _bases(client, text)
+        if _SHARES in text:
+            torch = _torch(text, gpu=gpu)
+            shared = _shared(client, root, _beside(dockerfile), locks, torch)
+            arguments["TOOLCHAINS"] = _made(client, shared, say, before).reference
+        recipe = Recipe(platform, _name(dockerfile), _folder(dockerfile), arguments, _labels(root, platform, locks))
+        return _made(client, recipe, say, before)
 
 
 def content(dockerfile: Path, locks: Sequence[Path], *, gpu: bool) -> str:
