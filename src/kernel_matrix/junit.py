@@ -35,6 +35,11 @@ class Record:
     job: Mapping[str, str] = field(default_factory=dict)
 
 
+def versions_of(job: Mapping[str, str]) -> dict[str, str]:
+    """The versions among what a job said of its environment."""
+    return {key.removeprefix("version."): value for key, value in job.items() if key.startswith("version.")}
+
+
 class BrokenResultError(Exception):
     """A file that is not JUnit XML, or not all of it."""
 

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_matrix.errors import UserError
-from kernel_matrix.junit import Record
+from kernel_matrix.junit import Record, versions_of
 
 Verdict = Literal["changed", "missing", "unavailable", "known", "works"]
 VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
@@ -119,11 +119,6 @@ def record_id(toolchain: str, probe: Probe) -> str:
 def is_probe_record(record: Record) -> bool:
     """Whether a record is a probe's and not a case's."""
     return record.case.startswith(_PREFIX)
-
-
-def versions_of(job: Mapping[str, str]) -> dict[str, str]:
-    """The versions among what a job said of its environment."""
-    return {key.removeprefix("version."): value for key, value in job.items() if key.startswith("version.")}
 
 
 def judge(probe: Probe, toolchain: str, record: Record | None) -> Judged:

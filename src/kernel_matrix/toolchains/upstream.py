@@ -13,12 +13,12 @@ from packaging.version import Version
 
 from kernel_matrix import junit
 from kernel_matrix.diagnosis import diagnose
-from kernel_matrix.junit import Record
+from kernel_matrix.junit import Record, versions_of
 from kernel_matrix.machine import Machine
 from kernel_matrix.matrix import Matrix, Op, Scalar
 from kernel_matrix.plan import Case, Job, plan
 from kernel_matrix.run import Settings, run
-from kernel_matrix.toolchains.probe import Judged, versions_of
+from kernel_matrix.toolchains.probe import Judged
 
 Axes = Mapping[str, Scalar]
 # Which of several axes still fail alike: all are asked at once, so that they share a process.
