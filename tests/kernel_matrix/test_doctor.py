@@ -17,7 +17,8 @@ from conftest import ROOT
 
 from kernel_matrix.machine import Device, Machine, detect
 from kernel_matrix.toolchains import doctor
-from kernel_matrix.toolchains.doctor import Finding, examine, prospects
+from kernel_matrix.toolchains.doctor import Finding, examine
+from kernel_matrix.toolchains.prospects import prospects
 
 
 @pytest.fixture

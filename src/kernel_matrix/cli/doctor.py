@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
@@ -18,7 +19,8 @@ from kernel_matrix.load import load
 from kernel_matrix.machine import detect
 from kernel_matrix.matrix import Matrix
 from kernel_matrix.process import HARNESS
-from kernel_matrix.toolchains.doctor import PLATFORM, examine, prospects
+from kernel_matrix.toolchains.doctor import PLATFORM, examine
+from kernel_matrix.toolchains.prospects import prospects
 
 _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗[/]"}
 
@@ -62,7 +64,7 @@ def _inside(matrix: Matrix, options: argparse.Namespace) -> int:
         try:
             uv(
                 *("pip", "install", "--quiet", "--python", sys.executable),
-                *("--target", str(packages), "--python-version", "3.11"),
+                *("--target", str(packages), "--python-version", Path(images.PYTHON).name.removeprefix("python")),
                 *("-r", str(project / "pyproject.toml"), "-c", str(project / "ci" / "locks" / "harness.txt")),
             )
         except InstallError as error:

@@ -1,4 +1,4 @@
-"""Look at this machine, and say what each platform would need here to be known one level better."""
+"""Look at this machine, or from inside a platform's image: what is here, what is not, and what to do about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -20,7 +19,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kernel_matrix.compare import Evidence
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.executors import InstallError, MachineError
 from kernel_matrix.executors.images import python_of
@@ -49,16 +47,6 @@ class Finding:
     needed: bool = False
 
 
-@dataclass(frozen=True)
-class Prospect:
-    """A platform here: the best evidence that this machine can give, what is lacking for more, and what to do."""
-
-    platform: str
-    reaches: Evidence
-    lacking: str
-    command: str
-
-
 def examine(matrix: Matrix, root: Path, build: Path, machine: Machine) -> list[Finding]:
     """Look at everything; nothing is changed, and what is written is deleted again.
 
@@ -83,8 +71,9 @@ def examine(matrix: Matrix, root: Path, build: Path, machine: Machine) -> list[F
         ]
     platform = matrix.platforms.get(name)
     if platform is None:
-        return [_python(), Finding("image", "broken", f"{PLATFORM}={name}, and matrix.yaml has no such platform",
-                                   f"unset {PLATFORM}, or take an image of this matrix.yaml", needed=True)]  # fmt: skip
+        said = f"{PLATFORM}={name}, and matrix.yaml has no such platform"
+        remedy = f"unset {PLATFORM}, or take an image of this matrix.yaml"
+        return [_python(), Finding("image", "broken", said, remedy, needed=True)]
     locks = dict.fromkeys(root / matrix.toolchains[lane.toolchain].lock for lane in platform.lanes)
     return [
         _python(),
@@ -95,64 +84,6 @@ def examine(matrix: Matrix, root: Path, build: Path, machine: Machine) -> list[F
         *_gpu_of(platform, machine),
         *(_writable(what, folder) for what, folder in _own_folders().items()),
     ]
-
-
-def prospects(matrix: Matrix, findings: list[Finding], machine: Machine, inside: str = "") -> list[Prospect]:
-    """What each platform reaches here, or in the image of ``inside``. A pure function of what was found."""
-    health = {finding.what: finding.health for finding in findings}
-    remedies = {finding.what: finding.remedy for finding in findings}
-    blocking = next((finding for finding in findings if finding.needed and finding.health == "broken"), None)
-    made = []
-    for name, platform in matrix.platforms.items():
-        start = f"ci/nox -s test-{name}"
-        if inside and name != inside:
-            belongs = (
-                f"another image: this is {inside}'s" if platform.container else "no image, and runs outside of all"
-            )
-            made.append(Prospect(name, "planned", f"it belongs to {belongs}", f"outside: {start}"))
-        elif blocking:
-            made.append(Prospect(name, "planned", f"{blocking.what} first", blocking.remedy))
-        else:
-            start = f"outside, which runs its jobs in this image: {start}" if inside else start
-            made.append(_prospect(matrix, name, platform, health, remedies, machine, start))
-    return made
-
-
-def _prospect(
-    matrix: Matrix,
-    name: str,
-    platform: Platform,
-    health: Mapping[str, Health],
-    remedies: Mapping[str, str],
-    machine: Machine,
-    start: str,
-) -> Prospect:
-    here = [target for target in platform.targets if machine.device_for(platform.device, target)]
-    absent = [target for target in platform.targets if target not in here]
-    elsewhere = f"on a machine that has one: ci/nox -s test-{name}"
-    has_image = platform.container is not None and health.get("Docker") == "good"  # and with it the compilers
-    if platform.device == "cpu":
-        if not here:
-            return Prospect(name, "planned", f"a CPU of {', '.join(platform.targets)}", elsewhere)
-        if health.get("g++") != "good" and not has_image:
-            return Prospect(name, "planned", "a C++ compiler, which every backend but Triton needs", remedies["g++"])
-        return Prospect(name, "ran", "", start)
-    if platform.device == "software":
-        return Prospect(name, "emulated", "it is a device in software, and runs nothing on hardware", start)
-    driver = {"nvidia": "NVIDIA driver", "amd": "AMD driver"}.get(platform.device, "")
-    if health.get(driver) == "broken":
-        return Prospect(name, "compiled", "the GPU that is here, which cannot be used yet", remedies[driver])
-    if here:
-        return Prospect(name, "ran", f"{', '.join(absent)}: other GPUs; compiled only here" if absent else "", start)
-    ahead = [lane.toolchain for lane in platform.lanes if matrix.toolchains[lane.toolchain].ahead_of_time]
-    if not ahead:
-        return Prospect(name, "planned", f"a GPU of {', '.join(absent)}", elsewhere)
-    if platform.device == "amd" and health.get("hipcc") != "good" and not has_image:
-        text = "hipcc for TileLang, whose cells stay source only; Triton and TVM compile without it"
-        return Prospect(name, "lowered", text, remedies["hipcc"])
-    if platform.device == "apple":
-        return Prospect(name, "lowered", "a Mac, which alone has the compiler", elsewhere)
-    return Prospect(name, "compiled", f"a GPU of {', '.join(absent)}", elsewhere)
 
 
 def _python() -> Finding:
