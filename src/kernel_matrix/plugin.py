@@ -31,8 +31,8 @@ from kernel_matrix.journal import Journal
 
 # Of a race: at least so many rounds, and more of them for so long.
 _ROUNDS, _RACE_SECONDS = 10, 2.0
-# Idle threads of a parallel runtime spin before they sleep (GNU's OpenMP for some ms, LLVM's and Intel's for 200 ms), and
-# would take the cores from the threads of the one that is timed next.
+# Idle threads of a parallel runtime spin before they sleep (GNU's OpenMP for some ms, LLVM's and Intel's for 200 ms),
+# and would take the cores from the threads of the one that is timed next.
 _REST_SECONDS = 0.25
 
 
@@ -146,15 +146,16 @@ class RunningCase:
         """Time ``run`` and ``eager`` in turns and keep the least time of each, and their ratio.
 
         Both have to wait until their device is done. In turns, so that a slower machine slows both; the least, since
-        whatever disturbs a run only adds to it. On a CPU each begins when the threads of the other are at rest.
+        whatever disturbs a run only adds to it. On a CPU each begins when the threads of the other are at rest, and
+        runs once before it is timed: its own threads are awake then, and its memory near.
         """
         rest = _REST_SECONDS if self.device == "cpu" else 0.0
         least = {"run": math.inf, "eager": math.inf}
         began, rounds = time.perf_counter(), 0
-        run(), eager()
         while rounds < _ROUNDS or (time.perf_counter() - began < _RACE_SECONDS and rounds < 20 * _ROUNDS):
             for name, runner in (("run", run), ("eager", eager)):
                 time.sleep(rest)
+                runner()
                 start = time.perf_counter()
                 runner()
                 least[name] = min(least[name], time.perf_counter() - start)
