@@ -28,7 +28,7 @@ def config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
     mixes = spec.mixes
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
-        tokens, vector, width, hidden, compiler = 128, 4, 1024, 1024, {}
+        tokens, vector, width, hidden, compiler = 512, 4, 1024, 1024, {}
     else:
         # A thread keeps, of every token of its block, some of x and a partial sum of every mix: up to 128 registers.
         tokens = next(tokens for tokens in (16, 8, 4, 2, 1) if tokens * (mixes + 4) <= 128 or tokens == 1)
