@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -34,6 +35,20 @@ def test_a_name_that_is_not_in_the_plan_is_bad_input(doubles: Doubles, arguments
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_command_that_repeats_a_case_of_the_full_tier_needs_no_tier(here: Doubles):
+    here.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 3] }\n      full:\n        - { tokens: [2, 5] }")
+    more = ("--executor", "current", "--toolchain", "wrong")
+    assert kernel_matrix("run", *options(here, *more)).returncode == 0
+    red = kernel_matrix("run", *options(here, *more, "--tier", "full"))
+    found = re.search(r"repeat it: ci/nox -s test-here -- --case '(.*/tokens2)'", red.stdout)
+    assert found, red.stdout
+    repeated = kernel_matrix("run", *options(here, "--executor", "current", "--case", found[1]))
+    assert "1 cases: 1 fail" in repeated.stdout, repeated.stderr
+    refused = kernel_matrix("run", *options(here, "--case", found[1], "--tier", "quick"))
+    assert refused.returncode == 2
+    assert "The full tier has more: --tier full." in refused.stderr
 
 
 def test_a_misspelt_key_is_bad_input_and_leaves_earlier_results(here: Doubles):

@@ -27,7 +27,7 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     """The options that take a part of the plan."""
     parser.add_argument("--platform", action="append", help="only this platform (repeatable)")
     parser.add_argument("--toolchain", action="append", help="only this toolchain (repeatable)")
-    parser.add_argument("--case", action="append", help="only this case or cell, by its id (repeatable)")
+    parser.add_argument("--case", action="append", help="only this case, of any tier, or cell, by its id (repeatable)")
     parser.add_argument("--changed-since", metavar="REF", help="only what the changes since REF concern, and sentinels")
     parser.add_argument("--shard", metavar="K/N", help="the K-th of N parts that take about as long")
     parser.add_argument("--history", type=Path, help="results of an earlier run, for the time that cases take")
@@ -36,11 +36,16 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
 
 
 def load_plan(options: argparse.Namespace) -> tuple[Matrix, Plan]:
-    """The configuration that the options name, and the plan of their tier."""
+    """The configuration that the options name, and the plan of their tier.
+
+    Where they name none it is quick, or full if it takes that to find the cases that they name.
+    """
     matrix = load(options.matrix)
     file = getattr(options, "plan", None)
-    tier = options.tier or (spread.tier_of(file) if file else "quick")
-    return matrix, plan(matrix, tier)
+    if tier := options.tier or (spread.tier_of(file) if file else None):
+        return matrix, plan(matrix, tier)
+    quick = plan(matrix, "quick")
+    return matrix, quick if set(getattr(options, "case", None) or ()) <= _ids(quick) else plan(matrix, "full")
 
 
 def build_folder(options: argparse.Namespace) -> Path:
@@ -60,15 +65,12 @@ def select(matrix: Matrix, planned: Plan, options: argparse.Namespace) -> list[J
                 raise UserError(f"--{option} {name}: there is no such {option}.{did_you_mean(name, known)}")
     wanted = options.case or ()
     for identity in wanted:
-        if not any(_is(case.id, case.cell.id, identity) for case in planned.cases):
-            ids = {name for case in planned.cases for name in (case.id, case.cell.id)}
+        if identity not in (ids := _ids(planned)):
             hint = " The full tier has more: --tier full." if planned.tier == "quick" else ""
             raise UserError(f"--case {identity}: the plan has no such case.{did_you_mean(identity, ids)[:300]}{hint}")
     jobs = []
     for job in _spread_jobs(planned, options) or planned.jobs:
-        cases = tuple(
-            case for case in job.cases if not wanted or any(_is(case.id, case.cell.id, identity) for identity in wanted)
-        )
+        cases = tuple(case for case in job.cases if not wanted or {case.id, case.cell.id} & set(wanted))
         kept = (not options.platform or job.platform in options.platform) and (
             not options.toolchain or job.toolchain in options.toolchain
         )
@@ -103,5 +105,6 @@ def _shard(matrix: Matrix, planned: Plan, jobs: list[Job], options: argparse.Nam
     return [part for part in parts if part.cases]
 
 
-def _is(case: str, cell: str, identity: str) -> bool:
-    return identity in (case, cell)
+def _ids(planned: Plan) -> set[str]:
+    """Everything that ``--case`` can name."""
+    return {name for case in planned.cases for name in (case.id, case.cell.id)}
