@@ -71,10 +71,10 @@ def test_tvm_alone_does_not_compile_for_amd_without_rocm(says):
 
 
 def test_oclgrind_does_not_convert_a_half(says):
-    result, words = says("half-oclgrind")
+    """One plus one is anything but two. What it is differs between runs, and not each of them says "Unsupported"."""
+    result, _ = says("half-oclgrind")
     assert result.startswith("ran: ")
-    assert result != "ran: 2.0", "one plus one; what comes instead lay in its memory, and differs between runs"
-    assert "Unsupported argument type" in words
+    assert result != "ran: 2.0"
 
 
 def test_pocl_does_not_take_half_precision(says):
