@@ -71,10 +71,11 @@ def test_tvm_alone_does_not_compile_for_amd_without_rocm(says):
 
 
 def test_oclgrind_does_not_convert_a_half(says):
-    """One plus one is anything but two. What it is differs between runs, and not each of them says "Unsupported"."""
-    result, _ = says("half-oclgrind")
+    """One plus one. Between runs it differs whether it complains, or takes the bits of one, 0x3C00, for a number."""
+    result, words = says("half-oclgrind")
     assert result.startswith("ran: ")
-    assert result != "ran: 2.0"
+    assert result != "ran: 2.0", "what comes instead lay in its memory"
+    assert result == "ran: 15360.0" or re.search(r"Unsupported (argument type|float size: 2 bytes)", words)
 
 
 def test_pocl_does_not_take_half_precision(says):

@@ -63,9 +63,9 @@ def select(matrix: Matrix, planned: Plan, options: argparse.Namespace) -> list[J
         for name in getattr(options, option) or ():
             if name not in known:
                 raise UserError(f"--{option} {name}: there is no such {option}.{did_you_mean(name, known)}")
-    wanted = options.case or ()
+    wanted, ids = options.case or (), _ids(planned)
     for identity in wanted:
-        if identity not in (ids := _ids(planned)):
+        if identity not in ids:
             hint = " The full tier has more: --tier full." if planned.tier == "quick" else ""
             raise UserError(f"--case {identity}: the plan has no such case.{did_you_mean(identity, ids)[:300]}{hint}")
     jobs = []

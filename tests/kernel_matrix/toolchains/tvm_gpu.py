@@ -108,6 +108,9 @@ def half_in(runtime: str) -> str:
     built(queue, (128,), (128,), buffer)
     cl.enqueue_copy(queue, a, buffer)
     queue.finish()
+    if runtime == "oclgrind":
+        sys.stderr.write(opencl._log().read_text(errors="replace"))
+        sys.stderr.flush()
     return f"ran: {a[0]}"
 
 
