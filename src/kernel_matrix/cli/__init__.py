@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """What stands after ``--`` is not ours: it is for the command that takes words (``shell``)."""
-    parser = _parser()
+    parser = _parser(arguments[:1])
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:end])
     if words := list(arguments[end + 1 :]):
@@ -44,10 +44,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
+    """The commands' options: of the one that is asked for alone, since the others' modules take longer to import."""
     parser = argparse.ArgumentParser(prog="kernel-matrix", description="A multi-vendor test matrix for GPU kernels.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in COMMANDS:
+    for name in [name for name in COMMANDS if name in first] or COMMANDS:
         module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
         text = (module.__doc__ or "").splitlines()[0]
         sub = commands.add_parser(name, help=text, description=text)
