@@ -146,8 +146,8 @@ class RunningCase:
         """Time ``run`` and ``eager`` in turns and keep the least time of each, and their ratio.
 
         Both have to wait until their device is done. In turns, so that a slower machine slows both; the least, since
-        whatever disturbs a run only adds to it. On a CPU each begins when the threads of the other are at rest, and
-        runs once before it is timed: its own threads are awake then, and its memory near.
+        whatever disturbs a run only adds to it. On a CPU each begins when the threads of the other are at rest.
+        On any device each runs once before it is timed: its own threads are awake then, and its memory near.
         """
         rest = _REST_SECONDS if self.device == "cpu" else 0.0
         least = {"run": math.inf, "eager": math.inf}

@@ -70,7 +70,7 @@ def select(matrix: Matrix, planned: Plan, options: argparse.Namespace) -> list[J
             raise UserError(f"--case {identity}: the plan has no such case.{did_you_mean(identity, ids)[:300]}{hint}")
     jobs = []
     for job in _spread_jobs(planned, options) or planned.jobs:
-        cases = tuple(case for case in job.cases if not wanted or {case.id, case.cell.id} & set(wanted))
+        cases = tuple(case for case in job.cases if not wanted or case.id in wanted or case.cell.id in wanted)
         kept = (not options.platform or job.platform in options.platform) and (
             not options.toolchain or job.toolchain in options.toolchain
         )

@@ -44,8 +44,9 @@ def configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Configs
     forward = forward_config(spec, target)
     streams, hidden, mixes = (forward.constants[name] for name in ("STREAMS", "HIDDEN", "MIXES"))
     if target is None:
-        # Each operation of the interpreter costs the same for a tile of any size: few large ones.
-        tokens, rows, vector, columns, block, line, compiler, most = 512, 1, 1, 1024, 1024, 1024, {}, {}
+        # As few and large as the forward's.
+        tokens, rows, vector = forward.constants["BLOCK_TOKENS"], 1, 1
+        columns, block, line, compiler, most = 1024, 1024, 1024, {}, {}
     else:
         # A thread keeps phi and a sum of every mix of its columns: up to 160 registers.
         vector = math.gcd(hidden, 4 if mixes <= 12 else 2 if mixes <= 24 else 1)
