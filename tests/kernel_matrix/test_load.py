@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Doubles
 
-from kernel_matrix.errors import UserError
-from kernel_matrix.load import load, schema
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load, schema
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from kernel_matrix.load import load, schema
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),
         ("ops:", "ops:\nops:", 'found duplicate key "ops"'),
         ("device: cpu", "device: cpu\n    driver: new", "platforms.here.driver: String should match pattern"),
-        ("suite: suite", "suite: suite, health: ill.py", "package.health: the script 'ill.py' does not exist"),
+        ("suite: suite", "suite: suite, preflight: ill.py", "package.preflight: the script 'ill.py' does not exist"),
         ("limits:", "container: { memory: 0 }\nlimits:", "container.memory: this should be greater than 0"),
         ("package: {", "package: [", "Correct the YAML at this line"),
         ("limits:", "exclusions: [{ where: { tokens: 99 }, reason: a reason of some length }]\nlimits:", "exclusions[0]: this holds for no case of the plan"),

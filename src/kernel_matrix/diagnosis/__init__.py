@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ruamel.yaml import YAML
 
-from kernel_matrix.junit import versions_of
+from kernel_matrix.results.record import versions_of
 
 NOT_KNOWN = "not known: no rule of src/kernel_matrix/diagnosis/rules.yaml matches this error"
 
