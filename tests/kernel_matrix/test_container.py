@@ -283,7 +283,7 @@ def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container
     image = image_of(contained)
     [loaded] = own_engine.client.images.load(b"".join(engine.images.get(image.reference).save()))
     program = (
-        "import sys; from kernel_matrix import cli; from kernel_matrix.run.executors import images;"
+        "import sys; from kernel_matrix import cli; from kernel_matrix.run.docker import images;"
         f"images.build = lambda *_, **__: images.Image({image.reference!r}, {loaded.id!r});"  # it has no base images
         "sys.exit(cli.main(sys.argv[1:]))"
     )
