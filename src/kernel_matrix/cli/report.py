@@ -21,6 +21,7 @@ from kernel_matrix.results import difference, history
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.validation import Asked
+from kernel_matrix.vendors.registry import vendor_named
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +87,7 @@ def _asked(matrix: Matrix, made: RowPlan | None) -> dict[str, Asked] | None:
         job.id: Asked(
             row.id,
             {case.id for case in job.cases},
-            row.own or matrix.platforms[row.platform].device == "cpu",
+            row.own or vendor_named(matrix.platforms[row.platform].device).hosted,
         )
         for row in made.rows
         for job in row.jobs

@@ -16,6 +16,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run import job_command as process
+from kernel_matrix.run.decide import device_for
 from kernel_matrix.run.docker.container import ContainerInterpreter, Containers
 from kernel_matrix.run.executors import InstallError, MachineError, Request, UnavailableError
 from kernel_matrix.vendors.machine import detect
@@ -80,8 +81,7 @@ def request_of(matrix: Matrix, options: argparse.Namespace, name: str, toolchain
     toolchain = toolchain or names[0]
     if toolchain not in names:
         raise UserError(f"--toolchain {toolchain}: {name} has no such toolchain.{did_you_mean(toolchain, names)}")
-    machine = detect()
-    device = next((d for target in platform.targets if (d := machine.device_for(platform.device, target))), None)
+    device = device_for(matrix, name, toolchain, platform.targets, detect())
     root = Path(options.matrix).parent.resolve()
     job = Job(name, toolchain, ())
     return Request(root, build_folder(options), matrix, job, device, lambda text: print(text, file=sys.stderr))

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kernel_matrix.base.evidence import EVIDENCE as EVIDENCE
+from kernel_matrix.base.evidence import Evidence as Evidence
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Expectation
 from kernel_matrix.config.plan import Case, Cell, Plan
@@ -19,9 +21,6 @@ State = Literal[
 # From the worst: a cell is as bad as its worst case, and excluded only when all of its cases are.
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 RED: frozenset[State] = frozenset({"fail", "error", "fixed", "missing"})
-
-Evidence = Literal["planned", "lowered", "compiled", "emulated", "ran"]
-EVIDENCE: tuple[Evidence, ...] = Evidence.__args__  # type: ignore[attr-defined]
 
 _ACTIONS = ("", "compile", "emulate", "run")
 
