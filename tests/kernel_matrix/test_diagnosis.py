@@ -11,13 +11,17 @@ from collections.abc import Callable
 import pytest
 from conftest import ROOT
 
+from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Case, Job, Plan, plan
-from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules
+from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
 from kernel_matrix.report.document import document
 from kernel_matrix.report.site import report
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
+
+# The rules of the project: those of its package, and then the harness's own.
+RULES = rules_of(load(ROOT / "matrix.yaml"), ROOT)
 
 # Real errors that no rule was written for, met while probing and elsewhere.
 HELD_OUT = [
@@ -56,14 +60,15 @@ def seeded(matrix, rule: Rule) -> tuple[Plan, Case, Record]:
     return planned, case, Record(case.id, "error", "run", stage, rule.example.splitlines()[-1], rule.example, job=job)
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_knows_its_recorded_error_before_any_other_does(rule):
-    found = diagnose(rule.example, rule.example_stage, {f"version.{k}": v for k, v in rule.example_versions.items()})
+    versions = {f"version.{name}": version for name, version in rule.example_versions.items()}
+    found = diagnose(rule.example, rule.example_stage, versions, RULES)
     assert found is not None
     assert found.rule == rule.name
 
 
-@pytest.mark.parametrize("rule", [r for r in rules() if r.example_stage != "build"], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [r for r in RULES if r.example_stage != "build"], ids=lambda rule: rule.name)
 def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, rule):
     planned, case, record = seeded(matrix, rule)
     whole = document(matrix, compare(planned, [record]), Collected((), (record,), ()))
@@ -77,15 +82,15 @@ def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, r
 
 @pytest.mark.parametrize(("stage", "error"), HELD_OUT)
 def test_an_error_without_a_rule_is_not_known(stage, error):
-    assert diagnose(error, stage) is None
+    assert diagnose(error, stage, rules=RULES) is None
     assert NOT_KNOWN in in_words(None)
 
 
 def test_there_are_enough_rules_and_each_stands_for_itself():
-    names = [rule.name for rule in rules()]
+    names = [rule.name for rule in RULES]
     assert len(names) == len(set(names)) >= 40
-    assert sum(rule.recorded == "here" for rule in rules()) >= 40
-    for rule in rules():
+    assert sum(rule.recorded == "here" for rule in RULES) >= 40
+    for rule in RULES:
         assert not re.search(r"/root/|/tmp/", rule.example), rule.name
         assert not rule.cause.endswith((" ", ",")), rule.name
 
@@ -95,10 +100,10 @@ def test_stage_and_versions_narrow_a_rule():
     rule = Rule(
         name="one", match="exactly", stages=["lower"], versions=["tilelang<0.1.10"], example="exactly this", **base
     )
-    assert rule.knows("exactly", "lower", {"tilelang": "0.1.8"})
-    assert not rule.knows("exactly", "launch", {"tilelang": "0.1.8"})
-    assert not rule.knows("exactly", "lower", {"tilelang": "0.1.15"})
-    assert not rule.knows("exactly", "lower", {"torch": "2.13"})
+    assert rule.matches("exactly", "lower", {"tilelang": "0.1.8"})
+    assert not rule.matches("exactly", "launch", {"tilelang": "0.1.8"})
+    assert not rule.matches("exactly", "lower", {"tilelang": "0.1.15"})
+    assert not rule.matches("exactly", "lower", {"torch": "2.13"})
 
 
 def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
@@ -116,7 +121,7 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
 
 
 def test_a_known_cause_is_in_every_form_of_the_report(matrix, tmp_path):
-    rule = next(rule for rule in rules() if rule.name == "disk-full")
+    rule = next(rule for rule in RULES if rule.name == "disk-full")
     planned, _, record = seeded(matrix, rule)
     report(matrix, compare(planned, [record]), Collected((), (record,), ()), tmp_path)
     for name in ("compat.json", "summary.md", "index.html"):
