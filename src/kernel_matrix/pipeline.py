@@ -58,7 +58,7 @@ def load(path: Path, build: Path | None = None) -> Project:
         UserError: the file cannot be used; the message has one line per fault.
     """
     matrix, root = loading.load(path), path.parent.resolve()
-    return Project(matrix, root, Path(build or root / "build").resolve(), diagnosis.rules())
+    return Project(matrix, root, Path(build or root / "build").resolve(), diagnosis.rules_of(matrix, root))
 
 
 def plan(project: Project, tier: Tier) -> Plan:
@@ -140,6 +140,7 @@ def report(
         difference=changes,
         left_out=left_out,
         toolchains=toolchains,
+        rules=project.rules,
     )
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Doubles
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
+from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.report.document import document
 from kernel_matrix.report.site import report
 from kernel_matrix.results.collect import Collected
@@ -71,7 +74,7 @@ def test_a_rule_knows_its_recorded_error_before_any_other_does(rule):
 @pytest.mark.parametrize("rule", [r for r in RULES if r.example_stage != "build"], ids=lambda rule: rule.name)
 def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, rule):
     planned, case, record = seeded(matrix, rule)
-    whole = document(matrix, compare(planned, [record]), Collected((), (record,), ()))
+    whole = document(matrix, compare(planned, [record]), Collected((), (record,), ()), RULES)
     cell = next(cell for cell in whole["cells"] if cell["id"] == case.cell.id)
     result = next(result for result in cell["results"] if result["name"] == case.name)
     assert result["diagnosis"]["rule"] == rule.name
@@ -130,14 +133,66 @@ def test_a_known_cause_is_in_every_form_of_the_report(matrix, tmp_path):
         assert "No space left on device" in text, name
 
 
+def run_diagnose(text: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kernel_matrix", "diagnose", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(command, cwd=folder, env=environment, input=text, capture_output=True, text=True, check=False)
+
+
 def test_the_command_line_says_the_cause_of_what_is_piped_in():
-    command = [sys.executable, "-m", "kernel_matrix", "diagnose"]
-    run: Callable[[str], subprocess.CompletedProcess[str]] = lambda text: subprocess.run(  # noqa: E731
-        command, cwd=ROOT, input=text, capture_output=True, text=True, check=False
-    )
-    known = run("RuntimeError: 0 active drivers ([]). There should only be one.")
+    known = run_diagnose("RuntimeError: 0 active drivers ([]). There should only be one.", ROOT)
     assert known.returncode == 0
     assert "[triton-no-driver]" in known.stdout
-    unknown = run("something new")
+    unknown = run_diagnose("something new", ROOT)
     assert unknown.returncode == 1
     assert "not known" in unknown.stdout
+
+
+def test_outside_of_a_project_the_command_line_asks_the_harness_s_own_rules(tmp_path):
+    assert "[disk-full]" in run_diagnose("No space left on device", tmp_path).stdout
+    assert "not known" in run_diagnose("RuntimeError: 0 active drivers ([]).", tmp_path).stdout
+    missing = run_diagnose("anything", tmp_path, "--matrix", "none.yaml")
+    assert missing.returncode == 2
+
+
+RULE = """
+- name: {name}
+  match: 'device'
+  cause: A rule that the package itself has named.
+  remedy: try again
+  recorded: here
+  example: No space left on device
+"""
+
+
+def with_rules(doubles: Doubles, text: str) -> tuple[Rule, ...]:
+    doubles.edit("suite: suite,", "suite: suite, rules: rules.yaml,")
+    (doubles.root / "rules.yaml").write_text(text)
+    return rules_of(doubles.matrix, doubles.root)
+
+
+def test_the_rules_of_the_package_are_asked_before_those_of_the_harness(doubles: Doubles):
+    rules = with_rules(doubles, RULE.format(name="own"))
+    found = diagnose("No space left on device", rules=rules)
+    assert found is not None
+    assert found.rule == "own"
+    assert diagnose("No space left on device") == diagnose("No space left on device", rules=rules[1:])
+
+
+def test_a_package_without_rules_has_those_of_the_harness(doubles: Doubles):
+    assert rules_of(doubles.matrix, doubles.root) == harness_rules()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (RULE.format(name="disk-full"), "another rule is called 'disk-full' too"),
+        (RULE.format(name="own") + "  matches: x\n", "matches: Extra inputs are not permitted"),
+        (RULE.format(name="own").replace("'device'", "'((((('"), "match: .*this is not a regular expression: missing"),
+        ("- name: [", r"rules\.yaml:\d+: .* Correct the YAML there"),
+    ],
+)
+def test_a_faulty_file_of_rules_is_bad_input_with_its_name(doubles: Doubles, text, message):
+    with pytest.raises(UserError, match=message) as caught:
+        with_rules(doubles, text)
+    assert "rules.yaml" in str(caught.value)

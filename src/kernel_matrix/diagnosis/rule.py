@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
@@ -20,14 +20,25 @@ Stage = Literal["build", "install", "import", "lower", "compile", "launch", "tim
 STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
 
 
+def _compiles(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:  # no ValueError, which is what a model's checks may raise
+        raise ValueError(f"this is not a regular expression: {error}") from None
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_compiles)]
+
+
 class Rule(BaseModel):
     """One known error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
-    match: str = Field(min_length=5, description="A regular expression that the exact error contains.")
-    unless: str = Field(default="", description="A regular expression that it must not contain.")
+    match: Pattern = Field(min_length=5, description="A regular expression that the exact error contains.")
+    unless: Pattern = Field(default="", description="A regular expression that it must not contain.")
     stages: tuple[Stage, ...] = Field(default=(), description="Only at these stages; at any by default.")
     versions: tuple[str, ...] = Field(default=(), description="Only with these versions (PEP 508).")
     cause: str = Field(min_length=20)
@@ -41,12 +52,6 @@ class Rule(BaseModel):
     def __hash__(self) -> int:
         """Return the hash of the name, so that diagnoses can be kept by their rules."""
         return hash(self.name)
-
-    @field_validator("match", "unless")
-    @classmethod
-    def _is_a_regular_expression(cls, text: str) -> str:
-        re.compile(text)
-        return text
 
     def matches(self, text: str, stage: str, versions: Mapping[str, str]) -> bool:
         """Return whether this is that error. An unknown stage and unknown versions do not speak against it."""
