@@ -11,10 +11,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.config.concern import lock_files
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.machines.rows import Row, estimate, rows
-from kernel_matrix.machines.selection import choose, lock_files
+from kernel_matrix.machines.selection import choose
 
 SCHEMA_VERSION = 1
 
