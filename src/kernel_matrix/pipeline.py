@@ -23,6 +23,7 @@ from kernel_matrix.results import difference
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
+from kernel_matrix.results.present import present
 from kernel_matrix.results.validation import Asked
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
@@ -106,7 +107,7 @@ def compare(
         records += job_status.absences(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
-    return comparing.compare(planned, records)
+    return comparing.compare(planned, records, present(project.matrix, project.root, records))
 
 
 def report(
