@@ -57,6 +57,9 @@ def edit(name: str, op: str, old: str, new: str) -> Mutant:
     return Mutant(name, op, "backward", old, new)
 
 
+ROWS_THEN_COLUMNS = """matrix.sum(dim=2, keepdim=True) + eps)
+        matrix = matrix / (matrix.sum(dim=1, keepdim=True)"""
+
 MUTANTS = [
     # The predecessor's five.
     forward("gamma is missing in the forward", "mhc_pre", "v * gamma.flatten()", "v"),
@@ -83,7 +86,7 @@ MUTANTS = [
     edit("dgamma is not weighted by v", "mhc_pre", "(dweighted * v).sum(dim=0)", "dweighted.sum(dim=0)"),
     backward("dalpha mixes up its gates", "mhc_pre", lambda g, _: g._replace(alpha=g.alpha[[1, 0, 2]])),
     edit("inv_rms stands once too often in dphi", "mhc_pre", "dq.T @ weighted", "(dq * r).T @ weighted"),
-    forward("rows and columns change places", "sinkhorn", "matrix.sum(dim=2, keepdim=True)", "matrix.sum(dim=1, keepdim=True)"),
+    forward("rows and columns change places", "sinkhorn", ROWS_THEN_COLUMNS, ROWS_THEN_COLUMNS.translate({ord("1"): "2", ord("2"): "1"})),
     forward("one iteration is left out", "sinkhorn", "range(iterations)", "range(iterations - 15)"),
     forward("the maximum is not subtracted", "sinkhorn", "logits - logits.amax(dim=2, keepdim=True).detach()", "8 * logits"),
     edit("the gradient goes around the last iterations", "sinkhorn", "reversed(quotients)", "reversed(quotients[:-8])"),
