@@ -34,9 +34,9 @@ _BLOCK = re.compile(r"^(<!-- generated: (.+?) -->)\n.*?^(<!-- end -->)$", re.DOT
 _UNUSABLE = ("resolve", "install", "import")  # where an attempt stopped before any probe could answer
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Write the tables of all pages, or check them; return the exit status."""
-    check = sys.argv[1:] == ["--check"]
+    check = list(arguments) == ["--check"]
     old = [page for page in PAGES if page_is_old(ROOT / page, write=not check)]
     for page in old:
         print(f"{page}: a generated table is out of date. Write it: ci/nox -s docs" if check else f"wrote {page}")
@@ -229,4 +229,4 @@ TABLES: Mapping[str, Callable[[str], str]] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
