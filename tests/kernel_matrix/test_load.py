@@ -29,6 +29,7 @@ from kernel_matrix.config.load import load, schema
         ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),
+        ("directions: [forward]\n", "directions: [forwards]\n", "ops.double.directions[0]: unknown direction 'forwards'. Did you mean 'forward'?"),
         ("ops:", "ops:\nops:", 'found duplicate key "ops"'),
         ("device: cpu", "device: cpu\n    driver: new", "platforms.here.driver: String should match pattern"),
         ("suite: suite", "suite: suite, preflight: ill.py", "package.preflight: the script 'ill.py' does not exist"),

@@ -153,7 +153,7 @@ def test_every_engine_gets_every_row_and_the_command_that_a_person_types(matrix,
 
 
 LARGE = """
-package: {{ name: doubles, source: src, suite: suite }}
+package: {{ name: doubles, source: src, suite: suite, directions: [forward] }}
 limits: {{ case: 3, job: 60 }}
 accuracy: {{ factor: 4, rounded: 1.5, ulps: 4, caps: {{ forward: 1.0e-2 }} }}
 toolchains:

@@ -188,6 +188,9 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         yield ("package", "backends"), f"the folder '{matrix.package.backends}' does not exist. Correct the path."
     if matrix.package.preflight and not (root / matrix.package.preflight).is_file():
         yield ("package", "preflight"), f"the script '{matrix.package.preflight}' does not exist. Correct the path."
+    for index, direction in enumerate(matrix.package.directions):
+        if direction not in matrix.accuracy.caps:
+            yield ("package", "directions", index), f"accuracy.caps has no cap for '{direction}'. Add it there."
     for name, toolchain in matrix.toolchains.items():
         here: Where = ("toolchains", name)
         if not (root / toolchain.lock).is_file():
@@ -226,9 +229,10 @@ def _reference_faults(matrix: Matrix, root: Path) -> Iterator[tuple[Where, str]]
         here = ("ops", name)
         yield from _duplicates((*here, "axes"), op.axes)
         yield from _duplicates((*here, "directions"), op.directions)
-        for direction in op.directions:
-            if direction not in matrix.accuracy.caps:
-                yield (*here, "directions"), f"accuracy.caps has no cap for '{direction}'. Add it there."
+        for index, direction in enumerate(op.directions):
+            if direction not in matrix.package.directions:
+                hint = did_you_mean(direction, matrix.package.directions)
+                yield (*here, "directions", index), f"unknown direction '{direction}'.{hint}"
         for key in op.defaults:
             if key not in op.axes:
                 yield (*here, "defaults", key), f"unknown axis '{key}'.{did_you_mean(key, op.axes)}"

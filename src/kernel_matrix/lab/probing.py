@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kernel_matrix.base.paths import without_folders
+from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.lab.probe import Probe, record_id
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.executors import Child, InstallError, Interpreter
 from kernel_matrix.run.supervise import death
 from kernel_matrix.vendors.machine import Machine
 
-_POLL_SECONDS = 0.05
 _OUTPUT = 12_000  # characters of a program's output that its record keeps
 
 # What the environment is, said by the environment itself: every distribution, and the compilers that it finds.
@@ -148,8 +149,7 @@ def process(
     began = time.monotonic()
     child: Child = interpreter.start(arguments, variables, folder, log)
     try:
-        while (status := child.poll()) is None and time.monotonic() - began < seconds:
-            time.sleep(_POLL_SECONDS)
+        status = wait_until(child.poll, seconds)
     finally:
         child.kill()
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
@@ -158,7 +158,5 @@ def process(
 
 def _portable(output: str, probe: Probe, folder: Path) -> str:
     """Without the folders of this machine: results travel."""
-    text = output.replace(str(probe.path.resolve()), f"probes/{probe.id}.py").replace(str(folder), "scratch")
-    text = re.sub(r"/[^\s\"']*?/(?:site|dist)-packages/", "site-packages/", text)
-    text = re.sub(r"/[^\s\"']*?/lib/python(3\.\d+)/", r"python\1/", text)
-    return text.replace(f"{Path.home()}/", "~/")
+    names = {str(probe.path.resolve()): f"probes/{probe.id}.py", str(folder): "scratch"}
+    return without_folders(output, names, packages=True)

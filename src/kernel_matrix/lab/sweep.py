@@ -18,6 +18,7 @@ from typing import Any
 from packaging.version import Version
 
 from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.model import Matrix, Toolchain
 from kernel_matrix.config.plan import Job, Plan, plan
 from kernel_matrix.lab.probe import Probe, judge_all
@@ -270,10 +271,7 @@ def _stopped(row: dict[str, Any], stage: str, text: str) -> Row:
 
 
 def _without_folders(text: str, subject: Subject) -> str:
-    text = re.sub(r"/[^\s\"']*?/site-packages/", "site-packages/", text)
-    for folder, name in ((subject.build, "build"), (subject.root, "."), (Path.home(), "~")):
-        text = text.replace(f"{folder}/", f"{name}/")
-    return text
+    return without_folders(text, {str(subject.build): "build", str(subject.root): "."}, packages=True)
 
 
 def document(subject: Subject, rows: Sequence[Row]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from kernel_matrix.base.files import write_atomically
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.lab.toolchain_view import NO_TOOLCHAINS
 from kernel_matrix.report import badges, markdown
@@ -63,12 +64,12 @@ def report(
             document=whole, meaning=MEANING, states=STATES, data=_embeddable(_for_page(whole)), headline=headline(whole)
         )
     )
-    _write(site / "index.html", page)
+    write_atomically(site / "index.html", page)
     _write_badge(site / "badge", _badge(whole))
     cells = [{key: value for key, value in cell.items() if key != "results"} for cell in whole["cells"]]
-    _write(site / "compat.json", json.dumps({**whole, "cells": cells}, indent=1) + "\n")
+    write_atomically(site / "compat.json", json.dumps({**whole, "cells": cells}, indent=1) + "\n")
     template = _environment().get_template("difference.md.j2" if difference else "summary.md.j2")
-    _write(site / "summary.md", markdown.within(template.render(document=whole, difference=difference)))
+    write_atomically(site / "summary.md", markdown.within(template.render(document=whole, difference=difference)))
     junit.merge(collected.files, site / "junit.xml")
     return whole
 
@@ -93,7 +94,7 @@ def _write_lanes(
     now, limit = history.now(), matrix.ci.silent_days
     planned = {"/".join((e["platform"], e["target"], e["toolchain"])): badges.current(e) for e in whole["overview"]}
     carried = history.carry_on(earlier.lanes, comparison, planned, now)
-    _write(site / history.FILE, history.to_json(carried, now))
+    write_atomically(site / history.FILE, history.to_json(carried, now))
     folder = site / "badges"
     folder.mkdir(exist_ok=True)
     for name in planned:
@@ -103,15 +104,9 @@ def _write_lanes(
 
 def _write_badge(path: Path, badge: dict[str, Any]) -> None:
     """As a shields endpoint and as a picture."""
-    _write(path.with_name(f"{path.name}.json"), json.dumps(badge) + "\n")
+    write_atomically(path.with_name(f"{path.name}.json"), json.dumps(badge) + "\n")
     text = _environment().get_template("badge.svg.j2").render(**_badge_geometry(badge))
-    _write(path.with_name(f"{path.name}.svg"), text)
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    write_atomically(path.with_name(f"{path.name}.svg"), text)
 
 
 def _for_page(whole: Document) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from packaging.requirements import Requirement
-
+from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Expectation
 from kernel_matrix.config.plan import Case, Cell, Plan
-from kernel_matrix.results.record import Record
+from kernel_matrix.results.record import Record, versions_of
 
 State = Literal[
     "fail", "error", "fixed", "missing", "flaky", "known", "unavailable", "lowered", "compiled", "pass", "excluded"
@@ -100,7 +99,8 @@ def judge(case: Case, records: Sequence[Record]) -> Verdict:
     evidence, doubt = _evidence(record)
     if doubt:
         return Verdict(case, "error", "planned", doubt, record)
-    expected = [rule for rule in case.expectations if _holds_for(rule, record)]
+    versions = versions_of(record.job)
+    expected = [rule for rule in case.expectations if satisfies(rule.versions, versions)]
     if record.outcome == "pass":
         if expected:
             reason = (
@@ -158,15 +158,6 @@ def _limit(metrics: Mapping[str, float], name: str) -> float:
 def _badness(record: Record) -> int:
     order = ("excluded", "missing", "unavailable", "pass", "error", "fail")
     return order.index(record.outcome)
-
-
-def _holds_for(rule: Expectation, record: Record) -> bool:
-    for text in rule.versions:
-        requirement = Requirement(text)
-        version = record.job.get(f"version.{requirement.name}")
-        if version is None or not requirement.specifier.contains(version, prereleases=True):
-            return False
-    return True
 
 
 def _is_as_expected(rule: Expectation, record: Record) -> bool:

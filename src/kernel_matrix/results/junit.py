@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import junitparser
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whose cases have properties
 
+from kernel_matrix.base.files import written_whole
 from kernel_matrix.results.record import Outcome, Record
 
 
@@ -27,12 +28,8 @@ def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, st
     suite.update_statistics()
     xml = JUnitXml("kernel-matrix")
     xml.add_testsuite(suite)
-    part = path.with_suffix(".part")
-    try:
+    with written_whole(path) as part:
         xml.write(str(part), pretty=True)
-        part.replace(path)  # a reader sees the whole file or none
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def merge(paths: Iterable[Path], into: Path) -> None:

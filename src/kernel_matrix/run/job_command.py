@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import kernel_matrix
+from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.model import GPUS
 from kernel_matrix.config.plan import Case, platform_toolchain
 from kernel_matrix.run.executors import Interpreter, Request
@@ -79,7 +80,4 @@ def portable(request: Request, interpreter: Interpreter, text: str) -> str:
     """Paths as they are below the repository: results travel, and nobody else has this machine's folders."""
     seen, job, build, root = interpreter.seen, request.folder, request.build, request.root
     inside = {seen(job): f"build/jobs/{request.job.id}", seen(build / "cache"): "build/cache", seen(root): "."}
-    outside = {str(build): "build", str(root): ".", str(Path.home()): "~"}
-    for folder, name in [*sorted(inside.items(), reverse=True), *outside.items()]:  # what is inside another first
-        text = text.replace(f"{folder}/", f"{name}/")
-    return text
+    return without_folders(text, {str(build): "build", str(root): ".", **inside})

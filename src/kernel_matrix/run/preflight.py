@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
+from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.run.executors import Interpreter, MachineError, Request
 from kernel_matrix.run.job_command import environment
-
-_POLL_SECONDS = 0.05
 
 
 def check(request: Request, interpreter: Interpreter) -> None:
@@ -25,12 +22,10 @@ def check(request: Request, interpreter: Interpreter) -> None:
         [interpreter.seen(request.root / script)], environment(request, interpreter), request.root, log
     )
     limit = request.matrix.limits.case
-    give_up = time.monotonic() + limit
-    while (status := child.poll()) is None:
-        if time.monotonic() > give_up:
-            child.kill()
-            raise MachineError(f"{request.device.name} is not fit for work: {script} had no answer within {limit:g} s")
-        time.sleep(_POLL_SECONDS)
+    status = wait_until(child.poll, limit)
+    if status is None:
+        child.kill()
+        raise MachineError(f"{request.device.name} is not fit for work: {script} had no answer within {limit:g} s")
     if status:
         lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         reason = lines[-1] if lines else f"{script} ended with status {status}"

@@ -19,6 +19,7 @@ from typing import IO
 import docker
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import written_whole
 from kernel_matrix.run.executors import InstallError
 
 FOLDER = "bundle"  # in the unpacked source, beside matrix.yaml
@@ -54,8 +55,11 @@ def write(
     if listed.returncode:
         raise UserError(f"{root}: a bundle is made from a git checkout: {listed.stderr.strip()}")
     into.parent.mkdir(parents=True, exist_ok=True)
-    part = into.with_name(f"{into.name}.part")
-    with tarfile.open(part, "w") as archive, tempfile.TemporaryFile(dir=into.parent) as saved:
+    with (
+        written_whole(into) as part,
+        tarfile.open(part, "w") as archive,
+        tempfile.TemporaryFile(dir=into.parent) as saved,
+    ):
         writer = _Writer(archive, into.name.removesuffix(".tar"))
         for name in sorted(filter(None, listed.stdout.split("\0"))):
             writer.add_path(name, root / name)
@@ -69,7 +73,6 @@ def write(
         writer.add(f"{FOLDER}/commit", io.BytesIO(commit.encode()))
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(writer.sums.items()))
         writer.add(f"{FOLDER}/SHA256SUMS", io.BytesIO(sums.encode()))
-    part.replace(into)
 
 
 def find(root: Path, platform: str, content: str) -> Carried | None:
