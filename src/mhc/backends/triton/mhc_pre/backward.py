@@ -20,7 +20,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from mhc.backends.triton.kernel import fold, project, sigmoid, span
+from mhc.backends.triton.mhc_pre.forward import project, sigmoid
+from mhc.backends.triton.vectors import fold, span
 
 
 @triton.jit(do_not_specialize=["tokens"])

@@ -1,18 +1,11 @@
-"""Gradient of ``sinkhorn`` in Triton: back through every iteration."""
+"""The device code of ``sinkhorn``'s gradient."""
 
 from __future__ import annotations
 
-import functools
-
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
 
-from mhc.backends.triton import sinkhorn
-from mhc.backends.triton.launch import Config, Launch, Source, token_grid
-from mhc.backends.triton.operator import Operator
-from mhc.backends.triton.sinkhorn import exponentials, iterate, matrices, quotients, totals
-from mhc.ops.sinkhorn import SinkhornBackwardInputs, SinkhornGrads, SinkhornSpec
+from mhc.backends.triton.sinkhorn.forward import exponentials, iterate, matrices, quotients, totals
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -53,25 +46,3 @@ def sinkhorn_backward_kernel(
             along = tl.sum(grad * quotient[2 * KEPT - 1 - back], axis=1 + back % 2, keep_dims=True)
             grad = quotients(grad - along, sums[2 * KEPT - 1 - back])
     tl.store(grad_logits + places, grad * first, mask=real & inside)
-
-
-@functools.cache
-def config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
-    """As the forward's; and how many iterations at once to keep the sums of, a divisor of all."""
-    constants, compiler = sinkhorn.config(spec, target)
-    kept = next(kept for kept in range(10, 0, -1) if spec.iterations % kept == 0)
-    return Config({**constants, "KEPT": kept}, compiler)
-
-
-def _launches(inputs: SinkhornBackwardInputs, out: SinkhornGrads, tiles: Config) -> list[Launch]:
-    tokens = inputs.logits.shape[0]
-    arguments = (inputs.logits, inputs.grad_matrix, out.logits, tokens)
-    return [Launch(sinkhorn_backward_kernel, tiles, token_grid(tokens, tiles), arguments)]
-
-
-def _sources(spec: SinkhornSpec, tiles: Config) -> list[Source]:
-    return [Source(sinkhorn_backward_kernel, tiles, ("*fp32", "*fp32", "*fp32", "i32"))]
-
-
-_OPERATOR = Operator(sinkhorn_backward_kernel, config, _launches, _sources)
-run, compile = _OPERATOR.run, _OPERATOR.compile

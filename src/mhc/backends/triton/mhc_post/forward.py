@@ -1,16 +1,9 @@
-"""``mhc_post`` in Triton."""
+"""The device code of ``mhc_post``."""
 
 from __future__ import annotations
 
-import functools
-
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
-
-from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, elementwise, elementwise_grid, options
-from mhc.backends.triton.operator import Operator
-from mhc.ops.mhc_post import MhcPostInputs, MhcPostOutputs, MhcPostSpec
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -46,24 +39,3 @@ def mhc_post_kernel(
             total += weight[:, None] * streams[j]
         # The cast rounds to nearest even.
         tl.store(out_tile + i * HIDDEN, total.to(out.dtype.element_ty), mask=mask)
-
-
-@functools.cache
-def config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
-    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
-    tiles = elementwise(spec.streams, spec.hidden, target)
-    return Config({"STREAMS": spec.streams, "HIDDEN": spec.hidden, **tiles}, {} if target is None else options(4))
-
-
-def _launches(inputs: MhcPostInputs, out: MhcPostOutputs, tiles: Config) -> list[Launch]:
-    tokens, hidden = inputs.y.shape
-    return [Launch(mhc_post_kernel, tiles, elementwise_grid(tokens, hidden, tiles), (*inputs, *out, tokens))]
-
-
-def _sources(spec: MhcPostSpec, tiles: Config) -> list[Source]:
-    x = POINTERS[spec.dtype]
-    return [Source(mhc_post_kernel, tiles, (x, x, "*fp32", "*fp32", x, "i32"))]
-
-
-_OPERATOR = Operator(mhc_post_kernel, config, _launches, _sources)
-run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -1,16 +1,9 @@
-"""``sinkhorn`` in Triton, and what its gradient shares with it."""
+"""The device code of ``sinkhorn``."""
 
 from __future__ import annotations
 
-import functools
-
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
-
-from mhc.backends.triton.launch import Config, Launch, Source, options, token_grid
-from mhc.backends.triton.operator import Operator
-from mhc.ops.sinkhorn import SinkhornInputs, SinkhornOutputs, SinkhornSpec
 
 
 @triton.jit
@@ -86,32 +79,3 @@ def sinkhorn_kernel(
     for _ in range(ITERATIONS):
         current = iterate(current, STREAMS, PADDED, EPS)
     tl.store(matrix + places, current, mask=real & inside)
-
-
-@functools.cache
-def config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
-    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
-    padded = triton.next_power_of_2(spec.streams)
-    # One warp, so that no sum leaves it, and of each thread a load of 16 bytes; the interpreter wants large tiles.
-    tokens = 128 if target is None else max(1, 4 * target.warp_size // padded**2)
-    constants = {
-        "STREAMS": spec.streams,
-        "PADDED": padded,
-        "ITERATIONS": spec.iterations,
-        "EPS": spec.eps,
-        "BLOCK_TOKENS": tokens,
-    }
-    return Config(constants, {} if target is None else options(1))
-
-
-def _launches(inputs: SinkhornInputs, out: SinkhornOutputs, tiles: Config) -> list[Launch]:
-    tokens = inputs.logits.shape[0]
-    return [Launch(sinkhorn_kernel, tiles, token_grid(tokens, tiles), (inputs.logits, out.matrix, tokens))]
-
-
-def _sources(spec: SinkhornSpec, tiles: Config) -> list[Source]:
-    return [Source(sinkhorn_kernel, tiles, ("*fp32", "*fp32", "i32"))]
-
-
-_OPERATOR = Operator(sinkhorn_kernel, config, _launches, _sources)
-run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -1,18 +1,11 @@
-"""Gradient of ``mhc_post`` in Triton."""
+"""The device code of ``mhc_post``'s gradient."""
 
 from __future__ import annotations
 
-import functools
-import math
-
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
 
-from mhc.backends.triton.kernel import fold, span
-from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, options, token_grid
-from mhc.backends.triton.operator import Operator
-from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostSpec
+from mhc.backends.triton.vectors import fold, span
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -89,40 +82,3 @@ def mhc_post_backward_kernel(
         tl.store(grad_h_res + rows * SQUARE + index, tl.sum(sums[index], axis=1), mask=real)
     for index in tl.static_range(STREAMS):
         tl.store(grad_h_post + rows * STREAMS + index, tl.sum(sums[SQUARE + index], axis=1), mask=real)
-
-
-@functools.cache
-def config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
-    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
-    if target is None:
-        # Each operation of the interpreter costs the same for a tile of any size: few large ones.
-        tokens, vector, hidden, compiler = 128, 1, min(1024, triton.next_power_of_2(spec.hidden)), {}
-    else:
-        # A tile has as many rows as there are warps, and as many columns as one warp takes at once: no sum leaves it.
-        # Its neighbours are those of one load of 16 bytes, fewer where partial sums take the registers.
-        tokens = 4
-        vector = math.gcd(spec.hidden, 2 if spec.streams > 4 else 16 // spec.dtype.itemsize)
-        hidden = target.warp_size * vector
-        compiler = options(tokens)
-    constants = {
-        "STREAMS": spec.streams,
-        "HIDDEN": spec.hidden,
-        "BLOCK_TOKENS": tokens,
-        "BLOCK_HIDDEN": hidden,
-        "VECTOR": vector,
-    }
-    return Config(constants, compiler)
-
-
-def _launches(inputs: MhcPostBackwardInputs, out: MhcPostGrads, tiles: Config) -> list[Launch]:
-    tokens = inputs.x.shape[0]
-    return [Launch(mhc_post_backward_kernel, tiles, token_grid(tokens, tiles), (*inputs, *out, tokens))]
-
-
-def _sources(spec: MhcPostSpec, tiles: Config) -> list[Source]:
-    x, wide = POINTERS[spec.dtype], "*fp32"
-    return [Source(mhc_post_backward_kernel, tiles, (x, x, wide, wide, x, x, x, wide, wide, "i32"))]
-
-
-_OPERATOR = Operator(mhc_post_backward_kernel, config, _launches, _sources)
-run, compile = _OPERATOR.run, _OPERATOR.compile

@@ -1,6 +1,6 @@
-"""Gradient of ``mhc_pre`` in Triton.
+"""``mhc_pre`` and ``mhc_head`` in Triton: launched on the GPU that holds the inputs, or compiled ahead of time.
 
-The host side, ``mhc_head``'s too; :mod:`mhc.backends.triton.kernel_backward` is the device code.
+``mhc_head`` is ``mhc_pre`` without the coefficients that write back.
 """
 
 from __future__ import annotations
@@ -12,24 +12,75 @@ from typing import NamedTuple
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends.triton.kernel_backward import (
+from mhc.backends.triton.kernel import Kernel
+from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, options, token_grid
+from mhc.backends.triton.mhc_pre.backward import (
     alpha_bias_kernel,
     coefficients_kernel,
     phi_gamma_kernel,
     stream_kernel,
 )
-from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, options
-from mhc.backends.triton.mhc_pre import config as forward_config
-from mhc.backends.triton.operator import Operator
-from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadSpec
-from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
+from mhc.backends.triton.mhc_pre.forward import mhc_pre_kernel
+from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadInputs, MhcHeadOutputs, MhcHeadSpec
+from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 # Programs of stream_kernel to aim at: some for each of the multiprocessors of a large GPU. It bounds the chunks, and
 # with them the memory for their sums.
 _PROGRAMS = 1024
 
 
-class Configs(NamedTuple):
+@functools.cache
+def _config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
+    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None.
+
+    The number of tokens has no say, so that one kernel serves every batch and a token's sums are taken in one order
+    whatever batch it comes in.
+    """
+    mixes = spec.mixes
+    if target is None:
+        # Each operation of the interpreter costs the same for a tile of any size: few large ones.
+        tokens, vector, width, hidden, compiler = 512, 4, 1024, 1024, {}
+    else:
+        # A thread keeps, of every token of its block, some of x and a partial sum of every mix: up to 128 registers.
+        tokens = next(tokens for tokens in (16, 8, 4, 2, 1) if tokens * (mixes + 4) <= 128 or tokens == 1)
+        # As many neighbours as one load of 16 bytes brings of phi, in rows that begin on a multiple of as many;
+        # fewer of them for many mixes, as compilers put all the loads of phi before the sums, in registers too.
+        vector = math.gcd(spec.width, 4 if mixes <= 48 else 2)
+        warps = 4
+        threads = warps * target.warp_size
+        width, hidden = threads * vector, threads * 16 // tokens
+        compiler = options(warps)
+        if target.backend == "cuda" and target.arch >= 100:
+            # Left to itself, ptxas rather spills a few there than go above 168.
+            compiler["maxnreg"] = 255
+    constants = {
+        "STREAMS": spec.streams,
+        "HIDDEN": spec.hidden,
+        "MIXES": mixes,
+        "NORM_EPS": spec.norm_eps,
+        "PRE_EPS": spec.pre_eps,
+        "BLOCK_TOKENS": tokens,
+        "BLOCK_WIDTH": width,
+        "BLOCK_HIDDEN": max(vector, min(hidden, triton.next_power_of_2(spec.hidden))),
+        "VECTOR": vector,
+    }
+    return Config(constants, compiler)
+
+
+def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: Config) -> list[Launch]:
+    tokens = inputs.x.shape[0]
+    outputs = (*out, None, None)[:3]  # mhc_head has the first alone
+    return [Launch(mhc_pre_kernel, tiles, token_grid(tokens, tiles), (*inputs[:5], *outputs, tokens))]
+
+
+def _sources(spec: MhcPreSpec | MhcHeadSpec, tiles: Config) -> list[Source]:
+    x, wide = POINTERS[spec.dtype], "*fp32"
+    coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
+    types = (x, wide, wide, wide, wide if spec.gamma else None, x, *coefficients, "i32")
+    return [Source(mhc_pre_kernel, tiles, types)]
+
+
+class _Configs(NamedTuple):
     """Those of the four kernels, in the order of their launches."""
 
     coefficients: Config
@@ -39,9 +90,9 @@ class Configs(NamedTuple):
 
 
 @functools.cache
-def configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Configs:
+def _backward_configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> _Configs:
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
-    forward = forward_config(spec, target)
+    forward = _config(spec, target)
     streams, hidden, mixes = (forward.constants[name] for name in ("STREAMS", "HIDDEN", "MIXES"))
     if target is None:
         # As few and large as the forward's.
@@ -57,7 +108,7 @@ def configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Configs
         most = compiler | ({"maxnreg": 255} if target.backend == "cuda" else {})
     columns = min(columns, triton.next_power_of_2(hidden))
     shape = {"STREAMS": streams, "HIDDEN": hidden, "MIXES": mixes}
-    return Configs(
+    return _Configs(
         forward,
         Config({"STREAMS": streams, "MIXES": mixes, "BLOCK": line}, compiler),
         Config({**shape, "BLOCK_TOKENS": tokens, "ROWS": rows, "BLOCK_HIDDEN": columns, "VECTOR": vector}, most),
@@ -65,8 +116,8 @@ def configs(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Configs
     )
 
 
-def _launches(
-    inputs: MhcPreBackwardInputs | MhcHeadBackwardInputs, out: MhcPreGrads | MhcHeadGrads, tiles: Configs
+def _backward_launches(
+    inputs: MhcPreBackwardInputs | MhcHeadBackwardInputs, out: MhcPreGrads | MhcHeadGrads, tiles: _Configs
 ) -> list[Launch]:
     spec, tokens = inputs.spec, inputs.x.shape[0]
     x, phi, alpha, bias, gamma = inputs[:5]
@@ -107,7 +158,7 @@ def _launches(
     ]
 
 
-def _sources(spec: MhcPreSpec | MhcHeadSpec, tiles: Configs) -> list[Source]:
+def _backward_sources(spec: MhcPreSpec | MhcHeadSpec, tiles: _Configs) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     gamma = wide if spec.gamma else None
     grads = (x, wide, wide) if isinstance(spec, MhcPreSpec) else (x, None, None)
@@ -119,5 +170,5 @@ def _sources(spec: MhcPreSpec | MhcHeadSpec, tiles: Configs) -> list[Source]:
     ]
 
 
-_OPERATOR = Operator(stream_kernel, configs, _launches, _sources)
-run, compile = _OPERATOR.run, _OPERATOR.compile
+FORWARD = Kernel(mhc_pre_kernel, _config, _launches, _sources)
+BACKWARD = Kernel(stream_kernel, _backward_configs, _backward_launches, _backward_sources)
