@@ -1,4 +1,4 @@
-"""The script of ``mhc_post``'s gradients for GPUs: a block of threads has one token, its threads share out the columns."""
+"""The script of ``mhc_post``'s gradients for GPUs: a block of threads has one token, and shares out its columns."""
 
 # No postponed annotations here: TVM reads those of a script as its parameters.
 
