@@ -24,8 +24,8 @@ import nox
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from kernel_matrix.errors import UserError, did_you_mean  # noqa: E402
-from kernel_matrix.load import load, schema  # noqa: E402
+from kernel_matrix.base.errors import UserError, did_you_mean  # noqa: E402
+from kernel_matrix.config.load import load, schema  # noqa: E402
 
 nox.needs_version = ">=2026.10"
 nox.options.sessions = ["matrix"]
@@ -147,7 +147,7 @@ def write_schema(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def lock(session: nox.Session) -> None:
     """Resolve the *.in files of ci/locks anew, or those that are named."""
-    from kernel_matrix.executors.venv import uv
+    from kernel_matrix.run.environments.venv import uv
 
     for source in sorted(LOCKS.glob("*.in")):
         if session.posargs and source.stem not in session.posargs:

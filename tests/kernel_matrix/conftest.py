@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from kernel_matrix.collect import collect
-from kernel_matrix.compare import Comparison, compare
-from kernel_matrix.executors import UnavailableError
-from kernel_matrix.executors.engine import connect
-from kernel_matrix.junit import Record
-from kernel_matrix.load import load
-from kernel_matrix.machine import Device, Machine, detect
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.plan import Case, plan
-from kernel_matrix.run import Settings, run
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Case, plan
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.compare import Comparison, compare
+from kernel_matrix.results.record import Record
+from kernel_matrix.run.docker.engine import connect
+from kernel_matrix.run.executors import UnavailableError
+from kernel_matrix.run.schedule import Settings, run
+from kernel_matrix.vendors.machine import Device, Machine, detect
 
 ROOT = Path(__file__).parents[2]
 CPU = Device("cpu", "test", ("any",))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_matrix.accuracy import Budget, budget, measure, worst
-from kernel_matrix.inputs import normal, nudge
+from kernel_matrix.job.accuracy import Budget, budget, measure, worst
+from kernel_matrix.job.inputs import normal, nudge
 
 BF16, FP32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
 EXACT = measure(np.zeros(1), np.zeros(1))

@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.errors import UserError
-from kernel_matrix.load import load
-from kernel_matrix.plan import plan
-from kernel_matrix.runners.changes import changed_files, choose, is_sentinel
-from kernel_matrix.runners.spread import spread
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import plan
+from kernel_matrix.machines.row_plan import spread
+from kernel_matrix.machines.selection import changed_files, choose, is_sentinel
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import ROOT, Doubles
 
-from kernel_matrix import junit
+from kernel_matrix.results import junit
 
 
 def kernel_matrix(*arguments: str) -> subprocess.CompletedProcess[str]:

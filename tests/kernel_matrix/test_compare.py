@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_matrix.compare import RED, STATES, compare, judge
-from kernel_matrix.junit import Outcome, Record
-from kernel_matrix.plan import plan
+from kernel_matrix.config.plan import plan
+from kernel_matrix.results.compare import RED, STATES, compare, judge
+from kernel_matrix.results.record import Outcome, Record
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +137,6 @@ def test_records_of_no_planned_case_are_kept_apart(planned):
 
 
 def test_every_state_is_known_to_the_page():
-    from kernel_matrix.report import MEANING
+    from kernel_matrix.report.site import MEANING
 
     assert set(MEANING) == set(STATES)

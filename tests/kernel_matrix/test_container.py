@@ -14,9 +14,9 @@ from pathlib import Path
 from conftest import ROOT, Doubles
 from test_run import middle, states
 
-from kernel_matrix import junit
-from kernel_matrix.executors import images
-from kernel_matrix.executors.engine import OWNER, connect, is_dead, owner, sweep
+from kernel_matrix.results import junit
+from kernel_matrix.run.docker import images
+from kernel_matrix.run.docker.engine import OWNER, connect, is_dead, owner, sweep
 
 # What a job can see and do, asked from the inside.
 _LOOK = """
@@ -283,7 +283,7 @@ def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container
     image = image_of(contained)
     [loaded] = own_engine.client.images.load(b"".join(engine.images.get(image.reference).save()))
     program = (
-        "import sys; from kernel_matrix import cli; from kernel_matrix.executors import images;"
+        "import sys; from kernel_matrix import cli; from kernel_matrix.run.docker import images;"
         f"images.build = lambda *_, **__: images.Image({image.reference!r}, {loaded.id!r});"  # it has no base images
         "sys.exit(cli.main(sys.argv[1:]))"
     )

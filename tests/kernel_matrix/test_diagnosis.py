@@ -11,13 +11,13 @@ from collections.abc import Callable
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.collect import Collected
-from kernel_matrix.compare import compare
+from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules
-from kernel_matrix.junit import Record
-from kernel_matrix.plan import Case, Job, Plan, plan
-from kernel_matrix.report import report
 from kernel_matrix.report.document import document
+from kernel_matrix.report.site import report
+from kernel_matrix.results.collect import Collected
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.record import Record
 
 # Real errors that no rule was written for, met while probing and elsewhere.
 HELD_OUT = [

@@ -9,14 +9,16 @@ import pytest
 from test_compare import TRITON
 from test_report import all_cases
 
-from kernel_matrix.collect import Collected
-from kernel_matrix.compare import compare
-from kernel_matrix.errors import UserError
-from kernel_matrix.junit import Record
-from kernel_matrix.plan import plan
-from kernel_matrix.report import annotate, markdown, report
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.plan import plan
+from kernel_matrix.report import annotations as annotate
+from kernel_matrix.report import markdown
 from kernel_matrix.report.document import document
-from kernel_matrix.runners.difference import difference, read
+from kernel_matrix.report.site import report
+from kernel_matrix.results.collect import Collected
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.difference import difference, read
+from kernel_matrix.results.record import Record
 
 TRACEBACK = """Traceback (most recent call last):
   File "./src/kernel_matrix/plugin.py", line 170, in pytest_pyfunc_call

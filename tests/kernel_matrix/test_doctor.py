@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.machine import Device, Machine, detect
-from kernel_matrix.toolchains import doctor
-from kernel_matrix.toolchains.doctor import Finding, examine
-from kernel_matrix.toolchains.prospects import prospects
+from kernel_matrix.lab import doctor
+from kernel_matrix.lab.doctor import Finding, examine
+from kernel_matrix.lab.reachable import prospects
+from kernel_matrix.vendors.machine import Device, Machine, detect
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def only(folder: Path, *programs: str) -> str:
 def test_this_machine_is_whole_enough_to_test_on(look):
     found = look()
     for what in ("Python", "uv", "g++", "build folder", "home", "temporary folder", "CA bundle", "package index"):
-        assert found[what].health == "good", found[what]
+        assert found[what].status == "good", found[what]
     assert found["cpu device"].said.endswith("x86-64")
 
 
@@ -52,7 +52,7 @@ def test_without_a_compiler_the_cpu_platform_says_what_to_install(look, matrix, 
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.delenv("CXX", raising=False)
     found = look()
-    assert found["g++"].health == "broken"
+    assert found["g++"].status == "broken"
     assert found["g++"].remedy == "sudo apt-get install g++"
     cpu = next(p for p in prospects(matrix, list(found.values()), detect()) if p.platform == "cpu-llvm")
     assert (cpu.reaches, cpu.command) == ("planned", "sudo apt-get install g++")
@@ -72,7 +72,7 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
     monkeypatch.setenv("ROCM_PATH", "/nowhere")
     found = look()
-    assert found["nvcc"].health == found["hipcc"].health == "absent"
+    assert found["nvcc"].status == found["hipcc"].status == "absent"
     assert "bring their own" in found["nvcc"].said
     without_gpu = Machine((Device("cpu", "test", ("x86-64-v3",)),))
     reaches = {p.platform: p.reaches for p in prospects(matrix, list(found.values()), without_gpu)}
@@ -89,7 +89,7 @@ def test_without_docker_it_says_so_and_that_the_rest_does_without(look, tmp_path
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv"))
     found = look()["Docker"]
-    assert found.health == "absent"
+    assert found.status == "absent"
     assert found.said == "no client is here, and there is no daemon at /nowhere.sock; the executor venv does without"
 
 
@@ -100,7 +100,7 @@ def test_with_an_engine_the_images_bring_the_compilers_that_this_machine_lacks(
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("ROCM_PATH", "/nowhere")
     found = look()
-    assert (found["Docker"].health, found["g++"].health, found["hipcc"].health) == ("good", "broken", "absent")
+    assert (found["Docker"].status, found["g++"].status, found["hipcc"].status) == ("good", "broken", "absent")
     here = Machine((Device("cpu", "test", ("x86-64-v3",)),))
     reaches = {p.platform: p.reaches for p in prospects(matrix, list(found.values()), here)}
     assert (reaches["cpu-llvm"], reaches["cuda"], reaches["rocm"]) == ("ran", "compiled", "compiled")
@@ -113,13 +113,13 @@ def test_a_socket_that_nobody_answers_is_broken(look, tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))  # bound, and never listening
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-    assert look()["Docker"].health == "broken"
+    assert look()["Docker"].status == "broken"
 
 
 def test_a_ca_bundle_that_is_not_there_is_named_with_its_variable(look, monkeypatch):
     monkeypatch.setenv("PIP_CERT", "/nowhere.pem")
     found = look()["CA bundle"]
-    assert found.health == "broken"
+    assert found.status == "broken"
     assert "PIP_CERT=/nowhere.pem" in found.said
 
 
@@ -129,7 +129,7 @@ def test_an_index_that_cannot_be_reached_is_diagnosed(look, monkeypatch):
     monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     found = look()["package index"]
-    assert found.health == "broken"
+    assert found.status == "broken"
     assert "Nobody listens" in found.said
 
 
@@ -185,12 +185,12 @@ def test_a_valid_ca_of_somebody_else_is_told_from_an_index_that_is_down(look, st
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     monkeypatch.setenv("SSL_CERT_FILE", str(folder / "wrong.pem"))
     found = look()
-    assert found["CA bundle"].health == "good", "it is a bundle, and of no use here"
-    assert found["package index"].health == "broken"
+    assert found["CA bundle"].status == "good", "it is a bundle, and of no use here"
+    assert found["package index"].status == "broken"
     assert "certificate" in found["package index"].said
     assert "SSL_CERT_FILE" in found["package index"].remedy
     monkeypatch.setenv("SSL_CERT_FILE", str(folder / "right.pem"))
-    assert look()["package index"].health == "good"
+    assert look()["package index"].status == "good"
 
 
 def test_a_home_on_a_read_only_disk_is_told_in_the_system_s_words(look, matrix, tmp_path, monkeypatch):
@@ -208,27 +208,27 @@ def test_a_home_on_a_read_only_disk_is_told_in_the_system_s_words(look, matrix, 
     finally:
         subprocess.run(["umount", str(home)], check=True)
     assert found["home"].said == f"{home} cannot be written to: Read-only file system"
-    assert (found["uv's cache"].health, found["build folder"].health) == ("broken", "good")
+    assert (found["uv's cache"].status, found["build folder"].status) == ("broken", "good")
 
 
 def test_a_home_that_cannot_be_written_to_is_named_with_a_way_out(look, monkeypatch):
     monkeypatch.setenv("HOME", "/proc")  # read-only even for root
     found = look()["home"]
-    assert found.health == "broken"
+    assert found.status == "broken"
     assert found.remedy.startswith("export HOME=")
 
 
 def test_an_old_python_comes_first(look, matrix, monkeypatch):
     monkeypatch.setattr(doctor.sys, "version_info", (3, 9, 1))
     found = list(look().values())
-    assert next(f for f in found if f.what == "Python").health == "broken"
+    assert next(f for f in found if f.what == "Python").status == "broken"
     assert {(p.reaches, p.lacking) for p in prospects(matrix, found, detect())} == {("planned", "Python first")}
 
 
 def test_a_disk_without_room_for_the_environments_is_said(matrix, small_disk, tmp_path):
     small_disk(tmp_path / "small")
     found = {finding.what: finding for finding in examine(matrix, ROOT, tmp_path / "small" / "build", detect())}
-    assert found["disk"].health == "broken"
+    assert found["disk"].status == "broken"
     assert f"0 GiB free at {tmp_path / 'small'}" in found["disk"].said
 
 
@@ -285,7 +285,7 @@ def test_in_an_image_its_environments_are_looked_at_and_nothing_that_fetches(ima
     environments = {what for what in found if what.startswith("environment ")}
     assert environments == {f"environment {name}" for name in (
         "torch-2.13", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6")}  # fmt: skip
-    assert {found[what].health for what in (*environments, "image", "Python", "g++")} == {"good"}
+    assert {found[what].status for what in (*environments, "image", "Python", "g++")} == {"good"}
     assert not found.keys() & {"uv", "Docker", "package index", "CA bundle", "disk", "build folder", "hipcc"}
     seen = {p.platform: p for p in prospects(matrix, list(found.values()), Machine(()), "cuda")}
     assert seen["cuda"].reaches == "compiled"
@@ -300,9 +300,9 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
         lock.write("packaging==1.0\n")
     found = image()
     other = found["environment tvm-0.27"]
-    assert other.health == "broken"
+    assert other.status == "broken"
     assert other.said.startswith("not what tvm-0.27.txt names: packaging==1.0 (it has ")
-    assert found["environment triton-3.6"].health == "good"
+    assert found["environment triton-3.6"].status == "good"
     cuda = next(p for p in prospects(matrix, list(found.values()), Machine(()), "cuda") if p.platform == "cuda")
     assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
     assert cuda.command == "build the image anew, outside: ci/nox -s test-cuda"
@@ -316,7 +316,7 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
 def test_in_an_image_a_gpu_that_was_not_given_to_the_container_is_no_matter_of_drivers(image, monkeypatch):
     monkeypatch.setattr(doctor, "_pci_display", lambda vendor: vendor == "0x10de")
     found = image()["NVIDIA driver"]
-    assert (found.health, found.remedy) == ("broken", "start the container with --gpus all")
+    assert (found.status, found.remedy) == ("broken", "start the container with --gpus all")
 
 
 def test_an_image_of_a_platform_that_the_matrix_lacks_is_told(image, matrix, monkeypatch):

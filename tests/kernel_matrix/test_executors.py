@@ -15,11 +15,12 @@ import pytest
 from conftest import CPU, ROOT, Doubles
 from test_run import middle, states
 
-from kernel_matrix import executors
-from kernel_matrix.executors import UnavailableError, container, engine
-from kernel_matrix.executors.sandbox import devices
-from kernel_matrix.locking import locked
-from kernel_matrix.machine import Device
+from kernel_matrix.base.locking import locked
+from kernel_matrix.run import executors
+from kernel_matrix.run.docker import container, engine
+from kernel_matrix.run.docker.sandbox import devices
+from kernel_matrix.run.executors import UnavailableError
+from kernel_matrix.vendors.machine import Device
 
 GPU = Device("nvidia", "a GPU", ("any",), "570.86")
 
@@ -72,7 +73,7 @@ def test_an_engine_that_cannot_be_used_is_said_in_a_sentence(tmp_path, monkeypat
     if os.getuid() == 0:
         (tmp_path / "s").chmod(0o600)
         tmp_path.chmod(0o755)
-        program = "import os; from kernel_matrix.executors import engine; os.setuid(65534); engine.connect()"
+        program = "import os; from kernel_matrix.run.docker import engine; os.setuid(65534); engine.connect()"
         done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
         assert "UnavailableError: this user may not reach the Docker engine at" in done.stderr
 
@@ -119,9 +120,9 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
     if executor == "container":
         request.getfixturevalue("contained")
         monkeypatch.setattr(container.ContainerInterpreter, "demand_device", lambda _: None)
-        monkeypatch.setattr("kernel_matrix.executors.sandbox.devices", lambda _: {})
-    (doubles.root / "health.py").write_text("import sys\nprint('looking')\nsys.exit('its memory is full')\n")
-    doubles.edit("suite: suite", "suite: suite, health: health.py")
+        monkeypatch.setattr("kernel_matrix.run.docker.sandbox.devices", lambda _: {})
+    (doubles.root / "preflight.py").write_text("import sys\nprint('looking')\nsys.exit('its memory is full')\n")
+    doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
     doubles.edit("{ case: 15,", "{ case: 60,")
     doubles.edit("device: cpu", "device: nvidia")
     comparison = doubles.run("good", executor=executor, device=GPU)
@@ -130,17 +131,17 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
     assert (record.stage, record.action) == ("machine", "")
     assert record.message == "a GPU is not fit for work: its memory is full"
 
-    (doubles.root / "health.py").write_text("print('well')\n")
+    (doubles.root / "preflight.py").write_text("print('well')\n")
     assert states(doubles.run("good", executor=executor, device=GPU)) == ["pass"] * 3
-    (doubles.root / "health.py").write_text("import time\ntime.sleep(600)\n")
+    (doubles.root / "preflight.py").write_text("import time\ntime.sleep(600)\n")
     doubles.edit("{ case: 60,", "{ case: 2,")
     assert middle(doubles.run("good", executor=executor, device=GPU)).reason.endswith("had no answer within 2 s")
 
 
-def test_a_cpu_is_not_asked_for_its_health(doubles: Doubles):
+def test_a_cpu_is_not_asked_for_a_preflight(doubles: Doubles):
     doubles.edit("{ case: 15,", "{ case: 60,")
-    (doubles.root / "health.py").write_text("raise SystemExit('never run')\n")
-    doubles.edit("suite: suite", "suite: suite, health: health.py")
+    (doubles.root / "preflight.py").write_text("raise SystemExit('never run')\n")
+    doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
     assert states(doubles.run("good", device=CPU)) == ["pass"] * 3
 
 

@@ -22,10 +22,11 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
-from kernel_matrix.executors import InstallError, MachineError, bundle, images, network
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.toolchains import doctor
+from kernel_matrix.lab import doctor
+from kernel_matrix.run.docker import bundle, images, network
+from kernel_matrix.run.executors import InstallError, MachineError
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "containers").glob("*/Dockerfile"))
@@ -471,7 +472,7 @@ def platform_image(engine, matrix: Matrix):
     def make(name: str) -> images.Image:
         platform = matrix.platforms[name]
         assert platform.container is not None
-        locks = [ROOT / matrix.toolchains[lane.toolchain].lock for lane in platform.lanes]
+        locks = [ROOT / matrix.toolchains[lane.toolchain].lock for lane in platform.entries]
         return images.build(engine, ROOT, name, ROOT / platform.container, locks, gpu=False, say=print)
 
     return make
@@ -480,7 +481,7 @@ def platform_image(engine, matrix: Matrix):
 @pytest.mark.parametrize("name", ["cpu-llvm", "cuda", "rocm"])
 def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(engine, platform_image, matrix, name):
     image = platform_image(name)
-    for lane in matrix.platforms[name].lanes:
+    for lane in matrix.platforms[name].entries:
         lock = ROOT / matrix.toolchains[lane.toolchain].lock
         ask = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()))"
         found = run(engine, image, f'{images.python_of(lock)} -c "{ask}"').lower().replace("_", "-").split()
@@ -500,7 +501,7 @@ def test_the_doctor_is_right_in_an_image(engine, platform_image, matrix, tmp_pat
     marks = dict(re.findall(r"^[✓✗-] ([^:]+): (.*)$", done.stdout, re.MULTILINE))
     assert "✗" not in done.stdout
     assert marks["image"] == f"that of {name}; all that its jobs need is in it"
-    for lane in matrix.platforms[name].lanes:
+    for lane in matrix.platforms[name].entries:
         lock = Path(matrix.toolchains[lane.toolchain].lock)
         assert re.fullmatch(rf"\d+ packages, as {lock.name} names them", marks[f"environment {lock.stem}"])
     assert not marks.keys() & {"uv", "Docker", "package index"}

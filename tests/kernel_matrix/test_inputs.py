@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernel_matrix.inputs import digest, normal
+from kernel_matrix.job.inputs import digest, normal
 
 
 def test_the_bits_are_those_of_any_other_machine():

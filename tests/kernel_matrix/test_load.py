@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Doubles
 
-from kernel_matrix.errors import UserError
-from kernel_matrix.load import load, schema
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load, schema
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,10 @@ from kernel_matrix.load import load, schema
         ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),
+        ("directions: [forward]\n", "directions: [forwards]\n", "ops.double.directions[0]: unknown direction 'forwards'. Did you mean 'forward'?"),
         ("ops:", "ops:\nops:", 'found duplicate key "ops"'),
         ("device: cpu", "device: cpu\n    driver: new", "platforms.here.driver: String should match pattern"),
-        ("suite: suite", "suite: suite, health: ill.py", "package.health: the script 'ill.py' does not exist"),
+        ("suite: suite", "suite: suite, preflight: ill.py", "package.preflight: the script 'ill.py' does not exist"),
         ("limits:", "container: { memory: 0 }\nlimits:", "container.memory: this should be greater than 0"),
         ("package: {", "package: [", "Correct the YAML at this line"),
         ("limits:", "exclusions: [{ where: { tokens: 99 }, reason: a reason of some length }]\nlimits:", "exclusions[0]: this holds for no case of the plan"),

@@ -8,26 +8,27 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from conftest import Doubles
 
-from kernel_matrix.compare import compare
-from kernel_matrix.errors import UserError
-from kernel_matrix.junit import Record
-from kernel_matrix.plan import Plan, plan
-from kernel_matrix.report.lanes import GREEN, GREY, badge, current, silent
-from kernel_matrix.runners import history, lookout
-from kernel_matrix.runners.history import History, LaneHistory
-from kernel_matrix.runners.lookout import JobStatus
-from kernel_matrix.runners.rows import Row
-from kernel_matrix.runners.spread import Spread
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.plan import Plan, plan
+from kernel_matrix.machines import job_status as lookout
+from kernel_matrix.machines.job_status import JobStatus
+from kernel_matrix.machines.row_plan import RowPlan
+from kernel_matrix.machines.rows import Row
+from kernel_matrix.report.badges import GREEN, GREY, badge, current, silent
+from kernel_matrix.results import history
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.history import History, LaneHistory
+from kernel_matrix.results.record import Record
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
 LANE = "here/any/good"
 
 
 @pytest.fixture
-def made(doubles: Doubles) -> tuple[Plan, Spread]:
+def made(doubles: Doubles) -> tuple[Plan, RowPlan]:
     planned = plan(doubles.matrix, "quick")
     rows = tuple(Row(job.id, "here", ("self-hosted", "linux", "gfx942"), True, (job,), 1.0) for job in planned.jobs)
-    return planned, Spread("main", "quick", rows)
+    return planned, RowPlan("main", "quick", rows)
 
 
 def status(**facts: str) -> JobStatus:

@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
-from kernel_matrix.machine import _X86_LEVELS, Machine, _amd, _nvidia, cpu_targets, detect, gfx_name
-from kernel_matrix.plan import plan
-from kernel_matrix.run import decide
+from kernel_matrix.config.plan import plan
+from kernel_matrix.run.schedule import decide
+from kernel_matrix.vendors.machine import _X86_LEVELS, Machine, _amd, _nvidia, cpu_targets, detect, gfx_name
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,6 @@ def test_without_a_gpu_a_case_is_compiled_or_unavailable(matrix):
 
 def test_a_device_in_software_is_everywhere_and_emulates(matrix):
     case = next(case for case in plan(matrix, "quick").cases if case.cell.platform == "opencl")
-    assert not matrix.platforms["opencl"].lanes[0].emulated, "it need not be said"
+    assert not matrix.platforms["opencl"].entries[0].emulated, "it need not be said"
     for machine in (Machine(()), detect()):
         assert decide(matrix, case, machine).action == "emulate"

@@ -21,10 +21,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Doubles
 
-from kernel_matrix import junit
-from kernel_matrix.junit import Record
-from kernel_matrix.machine import detect
-from kernel_matrix.runners import history
+from kernel_matrix.results import history, junit
+from kernel_matrix.results.record import Record
+from kernel_matrix.vendors.machine import detect
 
 # `room` is where the project's own machines stand; each of its toolchains is a machine with a fate of its own.
 MATRIX = """

@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix import junit
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.probe import environments, select_probes, write
-from kernel_matrix.errors import UserError
-from kernel_matrix.executors import Request, venv
-from kernel_matrix.executors.local import LocalInterpreter
-from kernel_matrix.junit import Record
-from kernel_matrix.machine import Device, Machine
-from kernel_matrix.plan import Job
-from kernel_matrix.toolchains.probe import Probe, judge, judge_all, load_probes, record_id
-from kernel_matrix.toolchains.probing import last_exception, run_probes
+from kernel_matrix.config.plan import Job
+from kernel_matrix.lab.probe import Probe, judge, judge_all, load_probes, record_id
+from kernel_matrix.lab.probing import last_exception, run_probes
+from kernel_matrix.results import junit
+from kernel_matrix.results.record import Record
+from kernel_matrix.run.environments import venv
+from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.run.executors import Request
+from kernel_matrix.vendors.machine import Device, Machine
 
 PROBES = load_probes(ROOT / "probes")
 HERE = Machine((Device("cpu", "test", ("any",)),))

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix import junit
-from kernel_matrix.executors import InstallError, Request, venv
-from kernel_matrix.machine import detect
-from kernel_matrix.plan import Job
+from kernel_matrix.config.plan import Job
+from kernel_matrix.results import junit
+from kernel_matrix.results.record import Record
+from kernel_matrix.run.environments import venv
+from kernel_matrix.run.executors import InstallError, Request
+from kernel_matrix.vendors.machine import detect
 
 BUILD = ROOT / "build"
 RUN = (sys.executable, "-m", "kernel_matrix", "run")
@@ -76,10 +78,10 @@ def test_a_container_gives_the_records_of_an_environment(engine, cpu_run, tmp_pa
             if r.case.rpartition("/")[0] in cells
         }
 
-    def numbers(record: junit.Record) -> dict[str, float]:
+    def numbers(record: Record) -> dict[str, float]:
         return {name: value for name, value in record.metrics.items() if not name.startswith("time.")}
 
-    def versions(record: junit.Record) -> dict[str, str]:
+    def versions(record: Record) -> dict[str, str]:
         return {name: value for name, value in record.job.items() if name.startswith("version.")}
 
     contained = known(tmp_path)
@@ -117,7 +119,9 @@ def test_the_report_of_that_run_is_green_where_it_ran_and_says_what_is_missing(c
 
 def test_the_kernel_package_s_own_tests_pass_in_its_environment(cpu_run):
     [python] = (cpu_run / "envs").glob("torch-2.13-cpu-*/bin/python")
-    done = sh(str(python), "-m", "pytest", "-q", "-p", "kernel_matrix.plugin", "-p", "no:cacheprovider", "tests/mhc")
+    done = sh(
+        str(python), "-m", "pytest", "-q", "-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider", "tests/mhc"
+    )
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed, 1 deselected", done.stdout)
 
@@ -204,7 +208,7 @@ def test_a_plain_nox_gets_what_the_harness_imports():
 
 def test_a_job_imports_no_more_than_the_standard_library_pytest_and_numpy():
     """Importing the plugin must not pull in what only the harness has."""
-    code = "import sys, kernel_matrix.plugin; print(*{name.partition('.')[0] for name in sys.modules})"
+    code = "import sys, kernel_matrix.job.plugin; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = set(sh(sys.executable, "-c", code).stdout.split())
     assert "numpy" in loaded
     assert not loaded & {"pydantic", "ruamel", "jinja2", "rich", "junitparser", "packaging_", "torch", "mhc"}

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from kernel_matrix import plugin
-from kernel_matrix.journal import Journal
-from kernel_matrix.plugin import RunningCase
+from kernel_matrix.job import plugin
+from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.plugin import RunningCase
 
 SPINNING = 0.05
 

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import pytest
 from test_compare import TRITON, compiled
 
-from kernel_matrix import junit
-from kernel_matrix.collect import Collected, collect
-from kernel_matrix.compare import compare
-from kernel_matrix.junit import Record
-from kernel_matrix.plan import plan
-from kernel_matrix.report import report
+from kernel_matrix.config.plan import plan
+from kernel_matrix.report.site import report
+from kernel_matrix.results import junit
+from kernel_matrix.results.collect import Collected, collect
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.record import Record
 
 
 @pytest.fixture(scope="module")

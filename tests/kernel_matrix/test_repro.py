@@ -12,12 +12,12 @@ from conftest import ROOT, Doubles
 from test_cli import kernel_matrix, options
 from test_compare import TRITON
 
-from kernel_matrix import junit
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
-from kernel_matrix.errors import UserError
-from kernel_matrix.junit import Record
-from kernel_matrix.machine import Device, Machine
-from kernel_matrix.runners import repro
+from kernel_matrix.results import junit
+from kernel_matrix.results import repeat as repro
+from kernel_matrix.results.record import Record
+from kernel_matrix.vendors.machine import Device, Machine
 
 FACTS = {"commit": "0123456789ab", "executor": "container", "lock.sha256": "aa11", "image": "kernel-matrix/cuda:bb22",
          "device": "NVIDIA H200", "driver": "580.1"}  # fmt: skip

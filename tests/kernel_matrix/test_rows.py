@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from kernel_matrix.errors import UserError
-from kernel_matrix.load import load
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.plan import Job, plan
-from kernel_matrix.runners import engines, spread
-from kernel_matrix.runners.rows import cut, estimate, rows, shards
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.machines import row_plan as spread
+from kernel_matrix.machines import services as engines
+from kernel_matrix.machines.rows import cut, estimate, rows, shards
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_for_a_fork_no_row_is_on_a_machine_of_one_s_own(matrix, planned):
 def test_no_machine_is_started_for_what_none_can_do(matrix, planned):
     idle = [row for row in rows(matrix, planned.jobs, second) if not row.labels]
     assert {job.toolchain for row in idle for job in row.jobs} == {"reference", "inductor"}
-    made = spread.Spread("main", "quick", tuple(idle))
+    made = spread.RowPlan("main", "quick", tuple(idle))
     assert json.loads(engines.github(matrix, made)) == {"hosted": [], "own": []}
 
 
@@ -152,7 +153,7 @@ def test_every_engine_gets_every_row_and_the_command_that_a_person_types(matrix,
 
 
 LARGE = """
-package: {{ name: doubles, source: src, suite: suite }}
+package: {{ name: doubles, source: src, suite: suite, directions: [forward] }}
 limits: {{ case: 3, job: 60 }}
 accuracy: {{ factor: 4, rounded: 1.5, ulps: 4, caps: {{ forward: 1.0e-2 }} }}
 toolchains:

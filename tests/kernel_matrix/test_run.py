@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Doubles
 
-from kernel_matrix import junit
+from kernel_matrix.results import junit
 
 
 def states(comparison):

@@ -14,11 +14,10 @@ import pytest
 from conftest import ROOT
 from ruamel.yaml import YAML
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.labels import labels
-from kernel_matrix.errors import UserError
-from kernel_matrix.load import load
-from kernel_matrix.machine import Device, Machine
-from kernel_matrix.runners.rows import machine_labels
+from kernel_matrix.config.load import load
+from kernel_matrix.vendors.machine import Device, Machine
 
 RUNNER = ROOT / "ci" / "runner"
 OURS = "owner/kernel-matrix"
@@ -248,12 +247,12 @@ def test_labels_are_what_the_matrix_asks_for(matrix):
     h200 = Device("nvidia", "NVIDIA H200", ("sm_90",), "580.1")
     mi300 = Device("amd", "AMD gfx942", ("gfx942",))
     cpu = Device("cpu", "x", ("x86-64-v3",))
-    assert labels(Machine((cpu, h200, h200)), "x86_64") == list(machine_labels(matrix.platforms["cuda"], "sm_90"))
-    assert labels(Machine((cpu, mi300)), "x86_64") == list(machine_labels(matrix.platforms["rocm"], "gfx942"))
+    assert labels(Machine((cpu, h200, h200)), "x86_64") == list(matrix.platforms["cuda"].labels("sm_90"))
+    assert labels(Machine((cpu, mi300)), "x86_64") == list(matrix.platforms["rocm"].labels("gfx942"))
     with pytest.raises(UserError, match="GPUs of several kinds: amd gfx942, nvidia sm_90"):
         labels(Machine((cpu, h200, mi300)), "x86_64")
 
 
 def test_on_kubernetes_the_label_is_the_scale_set_s_name(doubles):
     doubles.edit("runner: [linux]", 'runner: ["kernel-matrix-{target}"]')
-    assert machine_labels(load(doubles.root / "matrix.yaml").platforms["here"], "gfx942") == ("kernel-matrix-gfx942",)
+    assert load(doubles.root / "matrix.yaml").platforms["here"].labels("gfx942") == ("kernel-matrix-gfx942",)

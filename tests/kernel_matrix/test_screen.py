@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix import junit
-from kernel_matrix.collect import collect
-from kernel_matrix.junit import Record
-from kernel_matrix.screen import Asked, Bounds
+from kernel_matrix.results import junit
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.record import Record
+from kernel_matrix.results.validation import Asked, Bounds
 
 GOOD = Record("here/any/good/double.forward/tokens1", "pass", "run", metrics={"elements": 8.0})
 

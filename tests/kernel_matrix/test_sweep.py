@@ -11,11 +11,11 @@ from conftest import ROOT
 from packaging.version import Version
 from test_probes import make
 
-from kernel_matrix.errors import UserError
-from kernel_matrix.machine import Device, Machine
-from kernel_matrix.toolchains.bisect import bisect, differences, state_of_case, state_of_probe
-from kernel_matrix.toolchains.probe import load_probes
-from kernel_matrix.toolchains.sweep import Row, Subject, added, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.lab.bisect import bisect, differences, state_of_case, state_of_probe
+from kernel_matrix.lab.probe import load_probes
+from kernel_matrix.lab.sweep import Row, Subject, added, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.vendors.machine import Device, Machine
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
 
@@ -45,7 +45,7 @@ def test_versions_that_do_not_exist_are_bad_input(text, message):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory, request) -> tuple[Subject, list[Row]]:
     """Two versions of a tiny package and one pair that cannot be, with a probe that the newer one fails."""
-    from kernel_matrix.load import load
+    from kernel_matrix.config.load import load
 
     folder = tmp_path_factory.mktemp("sweep")
     probe = make(folder, "old_only", "import iniconfig._parse", '[[expect]]\n# verdict = "works"')

@@ -8,14 +8,14 @@ import pytest
 from conftest import ROOT, Doubles
 from test_probes import fails, make
 
-from kernel_matrix.collect import Collected
-from kernel_matrix.compare import compare
-from kernel_matrix.errors import UserError
-from kernel_matrix.junit import Record
-from kernel_matrix.load import load
-from kernel_matrix.plan import plan
-from kernel_matrix.report import report
-from kernel_matrix.report.toolchains import NO_TOOLCHAINS, toolchain_view
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import plan
+from kernel_matrix.lab.toolchain_view import NO_TOOLCHAINS, toolchain_view
+from kernel_matrix.report.site import report
+from kernel_matrix.results.collect import Collected
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.record import Record
 
 SWEEP = {
     "package": "numpy",

@@ -9,12 +9,8 @@ import pytest
 from conftest import Doubles
 from test_probes import HERE, fails, make
 
-from kernel_matrix.executors.local import LocalInterpreter
-from kernel_matrix.junit import Record
-from kernel_matrix.plan import plan
-from kernel_matrix.toolchains.probe import judge
-from kernel_matrix.toolchains.probing import run_probes
-from kernel_matrix.toolchains.upstream import (
+from kernel_matrix.config.plan import plan
+from kernel_matrix.lab.issue_report import (
     Rerun,
     reduce,
     reduce_case,
@@ -23,6 +19,10 @@ from kernel_matrix.toolchains.upstream import (
     same_failure,
     since_when,
 )
+from kernel_matrix.lab.probe import judge
+from kernel_matrix.lab.probing import run_probes
+from kernel_matrix.results.record import Record
+from kernel_matrix.run.environments.local import LocalInterpreter
 
 
 def test_reduction_finds_the_smallest_shape_and_the_plainest_dtype_that_still_fail():

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 from kernel_matrix.cli.policy import read
-from kernel_matrix.runners.policy import SAME_REPOSITORY, violations
+from kernel_matrix.machines.policy import SAME_REPOSITORY, violations
 
 PULL = ".github/workflows/pull-request.yml"
 MATRIX = ".github/workflows/matrix.yml"

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix import junit
-from kernel_matrix.executors import Request, venv
-from kernel_matrix.executors.local import LocalInterpreter
-from kernel_matrix.plan import Job
+from kernel_matrix.config.plan import Job
+from kernel_matrix.results import junit
+from kernel_matrix.run.environments import venv
+from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.run.executors import Request
 
 PROGRAM = Path(__file__).parent / "toolchains" / "tvm_gpu.py"
 
@@ -33,7 +34,7 @@ def python(matrix) -> Path:
 @pytest.fixture(scope="module")
 def said(python, matrix, tmp_path_factory) -> dict[str, tuple[str, str]]:
     """Run all programs with the platform's variables: what each ends with, and all that it said."""
-    [lane] = matrix.platforms["opencl"].lanes
+    [lane] = matrix.platforms["opencl"].entries
     cache = {"POCL_CACHE_DIR": str(tmp_path_factory.mktemp("pocl")), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([python, PROGRAM], env={**os.environ, **lane.environment, **cache}, capture_output=True)
     words = done.stderr.decode(errors="replace")

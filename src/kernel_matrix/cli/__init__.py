@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from kernel_matrix.errors import UserError
+from kernel_matrix.base.errors import UserError
 
 COMMANDS = (
     *("run", "matrix", "report", "shell", "bundle"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.sweep import add_subject_options, subject_of
-from kernel_matrix.errors import UserError
-from kernel_matrix.toolchains.bisect import bisect, state_of_case, state_of_probe
-from kernel_matrix.toolchains.sweep import chosen, published, try_version
+from kernel_matrix.lab.bisect import bisect, state_of_case, state_of_probe
+from kernel_matrix.lab.sweep import chosen, published, try_version
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.base.git import commit
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
+from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import with_cause
-from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.executors import InstallError, UnavailableError, bundle, images
-from kernel_matrix.executors.engine import connect
-from kernel_matrix.load import load
-from kernel_matrix.revision import commit
+from kernel_matrix.run.docker import bundle, images
+from kernel_matrix.run.docker.engine import connect
+from kernel_matrix.run.executors import InstallError, UnavailableError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def main(options: argparse.Namespace) -> int:
         for name, platform in matrix.platforms.items():
             if platform.container is None or name not in (options.platform or matrix.platforms):
                 continue
-            locks = [root / matrix.toolchains[lane.toolchain].lock for lane in platform.lanes]
+            locks = [root / matrix.toolchains[lane.toolchain].lock for lane in platform.entries]
             dockerfile = root / platform.container
             image = images.build(client, root, name, dockerfile, locks, gpu=False, say=print)
             content = images.content(dockerfile, locks, gpu=False)

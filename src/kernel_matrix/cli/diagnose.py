@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.diagnosis import Stage, diagnose, in_words
-from kernel_matrix.errors import UserError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,18 +9,19 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
 from kernel_matrix.cli.shell import container_of, request_of, run_in
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import with_cause
-from kernel_matrix.errors import UserError
-from kernel_matrix.executors import InstallError, images
-from kernel_matrix.executors.venv import uv
-from kernel_matrix.load import load
-from kernel_matrix.machine import detect
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.process import HARNESS
-from kernel_matrix.toolchains.doctor import PLATFORM, examine
-from kernel_matrix.toolchains.prospects import prospects
+from kernel_matrix.lab.doctor import PLATFORM, examine
+from kernel_matrix.lab.reachable import prospects
+from kernel_matrix.run.docker import images
+from kernel_matrix.run.environments.venv import uv
+from kernel_matrix.run.executors import InstallError
+from kernel_matrix.run.job_command import HARNESS
+from kernel_matrix.vendors.machine import detect
 
 _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗[/]"}
 
@@ -39,9 +40,9 @@ def main(options: argparse.Namespace) -> int:
     findings = examine(matrix, options.matrix.parent.resolve(), build_folder(options), machine)
     console = Console(highlight=False, soft_wrap=True)
     for finding in findings:
-        console.print(f"{_MARKS[finding.health]} {finding.what}: ", end="")
+        console.print(f"{_MARKS[finding.status]} {finding.what}: ", end="")
         console.print(finding.said, markup=False)
-        if finding.remedy and finding.health != "good":
+        if finding.remedy and finding.status != "good":
             console.print(f"    {finding.remedy}", markup=False)
     console.print()
     for prospect in prospects(matrix, findings, machine, os.environ.get(PLATFORM, "")):
@@ -49,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
         if prospect.lacking:
             console.print(f"    lacking: {prospect.lacking}", markup=False)
         console.print(f"    {prospect.command}", markup=False)
-    return int(any(finding.health == "broken" for finding in findings))
+    return int(any(finding.status == "broken" for finding in findings))
 
 
 def _inside(matrix: Matrix, options: argparse.Namespace) -> int:

@@ -6,9 +6,10 @@ import argparse
 import os
 from pathlib import Path
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.selection import add_matrix_options, load_plan
-from kernel_matrix.errors import UserError
-from kernel_matrix.runners import lookout, spread
+from kernel_matrix.machines import job_status as lookout
+from kernel_matrix.machines import row_plan as spread
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

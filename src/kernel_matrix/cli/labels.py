@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import platform
 
-from kernel_matrix.errors import UserError
-from kernel_matrix.machine import Machine, detect
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.vendors.machine import Machine, detect
 
 _PROCESSORS = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 

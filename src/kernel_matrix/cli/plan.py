@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.selection import add_matrix_options
-from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.load import load
-from kernel_matrix.matrix import Event
-from kernel_matrix.plan import plan
-from kernel_matrix.runners import engines, history, spread
-from kernel_matrix.runners.changes import changed_files
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Event
+from kernel_matrix.config.plan import plan
+from kernel_matrix.machines import row_plan as spread
+from kernel_matrix.machines import services as engines
+from kernel_matrix.machines.selection import changed_files
+from kernel_matrix.results import history
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +64,6 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _job(made: spread.Spread, identity: str) -> str:
+def _job(made: spread.RowPlan, identity: str) -> str:
     """The key of a job's reason: reasons were given before the job was placed and cut."""
     return next((key for key in made.reasons if identity == key or identity.startswith(f"{key}.")), "")

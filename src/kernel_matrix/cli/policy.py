@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernel_matrix.errors import UserError
-from kernel_matrix.runners.policy import violations
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.machines.policy import violations
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,19 +10,20 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernel_matrix import executors, junit
+from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.base.git import commit
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import diagnose, in_words
-from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.executors import InstallError, Request, UnavailableError
-from kernel_matrix.junit import Record
-from kernel_matrix.load import load
-from kernel_matrix.machine import detect
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.plan import Job
-from kernel_matrix.revision import commit
-from kernel_matrix.toolchains.probe import VERDICTS, Judged, Probe, judge_all, load_probes
-from kernel_matrix.toolchains.probing import run_probes
+from kernel_matrix.lab.probe import VERDICTS, Judged, Probe, judge_all, load_probes
+from kernel_matrix.lab.probing import run_probes
+from kernel_matrix.results import junit
+from kernel_matrix.results.record import Record
+from kernel_matrix.run import executors
+from kernel_matrix.run.executors import InstallError, Request, UnavailableError
+from kernel_matrix.vendors.machine import detect
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

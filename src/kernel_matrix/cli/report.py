@@ -8,17 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kernel_matrix.cli.selection import add_matrix_options, build_folder, load_plan
-from kernel_matrix.collect import collect
-from kernel_matrix.compare import compare
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.report import report
-from kernel_matrix.report.annotate import annotate
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.lab.probe import is_probe_record
+from kernel_matrix.lab.toolchain_view import toolchain_view
+from kernel_matrix.machines import job_status as lookout
+from kernel_matrix.machines import row_plan as spread
+from kernel_matrix.machines.row_plan import RowPlan
+from kernel_matrix.report.annotations import annotate
 from kernel_matrix.report.document import document, headline
-from kernel_matrix.report.toolchains import toolchain_view
-from kernel_matrix.runners import difference, history, lookout, spread
-from kernel_matrix.runners.spread import Spread
-from kernel_matrix.screen import Asked
-from kernel_matrix.toolchains.probe import is_probe_record
+from kernel_matrix.report.site import report
+from kernel_matrix.results import difference, history
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.validation import Asked
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +79,7 @@ def main(options: argparse.Namespace) -> int:
     return 2 if collected.broken else int(comparison.is_red or bool(toolchains["changed"]))
 
 
-def _asked(matrix: Matrix, made: Spread | None) -> dict[str, Asked] | None:
+def _asked(matrix: Matrix, made: RowPlan | None) -> dict[str, Asked] | None:
     if made is None:
         return None
     return {

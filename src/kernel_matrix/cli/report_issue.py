@@ -6,19 +6,19 @@ import argparse
 import platform as system
 from pathlib import Path
 
-from kernel_matrix import executors
+from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.probe import environments, select_probes
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
-from kernel_matrix.collect import collect
-from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.executors import InstallError, Request, UnavailableError
-from kernel_matrix.load import load
-from kernel_matrix.machine import detect
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.plan import Job, plan
-from kernel_matrix.toolchains.probe import judge_all
-from kernel_matrix.toolchains.probing import run_probes
-from kernel_matrix.toolchains.upstream import Rerun, reduce_case, report_case, report_probe, since_when
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.lab.issue_report import Rerun, reduce_case, report_case, report_probe, since_when
+from kernel_matrix.lab.probe import judge_all
+from kernel_matrix.lab.probing import run_probes
+from kernel_matrix.results.collect import collect
+from kernel_matrix.run import executors
+from kernel_matrix.run.executors import InstallError, Request, UnavailableError
+from kernel_matrix.vendors.machine import detect
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
-from kernel_matrix.collect import collect
-from kernel_matrix.compare import judge
-from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.load import load
-from kernel_matrix.machine import detect
-from kernel_matrix.plan import plan
-from kernel_matrix.runners import repro
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import plan
+from kernel_matrix.results import repeat as repro
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.compare import judge
+from kernel_matrix.vendors.machine import detect
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,24 +7,19 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernel_matrix import executors
-from kernel_matrix.cli.selection import (
-    add_matrix_options,
-    add_selection_options,
-    build_folder,
-    load_plan,
-    select,
-)
-from kernel_matrix.collect import collect
-from kernel_matrix.compare import RED, Comparison, compare
+from kernel_matrix.cli.selection import add_matrix_options, add_selection_options, build_folder, load_plan, select
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import diagnose, in_words
-from kernel_matrix.machine import Machine, detect
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.plan import Job
-from kernel_matrix.progress import Console
+from kernel_matrix.machines import row_plan as spread
 from kernel_matrix.report.document import repeat_command
-from kernel_matrix.run import Settings, run
-from kernel_matrix.runners import repro, spread
+from kernel_matrix.results import repeat as repro
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.compare import RED, Comparison, compare
+from kernel_matrix.run import executors
+from kernel_matrix.run.progress import Console
+from kernel_matrix.run.schedule import Settings, run
+from kernel_matrix.vendors.machine import Machine, detect
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,13 +7,14 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.load import load
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.plan import Job, Plan, plan
-from kernel_matrix.runners import history, spread
-from kernel_matrix.runners.changes import changed_files, choose
-from kernel_matrix.runners.rows import cut, estimate
+from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job, Plan, plan
+from kernel_matrix.machines import row_plan as spread
+from kernel_matrix.machines.rows import cut, estimate
+from kernel_matrix.machines.selection import changed_files, choose
+from kernel_matrix.results import history
 
 
 def add_matrix_options(parser: argparse.ArgumentParser) -> None:

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from kernel_matrix import process
+from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import with_cause
-from kernel_matrix.errors import UserError, did_you_mean
-from kernel_matrix.executors import InstallError, MachineError, Request, UnavailableError
-from kernel_matrix.executors.container import ContainerInterpreter, Containers
-from kernel_matrix.load import load
-from kernel_matrix.locking import BusyError, locked
-from kernel_matrix.machine import detect
-from kernel_matrix.matrix import Matrix
-from kernel_matrix.plan import Job
+from kernel_matrix.run import job_command as process
+from kernel_matrix.run.docker.container import ContainerInterpreter, Containers
+from kernel_matrix.run.executors import InstallError, MachineError, Request, UnavailableError
+from kernel_matrix.vendors.machine import detect
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def container_of(request: Request) -> Iterator[ContainerInterpreter]:
 def run_in(request: Request, interpreter: ContainerInterpreter, words: Sequence[str], packages: str = "") -> int:
     """The exit status of a command; Python finds what lies in the folder ``packages`` last."""
     # Its pseudo-terminal is of no use to the other commands.
-    from kernel_matrix.executors.attach import attach
+    from kernel_matrix.run.docker.terminal import attach
 
     own = PurePosixPath(interpreter.python).parent
     environment = {**process.environment(request, interpreter), "PATH": f"{own}:{interpreter.search_path}"}
@@ -76,7 +76,7 @@ def request_of(matrix: Matrix, options: argparse.Namespace, name: str, toolchain
     platform = matrix.platforms.get(name)
     if platform is None:
         raise UserError(f"{name}: there is no such platform.{did_you_mean(name, matrix.platforms)}")
-    names = [lane.toolchain for lane in platform.lanes]
+    names = [lane.toolchain for lane in platform.entries]
     toolchain = toolchain or names[0]
     if toolchain not in names:
         raise UserError(f"--toolchain {toolchain}: {name} has no such toolchain.{did_you_mean(toolchain, names)}")

@@ -12,14 +12,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.probe import select_probes
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
+from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose, in_words
-from kernel_matrix.errors import UserError
-from kernel_matrix.load import load
-from kernel_matrix.machine import detect
-from kernel_matrix.toolchains.probe import VERDICTS, Probe
-from kernel_matrix.toolchains.sweep import STAGES, Row, Subject, added, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.lab.probe import VERDICTS, Probe
+from kernel_matrix.lab.sweep import STAGES, Row, Subject, added, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.vendors.machine import detect
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,9 +80,7 @@ def main(options: argparse.Namespace) -> int:
         told = document(subject, [row])
         if output.exists():
             told = added(json.loads(output.read_text(encoding="utf-8")), told)
-        part = output.with_suffix(".part")
-        part.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        part.replace(output)
+        write_atomically(output, json.dumps(told, indent=1) + "\n")
 
     versions = chosen(options.versions, published(options.package))
     rows = sweep(subject, versions, pairs, max(1, options.jobs), keep)

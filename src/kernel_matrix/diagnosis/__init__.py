@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
 
-from packaging.requirements import Requirement
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ruamel.yaml import YAML
 
-from kernel_matrix.junit import versions_of
+from kernel_matrix.base.versions import satisfies
+from kernel_matrix.results.record import versions_of
 
 NOT_KNOWN = "not known: no rule of src/kernel_matrix/diagnosis/rules.yaml matches this error"
 
@@ -51,10 +51,8 @@ class Rule(BaseModel):
         """Whether this is that error. What is not known of stage or versions does not speak against it."""
         if self.stages and stage and stage not in self.stages:
             return False
-        for requirement in map(Requirement, self.versions):
-            version = versions.get(requirement.name)
-            if versions and (version is None or not requirement.specifier.contains(version, prereleases=True)):
-                return False
+        if versions and not satisfies(self.versions, versions):
+            return False
         if self.unless and re.search(self.unless, text):
             return False
         return re.search(self.match, text, re.MULTILINE) is not None

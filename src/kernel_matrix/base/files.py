@@ -1,0 +1,24 @@
+"""Write files so that no reader ever sees half of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Give a file beside ``path`` to write into; it becomes ``path`` unless the block fails."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, text: str | bytes) -> None:
+    """Write ``text`` (UTF-8) to ``path``: a reader sees the former content or all of the new one."""
+    with written_whole(path) as part:
+        part.write_bytes(text.encode() if isinstance(text, str) else text)

@@ -1,0 +1,224 @@
+"""What matrix.yaml may say: the model that validates it and that the JSON Schema for editors is made from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Scalar = bool | int | float | str
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Driver = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*$")]
+Tier = Literal["quick", "full"]
+Direction = Name
+Vendor = Literal["cpu", "nvidia", "amd", "apple", "software"]
+Stage = Literal["install", "import", "lower", "compile", "launch", "timeout", "crash"]
+
+
+GPUS: frozenset[Vendor] = frozenset({"nvidia", "amd", "apple"})
+
+ScalarOrList = Scalar | list[Scalar]
+
+
+def as_list(value: ScalarOrList) -> list[Scalar]:
+    """One value as a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class Package(_Section):
+    """The kernel package under test."""
+
+    name: Name = Field(description="The name that is imported and shown.")
+    source: str = Field(description="The folder that goes onto the import path, from the repository's root.")
+    suite: str = Field(description="The folder of the conformance suite that every job runs.")
+    directions: list[Direction] = Field(
+        min_length=1, description="The directions that an operator may have, such as forward and backward."
+    )
+    baseline: str = Field(
+        default="the baseline",
+        min_length=3,
+        description="What a kernel's error and time are compared with, as reports name it.",
+    )
+    backends: str | None = Field(
+        default=None, description="The folder with one folder per backend: a change inside one tests that backend."
+    )
+    probes: str | None = Field(default=None, description="The folder of the probes of its toolchains.")
+    sweeps: str | None = Field(default=None, description="The folder of kept results of sweeps (JSON).")
+    rules: str | None = Field(
+        default=None, description="The file of the diagnosis rules that this package adds to the harness's own (YAML)."
+    )
+    distributions: list[str] = Field(
+        default_factory=list, description="The distributions whose versions people look for in reports."
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
+    )
+    preflight: str | None = Field(
+        default=None, description="A script that ends with status 0 if the GPU works, run before a job uses one."
+    )
+
+
+class Limits(_Section):
+    """Time limits, in seconds, and how often a case that did not pass is tried."""
+
+    case: float = Field(gt=0, description="One case, compilation included.")
+    job: float = Field(gt=0, description="One job: all cases of a toolchain on a platform.")
+    attempts: int = Field(default=1, ge=1, le=5, description="A case that passes only on a repeat is 'flaky'.")
+
+
+class Container(_Section):
+    """What a job may use of the machine when it runs in a container; sizes in GiB."""
+
+    memory: float = Field(default=8, gt=0, description="Memory, temporary files included; there is no swap.")
+    shm: float = Field(default=1, gt=0, description="Shared memory.")
+    tmp: float = Field(default=2, gt=0, description="The folder for temporary files, in memory.")
+    disk: float = Field(default=10, ge=0, description="What the engine's disk must have free to make an image.")
+    cpus: float | None = Field(default=None, gt=0, description="CPUs; all by default.")
+    pids: int = Field(default=2048, ge=16, description="Processes and threads.")
+    grace: int = Field(default=5, ge=0, description="Seconds between the request to stop and the kill.")
+
+
+class Accuracy(_Section):
+    """Error budgets, as :func:`kernel_matrix.job.accuracy.budget` makes them: ``min(cap, factor × noise)``."""
+
+    factor: float = Field(ge=1, description="How many times the baseline's own error a result may be off.")
+    rounded: float = Field(ge=1, description="The factor of the Frobenius error of outputs narrower than fp32.")
+    ulps: float = Field(gt=0, description="The least noise floor, in ULP of fp32 at the output's largest value.")
+    caps: dict[Direction, float] = Field(description="Absolute error at unit scale that no budget goes beyond.")
+
+
+class Toolchain(_Section):
+    """A backend with pinned versions."""
+
+    backend: Name = Field(description="The backend of the package that this toolchain compiles.")
+    lock: str = Field(description="The lock file that its environment is made from.")
+    requires: list[str] = Field(description="What an already provisioned interpreter must have (PEP 508).")
+    ahead_of_time: bool = Field(default=False, description="Whether it compiles for a GPU that is not there.")
+    ops: list[str] | None = Field(
+        default=None, description="The operators that its backend has, as 'op' or 'op.direction'; all by default."
+    )
+
+
+class PlatformToolchain(_Section):
+    """One toolchain on one platform, where it differs from the rest."""
+
+    toolchain: Name
+    targets: list[Target] | None = Field(default=None, description="Only these of the platform's targets.")
+    ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
+    runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
+    emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
+    environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
+
+
+class Platform(_Section):
+    """A vendor's toolchain, and the architectures that it is asked for."""
+
+    title: str = Field(description="The name that people read.")
+    device: Vendor = Field(
+        description="Whose hardware runs it; 'software' is a device that comes with the toolchain and emulates one."
+    )
+    container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")
+    driver: Driver | None = Field(default=None, description="The oldest driver that the image's runtime works with.")
+    runner: list[str] = Field(
+        min_length=1,
+        description="Labels of the machines that run its jobs; '{target}' stands for the target.",
+    )
+    machines: list[Target] = Field(
+        default_factory=list,
+        description="Targets that have a machine with these labels; a self-hosted one has the target's as well. "
+        "The other targets are compiled on a hosted machine.",
+    )
+    targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")
+    toolchains: list[Name | PlatformToolchain] = Field(min_length=1)
+
+    @property
+    def entries(self) -> tuple[PlatformToolchain, ...]:
+        """The toolchains in their long form."""
+        return tuple(PlatformToolchain(toolchain=lane) if isinstance(lane, str) else lane for lane in self.toolchains)
+
+    def labels(self, target: str) -> tuple[str, ...]:
+        """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.
+
+        Where no label has '{target}', a self-hosted machine has the target as its last label.
+        """
+        if any("{target}" in label for label in self.runner):
+            return tuple(label.replace("{target}", target) for label in self.runner)
+        return (*self.runner, target) if "self-hosted" in self.runner else tuple(self.runner)
+
+
+class Op(_Section):
+    """An operator: the axes of its cases, and the cases of each tier."""
+
+    directions: list[Direction] = Field(min_length=1)
+    axes: list[Name] = Field(min_length=1, description="What a case says; 'dtype', 'scale' and 'seed' are common.")
+    defaults: dict[str, Scalar] = Field(default_factory=dict, description="Axes that a group need not mention.")
+    cases: dict[Tier, list[dict[str, ScalarOrList]]] = Field(
+        description="Groups; each is a product of its axes, in all directions or in those that its 'direction' names."
+    )
+    timed: list[dict[str, ScalarOrList]] = Field(
+        default_factory=list,
+        description="Groups of every tier that are timed against the baseline as well, where a machine runs them.",
+    )
+
+
+class Exclusion(_Section):
+    """Cases that are planned and not run, and why."""
+
+    where: dict[str, ScalarOrList] = Field(min_length=1, description="platform, target, toolchain, op or an axis.")
+    reason: str = Field(min_length=10)
+    link: str | None = None
+
+
+class Expectation(_Section):
+    """Cases that are known to fail. When one passes, the run is red until this entry is taken out."""
+
+    where: dict[str, ScalarOrList] = Field(min_length=1, description="platform, target, toolchain, op or an axis.")
+    outcome: Literal["fail", "error"]
+    stage: Stage | None = Field(default=None, description="The stage of an error.")
+    match: str = Field(min_length=5, description="A regular expression that the exact message contains.")
+    reason: str = Field(min_length=10)
+    link: str | None = None
+    versions: list[str] = Field(default_factory=list, description="Versions that it holds for (PEP 508).")
+
+
+class Event(_Section):
+    """What an event of the repository asks for."""
+
+    tier: Tier = Field(default="quick", description="The tier of the cases.")
+    toolchains: list[Name] | None = Field(default=None, description="Only these toolchains; all by default.")
+    excluded: bool = Field(default=False, description="Try the excluded cases too, to see whether they still fail.")
+
+
+class Ci(_Section):
+    """How the work is spread over machines, and when a machine counts as gone."""
+
+    hosted: str = Field(default="ubuntu-24.04", description="The label of the engine's own machines, without a GPU.")
+    most_rows: int = Field(default=256, ge=1, le=256, description="Rows of one matrix; GitHub takes no more than 256.")
+    shard_minutes: float = Field(default=15, gt=0, description="A job that takes longer is cut into shards.")
+    case_seconds: float = Field(default=2, gt=0, description="The estimate of a case that was never measured.")
+    queue_minutes: float = Field(default=60, gt=0, description="A job that waited longer for a machine never started.")
+    silent_days: float = Field(default=7, gt=0, description="A lane without a result for longer has a grey badge.")
+    sentinels: list[str] = Field(
+        default_factory=list, description="Cells (patterns with '*') that run whatever has changed."
+    )
+    events: dict[Name, Event] = Field(default_factory=dict, description="What each event asks for.")
+
+
+class Matrix(_Section):
+    """The whole of matrix.yaml."""
+
+    package: Package
+    limits: Limits
+    container: Container = Field(default_factory=Container)
+    accuracy: Accuracy
+    toolchains: dict[Name, Toolchain]
+    platforms: dict[Name, Platform]
+    ops: dict[Name, Op]
+    ci: Ci = Field(default_factory=Ci)
+    expectations: list[Expectation] = Field(default_factory=list)
+    exclusions: list[Exclusion] = Field(default_factory=list)

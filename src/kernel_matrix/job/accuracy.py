@@ -1,0 +1,166 @@
+"""How far a result is from its float64 golden, and how far it may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kernel_matrix.job.inputs import Array
+
+Golden = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The distance of one output from its golden.
+
+    ``max_abs`` and ``mean_abs`` in the output's unit; ``rel_fro`` is the Frobenius norm of the difference over that of
+    the golden; ``ulp_*`` count representable values of the output's dtype between the result and the golden rounded to
+    it; ``cosine`` is 1 - cos of the angle between the two. ``nan`` and ``inf`` count elements that are so although the
+    golden's are finite; the other figures are over the rest. ``elements`` were compared.
+    """
+
+    elements: int
+    nan: int
+    inf: int
+    max_abs: float
+    mean_abs: float
+    rel_fro: float
+    ulp_median: float
+    ulp_p99: float
+    ulp_max: float
+    cosine: float
+
+    def metrics(self, output: str) -> dict[str, float]:
+        """``{"h_in.max_abs": 1e-7, ...}``."""
+        return {f"{output}.{name}": value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one output may be off: ``max_abs`` in its unit, ``rel_fro`` relative."""
+
+    max_abs: float
+    rel_fro: float
+
+    def faults(self, errors: Errors) -> list[str]:
+        """What is outside the budget, in words; nothing when all is inside."""
+        found = []
+        if errors.elements == 0:
+            found.append("no element was compared")
+        if errors.nan or errors.inf:
+            found.append(f"{errors.nan} NaN and {errors.inf} Inf in {errors.elements} elements")
+        if not errors.max_abs <= self.max_abs:
+            found.append(f"max_abs {errors.max_abs:.3g} is over {self.max_abs:.3g}")
+        if not errors.rel_fro <= self.rel_fro:
+            found.append(f"rel_fro {errors.rel_fro:.3g} is over {self.rel_fro:.3g}")
+        return found
+
+
+def measure(result: Array, golden: Golden) -> Errors:
+    """Compare ``result`` (fp16, bf16, fp32 or float64) with ``golden`` (float64, finite) of the same shape.
+
+    Raises:
+        ValueError: the shapes differ, or the golden is not float64 or not finite.
+    """
+    if result.shape != golden.shape:
+        raise ValueError(f"the result has shape {result.shape} and the golden {golden.shape}")
+    if golden.dtype != np.float64 or not np.isfinite(golden).all():
+        raise ValueError(f"the golden must be finite float64; it is {golden.dtype}")
+    wide = result.astype(np.float64)
+    finite = np.isfinite(wide)
+    nan, inf = int(np.isnan(wide).sum()), int(np.isinf(wide).sum())
+    kept, true = wide[finite], golden[finite]
+    if kept.size == 0:
+        off = math.inf if result.size else 0.0
+        return Errors(result.size, nan, inf, off, off, off, off, off, off, off)
+    difference = np.abs(kept - true)
+    steps = np.abs(_ordered(result[finite]) - _ordered(true.astype(result.dtype)))
+    median, p99 = np.quantile(steps, [0.5, 0.99], method="higher")
+    return Errors(
+        elements=result.size,
+        nan=nan,
+        inf=inf,
+        max_abs=float(difference.max()),
+        mean_abs=float(difference.mean()),
+        rel_fro=_ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(true))),
+        ulp_median=float(median),
+        ulp_p99=float(p99),
+        ulp_max=float(steps.max()),
+        cosine=_cosine_distance(kept, true),
+    )
+
+
+def worst(samples: Sequence[Errors]) -> Errors:
+    """The largest of each figure: of few elements, one sample can be small by luck."""
+    return Errors(**{name: max(getattr(errors, name) for errors in samples) for name in Errors.__dataclass_fields__})
+
+
+def budget(
+    floor: Errors,
+    conditioning: Errors,
+    golden: Golden,
+    dtype: np.dtype[np.generic],
+    *,
+    steps: int,
+    factor: float,
+    rounded: float,
+    ulps: float,
+    cap: float,
+) -> Budget:
+    """``min(cap, max(factor × noise, √steps × conditioning))`` for one output of ``dtype``.
+
+    The noise is the largest of three: ``floor``, the error that eager PyTorch makes in the same dtype on the same
+    inputs, or on copies of them that are off by one rounding error, so that it is not the luck of one draw;
+    ``conditioning``, how far the golden moves when every input is off by one rounding error of fp32, the dtype
+    that every backend computes in; and ``ulps`` steps of fp32 at the golden's largest value. Eager's error alone is no
+    measure: of few elements it can be zero by luck, and where large summands cancel, another order of summation is off
+    by a rounding error of the summands, which the small sum does not show. (An algorithm is backward stable when it
+    gives the exact result of inputs that are off by a few rounding errors: Higham, Accuracy and Stability of Numerical
+    Algorithms, chapter 1.) ``cap`` is absolute, in the output's unit.
+
+    ``steps`` is how many rounded operations follow each other: the length of a sum over tokens, or of a chain of
+    quotients. Their errors add up to about √steps of one (Higham and Mary, A New Approach to Probabilistic Rounding
+    Error Analysis, 2019); eager PyTorch sums pairwise and is off by far less.
+
+    The error of an output narrower than fp32 is the rounding at its end, which is the same for every kernel that sums
+    in fp32: over all elements, as the Frobenius norm has it, no more than ``rounded`` times eager's is allowed. One
+    that sums in the narrow dtype is beyond that.
+    """
+    epsilon = float(np.finfo(np.float32).eps)
+    largest = float(np.abs(golden).max(initial=0.0))
+    spacing = epsilon * 2.0 ** math.floor(math.log2(largest)) if largest else 0.0
+    in_turn = math.sqrt(steps)
+    noise = max(floor.max_abs, conditioning.max_abs, ulps * spacing)
+    relative_noise = max(floor.rel_fro, conditioning.rel_fro, ulps * epsilon)
+    return Budget(
+        max_abs=min(cap, max(factor * noise, in_turn * conditioning.max_abs)),
+        rel_fro=max(
+            (rounded if dtype.itemsize < 4 else factor) * relative_noise,
+            in_turn * conditioning.rel_fro,
+        ),
+    )
+
+
+def _ordered(values: Array) -> npt.NDArray[np.int64]:
+    """Floats as integers in the same order, neighbours one apart, both zeros at 0."""
+    bits = np.ascontiguousarray(values).view(f"<i{values.dtype.itemsize}").astype(np.int64)
+    if values.dtype.itemsize == 8:
+        return np.where(bits < 0, -(bits & 0x7FFFFFFFFFFFFFFF), bits)
+    magnitude = (1 << (8 * values.dtype.itemsize - 1)) - 1
+    return np.where(bits < 0, -(bits & magnitude), bits)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else (math.inf if part else 0.0)
+
+
+def _cosine_distance(a: Golden, b: Golden) -> float:
+    norms = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    if norms == 0.0:
+        return 0.0 if not a.any() and not b.any() else 1.0
+    return max(0.0, 1.0 - float(np.dot(a.ravel(), b.ravel())) / norms)

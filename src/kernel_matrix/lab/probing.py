@@ -1,0 +1,162 @@
+"""Run probes in an environment: each in a process of its own, so that an abort costs one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernel_matrix.base.paths import without_folders
+from kernel_matrix.base.waiting import wait_until
+from kernel_matrix.lab.probe import Probe, record_id
+from kernel_matrix.results.record import Record
+from kernel_matrix.run.executors import Child, InstallError, Interpreter
+from kernel_matrix.run.supervise import death
+from kernel_matrix.vendors.machine import Machine
+
+_OUTPUT = 12_000  # characters of a program's output that its record keeps
+
+# What the environment is, said by the environment itself: every distribution, and the compilers that it finds.
+_FACTS = """
+import importlib.metadata, importlib.util, json, os, pathlib, platform, shutil, sys
+spec = importlib.util.find_spec("nvidia")
+wheels = [p / "bin" for root in (spec.submodule_search_locations or () if spec else ())
+          for p in sorted(pathlib.Path(root).glob("cu*")) if (p / "bin" / "nvcc").is_file()]
+path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin", *map(str, wheels)])
+tools = {name: shutil.which(name, path=path) or "" for name in ("nvcc", "hipcc", "g++")}
+versions = {d.name: d.version for d in importlib.metadata.distributions() if d.name}
+print("facts" + json.dumps({"python": platform.python_version(), "versions": versions, "tools": tools}))
+"""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What an environment said of itself: Python, every distribution's version, and its compilers' paths."""
+
+    python: str
+    versions: Mapping[str, str]
+    tools: Mapping[str, str]
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """As a job's facts."""
+        return {"python": self.python} | {f"version.{name}": version for name, version in self.versions.items()}
+
+
+def examine(interpreter: Interpreter, scratch: Path) -> Environment:
+    """Ask the environment what it has.
+
+    Raises:
+        InstallError: its Python does not even do that.
+    """
+    status, output, _ = process(interpreter, ["-c", _FACTS], {}, scratch, seconds=60)
+    lines = [line for line in output.splitlines() if line.startswith("facts{")]
+    if status or not lines:
+        raise InstallError(f"the environment's Python does not run:\n{output}")
+    return Environment(**json.loads(lines[-1].removeprefix("facts")))
+
+
+def run_probes(
+    probes: Sequence[Probe],
+    toolchain: str,
+    interpreter: Interpreter,
+    machine: Machine,
+    variables: Mapping[str, str],
+    workers: int = 1,
+) -> list[Record]:
+    """Run those probes that make sense in this environment; ``variables`` may name a folder as ``{cache}``."""
+    with tempfile.TemporaryDirectory(prefix="probes-") as name:
+        scratch = Path(name)
+        environment = examine(interpreter, scratch)
+        chosen = [probe for probe in probes if probe.makes_sense_with(environment.versions)]
+
+        def run_one(numbered: tuple[int, Probe]) -> Record:
+            number, probe = numbered
+            folder = scratch / str(number)
+            folder.mkdir()
+            return _run(probe, toolchain, interpreter, machine, environment, variables, folder)
+
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(run_one, enumerate(chosen)))
+
+
+def _run(
+    probe: Probe,
+    toolchain: str,
+    interpreter: Interpreter,
+    machine: Machine,
+    environment: Environment,
+    variables: Mapping[str, str],
+    folder: Path,
+) -> Record:
+    record = Record(record_id(toolchain, probe), "unavailable", job=environment.facts)
+    for need in probe.needs:
+        has = machine.has(need) if need in ("nvidia", "amd") else bool(environment.tools.get(need))
+        if not has:
+            return replace(record, message=f"the probe needs {need}, which is not here")
+    own = {key: value.replace("{cache}", str(folder / "cache")) for key, value in variables.items()}
+    own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
+    # What importing the toolchain compiles serves the other probes of the environment too.
+    own |= {"PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
+    if environment.tools["nvcc"] and not shutil.which("nvcc"):
+        binaries = str(Path(environment.tools["nvcc"]).parent)
+        own |= {
+            "PATH": os.pathsep.join([os.environ.get("PATH", ""), binaries]),
+            "CUDA_HOME": str(Path(binaries).parent),
+        }
+    status, output, seconds = process(interpreter, [str(probe.path.resolve())], own, folder, probe.seconds)
+    detail = _portable(output, probe, folder)
+    record = replace(record, action="run", seconds=seconds, detail=_shortened(detail))
+    if status == 0:
+        return replace(record, outcome="pass")
+    if status is None:
+        return replace(record, outcome="error", stage="timeout", message=f"no end after {probe.seconds:g} s")
+    if status == 1 and (message := last_exception(detail)):
+        return replace(record, outcome="error", stage="launch", message=_shortened(message))
+    return replace(record, outcome="error", stage="crash", message=death(status, "launch"))
+
+
+def _shortened(text: str) -> str:
+    """Beginning and end of a text that is too long to travel."""
+    if len(text) <= _OUTPUT:
+        return text
+    return f"{text[: _OUTPUT // 4]}\n[...]\n{text[-_OUTPUT * 3 // 4 :]}"
+
+
+def last_exception(output: str) -> str:
+    """The exception that ended a Python program, as Python printed it, without its traceback."""
+    lines = output.splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    if not starts:
+        return ""
+    after = (number for number in range(starts[-1] + 1, len(lines)) if re.match(r"[\w.]+(:|$)", lines[number]))
+    return "\n".join(lines[next(after, len(lines)) :]).strip()
+
+
+def process(
+    interpreter: Interpreter, arguments: Sequence[str], variables: Mapping[str, str], folder: Path, seconds: float
+) -> tuple[int | None, str, float]:
+    """Exit status (None: the time limit came first), output and duration of one process."""
+    log = folder / "log.txt"
+    log.unlink(missing_ok=True)
+    began = time.monotonic()
+    child: Child = interpreter.start(arguments, variables, folder, log)
+    try:
+        status = wait_until(child.poll, seconds)
+    finally:
+        child.kill()
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return status, text, time.monotonic() - began
+
+
+def _portable(output: str, probe: Probe, folder: Path) -> str:
+    """Without the folders of this machine: results travel."""
+    names = {str(probe.path.resolve()): f"probes/{probe.id}.py", str(folder): "scratch"}
+    return without_folders(output, names, packages=True)

@@ -1,0 +1,1 @@
+"""Results: records, JUnit XML, verdicts, history."""

@@ -1,0 +1,126 @@
+"""What earlier runs left: how long each case took, and when each lane last had a result."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.compare import Comparison
+from kernel_matrix.results.record import Record
+
+FILE = "history.json"
+SCHEMA_VERSION = 1
+
+
+class LaneHistory(BaseModel):
+    """When a lane (``cuda/sm_90/triton-3.6``) last had a result, what its badge said then, and since when not."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    last_result: datetime | None = None
+    message: str = Field(default="", max_length=200)
+    color: str = Field(default="", pattern=r"^(#[0-9a-f]{6})?$")
+    silent_since: datetime | None = None
+
+
+class _File(BaseModel):
+    schema_version: int
+    created: datetime
+    lanes: dict[str, LaneHistory]
+
+
+@dataclass(frozen=True)
+class History:
+    """Everything that is known of earlier runs; empty where there is none."""
+
+    lanes: Mapping[str, LaneHistory] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+def read(folder: Path | None) -> History:
+    """Read a site of an earlier run, or any folder of results.
+
+    What cannot be read is a problem that is said, and no reason to stop: a first run has no history at all.
+
+    Raises:
+        UserError: the folder was named and does not exist.
+    """
+    if folder is None:
+        return History()
+    if not folder.is_dir():
+        raise UserError(f"--history {folder}: there is no such folder. Name one with the results of an earlier run.")
+    collected = collect([folder])
+    problems = list(collected.broken)
+    lanes: Mapping[str, LaneHistory] = {}
+    path = folder / FILE
+    if path.is_file():
+        try:
+            file = _File.model_validate_json(path.read_bytes())
+            lanes = file.lanes if file.schema_version == SCHEMA_VERSION else {}
+        except ValidationError as error:
+            problems.append(f"{path}: {error.errors()[0]['msg']}. Lanes are silent since an unknown day.")
+    return History(lanes, measured(collected.records), tuple(problems))
+
+
+def measured(records: Iterable[Record]) -> dict[str, float]:
+    """Seconds by case, of those that ran or compiled; the longest where several machines did."""
+    seconds: dict[str, float] = {}
+    for record in records:
+        if record.action and 0 < record.seconds < math.inf:
+            seconds[record.case] = max(record.seconds, seconds.get(record.case, 0.0))
+    return seconds
+
+
+def lane_id(case: str) -> str:
+    """``cuda/sm_90/triton-3.6`` of a case or a cell."""
+    return "/".join(case.split("/", 3)[:3])
+
+
+def lanes_with_results(comparison: Comparison) -> set[str]:
+    """The lanes of which some machine did something with some case."""
+    return {
+        lane_id(verdict.case.id)
+        for cell in comparison.cells
+        for verdict in cell.cases
+        if verdict.record and verdict.record.outcome in ("pass", "fail", "error")
+    }
+
+
+def carry_on(
+    before: Mapping[str, LaneHistory], comparison: Comparison, badges: Mapping[str, tuple[str, str]], now: datetime
+) -> dict[str, LaneHistory]:
+    """The history with this run added; ``badges`` are each lane's message and colour, had it a result."""
+    alive = lanes_with_results(comparison)
+    lanes = dict(before)
+    for lane in dict.fromkeys(lane_id(cell.cell.id) for cell in comparison.cells):
+        old = before.get(lane, LaneHistory())
+        if lane in alive:
+            message, color = badges[lane]
+            lanes[lane] = LaneHistory(last_result=now, message=message[:200], color=color)
+        else:
+            lanes[lane] = old.model_copy(update={"silent_since": old.silent_since or now})
+    return lanes
+
+
+def to_json(lanes: Mapping[str, LaneHistory], now: datetime) -> str:
+    """The file's text."""
+    whole = {
+        "schema_version": SCHEMA_VERSION,
+        "created": now.isoformat(timespec="seconds"),
+        "lanes": {name: lane.model_dump(mode="json") for name, lane in sorted(lanes.items())},
+    }
+    return json.dumps(whole, indent=1) + "\n"
+
+
+def now() -> datetime:
+    """The time, with its zone."""
+    return datetime.now(UTC).replace(microsecond=0)

@@ -1,0 +1,35 @@
+"""What one machine says of one case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one machine says of one case.
+
+    ``action`` is what was done (``run``, ``emulate``, ``compile``, or nothing); ``attempts`` are the outcomes of the
+    earlier tries, oldest first. ``job`` holds what all cases of the job share: versions, device, executor and so on.
+    """
+
+    case: str
+    outcome: Outcome
+    action: str = ""
+    stage: str = ""
+    message: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+    attempts: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    job: Mapping[str, str] = field(default_factory=dict)
+
+
+def versions_of(job: Mapping[str, str]) -> dict[str, str]:
+    """The versions among what a job said of its environment."""
+    return {key.removeprefix("version."): value for key, value in job.items() if key.startswith("version.")}

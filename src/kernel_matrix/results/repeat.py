@@ -1,0 +1,97 @@
+"""A result -> the one command that makes it again, or the hardware that it needs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.model import Matrix, Vendor
+from kernel_matrix.config.plan import plan
+from kernel_matrix.results.compare import STATES, Verdict
+from kernel_matrix.results.record import Record
+from kernel_matrix.vendors.machine import Machine
+
+# What a container is given so that it sees the GPUs; the container executor does the same.
+GPU_FLAGS: dict[Vendor, str] = {"nvidia": "--gpus all", "amd": "--device /dev/kfd --device /dev/dri", "cpu": "none"}
+
+# What must be the same for a result to be the same result; facts of a job by their names.
+_FACTS = ("lock.sha256", "image")
+
+
+def command(matrix: Matrix, identity: str, record: Record | None) -> str:
+    """The command that repeats a case or cell as in ``record``; empty if nothing ran. Safe to paste: all is quoted."""
+    if record is None or not record.job:
+        return ""
+    platform = identity.partition("/")[0]
+    words = ["ci/nox", "-s", f"test-{platform}", "--"]
+    if (executor := record.job.get("executor", "venv")) != "venv":
+        words += ["--executor", executor]
+    for name in _FACTS:
+        if value := record.job.get(name) or record.facts.get(name, ""):
+            words += ["--expect", f"{name}={value}"]
+    words += ["--case", identity]
+    if record.case not in {case.id for case in plan(matrix, "quick").cases}:
+        words += ["--tier", "full"]
+    commit = record.job.get("commit", "").partition("+")[0]
+    first = f"git switch --detach {commit} && " if re.fullmatch(r"[0-9a-f]{7,40}", commit) else ""
+    return f"{first}{shlex.join(words)}"
+
+
+def needs(matrix: Matrix, identity: str, record: Record | None, machine: Machine) -> str:
+    """What hardware is lacking here to repeat it; empty if nothing is."""
+    platform_name, target = identity.split("/")[:2]
+    platform = matrix.platforms[platform_name]
+    action = record.action if record else "run"
+    if action not in ("run", "emulate") or machine.device_for(platform.device, target):
+        return ""
+    here = "; ".join(f"{device.name} ({', '.join(device.targets) or 'no target'})" for device in machine.devices)
+    where = f" It was {record.job['device']}." if record and record.job.get("device", "none") != "none" else ""
+    labels = ", ".join(platform.labels(target))
+    return (
+        f"needs {platform.title} hardware for {target} (the machines with the labels {labels}).{where} "
+        f"This machine has: {here}."
+    )
+
+
+def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
+    """What the result hangs on, one ``name: value`` a line."""
+    platform = matrix.platforms[identity.partition("/")[0]]
+    seed = re.search(r"seed(\d+)", record.case.rpartition("/")[2])
+    known = {
+        "result": f"{record.outcome}{f' in {record.stage}' if record.stage else ''} ({record.action or 'nothing ran'})",
+        "commit": record.job.get("commit", ""),
+        "image": record.job.get("image") or record.facts.get("image", ""),
+        "lock": f"{matrix.toolchains[identity.split('/')[2]].lock} sha256:{record.job.get('lock.sha256', 'unknown')}",
+        "seed": f"{seed[1]}, and the inputs are made from the case's name" if seed else "",
+        "inputs": record.facts.get("inputs.sha256", ""),
+        "device": record.job.get("device", ""),
+        "driver": record.job.get("driver", ""),
+        "GPU flags": GPU_FLAGS[platform.device],
+    }
+    return [f"{name}: {value}" for name, value in known.items() if value]
+
+
+def deciding(verdicts: Sequence[Verdict]) -> Verdict:
+    """The worst case of a cell that has a record, else the worst."""
+    return min(verdicts, key=lambda v: (v.record is None or not v.record.job, STATES.index(v.state)))
+
+
+def check(records: Iterable[Record], expected: Sequence[str]) -> None:
+    """Hold the facts of the jobs against what was expected of them.
+
+    Raises:
+        UserError: one differs, or is not a fact of the job.
+    """
+    for text in expected:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"--expect {text}: write FACT=VALUE, such as lock.sha256=1f3a....")
+        for record in records:
+            found = record.job.get(name) or record.facts.get(name)
+            if record.action and found != value:
+                raise UserError(
+                    f"--expect {text}: here it is {found or 'not known'}, so this does not repeat that run. "
+                    "Take the commit and the executor of that run."
+                )

@@ -1,0 +1,170 @@
+"""Results from machines that nobody vouches for are data: looked over before anything reads them."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.parsers import expat
+
+from kernel_matrix.results.record import Record
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.xml")
+
+
+class RefusedError(Exception):
+    """A file that is not read; the text is a sentence without its full stop."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What honest results stay far below: the largest in this repository has 0.6 MB and 430 cases."""
+
+    files: int = 2_000
+    file_bytes: int = 64 * 2**20
+    all_bytes: int = 512 * 2**20
+    cases: int = 50_000  # in a file
+    text: int = 256 * 2**10  # characters of an attribute or a text
+    depth: int = 8
+    properties: int = 400  # of a case
+
+
+@dataclass
+class _Seen:
+    bounds: Bounds
+    depth: int = 0
+    cases: int = 0
+    properties: int = 0
+    text: int = 0
+
+
+def find(folder: Path, bounds: Bounds) -> tuple[list[Path], list[tuple[Path, str]]]:
+    """The files to read below a folder, and those that are not looked at, each with the reason."""
+    good: list[Path] = []
+    bad: list[tuple[Path, str]] = []
+    total = 0
+    for path in sorted(folder.rglob("*.xml")):
+        try:
+            total += check_name(path, folder, bounds)
+        except RefusedError as error:
+            bad.append((path, str(error)))
+            continue
+        if len(good) >= bounds.files:
+            bad.append((path, f"there are more than {bounds.files} files"))
+        elif total > bounds.all_bytes:
+            bad.append((path, f"all files together are larger than {bounds.all_bytes} bytes"))
+        else:
+            good.append(path)
+    return good, bad
+
+
+def check_name(path: Path, folder: Path, bounds: Bounds) -> int:
+    """The size of a plain file of a plain name, not behind a link.
+
+    Raises:
+        RefusedError: it is something else, or too large.
+    """
+    here = path
+    while here != folder:
+        if here.is_symlink():
+            raise RefusedError("this is a symbolic link, or lies behind one")
+        here = here.parent
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        raise RefusedError("this is no plain file")
+    if not _NAME.fullmatch(path.name):
+        raise RefusedError("a result's name has only letters, digits and . _ + -")
+    if status.st_size > bounds.file_bytes:
+        raise RefusedError(f"it has {status.st_size} bytes, and {bounds.file_bytes} is the most")
+    return status.st_size
+
+
+def check_content(path: Path, bounds: Bounds) -> None:
+    """Go through the XML without building anything from it.
+
+    Raises:
+        RefusedError: it declares a document type or entities, or holds more than honest results do. What is not XML at
+            all is left for the reader to tell.
+    """
+    seen = _Seen(bounds)
+    parser = expat.ParserCreate()
+    parser.buffer_text = False
+
+    def no_doctype(*_: object) -> None:
+        raise RefusedError("it declares a document type or entities, which results never do")
+
+    def start(name: str, attributes: Mapping[str, str]) -> None:
+        _start(seen, name, attributes)
+
+    def end(_: str) -> None:
+        seen.depth -= 1
+        seen.text = 0
+
+    def text(data: str) -> None:
+        seen.text += len(data)
+        if seen.text > bounds.text:
+            raise RefusedError(f"a text is longer than {bounds.text} characters")
+
+    parser.StartDoctypeDeclHandler = no_doctype
+    parser.EntityDeclHandler = no_doctype
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = text
+    try:
+        with path.open("rb") as file:
+            parser.ParseFile(file)
+    except (expat.ExpatError, OSError):
+        return
+
+
+def _start(seen: _Seen, name: str, attributes: Mapping[str, str]) -> None:
+    bounds = seen.bounds
+    seen.depth += 1
+    seen.text = 0
+    if seen.depth > bounds.depth:
+        raise RefusedError(f"its elements lie more than {bounds.depth} deep")
+    if any(len(value) > bounds.text for value in attributes.values()):
+        raise RefusedError(f"a text is longer than {bounds.text} characters")
+    if name == "testcase":
+        seen.cases, seen.properties = seen.cases + 1, 0
+        if seen.cases > bounds.cases:
+            raise RefusedError(f"it has more than {bounds.cases} cases")
+    elif name == "property":
+        seen.properties += 1
+        if seen.properties > bounds.properties:
+            raise RefusedError(f"a case has more than {bounds.properties} properties")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a job was asked for, in which row, and whether that row's machine can have the hardware."""
+
+    row: str
+    cases: Collection[str]
+    may_run: bool
+
+
+def check_records(path: Path, records: Iterable[Record], asked: Mapping[str, Asked]) -> None:
+    """A job speaks of the cases that it was asked for, once each, and of nothing that its machine cannot do.
+
+    An artifact lies in a folder ``results-ROW``, and speaks for its own row only.
+
+    Raises:
+        RefusedError: it does not.
+    """
+    stem, folder = path.stem, path.parent.name
+    if stem not in asked:
+        raise RefusedError("the plan has no job of this name")
+    if folder.startswith("results-") and folder != f"results-{asked[stem].row}":
+        raise RefusedError(f"it came from another row than {asked[stem].row}, whose job this is")
+    seen: set[str] = set()
+    for record in records:
+        if record.case not in asked[stem].cases:
+            raise RefusedError(f"it speaks of {record.case[:150]!r}, which its job was not asked for")
+        if record.case in seen:
+            raise RefusedError(f"it speaks of {record.case[:150]!r} twice")
+        if record.action == "run" and not asked[stem].may_run:
+            raise RefusedError(f"it says that {record.case[:150]!r} ran, on a machine without that hardware")
+        seen.add(record.case)

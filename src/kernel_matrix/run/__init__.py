@@ -1,0 +1,1 @@
+"""Run the jobs of a plan on this machine."""

@@ -1,0 +1,138 @@
+"""An archive with all that a machine without a network needs: the source, wheels of the harness, images, checksums.
+
+Goldens are not in it: every job computes its own, in float64, from inputs that the cases' names determine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+import docker
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import written_whole
+from kernel_matrix.run.executors import InstallError
+
+FOLDER = "bundle"  # in the unpacked source, beside matrix.yaml
+_CHUNK = 1 << 20
+_SILENT_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An image in the archive: whose it is, the content that it was made from, and how the engine knows it."""
+
+    platform: str
+    content: str
+    reference: str
+    id: str
+
+
+def write(
+    client: docker.DockerClient,
+    root: Path,
+    commit: str,
+    images: Sequence[Carried],
+    wheels: Path,
+    into: Path,
+    say: Callable[[str], None],
+) -> None:
+    """Write the archive; its one folder is the source tree, with a folder ``bundle`` for what came along.
+
+    Raises:
+        UserError: the source is not a git checkout, which says what belongs to it.
+    """
+    listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False)
+    if listed.returncode:
+        raise UserError(f"{root}: a bundle is made from a git checkout: {listed.stderr.strip()}")
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        written_whole(into) as part,
+        tarfile.open(part, "w") as archive,
+        tempfile.TemporaryFile(dir=into.parent) as saved,
+    ):
+        writer = _Writer(archive, into.name.removesuffix(".tar"))
+        for name in sorted(filter(None, listed.stdout.split("\0"))):
+            writer.add_path(name, root / name)
+        for wheel in sorted(wheels.iterdir()):
+            writer.add_path(f"{FOLDER}/wheels/{wheel.name}", wheel)
+        say(f"saving {len(images)} images")
+        _save(client, [image.reference for image in images], saved)
+        writer.add(f"{FOLDER}/images.tar", saved)
+        about = {"commit": commit, "images": [asdict(image) for image in images]}
+        writer.add(f"{FOLDER}/bundle.json", io.BytesIO(json.dumps(about, indent=1).encode()))
+        writer.add(f"{FOLDER}/commit", io.BytesIO(commit.encode()))
+        sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(writer.sums.items()))
+        writer.add(f"{FOLDER}/SHA256SUMS", io.BytesIO(sums.encode()))
+
+
+def find(root: Path, platform: str, content: str) -> Carried | None:
+    """The image that came along with this source tree for that platform and content."""
+    about = root / FOLDER / "bundle.json"
+    if not about.exists():
+        return None
+    entries = [Carried(**entry) for entry in json.loads(about.read_text(encoding="utf-8"))["images"]]
+    return next((entry for entry in entries if (entry.platform, entry.content) == (platform, content)), None)
+
+
+def load(client: docker.DockerClient, root: Path, say: Callable[[str], None]) -> None:
+    """Give the engine the images of the bundle.
+
+    Raises:
+        InstallError: their checksum is not the one that the bundle was written with.
+    """
+    name = f"{FOLDER}/images.tar"
+    say(f"loading {name}")
+    sums = (root / FOLDER / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    wanted = {line.split("  ", 1)[1]: line.split("  ", 1)[0] for line in sums}
+    with (root / name).open("rb") as file:
+        if _digest(file) != wanted.get(name):
+            raise InstallError(f"{root / name}: damaged: its SHA-256 is not that of {FOLDER}/SHA256SUMS. Copy it again")
+        before, client.api.timeout = client.api.timeout, _SILENT_SECONDS
+        try:
+            file.seek(0)
+            client.images.load(file)
+        finally:
+            client.api.timeout = before
+
+
+class _Writer:
+    """Adds files to an archive and remembers their checksums."""
+
+    def __init__(self, archive: tarfile.TarFile, folder: str) -> None:
+        self.archive, self.folder, self.sums = archive, folder, dict[str, str]()
+
+    def add_path(self, name: str, path: Path) -> None:
+        with path.open("rb") as file:
+            self.add(name, file, 0o755 if path.stat().st_mode & 0o100 else 0o644)
+
+    def add(self, name: str, file: IO[bytes], mode: int = 0o644) -> None:
+        self.sums[name] = _digest(file)
+        entry = tarfile.TarInfo(f"{self.folder}/{name}")
+        entry.size, entry.mode = file.seek(0, io.SEEK_END), mode
+        file.seek(0)
+        self.archive.addfile(entry, file)
+
+
+def _digest(file: IO[bytes]) -> str:
+    """The SHA-256 of a whole file."""
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def _save(client: docker.DockerClient, references: Sequence[str], into: IO[bytes]) -> None:
+    """Save images as one archive, which holds the layers that they share once."""
+    url = f"{client.api.base_url}/v{client.api.api_version}/images/get"
+    answer = client.api.get(url, params={"names": list(references)}, stream=True, timeout=_SILENT_SECONDS)
+    answer.raise_for_status()
+    for chunk in answer.iter_content(_CHUNK):
+        into.write(chunk)

@@ -1,0 +1,122 @@
+"""What a job's container has of this machine: three folders, some of its memory, its device, and no network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docker.types import DeviceRequest, LogConfig, Mount
+
+from kernel_matrix.run.docker.engine import OWNER, owner
+from kernel_matrix.run.executors import Request
+from kernel_matrix.run.job_command import HARNESS
+
+SOURCE, PLUGIN, JOB = "/mnt/source", "/mnt/harness", "/mnt/job"
+_GIB = 1 << 30
+_NOBODY_SPECIAL = 1000  # who a job is when the harness is root
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """One job's view of this machine."""
+
+    request: Request
+    image: str
+    cpus: float
+
+    @property
+    def user(self) -> tuple[int, int]:
+        """Whose files the job's are: those of whoever runs the harness, and never root's."""
+        return (os.getuid(), os.getgid()) if os.getuid() else (_NOBODY_SPECIAL, _NOBODY_SPECIAL)
+
+    @property
+    def cache(self) -> Path:
+        """Where compilers keep what they made: in the job's folder, and apart for every image.
+
+        A tmpfs would count against the job's own memory and be gone after every crash; and what one image's compiler
+        made may not load in another.
+        """
+        return self.request.folder / "cache" / self.image.removeprefix("sha256:")[:12]
+
+    def seen(self, path: Path) -> str:
+        """Where the job finds a file of this machine.
+
+        Raises:
+            ValueError: the container does not have it.
+        """
+        build, root = self.request.build, self.request.root
+        places = {build / "cache": Path(JOB, self.cache.relative_to(self.request.folder))}
+        places |= {self.request.folder: Path(JOB), root: Path(SOURCE), HARNESS: Path(PLUGIN)}
+        for place, inside in places.items():
+            if path.is_relative_to(place):
+                return str(inside / path.relative_to(place))
+        raise ValueError(f"{path} is not in the container")
+
+    def prepare(self) -> None:
+        """Make the job's folder and give it to the job's user."""
+        self.cache.mkdir(parents=True, exist_ok=True)
+        if os.getuid() == 0:
+            folder = self.request.folder
+            for path in (folder, *folder.iterdir(), self.cache):
+                os.chown(path, *self.user, follow_symlinks=False)
+
+    def settle(self) -> None:
+        """Take links out of the job's folder: the harness writes there, and a job could point it elsewhere."""
+        for path in self.request.folder.iterdir():
+            if path.is_symlink():
+                path.unlink()
+
+    def options(self, environment: Mapping[str, str]) -> dict[str, Any]:
+        """What the engine is told, the command apart."""
+        limits = self.request.matrix.container
+        return {
+            "image": self.image,
+            "environment": {"HOME": "/tmp", "USER": "job", "LANG": "C.UTF-8", **environment},  # noqa: S108
+            "working_dir": SOURCE,
+            "user": "{}:{}".format(*self.user),
+            "labels": {OWNER: owner(), "kernel-matrix.job": self.request.job.id},
+            "mounts": list(self._mounts()),
+            # Compilers run what they have written to /tmp.
+            "tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={int(limits.tmp * _GIB)}", **self._hidden()},  # noqa: S108
+            "read_only": True,
+            "network_mode": "none",
+            "init": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "mem_limit": int(limits.memory * _GIB),
+            "memswap_limit": int(limits.memory * _GIB),
+            "shm_size": int(limits.shm * _GIB),
+            "pids_limit": limits.pids,
+            "nano_cpus": int(min(limits.cpus or self.cpus, self.cpus) * 1e9),
+            "log_config": LogConfig(type="none"),  # what a job prints goes into its folder, not onto the engine's disk
+            **(devices(self.request.platform.device) if self.request.gpu else {}),
+        }
+
+    def _mounts(self) -> list[Mount]:
+        root, folder = self.request.root, self.request.folder
+        mounts = [Mount(SOURCE, str(root), "bind", read_only=True), Mount(JOB, str(folder), "bind")]
+        if not HARNESS.is_relative_to(root):
+            mounts.append(Mount(PLUGIN, str(HARNESS), "bind", read_only=True))
+        for mount in mounts:  # a mount below would not be read-only with it
+            mount["BindOptions"] = {"NonRecursive": True}
+        return mounts
+
+    def _hidden(self) -> dict[str, str]:
+        """What was built here before is none of the job's business; nor is a network's configuration there."""
+        root, build = self.request.root, self.request.build
+        return {f"{SOURCE}/{build.relative_to(root)}": "ro,size=4k"} if build.is_relative_to(root) else {}
+
+
+def devices(vendor: str, dev: Path = Path("/dev"), environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """What gives a container the GPUs of a vendor: those that the environment's usual variables choose, or all."""
+    if vendor == "nvidia":
+        chosen = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        which = {"device_ids": chosen} if chosen else {"count": -1}
+        return {"device_requests": [DeviceRequest(capabilities=[["gpu"]], **which)]}
+    # The numbers of the groups differ from host to host, and an image knows no host's names.
+    nodes = [dev / "kfd", *sorted((dev / "dri").glob("renderD*"))]
+    groups = sorted({node.stat().st_gid for node in nodes if node.exists()})
+    return {"devices": [f"{dev}/{name}:/dev/{name}:rw" for name in ("kfd", "dri")], "group_add": groups}

@@ -1,0 +1,83 @@
+"""A Python of this machine, and its processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernel_matrix.run.executors import Child, MachineError
+
+# Waits for a word from the harness. Its pipe closes without one when the harness dies, however it dies, and then the
+# job goes too.
+_WATCHDOG = 'read -r _ || kill -s KILL -- "-$1"'
+
+
+class LocalChild:
+    """A process group of this machine."""
+
+    why = ""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._watchdog = subprocess.Popen(
+            ["sh", "-c", _WATCHDOG, "sh", str(process.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def poll(self) -> int | None:
+        """Its exit status. When it has ended, what it left behind in its group is ended too."""
+        if self._process.returncode is not None:
+            return self._process.returncode
+        # Not reaped yet, its process id cannot be anyone else's.
+        if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return None
+        self.kill()
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """End the whole group."""
+        if self._process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self._watchdog.communicate(b"\n")
+
+
+@dataclass(frozen=True)
+class LocalInterpreter:
+    """A Python of this machine, by its path."""
+
+    python: Path
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def seen(self, path: Path) -> str:
+        """Every path is what it is."""
+        return str(path)
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
+        """Start it in a process group of its own, so that its children can be ended with it."""
+        search = [environment.get("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]
+        try:
+            with log.open("ab") as output:
+                process = subprocess.Popen(
+                    [self.python, *arguments],
+                    cwd=cwd,
+                    env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise MachineError(f"{self.python} does not start: {error.strerror or error}") from None
+        return LocalChild(process)

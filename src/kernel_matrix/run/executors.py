@@ -1,0 +1,150 @@
+"""Where a job's processes run. An executor is a module of this package with a context manager ``executor``.
+
+It gives a run a function that turns each job's :class:`Request` into an :class:`Interpreter` in which the toolchain is
+installed, or raises :class:`UnavailableError` (this machine cannot have it: no fault of
+anyone's) or :class:`InstallError` (it should have worked). ``run`` starts the job's processes through the interpreter
+and never learns what is behind it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.config.model import GPUS, Matrix, Platform, Toolchain
+from kernel_matrix.config.plan import Job
+from kernel_matrix.vendors.machine import Device
+
+# The module of each executor.
+_MODULES = {
+    "container": "kernel_matrix.run.docker.container",
+    "venv": "kernel_matrix.run.environments.venv",
+    "current": "kernel_matrix.run.environments.current",
+}
+NAMES = tuple(_MODULES)
+AUTO = "auto"  # a container where an engine answers, else an environment
+
+
+class UnavailableError(Exception):
+    """The environment cannot be had here; the text says why."""
+
+
+class InstallError(Exception):
+    """Making the environment failed; the text is the installer's own."""
+
+
+class MachineError(Exception):
+    """The machine failed, and not what was running on it; the text says what of it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A job and what it needs of its environment; ``device`` is None where the job can only compile."""
+
+    root: Path
+    build: Path
+    matrix: Matrix
+    job: Job
+    device: Device | None
+    say: Callable[[str], None]
+
+    @property
+    def platform(self) -> Platform:
+        """The job's platform."""
+        return self.matrix.platforms[self.job.platform]
+
+    @property
+    def toolchain(self) -> Toolchain:
+        """The job's toolchain."""
+        return self.matrix.toolchains[self.job.toolchain]
+
+    @property
+    def lock(self) -> Path:
+        """The toolchain's lock file."""
+        return self.root / self.toolchain.lock
+
+    @property
+    def folder(self) -> Path:
+        """The job's folder, the only one that it may write to."""
+        return self.build / "jobs" / self.job.id
+
+    @property
+    def gpu(self) -> bool:
+        """Whether the job runs on a GPU."""
+        return self.device is not None and self.device.vendor in GPUS
+
+
+class Child(Protocol):
+    """A process of a job."""
+
+    @property
+    def why(self) -> str:
+        """What is known of its end beyond the exit status; empty if nothing is."""
+
+    def poll(self) -> int | None:
+        """Its exit status (negative: the signal that ended it), or None while it runs.
+
+        Raises:
+            MachineError: it was lost, and nobody knows how it would have ended.
+        """
+
+    def kill(self) -> None:
+        """End it and everything that it started, and wait until that is so.
+
+        Raises:
+            MachineError: that cannot be done.
+        """
+
+
+class Interpreter(Protocol):
+    """A Python in which the toolchain imports."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of it."""
+
+    def seen(self, path: Path) -> str:
+        """The path under which the job finds a file of this machine."""
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
+        """Start ``python ARGUMENTS`` with the variables added, its output appended to ``log``.
+
+        Raises:
+            MachineError: it does not start.
+        """
+
+
+Prepare = Callable[[Request], Interpreter]
+
+
+def load(name: str) -> AbstractContextManager[Prepare]:
+    """The executor of that name, for one run.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name not in NAMES:
+        raise UserError(f"--executor {name}: there is no such executor.{did_you_mean(name, (*NAMES, AUTO))}")
+    executor: AbstractContextManager[Prepare] = importlib.import_module(_MODULES[name]).executor()
+    return executor
+
+
+def choose(asked: str, platform: Platform) -> tuple[str, str]:
+    """The executor for a platform's jobs, and why it is that one; what was asked for by name is never replaced."""
+    if asked != AUTO:
+        return asked, "as asked"
+    if platform.container is None:
+        return "venv", "matrix.yaml names no container for it"
+    from kernel_matrix.run.docker import engine
+
+    try:
+        answer = engine.connect()
+    except UnavailableError as reason:
+        return "venv", str(reason)
+    answer.client.close()
+    return "container", f"a Docker engine answers at {answer.address}"

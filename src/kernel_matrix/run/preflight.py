@@ -1,0 +1,32 @@
+"""Whether the device that a job is to run on works: a script of the package says so, in the job's own environment."""
+
+from __future__ import annotations
+
+from kernel_matrix.base.waiting import wait_until
+from kernel_matrix.run.executors import Interpreter, MachineError, Request
+from kernel_matrix.run.job_command import environment
+
+
+def check(request: Request, interpreter: Interpreter) -> None:
+    """Run the package's preflight script, if the job runs on a GPU and the package has one.
+
+    Raises:
+        MachineError: the device is there and not fit for work; the text is the script's last line.
+    """
+    script = request.matrix.package.preflight
+    if script is None or not request.gpu or request.device is None:
+        return
+    log = request.folder / "preflight.txt"
+    log.unlink(missing_ok=True)
+    child = interpreter.start(
+        [interpreter.seen(request.root / script)], environment(request, interpreter), request.root, log
+    )
+    limit = request.matrix.limits.case
+    status = wait_until(child.poll, limit)
+    if status is None:
+        child.kill()
+        raise MachineError(f"{request.device.name} is not fit for work: {script} had no answer within {limit:g} s")
+    if status:
+        lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        reason = lines[-1] if lines else f"{script} ended with status {status}"
+        raise MachineError(f"{request.device.name} is not fit for work: {reason}")

@@ -1,0 +1,84 @@
+"""What a person sees while jobs run: a live table in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from threading import Lock
+from types import TracebackType
+
+from rich.console import Console as RichConsole
+from rich.live import Live
+from rich.table import Table
+
+from kernel_matrix.config.plan import Job
+
+_SECONDS_BETWEEN_LINES = 15.0
+_COLOURS = {"pass": "green", "fail": "red", "error": "red", "missing": "magenta"}
+
+
+class Console:
+    """Progress of several jobs at a time; safe to call from their threads."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._console = RichConsole(highlight=False, soft_wrap=True)
+        self._totals = {job.id: len(job.cases) for job in jobs}
+        self._counts: dict[str, Counter[str]] = {job.id: Counter() for job in jobs}
+        self._texts = dict.fromkeys(self._totals, "waiting")
+        self._said: dict[str, float] = {}
+        self._lock = Lock()
+        self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Console:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+        if self._console.is_terminal:
+            self._console.print(self._table())
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, markup=False)
+
+    def job(self, job: str, text: str) -> None:
+        """A job is at something new."""
+        with self._lock:
+            if self._texts[job] == text:
+                return
+            self._texts[job] = text
+        self._line(job)
+
+    def case(self, job: str, outcome: str) -> None:
+        """A case of the job has ended."""
+        with self._lock:
+            self._counts[job][outcome] += 1
+            due = time.monotonic() - self._said.get(job, time.monotonic()) > _SECONDS_BETWEEN_LINES
+            self._said.setdefault(job, time.monotonic())
+        if due:
+            self._line(job)
+
+    def _line(self, job: str) -> None:
+        if self._console.is_terminal:
+            return
+        counts = self._counts[job]
+        done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        with self._lock:
+            self._said[job] = time.monotonic()
+        total = f" {sum(counts.values())}/{self._totals[job]}" if counts else ""
+        self._console.print(f"{job}: {self._texts[job]}{total}{f' ({done})' if done else ''}", markup=False)
+
+    def _table(self) -> Table:
+        table = Table("job", "cases", "ended as", "now", box=None, pad_edge=False)
+        for job, total in self._totals.items():
+            counts = self._counts[job]
+            ended = " ".join(
+                f"[{_COLOURS.get(outcome, 'dim')}]{count} {outcome}[/]" for outcome, count in counts.items()
+            )
+            table.add_row(job, f"{sum(counts.values())}/{total}", ended, self._texts[job])
+        return table
