@@ -12,7 +12,6 @@ import mhc
 from mhc import backends
 from mhc.ops.mhc_pre import MhcPreInputs
 
-
 golden = backends.load("reference", "mhc_pre").golden
 
 

@@ -1,6 +1,6 @@
 """Small programs that show what TVM 0.27 and the OpenCL runtimes do: ``python tvm_gpu.py [NAME ...]``.
 
-Each writes what came of it to standard error. ``test_tvm_gpu.py`` holds that to what the backend is built on.
+Each writes its result to standard error. ``test_tvm_gpu.py`` compares the results with what the backend relies on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CUDA = {"kind": "cuda", "arch": "sm_90"}
 
 
 def kernel(threads: int, floats: int) -> tvm.tirx.PrimFunc:
-    """So many threads in a block, and floats of shared memory."""
+    """Return a script with so many threads in a block, and so many floats of shared memory."""
 
     @T.prim_func
     def nothing(a_: T.handle):
@@ -71,21 +71,21 @@ def module(script: tvm.tirx.PrimFunc) -> tvm.IRModule:
 
 
 def compiles(script: tvm.tirx.PrimFunc) -> str:
-    """What TVM says of the script for CUDA, and then what the backend's check says."""
+    """Return what TVM says of the script for CUDA, and then what the backend's check says."""
     try:
         tvm.compile(module(script), target=Target(CUDA, host={"kind": "llvm"}))
-        said = "TVM compiles it"
+        verdict = "TVM compiles it"
     except Exception as error:
-        said = f"TVM refuses it: {error}"
+        verdict = f"TVM refuses it: {error}"
     try:
         limits.check(script, "cuda")
     except ValueError as error:
-        return f"{said}; check: {error}"
-    return f"{said}; check: nothing"
+        return f"{verdict}; check: {error}"
+    return f"{verdict}; check: nothing"
 
 
 def rocm_alone() -> str:
-    """What TVM says for AMD where there is no ROCm."""
+    """Return what TVM says for AMD where there is no ROCm."""
     try:
         tvm.compile(module(kernel(128, 128)), target=devices.target_of("gfx942"))
     except RuntimeError as error:
@@ -94,11 +94,14 @@ def rocm_alone() -> str:
 
 
 def half_in(runtime: str) -> str:
-    """A half plus one, in TVM's own OpenCL C."""
+    """Add one to a half, in TVM's own OpenCL C."""
     import pyopencl as cl
 
     source = devices.source(tvm.IRModule({"half": half}), devices.target_of("opencl"))
-    queue = opencl.queue(runtime)
+    try:
+        queue = opencl.queue(runtime)
+    except NoDeviceError as error:
+        return f"unavailable: {error}"
     try:
         built = cl.Kernel(cl.Program(queue.context, source).build(), "half_kernel")
     except cl.Error as error:
@@ -115,7 +118,7 @@ def half_in(runtime: str) -> str:
 
 
 def probe(runtime: str) -> str:
-    """An empty kernel."""
+    """Try an empty kernel."""
     try:
         opencl.queue(runtime)
     except NoDeviceError as error:
@@ -124,21 +127,20 @@ def probe(runtime: str) -> str:
 
 
 def mhc_pre_without(barrier: int | None) -> str:
-    """Run the kernel in Oclgrind without one of its barriers: the largest error of h_post, or what it raises."""
+    """Run the kernel in Oclgrind without one of its barriers: return the largest error of h_post, or what it raises."""
     torch.manual_seed(0)
     inputs = op.MhcPreInputs(torch.randn(1, 4, 64), torch.randn(24, 256), torch.ones(3), torch.zeros(24), None)
     out, right = op.empty_outputs(inputs), op.empty_outputs(inputs)
     for tensor in out:
         tensor.fill_(float("nan"))
     load("reference", "mhc_pre").run(inputs, right)
-    build, word = opencl.build, "barrier(CLK_LOCAL_MEM_FENCE);"
+    build, barrier_call = opencl.build, "barrier(CLK_LOCAL_MEM_FENCE);"
 
     def spoiled(runtime: str, source: str) -> object:
         if barrier is not None:
-            parts = source.split(word)
-            assert len(parts) == 4 + 1, "the kernel has changed: the barriers are no longer those that are meant"
-            joined = word.join(parts[: barrier + 1]) + ";" + word.join(parts[barrier + 1 :])
-            source = joined
+            parts = source.split(barrier_call)
+            assert len(parts) == 4 + 1, "the kernel has other barriers now: name the four that are needed"
+            source = barrier_call.join(parts[: barrier + 1]) + ";" + barrier_call.join(parts[barrier + 1 :])
         return build(runtime, source)
 
     gpu.opencl.build = spoiled
