@@ -33,6 +33,7 @@ from kernel_matrix.results import difference, history, repeat
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
+from kernel_matrix.results.present import present
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.validation import Asked
 from kernel_matrix.run import schedule
@@ -53,7 +54,7 @@ class Project:
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
         """The rules that say what an error means."""
-        return diagnosis.rules()
+        return diagnosis.rules_of(self.matrix, self.root)
 
     @property
     def results(self) -> Path:
@@ -200,7 +201,7 @@ def compare(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
         planned = row_plan.only_asked(planned)
-    return comparing.compare(planned, records)
+    return comparing.compare(planned, records, present(project.matrix, project.root, records))
 
 
 def run_and_compare(
@@ -256,6 +257,7 @@ def report(
         difference=changes,
         left_out=left_out,
         toolchains=toolchains,
+        rules=project.rules,
     )
 
 
