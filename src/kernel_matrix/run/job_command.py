@@ -8,7 +8,6 @@ from pathlib import Path
 
 import kernel_matrix
 from kernel_matrix.base.paths import without_folders
-from kernel_matrix.config.model import GPUS
 from kernel_matrix.config.plan import Case, platform_toolchain
 from kernel_matrix.run.executors import Interpreter, Request
 
@@ -24,7 +23,7 @@ def specification(
         {
             "job": request.job.id,
             "backend": request.toolchain.backend,
-            "device": "cuda" if request.platform.device in GPUS else "cpu",
+            "device": request.vendor.framework_device,
             "interpreted": lane.emulated,
             "accuracy": request.matrix.accuracy.model_dump(),
             "environment": lane.environment,
