@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import torch
 
+from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.plugin import RunningCase
 from mhc.backends import load
 from test_accuracy import conform
 

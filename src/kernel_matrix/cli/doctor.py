@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
+import kernel_matrix
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.selection import add_matrix_options, build_folder
 from kernel_matrix.cli.shell import container_of, request_of, run_in
@@ -20,7 +22,6 @@ from kernel_matrix.lab.reachable import prospects
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError
-from kernel_matrix.run.job_command import HARNESS
 from kernel_matrix.vendors.machine import detect
 
 _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗[/]"}
@@ -60,8 +61,9 @@ def _inside(matrix: Matrix, options: argparse.Namespace) -> int:
         UserError: there is no such image, or the packages cannot be had.
     """
     request = request_of(matrix, options, options.inside, None)
-    project, packages = HARNESS.parent, request.folder / "harness"
+    project, packages = Path(kernel_matrix.__file__).parents[2], request.folder / "harness"
     with container_of(request) as interpreter:
+        shutil.copytree(Path(kernel_matrix.__file__).parent, packages / "kernel_matrix", dirs_exist_ok=True)
         try:
             uv(
                 *("pip", "install", "--quiet", "--python", sys.executable),

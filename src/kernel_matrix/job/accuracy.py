@@ -36,7 +36,7 @@ class Errors:
     cosine: float
 
     def metrics(self, output: str) -> dict[str, float]:
-        """``{"h_in.max_abs": 1e-7, ...}``."""
+        """Return ``{"out.max_abs": 1e-7, ...}``."""
         return {f"{output}.{name}": value for name, value in asdict(self).items()}
 
 
@@ -112,24 +112,15 @@ def budget(
     ulps: float,
     cap: float,
 ) -> Budget:
-    """``min(cap, max(factor × noise, √steps × conditioning))`` for one output of ``dtype``.
+    """Return ``min(cap, max(factor × noise, √steps × conditioning))`` for one output of ``dtype``.
 
-    The noise is the largest of three: ``floor``, the error that eager PyTorch makes in the same dtype on the same
-    inputs, or on copies of them that are off by one rounding error, so that it is not the luck of one draw;
-    ``conditioning``, how far the golden moves when every input is off by one rounding error of fp32, the dtype
-    that every backend computes in; and ``ulps`` steps of fp32 at the golden's largest value. Eager's error alone is no
-    measure: of few elements it can be zero by luck, and where large summands cancel, another order of summation is off
-    by a rounding error of the summands, which the small sum does not show. (An algorithm is backward stable when it
-    gives the exact result of inputs that are off by a few rounding errors: Higham, Accuracy and Stability of Numerical
-    Algorithms, chapter 1.) ``cap`` is absolute, in the output's unit.
-
-    ``steps`` is how many rounded operations follow each other: the length of a sum over tokens, or of a chain of
-    quotients. Their errors add up to about √steps of one (Higham and Mary, A New Approach to Probabilistic Rounding
-    Error Analysis, 2019); eager PyTorch sums pairwise and is off by far less.
-
-    The error of an output narrower than fp32 is the rounding at its end, which is the same for every kernel that sums
-    in fp32: over all elements, as the Frobenius norm has it, no more than ``rounded`` times eager's is allowed. One
-    that sums in the narrow dtype is beyond that.
+    The noise is the largest of three. ``floor`` is the error that the baseline makes in the same dtype on the same
+    inputs, or on copies of them that are off by one rounding error, so that it is not the luck of one draw.
+    ``conditioning`` is how far the golden moves when every input is off by one rounding error of fp32, the dtype that
+    every backend computes in. ``ulps`` are steps of fp32 at the golden's largest value. ``cap`` is absolute, in the
+    output's unit. ``steps`` is how many rounded operations follow each other: the length of a sum, or of a chain of
+    quotients. ``rounded`` is the factor of the Frobenius norm for an output narrower than fp32. The comment at the end
+    of this module says why.
     """
     epsilon = float(np.finfo(np.float32).eps)
     largest = float(np.abs(golden).max(initial=0.0))
@@ -164,3 +155,18 @@ def _cosine_distance(a: Golden, b: Golden) -> float:
     if norms == 0.0:
         return 0.0 if not a.any() and not b.any() else 1.0
     return max(0.0, 1.0 - float(np.dot(a.ravel(), b.ravel())) / norms)
+
+
+# Why a budget is made so:
+#
+# The baseline's error alone is no measure. Of few elements it can be zero by luck. Where large summands cancel, another
+# order of summation is off by a rounding error of the summands, which the small sum does not show. An algorithm is
+# backward stable when it gives the exact result of inputs that are off by a few rounding errors (Higham, Accuracy and
+# Stability of Numerical Algorithms, chapter 1): hence the conditioning.
+#
+# The errors of operations that follow each other add up to about √steps of one (Higham and Mary, A New Approach to
+# Probabilistic Rounding Error Analysis, 2019). A baseline that sums pairwise is off by far less.
+#
+# The error of an output narrower than fp32 is the rounding at its end, which is the same for every kernel that sums in
+# fp32. Over all elements, as the Frobenius norm has it, no more than ``rounded`` times the baseline's error is allowed.
+# A kernel that sums in the narrow dtype is beyond that.

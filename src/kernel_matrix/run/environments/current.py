@@ -38,4 +38,4 @@ def prepare(request: Request) -> Interpreter:
             raise UnavailableError(
                 f"this interpreter has {requirement.name} {version}; {request.job.toolchain} needs {text}"
             )
-    return LocalInterpreter(Path(sys.executable))
+    return LocalInterpreter(Path(sys.executable), isolated=False)
