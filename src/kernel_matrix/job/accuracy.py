@@ -1,4 +1,4 @@
-"""How far a result is from its float64 golden, and how far it may be."""
+"""Measure how far a result is from its float64 golden, and say how far it may be."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class Errors:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one output may be off: ``max_abs`` in its unit, ``rel_fro`` relative."""
+    """The largest error that one output may have: ``max_abs`` in its unit, ``rel_fro`` relative."""
 
     max_abs: float
     rel_fro: float
 
     def faults(self, errors: Errors) -> list[str]:
-        """What is outside the budget, in words; nothing when all is inside."""
-        found = []
+        """Return what is outside the budget, in words; nothing when all is inside."""
+        outside = []
         if errors.elements == 0:
-            found.append("no element was compared")
+            outside.append("no element was compared")
         if errors.nan or errors.inf:
-            found.append(f"{errors.nan} NaN and {errors.inf} Inf in {errors.elements} elements")
+            outside.append(f"{errors.nan} NaN and {errors.inf} Inf in {errors.elements} elements")
         if not errors.max_abs <= self.max_abs:
-            found.append(f"max_abs {errors.max_abs:.3g} is over {self.max_abs:.3g}")
+            outside.append(f"max_abs {errors.max_abs:.3g} is over {self.max_abs:.3g}")
         if not errors.rel_fro <= self.rel_fro:
-            found.append(f"rel_fro {errors.rel_fro:.3g} is over {self.rel_fro:.3g}")
-        return found
+            outside.append(f"rel_fro {errors.rel_fro:.3g} is over {self.rel_fro:.3g}")
+        return outside
 
 
 def measure(result: Array, golden: Golden) -> Errors:
@@ -96,7 +96,7 @@ def measure(result: Array, golden: Golden) -> Errors:
 
 
 def worst(samples: Sequence[Errors]) -> Errors:
-    """The largest of each figure: of few elements, one sample can be small by luck."""
+    """Return the largest of each figure: of few elements, one sample can be small by luck."""
     return Errors(**{name: max(getattr(errors, name) for errors in samples) for name in Errors.__dataclass_fields__})
 
 
@@ -138,7 +138,7 @@ def budget(
 
 
 def _ordered(values: Array) -> npt.NDArray[np.int64]:
-    """Floats as integers in the same order, neighbours one apart, both zeros at 0."""
+    """Return floats as integers in the same order, neighbours one apart, both zeros at 0."""
     bits = np.ascontiguousarray(values).view(f"<i{values.dtype.itemsize}").astype(np.int64)
     if values.dtype.itemsize == 8:
         return np.where(bits < 0, -(bits & 0x7FFFFFFFFFFFFFFF), bits)
