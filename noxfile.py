@@ -98,7 +98,13 @@ def bundle(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the harness, and the kernel package in the environments of its toolchains."""
     session.install("-r", str(LOCKS / "harness.txt"))
-    session.run("python", "-m", "pytest", *(session.posargs or ["tests/kernel_matrix"]), env={"PYTHONPATH": "src"})
+    session.run(
+        "python",
+        "-m",
+        "pytest",
+        *(session.posargs or ["tests/kernel_matrix", "tests/toolchains"]),
+        env={"PYTHONPATH": "src"},
+    )
 
 
 @nox.session
@@ -111,6 +117,7 @@ def lint(session: nox.Session) -> None:
     session.run("python", "-m", "kernel_matrix", "check", env={"PYTHONPATH": "src"})
     if (ROOT / "matrix.schema.json").read_text(encoding="utf-8") != schema():
         session.error("matrix.schema.json is out of date. Write it anew: ci/nox -s schema")
+    session.run("python", "ci/docs_tables.py", "--check", env={"PYTHONPATH": "src"})
     lint_workflows(session)
 
 
@@ -142,6 +149,12 @@ def write_schema(session: nox.Session) -> None:
     """Write matrix.schema.json from the model."""
     (ROOT / "matrix.schema.json").write_text(schema(), encoding="utf-8")
     session.log("wrote matrix.schema.json")
+
+
+@nox.session(venv_backend="none")
+def docs(session: nox.Session) -> None:
+    """Write the tables of the docs that repeat matrix.yaml, the probes and kept results."""
+    session.run(sys.executable, "ci/docs_tables.py", *session.posargs, env={"PYTHONPATH": "src"}, external=True)
 
 
 @nox.session(venv_backend="none")

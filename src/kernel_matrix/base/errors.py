@@ -5,15 +5,27 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST_HINT = 300  # a plan has thousands of names
+
 
 class UserError(Exception):
-    """Something the user gave cannot be used. The message says where, what, and what to do; the exit code is 2."""
+    """What the user gave cannot be used. The message says where, what, and what to do; the exit status is 2."""
 
     exit_code = 2
 
 
+def unknown(where: str, kind: str, name: str, known: Iterable[str]) -> UserError:
+    """Return the error for a name that does not exist, with the closest known name.
+
+    ``unknown("--toolchain", "toolchain", "op-1", ["op-2"])`` says
+    ``--toolchain op-1: there is no such toolchain. Did you mean 'op-2'?``; ``where`` may be empty.
+    """
+    place = f"{where} {name}".strip()
+    return UserError(f"{place}: there is no such {kind}.{did_you_mean(name, known)[:_LONGEST_HINT]}")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'runner'?`` for the closest known word, or the list of all when none is close."""
+    """Return `` Did you mean 'runner'?`` for the closest known word, or the list of all words when none is close."""
     words = sorted(set(known))
     close = difflib.get_close_matches(word, words, n=1)
     if close:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -11,7 +12,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Driver = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*$")]
 Tier = Literal["quick", "full"]
-Direction = Literal["forward", "backward"]
+Direction = Name
 Vendor = Literal["cpu", "nvidia", "amd", "apple", "software"]
 Stage = Literal["install", "import", "lower", "compile", "launch", "timeout", "crash"]
 
@@ -36,11 +37,25 @@ class Package(_Section):
     name: Name = Field(description="The name that is imported and shown.")
     source: str = Field(description="The folder that goes onto the import path, from the repository's root.")
     suite: str = Field(description="The folder of the conformance suite that every job runs.")
+    directions: list[Direction] = Field(
+        min_length=1, description="The directions that an operator may have, such as forward and backward."
+    )
+    baseline: str = Field(
+        default="the baseline",
+        min_length=3,
+        description="What a kernel's error and time are compared with, as reports name it.",
+    )
     backends: str | None = Field(
         default=None, description="The folder with one folder per backend: a change inside one tests that backend."
     )
     probes: str | None = Field(default=None, description="The folder of the probes of its toolchains.")
     sweeps: str | None = Field(default=None, description="The folder of kept results of sweeps (JSON).")
+    rules: str | None = Field(
+        default=None, description="The file of the diagnosis rules that this package adds to the harness's own (YAML)."
+    )
+    distributions: list[str] = Field(
+        default_factory=list, description="The distributions whose versions people look for in reports."
+    )
     environment: dict[str, str] = Field(
         default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
     )
@@ -72,7 +87,7 @@ class Container(_Section):
 class Accuracy(_Section):
     """Error budgets, as :func:`kernel_matrix.job.accuracy.budget` makes them: ``min(cap, factor × noise)``."""
 
-    factor: float = Field(ge=1, description="How many times eager PyTorch's own error a result may be off.")
+    factor: float = Field(ge=1, description="How many times the baseline's own error a result may be off.")
     rounded: float = Field(ge=1, description="The factor of the Frobenius error of outputs narrower than fp32.")
     ulps: float = Field(gt=0, description="The least noise floor, in ULP of fp32 at the output's largest value.")
     caps: dict[Direction, float] = Field(description="Absolute error at unit scale that no budget goes beyond.")
@@ -122,10 +137,15 @@ class Platform(_Section):
     targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")
     toolchains: list[Name | PlatformToolchain] = Field(min_length=1)
 
-    @property
+    @cached_property  # a copy with other toolchains would keep this: make a new Platform instead
     def entries(self) -> tuple[PlatformToolchain, ...]:
         """The toolchains in their long form."""
-        return tuple(PlatformToolchain(toolchain=lane) if isinstance(lane, str) else lane for lane in self.toolchains)
+        return tuple(PlatformToolchain(toolchain=it) if isinstance(it, str) else it for it in self.toolchains)
+
+    @cached_property
+    def by_toolchain(self) -> dict[str, PlatformToolchain]:
+        """The toolchains in their long form, by name."""
+        return {entry.toolchain: entry for entry in self.entries}
 
     def labels(self, target: str) -> tuple[str, ...]:
         """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.
@@ -148,7 +168,7 @@ class Op(_Section):
     )
     timed: list[dict[str, ScalarOrList]] = Field(
         default_factory=list,
-        description="Groups of every tier that are timed against eager PyTorch as well, where a machine runs them.",
+        description="Groups of every tier that are timed against the baseline as well, where a machine runs them.",
     )
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from packaging.requirements import Requirement
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.versions import satisfies
 from kernel_matrix.results.record import Record, versions_of
 
 Verdict = Literal["changed", "missing", "unavailable", "known", "works"]
@@ -69,11 +69,11 @@ class Probe(BaseModel):
 
     def makes_sense_with(self, versions: Mapping[str, str]) -> bool:
         """Whether the environment has what the probe asks about."""
-        return _hold(self.requires, versions)
+        return satisfies(self.requires, versions)
 
     def expected(self, versions: Mapping[str, str]) -> Window | None:
         """The window of these versions."""
-        return next((window for window in self.expect if _hold(window.versions, versions)), None)
+        return next((window for window in self.expect if satisfies(window.versions, versions)), None)
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,3 @@ def judge_all(probes: Sequence[Probe], records: Sequence[Record], toolchains: Se
             if found or (own and probe.makes_sense_with(versions)):
                 judged.append(judge(probe, toolchain, found))
     return tuple(judged)
-
-
-def _hold(requirements: Sequence[str], versions: Mapping[str, str]) -> bool:
-    for text in requirements:
-        requirement = Requirement(text)
-        version = versions.get(requirement.name)
-        if version is None or not requirement.specifier.contains(version, prereleases=True):
-            return False
-    return True

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from kernel_matrix.base.versions import satisfies
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Interpreter, Prepare, Request, UnavailableError
 
@@ -27,15 +28,11 @@ def prepare(request: Request) -> Interpreter:
         UnavailableError: it does not, and which requirement that is.
     """
     for text in request.toolchain.requires:
-        requirement = Requirement(text)
+        name = Requirement(text).name
         try:
-            version = importlib.metadata.version(requirement.name)
+            version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            raise UnavailableError(
-                f"{requirement.name} is not installed in this interpreter; it needs {text}"
-            ) from None
-        if not requirement.specifier.contains(version, prereleases=True):
-            raise UnavailableError(
-                f"this interpreter has {requirement.name} {version}; {request.job.toolchain} needs {text}"
-            )
+            raise UnavailableError(f"{name} is not installed in this interpreter; it needs {text}") from None
+        if not satisfies([text], {name: version}):
+            raise UnavailableError(f"this interpreter has {name} {version}; {request.job.toolchain} needs {text}")
     return LocalInterpreter(Path(sys.executable), isolated=False)
