@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
+import kernel_matrix
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import add_matrix_options, build_folder
 from kernel_matrix.config.load import load
@@ -20,7 +22,6 @@ from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.shell import container_for, request_for, run_in
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError
-from kernel_matrix.run.job_command import HARNESS
 from kernel_matrix.vendors.machine import detect
 
 _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗[/]"}
@@ -65,8 +66,9 @@ def _inside(matrix: Matrix, options: argparse.Namespace) -> int:
     request = request_for(
         matrix, root, build, detect(), options.inside, None, lambda text: print(text, file=sys.stderr)
     )
-    project, packages = HARNESS.parent, request.folder / "harness"
+    project, packages = Path(kernel_matrix.__file__).parents[2], request.folder / "harness"
     with container_for(request) as interpreter:
+        shutil.copytree(Path(kernel_matrix.__file__).parent, packages / "kernel_matrix", dirs_exist_ok=True)
         try:
             uv(
                 *("pip", "install", "--quiet", "--python", sys.executable),
