@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kernel_matrix.config.load import schema
+from kernel_matrix.config.schema import schema
 
 
 def arguments(_: argparse.ArgumentParser) -> None:

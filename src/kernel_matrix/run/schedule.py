@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
@@ -56,8 +56,17 @@ class Decision:
     reason: str = ""
 
 
-def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Settings, progress: Progress) -> list[Path]:
+def run(
+    matrix: Matrix,
+    jobs: Sequence[Job],
+    machine: Machine,
+    settings: Settings,
+    progress: Progress,
+    on_result: Callable[[Path], object] | None = None,
+) -> list[Path]:
     """Run the jobs and return the result files that could be written, in the order of the jobs.
+
+    ``on_result`` is called with each result file as soon as it is written, from the thread of its job.
 
     A job's file in the results folder is replaced by what comes now; the other files stay as they are.
 
@@ -67,6 +76,13 @@ def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Setting
     results = settings.build / "results"
     results.mkdir(parents=True, exist_ok=True)
     gpu, stop = Lock(), Event()  # jobs that run on a GPU take turns on it
+
+    def finish(work: _Work) -> Path | None:
+        path = _finish(work, gpu, stop)
+        if path and on_result:
+            on_result(path)
+        return path
+
     with ExitStack() as stack:
         for job in jobs:
             try:
@@ -83,9 +99,7 @@ def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Setting
             # The longest first, so that no core waits at the end for a job that began late.
             longest_first = sorted(prepared, key=lambda work: -len(work.actions))
             together = {
-                work.request.job.id: pool.submit(_finish, work, gpu, stop)
-                for work in longest_first
-                if not work.request.job.alone
+                work.request.job.id: pool.submit(finish, work) for work in longest_first if not work.request.job.alone
             }
             try:
                 written = {name: future.result() for name, future in together.items()}
@@ -95,7 +109,7 @@ def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Setting
                 raise
         for work in prepared:
             if work.request.job.alone:
-                written[work.request.job.id] = _finish(work, gpu, stop)
+                written[work.request.job.id] = finish(work)
     return [path for job in jobs if (path := written[job.id]) is not None]
 
 

@@ -10,10 +10,11 @@ import pytest
 from conftest import ROOT
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.git import changed_files
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
-from kernel_matrix.machines.row_plan import spread
-from kernel_matrix.machines.selection import changed_files, choose, is_sentinel
+from kernel_matrix.machines.row_plan import make_row_plan
+from kernel_matrix.machines.selection import choose, is_sentinel
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_no_change_still_runs_the_sentinels(matrix, jobs):
 def test_a_toolchain_that_an_event_leaves_out_runs_when_its_lock_changes(matrix):
     planned = plan(matrix, "quick")
     for path, there in (("README.md", False), ("ci/locks/tilelang-0.1.8.txt", True)):
-        made = spread(matrix, planned, {}, event="pull_request", paths=[path])
+        made = make_row_plan(matrix, planned, {}, event="pull_request", paths=[path])
         assert ("tilelang-0.1.8" in {job.toolchain for job in made.jobs}) is there
 
 
