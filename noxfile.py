@@ -99,7 +99,13 @@ def bundle(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the harness, and the kernel package in the environments of its toolchains."""
     session.install("-r", str(LOCKS / "harness.txt"))
-    session.run("python", "-m", "pytest", *(session.posargs or ["tests/kernel_matrix"]), env={"PYTHONPATH": "src"})
+    session.run(
+        "python",
+        "-m",
+        "pytest",
+        *(session.posargs or ["tests/kernel_matrix", "tests/toolchains"]),
+        env={"PYTHONPATH": "src"},
+    )
 
 
 @nox.session

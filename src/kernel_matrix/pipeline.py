@@ -33,6 +33,7 @@ from kernel_matrix.results import difference, history, repeat
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
+from kernel_matrix.results.present import present
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.validation import Asked
 from kernel_matrix.run import schedule
@@ -200,7 +201,7 @@ def compare(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
         planned = row_plan.only_asked(planned)
-    return comparing.compare(planned, records)
+    return comparing.compare(planned, records, present(project.matrix, project.root, records))
 
 
 def run_and_compare(

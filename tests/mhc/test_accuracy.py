@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -85,7 +84,7 @@ def conform(case: RunningCase, backend: Any) -> None:
 
 
 @cache
-def compile_once(backend: ModuleType, spec: Any, target: str) -> Artifact | Exception:
+def compile_once(backend: Any, spec: Any, target: str) -> Artifact | Exception:
     """Cases that differ in tokens, scale or seed share a kernel: compile it, or fail to, once."""
     try:
         return backend.compile(spec, target)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernel_matrix.config.model import Matrix, Platform
 from kernel_matrix.lab.doctor import Finding, Status
-from kernel_matrix.results.compare import Evidence
+from kernel_matrix.results.evidence import Evidence
 from kernel_matrix.vendors.machine import Machine
 
 
