@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
+import kernel_matrix
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.cli.selection import add_matrix_options, build_folder
-from kernel_matrix.cli.shell import container_of, request_of, run_in
+from kernel_matrix.cli.options import add_matrix_options, build_folder
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.lab.doctor import PLATFORM, examine
 from kernel_matrix.lab.reachable import prospects
 from kernel_matrix.run.docker import images
+from kernel_matrix.run.docker.shell import container_for, request_for, run_in
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError
-from kernel_matrix.run.job_command import HARNESS
 from kernel_matrix.vendors.machine import detect
 
 _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗[/]"}
@@ -61,9 +62,13 @@ def _inside(matrix: Matrix, options: argparse.Namespace) -> int:
     Raises:
         UserError: there is no such image, or the packages cannot be had.
     """
-    request = request_of(matrix, options, options.inside, None)
-    project, packages = HARNESS.parent, request.folder / "harness"
-    with container_of(request) as interpreter:
+    root, build = options.matrix.parent.resolve(), build_folder(options)
+    request = request_for(
+        matrix, root, build, detect(), options.inside, None, lambda text: print(text, file=sys.stderr)
+    )
+    project, packages = Path(kernel_matrix.__file__).parents[2], request.folder / "harness"
+    with container_for(request) as interpreter:
+        shutil.copytree(Path(kernel_matrix.__file__).parent, packages / "kernel_matrix", dirs_exist_ok=True)
         try:
             uv(
                 *("pip", "install", "--quiet", "--python", sys.executable),

@@ -7,8 +7,8 @@ import platform as system
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.cli.options import add_matrix_options, build_folder
 from kernel_matrix.cli.probe import environments, select_probes
-from kernel_matrix.cli.selection import add_matrix_options, build_folder
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job, plan

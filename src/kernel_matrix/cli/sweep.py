@@ -14,8 +14,8 @@ from rich.table import Table
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.cli.options import add_matrix_options, build_folder
 from kernel_matrix.cli.probe import select_probes
-from kernel_matrix.cli.selection import add_matrix_options, build_folder
 from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose, in_words
 from kernel_matrix.lab.probe import VERDICTS, Probe

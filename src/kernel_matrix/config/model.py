@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -139,10 +140,15 @@ class Platform(_Section):
     targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")
     toolchains: list[Name | PlatformToolchain] = Field(min_length=1)
 
-    @property
+    @cached_property  # a copy with other toolchains would keep this: make a new Platform instead
     def entries(self) -> tuple[PlatformToolchain, ...]:
         """The toolchains in their long form."""
-        return tuple(PlatformToolchain(toolchain=lane) if isinstance(lane, str) else lane for lane in self.toolchains)
+        return tuple(PlatformToolchain(toolchain=it) if isinstance(it, str) else it for it in self.toolchains)
+
+    @cached_property
+    def by_toolchain(self) -> dict[str, PlatformToolchain]:
+        """The toolchains in their long form, by name."""
+        return {entry.toolchain: entry for entry in self.entries}
 
     def labels(self, target: str) -> tuple[str, ...]:
         """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.

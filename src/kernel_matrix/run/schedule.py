@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
@@ -20,9 +20,17 @@ from kernel_matrix.vendors.machine import Machine
 __all__ = ["Progress", "Settings", "run"]
 
 
-def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Settings, progress: Progress) -> list[Path]:
+def run(
+    matrix: Matrix,
+    jobs: Sequence[Job],
+    machine: Machine,
+    settings: Settings,
+    progress: Progress,
+    on_result: Callable[[Path], object] | None = None,
+) -> list[Path]:
     """Run the jobs and return the result files that could be written, in the order of the jobs.
 
+    ``on_result`` is called with each result file as soon as it is written, from the thread of its job.
     The file of each job is replaced; the other files in the results folder stay as they are.
 
     Raises:
@@ -36,7 +44,7 @@ def run(matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Setting
             for job in jobs:
                 (settings.results / f"{job.id}.xml").unlink(missing_ok=True)
         prepare = Preparation(matrix, machine, settings, progress, stack)
-        files = _Schedule(settings.workers).run([prepare(job) for job in jobs])
+        files = _Schedule(settings.workers, on_result).run([prepare(job) for job in jobs])
     return [path for job in jobs if (path := files[job.id]) is not None]
 
 
@@ -54,6 +62,7 @@ class _Schedule:
     """The order of the jobs: some at a time, those on a GPU in turns, and at the end those that run alone."""
 
     workers: int
+    on_result: Callable[[Path], object] | None = None
     gpu: Lock = field(default_factory=Lock)
     stop: Event = field(default_factory=Event)
 
@@ -78,4 +87,7 @@ class _Schedule:
                 raise
 
     def _finish(self, run: JobRun) -> Path | None:
-        return run.finish(self.gpu if run.request.gpu else nullcontext(), self.stop)
+        path = run.finish(self.gpu if run.request.gpu else nullcontext(), self.stop)
+        if path and self.on_result:
+            self.on_result(path)
+        return path

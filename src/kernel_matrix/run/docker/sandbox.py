@@ -12,9 +12,9 @@ from docker.types import LogConfig, Mount
 
 from kernel_matrix.run.docker.engine import OWNER, owner
 from kernel_matrix.run.executors import Request
-from kernel_matrix.run.job_command import HARNESS
+from kernel_matrix.run.harness import copy_folder, copy_for_jobs
 
-SOURCE, PLUGIN, JOB = "/mnt/source", "/mnt/harness", "/mnt/job"
+SOURCE, HARNESS, JOB = "/mnt/source", "/mnt/harness", "/mnt/job"
 _GIB = 1 << 30
 _NOBODY_SPECIAL = 1000  # who a job is when the harness is root
 
@@ -49,7 +49,7 @@ class Sandbox:
         """
         build, root = self.request.build, self.request.root
         places = {build / "cache": Path(JOB, self.cache.relative_to(self.request.folder))}
-        places |= {self.request.folder: Path(JOB), root: Path(SOURCE), HARNESS: Path(PLUGIN)}
+        places |= {self.request.folder: Path(JOB), copy_folder(build): Path(HARNESS), root: Path(SOURCE)}
         for place, inside in places.items():
             if path.is_relative_to(place):
                 return str(inside / path.relative_to(place))
@@ -102,8 +102,7 @@ class Sandbox:
     def _mounts(self) -> list[Mount]:
         root, folder = self.request.root, self.request.folder
         mounts = [Mount(SOURCE, str(root), "bind", read_only=True), Mount(JOB, str(folder), "bind")]
-        if not HARNESS.is_relative_to(root):
-            mounts.append(Mount(PLUGIN, str(HARNESS), "bind", read_only=True))
+        mounts.append(Mount(HARNESS, str(copy_for_jobs(self.request.build)), "bind", read_only=True))
         for mount in mounts:  # a mount below would not be read-only with it
             mount["BindOptions"] = {"NonRecursive": True}
         return mounts

@@ -1,0 +1,206 @@
+"""No job disappears silently: its status is asked for, shown, and remembered."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from conftest import Doubles
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.plan import Plan, plan
+from kernel_matrix.machines import job_status
+from kernel_matrix.machines.absences import absences, only_compiled
+from kernel_matrix.machines.job_status import JobStatus
+from kernel_matrix.machines.row_plan import RowPlan
+from kernel_matrix.machines.rows import Row
+from kernel_matrix.machines.services import github
+from kernel_matrix.report.badges import GREEN, GREY, badge, current, silent
+from kernel_matrix.results import history
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.history import History, LaneHistory
+from kernel_matrix.results.record import Record
+
+NOW = datetime(2026, 5, 20, tzinfo=UTC)
+LANE = "here/any/good"
+
+
+@pytest.fixture
+def made(doubles: Doubles) -> tuple[Plan, RowPlan]:
+    planned = plan(doubles.matrix, "quick")
+    rows = tuple(Row(job.id, "here", ("self-hosted", "linux", "gfx942"), True, (job,), 1.0) for job in planned.jobs)
+    return planned, RowPlan("main", "quick", rows)
+
+
+def status(**facts: str) -> JobStatus:
+    return JobStatus(**{"row": "here.good", "status": "completed", "machine": "box-1", **facts})
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome", "words"),
+    [
+        (None, "missing", "nothing is known of its job"),
+        (status(status="absent"), "missing", "the CI service never made the job 'here.good'"),
+        (
+            status(status="queued"),
+            "unavailable",
+            "no machine with the labels self-hosted, linux, gfx942 took it within 60",
+        ),
+        (status(status="running"), "missing", "still running on box-1"),
+        (status(conclusion="cancelled", machine=""), "unavailable", "cancelled before a machine with the labels"),
+        (status(conclusion="cancelled"), "missing", "was cancelled on box-1"),
+        (status(conclusion="timed_out"), "missing", "ended by its time limit on box-1"),
+        (status(conclusion="skipped"), "missing", "the CI service skipped the job"),
+        (status(conclusion="success"), "missing", "ended as 'success' on box-1 and left no result"),
+    ],
+)
+def test_a_job_without_a_result_gives_cells_with_the_reason(made, known, outcome, words):
+    planned, row_plan = made
+    statuses = {known.row: known} if known else {}
+    absent = absences(row_plan, [], statuses, History(), {}, 60)
+    mine = [record for record in absent if record.case.startswith(LANE)]
+    assert [record.outcome for record in mine] == [outcome] * 3
+    assert words in mine[0].message
+    comparison = compare(planned, absent)
+    assert sum(comparison.counts.values()) == len(planned.cases)
+    assert comparison.cells[0].state == outcome
+    assert words in comparison.cells[0].cases[0].reason
+
+
+def test_only_cases_without_a_record_are_absent(made):
+    planned, row_plan = made
+    first = planned.cases[0].id
+    absent = {record.case for record in absences(row_plan, [Record(first, "fail")], {}, History(), {}, 60)}
+    assert absent == {case.id for case in planned.cases} - {first}
+
+
+def test_a_machine_whose_gpu_is_gone_is_not_drawn_as_one_that_compiles(made):
+    planned, row_plan = made
+    first, other = planned.cases[0].id, planned.cases[1].id
+    records = [Record(first, "pass", "compile"), Record(other, "pass", "run")]
+    told = only_compiled(row_plan, records)
+    assert told[0].outcome == "missing"
+    assert "only compiled it: no device for its label gfx942" in told[0].message
+    assert told[1] == records[1]
+
+
+@pytest.mark.parametrize(
+    ("lane", "words"),
+    [
+        (None, "No earlier run of this lane is on record."),
+        (LaneHistory(last_result=NOW), "Last result of this lane: 2026-05-20."),
+        (LaneHistory(last_result=NOW, silent_since=NOW + timedelta(days=1)), "silent since 2026-05-21."),
+        (LaneHistory(silent_since=NOW), "no result since it was first planned, 2026-05-20."),
+    ],
+)
+def test_the_reason_says_since_when(made, lane, words):
+    earlier = History({LANE: lane} if lane else {})
+    assert words in absences(made[1], [], {}, earlier, {}, 60)[0].message
+
+
+def test_jobs_of_a_called_workflow_are_found_by_their_row(made):
+    jobs = [
+        {"name": "matrix / here.good", "status": "completed", "conclusion": "success", "runner_name": "a"},
+        {"name": "matrix / here.hang", "status": "waiting", "conclusion": None, "runner_name": None},
+        {"name": "matrix / here.wrong", "status": "in_progress", "conclusion": None, "runner_name": "b"},
+        {"name": "lint", "status": "completed", "conclusion": "success", "runner_name": "c"},
+    ]
+    found = {s.row: s.status for s in github.statuses(made[1], jobs)}
+    assert [found[f"here.{name}"] for name in ("good", "hang", "wrong", "flaky")] == [
+        "completed", "queued", "running", "absent"]  # fmt: skip
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def looks(*rows: str):
+    """One look after another, the last for ever; a letter is a job's status."""
+    words = {"q": "queued", "r": "running", "c": "completed", "-": "absent"}
+    script = [[JobStatus(row=f"r{i}", status=words[c]) for i, c in enumerate(row)] for row in rows]
+
+    def look():
+        return script.pop(0) if len(script) > 1 else script[0]
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("rows", "least", "most"),
+    [
+        (["--", "qq", "rq", "cr", "cc"], 0, 300),  # settled
+        (["qq", "rq"] + ["rq"] * 200 + ["cq", "cr", "cc"], 6000, 7000),  # a busy machine works its way through
+        (["qq", "cq"], 600, 700),  # one never starts
+        (["qr"], 5.5 * 3600, 5.5 * 3600 + 60),  # a job that hangs past everything
+    ],
+)
+def test_waiting_ends_when_all_is_settled_or_nothing_moves(rows, least, most):
+    clock = Clock()
+    job_status.wait(looks(*rows), 600, clock=clock, sleep=clock.sleep)
+    assert least <= clock.now <= most
+
+
+def test_a_refusal_of_gh_is_bad_input_with_its_words(tmp_path, monkeypatch):
+    (tmp_path / "gh").write_text("#!/bin/sh\necho 'HTTP 403: Resource not accessible by integration' >&2; exit 1\n")
+    (tmp_path / "gh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(UserError, match=r"Resource not accessible by integration. The job needs 'actions: read'"):
+        github.ask("o/r", "1", "1")
+
+
+def test_a_file_that_is_no_list_of_statuses_is_bad_input(tmp_path):
+    (tmp_path / "jobs.json").write_text('{"row": 1}')
+    with pytest.raises(UserError, match=r"jobs.json: .*Make it anew"):
+        job_status.read(tmp_path / "jobs.json")
+
+
+def lane_badge(days: float | None, *, silent_for: float | None = None):
+    last = None if days is None else NOW - timedelta(days=days)
+    since = None if silent_for is None else NOW - timedelta(days=silent_for)
+    made = badge("x", LaneHistory(last_result=last, message="3 ran of 3", color=GREEN, silent_since=since), NOW, 7)
+    return made["message"], made["color"]
+
+
+def test_a_badge_turns_grey_when_its_lane_is_silent_for_too_long():
+    assert lane_badge(0) == ("3 ran of 3", GREEN)
+    assert lane_badge(3, silent_for=2) == ("3 ran of 3, 3 days ago", GREEN)
+    assert lane_badge(8, silent_for=7) == ("no result for 8 days", GREY)
+    assert lane_badge(None, silent_for=1) == ("no result yet", GREY)
+
+
+def test_history_remembers_since_when_a_lane_is_silent_until_it_speaks(made, passing):
+    planned, _ = made
+    group = {"by_state": {"pass": 1}, "by_evidence": {"ran": 1}, "cells": 1}
+    badges = {f"here/any/{job.toolchain}": current(group) for job in planned.jobs}
+    nothing, good = compare(planned, []), compare(planned, [passing(case) for case in planned.cases[:3]])
+    day = [NOW + timedelta(days=number) for number in range(4)]
+    lanes = history.carry_on({}, good, badges, day[0])
+    assert (lanes[LANE].last_result, lanes[LANE].silent_since) == (day[0], None)
+    for moment in day[1:3]:
+        lanes = history.carry_on(lanes, nothing, badges, moment)
+        assert (lanes[LANE].last_result, lanes[LANE].silent_since) == (day[0], day[1])
+    assert LANE in [lane["lane"] for lane in silent(lanes, {LANE}, day[3], 7)]
+    lanes = history.carry_on(lanes, good, badges, day[3])
+    assert (lanes[LANE].last_result, lanes[LANE].silent_since) == (day[3], None)
+
+
+def test_history_is_read_back_and_a_broken_one_is_said_and_no_reason_to_stop(tmp_path):
+    lanes = {LANE: LaneHistory(last_result=NOW, message="ok", color=GREEN)}
+    (tmp_path / history.FILE).write_text(history.to_json(lanes, NOW))
+    assert history.read(tmp_path).lanes == lanes
+    (tmp_path / history.FILE).write_text(json.dumps({"schema_version": 1, "lanes": {LANE: {"color": "red; x"}}}))
+    broken = history.read(tmp_path)
+    assert broken.lanes == {}
+    assert "history.json" in broken.problems[0]
+    with pytest.raises(UserError, match="there is no such folder"):
+        history.read(tmp_path / "nowhere")
