@@ -15,7 +15,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Job
 from kernel_matrix.lab.judging import judge, judge_all, record_id
 from kernel_matrix.lab.probe import Probe, load_probes, select_probes
-from kernel_matrix.lab.probe_toolchains import environments, write
+from kernel_matrix.lab.probe_toolchains import environments, probe_toolchains, write
 from kernel_matrix.lab.probing import last_exception, run_probes
 from kernel_matrix.pipeline import load
 from kernel_matrix.results import junit
