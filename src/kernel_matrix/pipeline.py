@@ -34,11 +34,13 @@ from kernel_matrix.results import difference, history, repeat
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
+from kernel_matrix.results.present import present
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.validation import Asked
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import vendor_named
 
 _PROBE = "probe/"  # begins the ids of the records of probes; all other records are of cases
 
@@ -201,7 +203,7 @@ def compare(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
         planned = row_plan.only_asked(planned)
-    return comparing.compare(planned, records)
+    return comparing.compare(planned, records, present(project.matrix, project.root, records))
 
 
 def run_and_compare(
@@ -288,7 +290,9 @@ def _asked(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:
     """Return what each job of the row plan was asked for."""
     return {
         job.id: Asked(
-            row.id, {case.id for case in job.cases}, row.own or matrix.platforms[row.platform].device == "cpu"
+            row.id,
+            {case.id for case in job.cases},
+            row.own or vendor_named(matrix.platforms[row.platform].device).hosted,
         )
         for row in row_plan.rows
         for job in row.jobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -44,6 +45,25 @@ def changed_files(root: Path, reference: str) -> list[str]:
     changed = git("diff", "--name-only", "--no-renames", "-z", base, "--")
     new = git("ls-files", "--others", "--exclude-standard", "-z")
     return sorted({path for path in (changed + new).split("\0") if path})
+
+
+def is_checkout(root: Path) -> bool:
+    """Return whether ``root`` lies in a git checkout that has a commit."""
+    return bool(_output(root, "rev-parse", "--verify", "--quiet", "HEAD"))
+
+
+def changed_since(root: Path, revision: str) -> list[str] | None:
+    """Return the files that differ between a commit and the working tree, new ones too; None if it is not here.
+
+    Paths are relative to ``root``, and only files below it count.
+    """
+    is_name = re.fullmatch(r"[0-9a-f]{7,64}", revision)
+    if not is_name or not _output(root, "cat-file", "-t", f"{revision}^{{commit}}"):
+        return None
+    # Without renames a file that moved is two paths, and both may concern something.
+    changed = _output(root, "diff", "--relative", "--name-only", "--no-renames", "-z", revision, "--")
+    new = _output(root, "ls-files", "--others", "--exclude-standard", "-z")
+    return sorted({path for text in (changed, new) for path in text.split("\0") if path})
 
 
 def _output(root: Path, *arguments: str) -> str:

@@ -51,7 +51,7 @@ def main(options: argparse.Namespace) -> int:
             console.say(line)
 
         def show(comparison: Comparison) -> None:
-            for line in summary(project.matrix, comparison):
+            for line in summary(project.matrix, comparison, project.rules):
                 console.say(line)
 
         dashboard = run_everything(

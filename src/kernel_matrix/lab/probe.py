@@ -19,9 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.names import NeedName
 from kernel_matrix.diagnosis.rule import Pattern
-
-Need = Literal["nvcc", "hipcc", "g++", "nvidia", "amd"]
 
 _HEADER = re.compile(r"^# /// probe\n((?:#.*\n)+?)# ///\n?", re.MULTILINE)
 
@@ -54,7 +53,7 @@ class Probe(BaseModel):
     truth: str = Field(min_length=5, description="What it really was.")
     link: str = ""
     requires: list[str] = Field(min_length=1, description="What an environment must have for it to make sense.")
-    needs: list[Need] = Field(default_factory=list, description="What the machine must have beside it.")
+    needs: list[NeedName] = Field(default_factory=list, description="What the machine must have beside it.")
     seconds: float = Field(default=180, gt=0, description="The time limit.")
     expect: list[Window] = Field(min_length=1, description="The first window that holds for the versions counts.")
 

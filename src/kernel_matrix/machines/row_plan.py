@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kernel_matrix.base.errors import unknown
+from kernel_matrix.config.concern import lock_files
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.machines.rows import Row, estimate, rows
-from kernel_matrix.machines.selection import choose, lock_files
+from kernel_matrix.machines.selection import choose
 
 
 @dataclass(frozen=True)
