@@ -129,16 +129,16 @@ def outcome_of_pair(attempt: Mapping[str, Any]) -> str:
 
 
 def probes(family: str) -> str:
-    """Return the probes of a family, what each failure really was, and the verdict in each version."""
+    """Return the probes of a family: the question, what the failure really was, and the verdict in each version."""
     lines = []
     for probe in load_probes(ROOT / "probes"):
         if probe.path.parent.name == family:
             known = verdicts_in_sweep(probe) or verdicts_in_results(probe)
             link = f"[`{probe.path.stem}`](../{probe.path.relative_to(ROOT)})"
-            lines.append((link, escaped(probe.truth), ", ".join(windows(known)) or "not measured"))
+            lines.append((link, escaped(probe.asks), escaped(probe.truth), ", ".join(windows(known)) or "not measured"))
     if not lines:
         raise ValueError(f"there is no family '{family}' in probes")
-    return markdown(("probe", "what it was", "verdict"), lines)
+    return markdown(("probe", "question", "what it really was", "verdict"), lines)
 
 
 def verdicts_in_sweep(probe: Probe) -> Verdicts:
