@@ -1,4 +1,4 @@
-"""A sweep says how far each version gets; a bisection finds the one that changed something, and what else moved."""
+"""A sweep says how far each version gets. A bisect finds the version that changed something, and what else changed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_versions_that_do_not_exist_are_bad_input(text, message):
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory, request) -> tuple[Subject, list[Row]]:
-    """Two versions of a tiny package and one pair that cannot be, with a probe that the newer one fails."""
+    """Sweep two versions of a tiny package, and a pair that does not resolve. The newer version fails the probe."""
     from kernel_matrix.config.load import load
 
     folder = tmp_path_factory.mktemp("sweep")
@@ -165,7 +165,7 @@ def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
 
 
 def verdicts(package: str) -> dict[str, str]:
-    """Each probe's verdicts over the kept versions, of the environment that imports: ``1 to 2 works, 3 known``."""
+    """Return each probe's verdicts over the kept versions, where the package imports: ``1 to 2 works, 3 known``."""
     rows = json.loads((ROOT / "docs" / "toolchains" / f"{package}.json").read_text())["rows"]
     order = list(dict.fromkeys(row["version"] for row in rows))
     far = sorted(rows, key=lambda row: row["stopped"] in ("resolve", "install", "import"), reverse=True)
