@@ -14,6 +14,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.report import badges, markdown
 from kernel_matrix.report.document import RED_FIRST, Document, document, headline
+from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history, junit
 from kernel_matrix.results.collect import Collected
@@ -48,6 +49,7 @@ def report(
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     rules: tuple[Rule, ...] | None = None,
+    notes: RunNotes = RunNotes(),  # noqa: B008 (frozen)
 ) -> Document:
     """Write everything into ``site`` and return what compat.json holds.
 
@@ -66,7 +68,12 @@ def report(
         _environment()
         .get_template("index.html.j2")
         .render(
-            document=whole, meaning=MEANING, states=STATES, data=_embeddable(_for_page(whole)), headline=headline(whole)
+            document=whole,
+            meaning=MEANING,
+            states=STATES,
+            data=_embeddable(_for_page(whole)),
+            headline=headline(whole),
+            notes=notes,
         )
     )
     write_atomically(site / "index.html", page)
