@@ -17,14 +17,15 @@ from typing import Any
 from packaging.version import Version
 
 from kernel_matrix.config.load import load
-from kernel_matrix.lab.probe import Probe, judge_all, load_probes
+from kernel_matrix.lab.judging import judge_all
+from kernel_matrix.lab.probe import Probe, load_probes
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import versions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "docs" / "toolchains"
 RESULTS = ROOT / "docs" / "results"
-ATTEMPTS = "rows"
+ATTEMPTS = "attempts"
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/containers.md", "docs/runners.md", "docs/toolchains.md")
 
 # A probe's verdicts by version, the oldest version first.
@@ -95,7 +96,7 @@ def attempts(package: str) -> str:
             *(attempt["versions"].get(name, "") for name in beside),
             f"`{attempt['stopped']}`" if attempt["stopped"] else "",
             quoted(attempt["message"]),
-            attempt["op"].get("state", ""),
+            (attempt["op"] or {}).get("state", ""),
         )
         by_version.setdefault(attempt["version"], []).append(line)
     merged = [(names, line) for names, lines in merge(by_version) for line in lines]
@@ -129,16 +130,16 @@ def outcome_of_pair(attempt: Mapping[str, Any]) -> str:
 
 
 def probes(family: str) -> str:
-    """Return the probes of a family, what each failure really was, and the verdict in each version."""
+    """Return the probes of a family: the question, what the failure really was, and the verdict in each version."""
     lines = []
     for probe in load_probes(ROOT / "probes"):
         if probe.path.parent.name == family:
             known = verdicts_in_sweep(probe) or verdicts_in_results(probe)
             link = f"[`{probe.path.stem}`](../{probe.path.relative_to(ROOT)})"
-            lines.append((link, escaped(probe.truth), ", ".join(windows(known)) or "not measured"))
+            lines.append((link, escaped(probe.asks), escaped(probe.truth), ", ".join(windows(known)) or "not measured"))
     if not lines:
         raise ValueError(f"there is no family '{family}' in probes")
-    return markdown(("probe", "what it was", "verdict"), lines)
+    return markdown(("probe", "question", "what it really was", "verdict"), lines)
 
 
 def verdicts_in_sweep(probe: Probe) -> Verdicts:

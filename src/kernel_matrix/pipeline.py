@@ -27,6 +27,7 @@ from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
 from kernel_matrix.machines.rows import cut, estimate
 from kernel_matrix.machines.selection import choose
 from kernel_matrix.report.document import Document, document
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import difference, history, repeat
@@ -39,6 +40,7 @@ from kernel_matrix.results.validation import Asked
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import vendor_named
 
 _PROBE = "probe/"  # begins the ids of the records of probes; all other records are of cases
 
@@ -232,7 +234,7 @@ def report(
     earlier: History | None = None,
     against: Path | None = None,
     left_out: int = 0,
-    toolchains: Document | None = None,
+    toolchains: Toolchains | None = None,
 ) -> Document:
     """Write the dashboard and return its document.
 
@@ -288,7 +290,9 @@ def _asked(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:
     """Return what each job of the row plan was asked for."""
     return {
         job.id: Asked(
-            row.id, {case.id for case in job.cases}, row.own or matrix.platforms[row.platform].device == "cpu"
+            row.id,
+            {case.id for case in job.cases},
+            row.own or vendor_named(matrix.platforms[row.platform].device).hosted,
         )
         for row in row_plan.rows
         for job in row.jobs

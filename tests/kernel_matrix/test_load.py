@@ -1,4 +1,4 @@
-"""What is wrong with a matrix.yaml is said in one line each: where, what, and what to do."""
+"""Each fault of a matrix.yaml is one line: where it is, what it is, and what to do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kernel_matrix.config.schema import schema
         ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),
         ("factor: 4", "factor: four", "matrix.yaml:3: accuracy.factor: this should be a valid number"),
         ("factor: 4", "factor: 0.5", "accuracy.factor: this should be greater than or equal to 1"),
-        ("device: cpu", "device: gpu", "this should be 'cpu', 'nvidia', 'amd', 'apple' or 'software', and it is 'gpu'"),
+        ("device: cpu", "device: gpu", "this should be 'cpu', 'software', 'amd', 'apple' or 'nvidia', and it is 'gpu'"),
         ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),
@@ -80,7 +80,7 @@ def test_versions_that_no_environment_can_have_are_a_fault(doubles: Doubles, req
     ("requires", "version"),
     [
         ("numpy==2.4.6", "numpy<3"),  # the lock's
-        ("numpy", "numpy<2"),  # an interpreter that is already provisioned may have it
+        ("numpy", "numpy<2"),  # a provisioned interpreter may have it
         ("numpy==2.*", "numpy<2.2"),
         ("numpy", "Ml_Dtypes<1"),  # the lock writes ml-dtypes
     ],

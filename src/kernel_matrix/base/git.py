@@ -47,6 +47,25 @@ def changed_files(root: Path, reference: str) -> list[str]:
     return sorted({path for path in (changed + new).split("\0") if path})
 
 
+def is_checkout(root: Path) -> bool:
+    """Return whether ``root`` lies in a git checkout that has a commit."""
+    return bool(_output(root, "rev-parse", "--verify", "--quiet", "HEAD"))
+
+
+def changed_since(root: Path, revision: str) -> list[str] | None:
+    """Return the files that differ between a commit and the working tree, new ones too; None if it is not here.
+
+    Paths are relative to ``root``, and only files below it count.
+    """
+    is_name = re.fullmatch(r"[0-9a-f]{7,64}", revision)
+    if not is_name or not _output(root, "cat-file", "-t", f"{revision}^{{commit}}"):
+        return None
+    # Without renames a file that moved is two paths, and both may concern something.
+    changed = _output(root, "diff", "--relative", "--name-only", "--no-renames", "-z", revision, "--")
+    new = _output(root, "ls-files", "--others", "--exclude-standard", "-z")
+    return sorted({path for text in (changed, new) for path in text.split("\0") if path})
+
+
 def _output(root: Path, *arguments: str) -> str:
     try:
         return _git(root, *arguments).stdout.strip()
@@ -56,33 +75,3 @@ def _output(root: Path, *arguments: str) -> str:
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
-
-
-def is_checkout(root: Path) -> bool:
-    """Return whether ``root`` lies in a git checkout that has a commit."""
-    return _git_lines(root, "rev-parse", "--verify", "HEAD") is not None
-
-
-def changed_since(root: Path, revision: str) -> list[str] | None:
-    """Return the files that differ between a commit and the working tree, new ones too; None if it is not here.
-
-    Paths are relative to ``root``, and only files below it count.
-    """
-    if not re.fullmatch(r"[0-9a-f]{7,64}", revision) or not _git_lines(
-        root, "cat-file", "-t", f"{revision}^{{commit}}"
-    ):
-        return None
-    # Without renames a file that moved is two paths, and both may concern something.
-    changed = _git_lines(root, "diff", "--relative", "--name-only", "--no-renames", revision, "--")
-    new = _git_lines(root, "ls-files", "--others", "--exclude-standard")
-    return sorted({*(changed or ()), *(new or ())})
-
-
-def _git_lines(root: Path, *arguments: str) -> list[str] | None:
-    """Return the lines that git prints, with no character of a path quoted; None if it fails or is not installed."""
-    command = ["git", "-C", str(root), "-c", "core.quotePath=false", *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return done.stdout.splitlines() if done.returncode == 0 else None

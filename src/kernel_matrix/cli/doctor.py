@@ -28,13 +28,13 @@ _MARKS = {"good": "[green]✓[/]", "absent": "[yellow]-[/]", "broken": "[red]✗
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """From where to look."""
+    """Add the options: from where to look."""
     add_matrix_options(parser)
     parser.add_argument("--inside", metavar="PLATFORM", help="look from inside the platform's image, as a job sees it")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what was found; 1 if something is broken, so that a script can ask."""
+    """Print the findings and prospects. Return 1 if something is broken, so that a script can ask."""
     matrix, machine = load(options.matrix), detect()
     if options.inside:
         return _inside(matrix, options)
@@ -42,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
     console = Console(highlight=False, soft_wrap=True)
     for finding in findings:
         console.print(f"{_MARKS[finding.status]} {finding.what}: ", end="")
-        console.print(finding.said, markup=False)
+        console.print(finding.text, markup=False)
         if finding.remedy and finding.status != "good":
             console.print(f"    {finding.remedy}", markup=False)
     console.print()
@@ -55,7 +55,9 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _inside(matrix: Matrix, options: argparse.Namespace) -> int:
-    """The same command in the platform's image, which has toolchains and no harness: its packages are lent to it.
+    """Run the same command in the platform's image, and return its exit status.
+
+    The image has toolchains and no harness: it is lent this one and the packages that this one imports.
 
     Raises:
         UserError: there is no such image, or the packages cannot be had.

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import RED, STATES, CellVerdict, Comparison, Verdict
-from kernel_matrix.results.evidence import EVIDENCE
 from kernel_matrix.results.record import Record
 
 SCHEMA_VERSION = 1

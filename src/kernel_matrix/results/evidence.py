@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
+from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.results.record import Record
-
-Evidence = Literal["planned", "lowered", "compiled", "emulated", "ran"]
-EVIDENCE: tuple[Evidence, ...] = Evidence.__args__  # type: ignore[attr-defined]
 
 
 def evidence_of(record: Record) -> tuple[Evidence, str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.paths import without_folders
-from kernel_matrix.config.model import GPUS
 from kernel_matrix.config.plan import Case, platform_toolchain
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
@@ -23,7 +22,7 @@ def specification(
         {
             "job": request.job.id,
             "backend": request.toolchain.backend,
-            "device": "cuda" if request.platform.device in GPUS else "cpu",
+            "device": request.vendor.framework_device,
             "interpreted": entry.emulated,
             "accuracy": request.matrix.accuracy.model_dump(),
             "environment": entry.environment,

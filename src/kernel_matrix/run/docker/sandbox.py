@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docker.types import DeviceRequest, LogConfig, Mount
+from docker.types import LogConfig, Mount
 
 from kernel_matrix.run.docker.engine import OWNER, owner
 from kernel_matrix.run.executors import Request
@@ -92,8 +92,12 @@ class Sandbox:
             "pids_limit": limits.pids,
             "nano_cpus": int(min(limits.cpus or self.cpus, self.cpus) * 1e9),
             "log_config": LogConfig(type="none"),  # what a job prints goes into its folder, not onto the engine's disk
-            **(devices(self.request.platform.device) if self.request.gpu else {}),
+            **self.device_options(),
         }
+
+    def device_options(self) -> Mapping[str, Any]:
+        """Return what gives the container the GPUs that the job runs on."""
+        return self.request.vendor.container_options() if self.request.gpu else {}
 
     def _mounts(self) -> list[Mount]:
         root, folder = self.request.root, self.request.folder
@@ -107,15 +111,3 @@ class Sandbox:
         """What was built here before is none of the job's business; nor is a network's configuration there."""
         root, build = self.request.root, self.request.build
         return {f"{SOURCE}/{build.relative_to(root)}": "ro,size=4k"} if build.is_relative_to(root) else {}
-
-
-def devices(vendor: str, dev: Path = Path("/dev"), environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """What gives a container the GPUs of a vendor: those that the environment's usual variables choose, or all."""
-    if vendor == "nvidia":
-        chosen = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-        which = {"device_ids": chosen} if chosen else {"count": -1}
-        return {"device_requests": [DeviceRequest(capabilities=[["gpu"]], **which)]}
-    # The numbers of the groups differ from host to host, and an image knows no host's names.
-    nodes = [dev / "kfd", *sorted((dev / "dri").glob("renderD*"))]
-    groups = sorted({node.stat().st_gid for node in nodes if node.exists()})
-    return {"devices": [f"{dev}/{name}:/dev/{name}:rw" for name in ("kfd", "dri")], "group_add": groups}
