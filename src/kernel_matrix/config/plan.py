@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 
+from kernel_matrix.config.cases import combinations, expand
 from kernel_matrix.config.model import (
     Direction,
     Exclusion,
     Expectation,
     Matrix,
-    Op,
     PlatformToolchain,
     Scalar,
-    ScalarOrList,
     Tier,
     as_list,
 )
@@ -96,7 +94,7 @@ def plan(matrix: Matrix, tier: Tier) -> Plan:
 
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     every = {(name, way): expand(op, tier, way) for name, op in matrix.ops.items() for way in op.directions}
-    timed = {(name, way): _combinations(op, op.timed, way) for name, op in matrix.ops.items() for way in op.directions}
+    timed = {(name, way): combinations(op, op.timed, way) for name, op in matrix.ops.items() for way in op.directions}
     for platform_name, platform in matrix.platforms.items():
         for entry in platform.entries:
             cells = list(_cells(matrix, platform_name, entry))
@@ -132,39 +130,6 @@ def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> Platfor
         KeyError: the platform does not have the toolchain.
     """
     return matrix.platforms[platform].by_toolchain[toolchain]
-
-
-def expand(op: Op, tier: Tier, direction: Direction) -> list[tuple[str, dict[str, Scalar]]]:
-    """Return the cases of a tier as (name, axes): the product of each group's axes, of which the last moves first."""
-    groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]
-    return _combinations(op, groups, direction)
-
-
-def _combinations(
-    op: Op, groups: Iterable[Mapping[str, ScalarOrList]], direction: Direction
-) -> list[tuple[str, dict[str, Scalar]]]:
-    cases = []
-    for group in groups:
-        if "direction" in group and direction not in as_list(group["direction"]):
-            continue
-        values = [as_list(group[axis] if axis in group else op.defaults[axis]) for axis in op.axes]
-        for combination in product(*values):
-            axes = dict(zip(op.axes, combination, strict=True))
-            cases.append((case_name(axes), axes))
-    return cases
-
-
-def case_name(axes: Mapping[str, Scalar]) -> str:
-    """Return ``tokens7-hidden200-bf16-gamma-scale1-seed0``; the seed of the inputs is made from this name."""
-    return "-".join(_label(axis, value) for axis, value in axes.items())
-
-
-def _label(axis: str, value: Scalar) -> str:
-    if isinstance(value, bool):
-        return axis if value else f"no_{axis}"
-    if isinstance(value, str):
-        return value
-    return f"{axis}{value:g}"
 
 
 def _cases(
