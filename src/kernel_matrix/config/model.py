@@ -22,7 +22,7 @@ ScalarOrList = Scalar | list[Scalar]
 
 
 def as_list(value: ScalarOrList) -> list[Scalar]:
-    """One value as a list of one."""
+    """Return a list as it is, and one value as a list of one."""
     return value if isinstance(value, list) else [value]
 
 

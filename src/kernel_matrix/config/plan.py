@@ -49,7 +49,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The cell's id and the case's name; what ``--case`` takes."""
+        """The cell's id and the case's name, which the option ``--case`` takes."""
         return f"{self.cell.id}/{self.name}"
 
 
@@ -93,12 +93,16 @@ def plan(matrix: Matrix, tier: Tier) -> Plan:
 
 
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
-    every = {(name, way): expand(op, tier, way) for name, op in matrix.ops.items() for way in op.directions}
-    timed = {(name, way): combinations(op, op.timed, way) for name, op in matrix.ops.items() for way in op.directions}
+    directions = [(name, direction) for name, op in matrix.ops.items() for direction in op.directions]
+    untimed = {(name, direction): expand(matrix.ops[name], tier, direction) for name, direction in directions}
+    timed = {
+        (name, direction): combinations(matrix.ops[name], matrix.ops[name].timed, direction)
+        for name, direction in directions
+    }
     for platform_name, platform in matrix.platforms.items():
         for entry in platform.entries:
             cells = list(_cells(matrix, platform_name, entry))
-            cases = tuple(case for cell in cells for case in _cases(matrix, cell, every[cell.op, cell.direction]))
+            cases = tuple(case for cell in cells for case in _cases(matrix, cell, untimed[cell.op, cell.direction]))
             yield Job(platform_name, entry.toolchain, cases)
             if not entry.runs or entry.emulated:
                 continue
@@ -133,7 +137,7 @@ def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> Platfor
 
 
 def _cases(
-    matrix: Matrix, cell: Cell, combinations: Iterable[tuple[str, dict[str, Scalar]]], *, timed: bool = False
+    matrix: Matrix, cell: Cell, named_axes: Iterable[tuple[str, dict[str, Scalar]]], *, timed: bool = False
 ) -> Iterator[Case]:
     """Yield the cases of a cell, each with the rules that select it."""
     facts: dict[str, Scalar] = {
@@ -143,10 +147,10 @@ def _cases(
         "op": cell.op,
         "direction": cell.direction,
     }
-    # Few rules select anything of a cell: what its name rules out is not asked again for each of its cases.
+    # Few rules could select a case of this cell. The others are not asked again for each of its cases.
     exclusions = [rule for rule in matrix.exclusions if _selects_some(rule, facts)]
     expectations = [rule for rule in matrix.expectations if _selects_some(rule, facts)]
-    for name, axes in combinations:
+    for name, axes in named_axes:
         of_case = {**axes, **facts} if exclusions or expectations else facts
         exclusion = next((rule for rule in exclusions if selects(rule, of_case)), None)
         expected = tuple(rule for rule in expectations if selects(rule, of_case))
@@ -159,5 +163,5 @@ def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
 
 
 def _selects_some(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
-    """Return whether a rule could select a case of a cell: nothing that is known of the cell speaks against it."""
+    """Return whether a rule could select a case of a cell: the cell has no other value of any key of the rule."""
     return all(key not in facts or facts[key] in as_list(values) for key, values in rule.where.items())
