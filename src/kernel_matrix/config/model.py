@@ -97,6 +97,18 @@ class Accuracy(_Section):
     caps: dict[Direction, float] = Field(description="Absolute error at unit scale that no budget goes beyond.")
 
 
+class Installer(_Section):
+    """What uv is told where a distribution has another build for each kind of machine."""
+
+    builds_of: str | None = Field(default=None, description="The distribution that has several builds.")
+    cpu: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of uv that choose the build without a GPU."
+    )
+    gpu: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of uv that choose the build for this machine's GPU."
+    )
+
+
 class Toolchain(_Section):
     """A backend with pinned versions."""
 
@@ -229,6 +241,7 @@ class Matrix(_Section):
     package: Package
     limits: Limits
     container: Container = Field(default_factory=Container)
+    installer: Installer = Field(default_factory=Installer)
     accuracy: Accuracy
     toolchains: dict[Name, Toolchain]
     platforms: dict[Name, Platform]
