@@ -1,4 +1,4 @@
-"""Bad input ends with one clear message and exit code 2, and nothing is lost."""
+"""Bad input ends with one clear message and exit status 2, and no result is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def options(doubles: Doubles, *more: str) -> list[str]:
 
 
 def repeats(output: str) -> list[list[str]]:
-    """The words of the commands that repeat the red cases of a run."""
+    """Return the words of the commands that repeat the red cases of a run."""
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(ci/nox .*)", output)]
 
 

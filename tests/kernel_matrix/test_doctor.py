@@ -1,4 +1,4 @@
-"""The doctor is right about this machine, and about one from which a piece was taken away."""
+"""doctor is right about this machine, and about a machine that lacks one thing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernel_matrix.vendors.system import is_on_pci_bus
 
 @pytest.fixture
 def look(matrix, tmp_path):
-    """Examine this machine; what a test took away before is away."""
+    """Examine this machine without what the test has removed from it."""
 
     def found() -> dict[str, Finding]:
         return {finding.what: finding for finding in examine(matrix, ROOT, tmp_path / "build", detect())}
@@ -33,7 +33,7 @@ def look(matrix, tmp_path):
 
 
 def only(folder: Path, *programs: str) -> str:
-    """A PATH that has these programs and no others."""
+    """Set a PATH that has only these programs."""
     folder.mkdir()
     for program in programs:
         if path := shutil.which(program):
@@ -113,7 +113,7 @@ def test_a_socket_that_nobody_answers_is_broken(look, tmp_path, monkeypatch):
 
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))  # bound, and never listening
+        server.bind(str(path))  # bound, but never listening
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     assert look()["Docker"].status == "broken"
 
@@ -137,7 +137,7 @@ def test_an_index_that_cannot_be_reached_is_diagnosed(look, monkeypatch):
 
 @pytest.fixture
 def strange_index(tmp_path) -> Iterator[tuple[str, Path]]:
-    """A package index behind TLS, and a folder with the CA that signed its certificate and one that did not."""
+    """Start a package index behind TLS, and return it with a CA that signed its certificate and one that did not."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl, to make certificates")
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-config", "/dev/null"]
@@ -214,7 +214,7 @@ def test_a_home_on_a_read_only_disk_is_told_in_the_system_s_words(look, matrix, 
 
 
 def test_a_home_that_cannot_be_written_to_is_named_with_a_way_out(look, monkeypatch):
-    monkeypatch.setenv("HOME", "/proc")  # read-only even for root
+    monkeypatch.setenv("HOME", "/proc")  # even root cannot write there
     found = look()["home"]
     assert found.status == "broken"
     assert found.remedy.startswith("export HOME=")
@@ -265,7 +265,7 @@ def test_a_gpu_that_is_here_and_cannot_be_opened_runs_nothing(matrix):
 
 @pytest.fixture
 def image(matrix, tmp_path, monkeypatch):
-    """Pretend to be in cuda's image: this interpreter is every environment, and the locks name what it has."""
+    """Pretend to be in the image of cuda: each environment is this interpreter, and the locks name what it has."""
     here = f"pytest=={importlib.metadata.version('pytest')}\nnumpy=={importlib.metadata.version('numpy')}\n"
     for toolchain in matrix.toolchains.values():
         lock = tmp_path / toolchain.lock

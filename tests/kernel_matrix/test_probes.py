@@ -1,4 +1,4 @@
-"""Probes: their headers are data, their verdicts are strict both ways, and one that dies costs only itself."""
+"""Probes: headers are data, verdicts are strict for success and for failure, and a probe that dies ends no other."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_probe_says_what_it_asks_and_is_a_program_of_its_own(probe):
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.id)
 def test_a_known_failure_is_not_any_failure(probe):
-    """A pattern that a broken installation would match too makes every fault look known."""
+    """If a pattern also matched a broken installation, every fault would look known."""
     foreign = [
         "OSError: site-packages/tvm/lib/libtvm_runtime.so: undefined symbol: _ZN3tvm3ffi4json9StringifyERKNS0_3AnyE",
         "ModuleNotFoundError: No module named 'numpy'",

@@ -1,4 +1,4 @@
-"""The dashboard's toolchain view: every probe with its verdict, every version with where it stopped, and why."""
+"""The toolchain view of the dashboard: each probe with its verdict, each version with where it stopped, and why."""
 
 from __future__ import annotations
 
