@@ -33,8 +33,8 @@ _PROGRAMS = 1024
 def _config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None.
 
-    The number of tokens has no say, so that one kernel serves every batch and a token's sums are taken in one order
-    whatever batch it comes in.
+    The tiles do not depend on the number of tokens: one kernel serves every batch, and a token's sums have the same
+    order in every batch.
     """
     mixes = spec.mixes
     if target is None:
@@ -81,7 +81,7 @@ def _sources(spec: MhcPreSpec | MhcHeadSpec, tiles: Config) -> list[Source]:
 
 
 class _Configs(NamedTuple):
-    """Those of the four kernels, in the order of their launches."""
+    """The configurations of the four device functions, in the order of their launches."""
 
     coefficients: Config
     alpha_bias: Config

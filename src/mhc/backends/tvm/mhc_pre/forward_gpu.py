@@ -19,15 +19,15 @@ _SUMS = 112
 
 
 def tokens_of_a_block(rows: int) -> int:
-    """As many as leave room for ``rows`` sums of each: a row of phi is read once for all of them."""
+    """Return as many tokens as leave room for ``rows`` sums of each; a row of phi is read once for all of them."""
     return max(1, min(4, _SUMS // rows))
 
 
 def projection(spec: MhcPreSpec, dialect: Dialect, height: int) -> Any:
-    """A macro ``project(x, phi, gamma, tokens, block, thread, acc)``, the same in both directions.
+    """Return a macro ``project(x, phi, gamma, tokens, block, thread, acc)``, the same in both directions.
 
     It writes the thread's share of (v · gamma) @ phiᵀ to ``acc[t, :mixes]``, and that of Σ v² to ``acc[t, mixes]``.
-    Without gamma its third argument is not looked at.
+    Without gamma it does not read its third argument.
     """
     width, mixes, each = spec.width, spec.mixes, dialect.each
 
