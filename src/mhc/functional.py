@@ -1,8 +1,8 @@
 """The operators as functions: check the tensors, choose a backend, and call.
 
 Leading dimensions are free everywhere, gradients flow to every tensor, and ``backend`` is ``reference``, ``inductor``,
-``triton``, ``tilelang`` or ``tvm``. None takes ``triton`` on a GPU and ``reference`` elsewhere; a backend that is named
-is used or raises: there is no fallback.
+``triton``, ``tilelang`` or ``tvm``. None takes ``triton`` on a GPU and ``reference`` elsewhere. A named backend is
+used or raises: there is no fallback.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _output(*command: str | Path) -> str:
 
 
 def _number(pattern: str, text: str) -> int:
-    found = re.search(pattern, text, re.MULTILINE)
-    if found is None:
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
         raise ValueError(f"triton: {pattern!r} is not in the toolchain's output:\n{text[-2000:]}")
-    return int(found[1])
+    return int(match[1])

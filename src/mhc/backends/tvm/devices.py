@@ -58,7 +58,7 @@ def code_object(unlinked: bytes) -> bytes | None:
         RuntimeError: the linker failed; the message is its own.
     """
     names = ("ld.lld", *(f"ld.lld-{version}" for version in range(25, 16, -1)))
-    linker = next((found for name in names if (found := shutil.which(name))), None)
+    linker = next((path for name in names if (path := shutil.which(name))), None)
     if linker is None:
         return None
     with tempfile.TemporaryDirectory(prefix="mhc-") as folder:
@@ -117,8 +117,8 @@ def _instead(name: str, function: Any) -> Iterator[None]:
 def _most(key: bytes, data: bytes) -> int | None:
     """Return the largest of the unsigned integers that follow a key in MessagePack, or None."""
     numbers = []
-    for found in re.finditer(re.escape(key), data):
-        at = found.end()
+    for match in re.finditer(re.escape(key), data):
+        at = match.end()
         size = {0xCC: 1, 0xCD: 2, 0xCE: 4}.get(data[at])
         numbers.append(data[at] if size is None else int.from_bytes(data[at + 1 : at + 1 + size], "big"))
     return max(numbers, default=None)

@@ -182,8 +182,8 @@ def _sources() -> str:
 def add_up(dialect: Dialect, height: int, rows: int) -> Any:
     """Return a macro ``add(acc, tree, sums, thread)``: ``sums[t, o]`` becomes the sum of all ``acc[t, o]``.
 
-    The macro adds in a tree over the threads, through the shared array ``tree`` [rows, THREADS // 2]; ``sums``, [height,
-    rows], is shared too. At each level the upper half of the threads hands its sums to the lower one.
+    The macro adds in a tree over the threads, through the shared array ``tree`` [rows, THREADS // 2]. ``sums`` [height,
+    rows] is shared too. At each level the upper half of the threads hands its sums to the lower one.
     """
     each = dialect.each
 

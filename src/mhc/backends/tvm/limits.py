@@ -17,7 +17,7 @@ def check(script: tvm.tirx.PrimFunc, kind: str) -> None:
     """Check that a GPU of TVM's ``kind`` can run a block of the script.
 
     Raises:
-        ValueError: nothing is bound to threads, which makes host code alone; one axis has two extents, which goes out
+        ValueError: nothing is bound to threads, which makes only host code; one axis has two extents, which goes out
             of bounds; or a block has too many threads or too much shared memory.
     """
     name = script.attrs["global_symbol"]

@@ -99,7 +99,7 @@ def launch(
     import pyopencl as cl
 
     line = queue(runtime)
-    heard = _log().stat().st_size
+    reported = _log().stat().st_size
     copies = {
         name: cl.Buffer(line.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=_bytes(tensor))
         for name, tensor in operands.items()
@@ -115,11 +115,11 @@ def launch(
         if tensor is not None:
             cl.enqueue_copy(line, _bytes(tensor), copies[name])
     line.finish()
-    if _log().stat().st_size > heard:
+    if _log().stat().st_size > reported:
         with _log().open("rb") as log:
-            log.seek(heard)
-            said = log.read().decode(errors="replace")
-        raise RuntimeError(f"oclgrind: {' '.join(said.split())[:400]}")
+            log.seek(reported)
+            report = log.read().decode(errors="replace")
+        raise RuntimeError(f"oclgrind: {' '.join(report.split())[:400]}")
 
 
 @functools.cache

@@ -69,7 +69,7 @@ def _config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
 
 def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: Config) -> list[Launch]:
     tokens = inputs.x.shape[0]
-    outputs = (*out, None, None)[:3]  # mhc_head has the first alone
+    outputs = (*out, None, None)[:3]  # mhc_head has only the first
     return [Launch(mhc_pre_kernel, tiles, token_grid(tokens, tiles), (*inputs[:5], *outputs, tokens))]
 
 
@@ -121,7 +121,7 @@ def _backward_launches(
 ) -> list[Launch]:
     spec, tokens = inputs.spec, inputs.x.shape[0]
     x, phi, alpha, bias, gamma = inputs[:5]
-    grads = (*inputs[5:-2], None, None)[:3]  # mhc_head has the first alone
+    grads = (*inputs[5:-2], None, None)[:3]  # mhc_head has only the first
     programs = triton.cdiv(tokens, tiles.coefficients.constants["BLOCK_TOKENS"])
     blocks = spec.streams * triton.cdiv(spec.hidden, tiles.stream.constants["BLOCK_HIDDEN"])
     rows = tiles.stream.constants["BLOCK_TOKENS"] * tiles.stream.constants["ROWS"]

@@ -128,7 +128,6 @@ def forward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
     project = projection(spec, blocking)
     row = Row.of(hidden, lanes)
 
-    # Tensors are asked for no more than their elements' alignment: views into larger ones are taken as they are.
     tensors = tensors_of(spec, dtype)
     tokens = tensors.tokens
 

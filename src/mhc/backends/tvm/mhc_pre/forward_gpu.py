@@ -14,7 +14,7 @@ from mhc.backends.tvm.gpu import THREADS, Dialect, Launch, add_up
 from mhc.backends.tvm.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
-# Sums that a thread holds: registers, of which no GPU here has more than 255 for a thread, must be left for the rest.
+# Sums that a thread holds. They are in registers, of which a thread has at most 255, and the rest needs some too.
 _SUMS = 112
 
 
