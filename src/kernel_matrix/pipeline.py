@@ -27,6 +27,7 @@ from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
 from kernel_matrix.machines.rows import cut, estimate
 from kernel_matrix.machines.selection import choose
 from kernel_matrix.report.document import Document, document
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import difference, history, repeat
@@ -233,7 +234,7 @@ def report(
     earlier: History | None = None,
     against: Path | None = None,
     left_out: int = 0,
-    toolchains: Document | None = None,
+    toolchains: Toolchains | None = None,
 ) -> Document:
     """Write the dashboard and return its document.
 

@@ -1,4 +1,4 @@
-"""Images: what they are made from, what they must not keep, and the message if one cannot be made."""
+"""Images: what they are made from, what they may not keep, and what is said when they cannot be made."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.lab import doctor
 from kernel_matrix.run.docker import bundle, images, network
+from kernel_matrix.run.docker.build import Image, lines_of
+from kernel_matrix.run.docker.recipe import SHARED, Recipe, content_of
 from kernel_matrix.run.executors import InstallError, MachineError
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "containers").glob("*/Dockerfile"))
 PIN = next(line for line in (ROOT / "containers/toolchains/Dockerfile").read_text().splitlines() if "ARG BOOK" in line)
+INSTALLER = Installer(builds_of="torch", cpu={"UV_TORCH_BACKEND": "cpu"})
 FROM_BASE = f"{PIN}\nFROM ${{BOOKWORM}}\n"
 
 
@@ -41,22 +44,24 @@ def write(root: Path, name: str, text: str) -> Path:
     return path
 
 
-def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None) -> images.Image:
+def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None) -> Image:
     say = (said if said is not None else []).append
-    return images.build(engine, root, dockerfile.parent.name, dockerfile, locks, gpu=False, say=say)
+    return images.build(
+        engine, root, dockerfile.parent.name, dockerfile, locks, installer=INSTALLER, gpu=False, say=say
+    )
 
 
 @pytest.fixture
 def remove(engine) -> Iterator[list[str]]:
-    """Return a list for references of images; at the end these images are removed."""
+    """References of images that the test has made."""
     references: list[str] = []
     yield references
     for reference in references:
         engine.images.remove(reference, force=True)
 
 
-def run(engine, image: images.Image, command: str) -> str:
-    """Return the output of a shell command in a container without a network."""
+def run(engine, image: Image, command: str) -> str:
+    """The output of a shell command in a container without a network."""
     container = engine.containers.create(image.id, ["sh", "-ec", command], network_mode="none")
     try:
         container.start()
@@ -97,7 +102,7 @@ def test_a_dockerfile_is_one_that_every_builder_reads(path: Path):
 
 def test_a_recipe_is_known_by_its_files_and_arguments_alone():
     def recipe(files=(("a", b"1"),), arguments=(("B", "2"),), **rest) -> str:
-        return images.Recipe("cuda", "containers/cuda/Dockerfile", dict(files), dict(arguments), **rest).reference
+        return Recipe("cuda", "containers/cuda/Dockerfile", dict(files), dict(arguments), **rest).reference
 
     assert recipe() == recipe(labels={"org.opencontainers.image.revision": "another"})
     assert recipe() == recipe(transient=lambda: {"build/site/ca.crt": b"secret"})
@@ -109,12 +114,12 @@ def test_the_content_of_an_image_changes_with_its_locks_and_not_with_its_base(tm
     shutil.copytree(ROOT / "containers", tmp_path / "containers")
     dockerfile, lock = tmp_path / "containers" / "cuda" / "Dockerfile", tmp_path / "a.txt"
     lock.write_text("pytest==9.2.0\n")
-    before = images.content(dockerfile, [lock], gpu=False)
+    before = content_of(dockerfile, [lock], INSTALLER, gpu=False)
     monkeypatch.setenv("KERNEL_MATRIX_BOOKWORM", "another/debian")
-    assert images.content(dockerfile, [lock], gpu=False) == before
-    assert images.content(dockerfile, [lock], gpu=True) != before
+    assert content_of(dockerfile, [lock], INSTALLER, gpu=False) == before
+    assert content_of(dockerfile, [lock], INSTALLER, gpu=True) != before
     lock.write_text("pytest==9.1.0\n")
-    assert images.content(dockerfile, [lock], gpu=False) != before
+    assert content_of(dockerfile, [lock], INSTALLER, gpu=False) != before
 
 
 def test_only_the_wheels_that_a_lock_names_go_into_a_build(tmp_path, monkeypatch):
@@ -139,7 +144,7 @@ def test_what_a_build_prints_is_read_by_lines_however_it_comes_in_pieces():
     ]
     errors: list[str] = []
     output = [*({"stream": piece} for piece in pieces), {"error": "returned 100"}, {"aux": {}}]
-    assert list(images.lines_of(iter(output), errors)) == [
+    assert list(lines_of(iter(output), errors)) == [
         "Step 1/2 : RUN a",
         "Reading...",
         "Done",
@@ -160,7 +165,7 @@ def test_an_image_that_fails_to_build_says_its_last_lines_and_where(engine, tmp_
 
 
 def test_a_certificate_that_a_build_does_not_trust_names_the_remedy(engine, tmp_path):
-    """The text is pip's own; the base image has no Python and no pip."""
+    """pip's words; Python and pip are not in the base image."""
     said = "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed'))"
     dockerfile = write(
         tmp_path, "strange", FROM_BASE + f'RUN echo "{said}"; echo No matching distribution found; exit 1\n'
@@ -171,7 +176,7 @@ def test_a_certificate_that_a_build_does_not_trust_names_the_remedy(engine, tmp_
 
 
 def cause(failure) -> str:
-    """Return the rule that knows the error, for the stage of the build and for the stage that records name."""
+    """The rule that knows the error, at the stage of the build and at that which its records name."""
     [one] = {diagnose(str(failure.value), stage) for stage in ("build", "install")}
     return one.rule if one else ""
 
@@ -203,7 +208,7 @@ def test_a_base_image_that_the_registry_does_not_have_is_told_from_one_that_is_n
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """Start a registry without images, and return its address as the engine sees it."""
+    """A registry of images that has none, as the engine sees it."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -235,7 +240,7 @@ def registry() -> Iterator[str]:
 
 
 def test_a_full_disk_in_a_build_is_told(engine, tmp_path):
-    dockerfile = write(tmp_path, "large", FROM_BASE + "RUN head -c 100M /dev/zero >/dev/shm/file\n")  # which has 64 MB
+    dockerfile = write(tmp_path, "large", FROM_BASE + "RUN head -c 100M /dev/zero >/dev/shm/file\n")  # it has 64 MB
     with pytest.raises(InstallError) as failure:
         built(engine, tmp_path, dockerfile)
     assert cause(failure) == "disk-full"
@@ -245,7 +250,7 @@ def test_a_lock_for_another_python_fails_with_its_cause(engine, tmp_path):
     for name in ("toolchains", "cpu-llvm"):
         shutil.copytree(ROOT / "containers" / name, tmp_path / "containers" / name)
     lock = tmp_path / "newer.txt"
-    lock.write_text("ipython==9.11.0\n")  # this version needs Python 3.12
+    lock.write_text("ipython==9.11.0\n")  # it wants Python 3.12
     with pytest.raises(InstallError) as failure:
         built(engine, tmp_path, tmp_path / "containers" / "cpu-llvm" / "Dockerfile", [lock])
     assert cause(failure) == "wrong-python-for-uv"
@@ -293,7 +298,7 @@ def test_an_engine_that_dies_in_a_build_is_an_error_of_the_machine(own_engine, t
 
     client = DockerClient(own_engine.address)
     with pytest.raises(MachineError, match="the Docker engine failed to give the image of killed"):
-        images.build(client, tmp_path, "killed", dockerfile, [], gpu=False, say=say)
+        images.build(client, tmp_path, "killed", dockerfile, [], installer=INSTALLER, gpu=False, say=say)
     client.close()
 
 
@@ -309,7 +314,7 @@ def test_two_runs_at_once_build_an_image_once(engine, tmp_path, remove):
 
 @pytest.fixture
 def index() -> Iterator[tuple[str, list[str]]]:
-    """Start a package index with a user and a password. Return its address and what requests authorize by."""
+    """A package index with a user and a password, as a container sees it, and what it was asked with."""
     wheel = io.BytesIO()
     with zipfile.ZipFile(wheel, "w") as file:
         about = "kernel_matrix_marker-1.0.dist-info"
@@ -381,20 +386,20 @@ def test_what_a_closed_network_needs_is_used_and_leaves_no_trace(engine, tmp_pat
     history = json.dumps(made.history()) + json.dumps(made.attrs)
     assert PASSWORD not in history
     assert own not in history
-    # Look in every file of every layer, and also in files that a later layer hides.
+    # Every file of every layer, also of one that a later layer would hide.
     archive = b"".join(made.save())
     assert PASSWORD.encode() not in archive
     assert own.encode() not in archive
-    assert b"kernel_matrix_marker" in archive  # the archive is not compressed, so the search can find a text in it
+    assert b"kernel_matrix_marker" in archive  # the archive is not compressed, so this search can find something
 
 
 def shared(made) -> list[str]:
-    """Return the references of the shared image that this image was made from."""
-    return [tag for row in made.history() for tag in row["Tags"] or () if f"/{images.SHARED}:" in tag]
+    """The references of the shared image that it was made from."""
+    return [tag for row in made.history() for tag in row["Tags"] or () if f"/{SHARED}:" in tag]
 
 
 def stages(engine) -> set[str]:
-    """Return the images that the engine keeps of stages from which another image only copied."""
+    """What the engine keeps of stages that an image only copied from."""
     return {image.id for image in engine.images.list(all=True, filters={"label": "kernel-matrix.stage"})}
 
 
@@ -437,7 +442,7 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
     subprocess.run(["git", "init", "-q", root], check=True)
     subprocess.run(["git", "-C", root, "add", "containers", "script"], check=True)
     image = built(engine, root, dockerfile)
-    entry = bundle.Carried("carried", images.content(dockerfile, [], gpu=False), image.reference, image.id)
+    entry = bundle.Carried("carried", content_of(dockerfile, [], INSTALLER, gpu=False), image.reference, image.id)
     bundle.write(engine, root, "abc", [entry], wheels, into, print)
     engine.images.remove(image.reference)
 
@@ -467,13 +472,15 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
 
 @pytest.fixture(scope="session")
 def platform_image(engine, matrix: Matrix):
-    """Return the image of a platform of the project."""
+    """The image of a platform of the project."""
 
-    def make(name: str) -> images.Image:
+    def make(name: str) -> Image:
         platform = matrix.platforms[name]
         assert platform.container is not None
         locks = [ROOT / matrix.toolchains[lane.toolchain].lock for lane in platform.entries]
-        return images.build(engine, ROOT, name, ROOT / platform.container, locks, gpu=False, say=print)
+        return images.build(
+            engine, ROOT, name, ROOT / platform.container, locks, installer=matrix.installer, gpu=False, say=print
+        )
 
     return make
 

@@ -55,6 +55,11 @@ class Package(_Section):
     distributions: list[str] = Field(
         default_factory=list, description="The distributions whose versions people look for in reports."
     )
+    companions: list[str] = Field(
+        default_factory=list,
+        description="Distributions (patterns with '*') whose pins in a toolchain's lock stay while a sweep tries other "
+        "versions of one package.",
+    )
     environment: dict[str, str] = Field(
         default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
     )
@@ -90,6 +95,18 @@ class Accuracy(_Section):
     rounded: float = Field(ge=1, description="The factor of the Frobenius error of outputs narrower than fp32.")
     ulps: float = Field(gt=0, description="The least noise floor, in ULP of fp32 at the output's largest value.")
     caps: dict[Direction, float] = Field(description="Absolute error at unit scale that no budget goes beyond.")
+
+
+class Installer(_Section):
+    """What uv is told where a distribution has another build for each kind of machine."""
+
+    builds_of: str | None = Field(default=None, description="The distribution that has several builds.")
+    cpu: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of uv that choose the build without a GPU."
+    )
+    gpu: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of uv that choose the build for this machine's GPU."
+    )
 
 
 class Toolchain(_Section):
@@ -224,6 +241,7 @@ class Matrix(_Section):
     package: Package
     limits: Limits
     container: Container = Field(default_factory=Container)
+    installer: Installer = Field(default_factory=Installer)
     accuracy: Accuracy
     toolchains: dict[Name, Toolchain]
     platforms: dict[Name, Platform]

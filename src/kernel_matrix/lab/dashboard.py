@@ -13,6 +13,7 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.document import Document, headline
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
@@ -26,12 +27,12 @@ class Dashboard:
     document: Document
     comparison: Comparison
     collected: Collected
-    toolchains: Document
+    toolchains: Toolchains
 
     @property
     def lines(self) -> list[str]:
         """What a person reads of it in a terminal."""
-        lines = [headline(self.document), self.toolchains["headline"], f"dashboard: {self.index}"]
+        lines = [headline(self.document), self.toolchains.headline, f"dashboard: {self.index}"]
         return [line for line in lines if line]
 
     @property
@@ -39,7 +40,7 @@ class Dashboard:
         """2: a result file was not taken; 1: a case is red or a probe has changed; 0: neither."""
         if self.collected.broken:
             return 2
-        return int(self.comparison.is_red or bool(self.toolchains["changed"]))
+        return int(self.comparison.is_red or bool(self.toolchains.changed))
 
 
 def make_dashboard(
@@ -59,7 +60,7 @@ def make_dashboard(
     """
     collected = pipeline.collect(project, folders, row_plan)
     comparison = pipeline.compare(project, planned, collected, row_plan=row_plan, statuses=statuses, earlier=earlier)
-    toolchains = toolchain_view(project.matrix, project.root, collected.records)
+    toolchains = toolchain_view(project, collected.records)
     document = pipeline.report(
         project,
         comparison,

@@ -7,6 +7,7 @@ from typing import Any
 from mhc.backends.tilelang.compat import CPU_LAUNCH
 from mhc.backends.tilelang.compat import cpu_language as T
 from mhc.backends.tilelang.cpu import FP32, STORAGE, narrow, widen
+from mhc.backends.tilelang.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
 GROUP = 4  # tokens whose partial sums advance together
@@ -112,23 +113,24 @@ def forward(spec: MhcPreSpec, lanes: int) -> Any:
     nothing but ``spec`` and ``lanes``, so tokens can be given to any number of calls.
     """
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    weighted, dtype = spec.gamma, spec.dtype
+    dtype = spec.dtype
     norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
     _, stored = STORAGE[dtype]
     rows, add_products = add_width(spec, lanes)
     columns, last_column = hidden // lanes, hidden // lanes * lanes
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, stored, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_pre(
-        x: T.Tensor((tokens, width), stored),
-        phi: T.Tensor((mixes, width), FP32),
-        alpha: T.Tensor((3,), FP32),
-        bias: T.Tensor((mixes,), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        h_in: T.Tensor((tokens, hidden), stored),
-        h_post: T.Tensor((tokens, streams), FP32),
-        h_res: T.Tensor((tokens, streams * streams), FP32),
+        x: tensors.x,
+        phi: tensors.phi,
+        alpha: tensors.alpha,
+        bias: tensors.bias,
+        gamma: tensors.gamma,
+        h_in: tensors.h_in,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
     ):
         with T.Kernel(T.ceildiv(tokens, TILE), **CPU_LAUNCH) as block:
             piece = T.alloc_local((TILE, PIECE), FP32)

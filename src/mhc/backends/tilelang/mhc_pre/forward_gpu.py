@@ -7,6 +7,7 @@ from typing import Any
 import tilelang.language as T
 
 from mhc.backends.tilelang.gpu import DTYPES, FP32, SEGMENT, add_segments, vector_of
+from mhc.backends.tilelang.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
 LANES = 64  # threads that share the width of a token; each group of them has its own rows of phi
@@ -70,7 +71,7 @@ def forward(spec: MhcPreSpec) -> Any:
     sum crosses tokens.
     """
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    dtype, weighted = DTYPES[spec.dtype], spec.gamma
+    dtype = DTYPES[spec.dtype]
     norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
     vector = vector_of(hidden)
     rows = -(-mixes // GROUPS)
@@ -79,18 +80,19 @@ def forward(spec: MhcPreSpec) -> Any:
     segments = LANES // SEGMENT
     sums = mixes + 1  # phi's rows, then the sum of squares
     add_products, add_up = add_width(spec, vector, rows, tile), add_segments(sums, segments, threads)
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, dtype, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_pre(
-        x: T.Tensor((tokens, width), dtype),
-        phi: T.Tensor((mixes, width), FP32),
-        alpha: T.Tensor((3,), FP32),
-        bias: T.Tensor((mixes,), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        h_in: T.Tensor((tokens, hidden), dtype),
-        h_post: T.Tensor((tokens, streams), FP32),
-        h_res: T.Tensor((tokens, streams * streams), FP32),
+        x: tensors.x,
+        phi: tensors.phi,
+        alpha: tensors.alpha,
+        bias: tensors.bias,
+        gamma: tensors.gamma,
+        h_in: tensors.h_in,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
     ):
         with T.Kernel(T.ceildiv(tokens, tile), threads=threads) as block:
             thread = T.get_thread_binding()

@@ -81,24 +81,26 @@ def forward(spec: MhcPreSpec, dialect: Dialect) -> tuple[Launch, ...]:
         acc = T.alloc_buffer((height, mixes + 1), f32, scope="local")
         r = T.alloc_buffer((1,), f32, scope="local")
         tree = T.alloc_buffer((mixes + 1, THREADS // 2), f32, scope="shared")
-        mix = T.alloc_buffer((height, mixes + 1), f32, scope="shared")
-        pre = T.alloc_buffer((height, streams), f32, scope="shared")
+        sums = T.alloc_buffer((height, mixes + 1), f32, scope="shared")
+        h_pre = T.alloc_buffer((height, streams), f32, scope="shared")
 
         project(x, phi, gamma, tokens, block, thread, acc)
-        add(acc, tree, mix, thread)
+        add(acc, tree, sums, thread)
 
         for t in each(height):
-            r[0] = T.rsqrt(mix[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
+            r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
             if thread < streams:
-                pre[t, thread] = T.sigmoid(alpha[0] * (mix[t, thread] * r[0]) + bias[thread]) + T.float32(spec.pre_eps)
+                h_pre[t, thread] = T.sigmoid(alpha[0] * (sums[t, thread] * r[0]) + bias[thread]) + T.float32(
+                    spec.pre_eps
+                )
             if block * height + t < tokens:
                 if thread < streams:
                     h_post[block * height + t, thread] = T.float32(2) * T.sigmoid(
-                        alpha[1] * (mix[t, streams + thread] * r[0]) + bias[streams + thread]
+                        alpha[1] * (sums[t, streams + thread] * r[0]) + bias[streams + thread]
                     )
                 if thread < streams * streams:
                     h_res[block * height + t, thread] = (
-                        alpha[2] * (mix[t, 2 * streams + thread] * r[0]) + bias[2 * streams + thread]
+                        alpha[2] * (sums[t, 2 * streams + thread] * r[0]) + bias[2 * streams + thread]
                     )
         T.tvm_storage_sync("shared")
         for t in each(height):
@@ -107,7 +109,7 @@ def forward(spec: MhcPreSpec, dialect: Dialect) -> tuple[Launch, ...]:
                     if d * THREADS + thread < hidden:
                         r[0] = T.float32(0)
                         for i in each(streams):
-                            r[0] = r[0] + pre[t, i] * dialect.wide(
+                            r[0] = r[0] + h_pre[t, i] * dialect.wide(
                                 spec.dtype, x[block * height + t, i * hidden + d * THREADS + thread]
                             )
                         h_in[block * height + t, d * THREADS + thread] = dialect.narrow(spec.dtype, r[0])
