@@ -1,10 +1,10 @@
-"""Train a small transformer whose residual connections are mHC, on CPU, with one backend or several in turn.
+"""Train a small transformer whose residual connections are mHC, on a CPU, with one backend or with several in turn.
 
     python examples/train_transformer.py --backend reference --backend tvm
 
 reads the repository's licence byte by byte and learns to predict the next byte. Every backend starts from the same
-weights and sees the same batches, so their losses agree until rounding errors have grown apart. The last line of
-each is machine readable: ``BACKEND first=... last=...``. Needs PyTorch and the backend's toolchain.
+weights and sees the same batches, so the losses agree until rounding errors have grown. The last line of each backend
+can be read by a program: ``BACKEND first=... last=...``. The example needs PyTorch and the backend's toolchain.
 """
 
 from __future__ import annotations

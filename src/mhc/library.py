@@ -1,12 +1,13 @@
 """The operators in PyTorch's dispatcher: ``torch.ops.mhc.*``, with shapes for tracing and with gradients.
 
 ``torch.compile``, ``torch.export`` and autograd see each operator as one node and its gradient as another. The last
-argument names the backend; nothing here chooses one.
+argument names the backend; nothing in this module chooses one.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,28 +15,112 @@ import torch
 from mhc.backends import load
 from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 
-_MAPPING = "Tensor x, Tensor phi, Tensor alpha, Tensor bias, Tensor? gamma"
-_EPS = "float norm_eps, float pre_eps"
+_MAPPING = ("Tensor x", "Tensor phi", "Tensor alpha", "Tensor bias", "Tensor? gamma")
+_EPS = ("float norm_eps", "float pre_eps")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What PyTorch has to know of one operator.
+
+    ``tensors``, ``options`` and ``results`` are the forward's schema; the backward takes ``tensors``, ``grads`` and
+    ``options``. Where ``keeps_inputs`` is false, the backward needs nothing of the forward and takes ``grads`` alone.
+    ``inputs`` and ``backward_inputs`` are the types that a kernel gets.
+    """
+
+    name: str
+    tensors: tuple[str, ...]
+    options: tuple[str, ...]
+    results: str
+    grads: tuple[str, ...]
+    inputs: type[Any]
+    backward_inputs: type[Any]
+    empty_outputs: Callable[[Any], tuple[torch.Tensor, ...]]
+    empty_grads: Callable[[Any], tuple[torch.Tensor | None, ...]]
+    keeps_inputs: bool = True
+
+    @property
+    def schema(self) -> str:
+        """Return the schema of the forward."""
+        return f"{self.name}({', '.join((*self.tensors, *self.options, 'str backend'))}) -> {self.results}"
+
+    @property
+    def backward_schema(self) -> str:
+        """Return the schema of the backward; gradients of inputs that are None are left out."""
+        tensors, options = (self.tensors, self.options) if self.keeps_inputs else ((), ())
+        return f"{self.name}_backward({', '.join((*tensors, *self.grads, *options, 'str backend'))}) -> Tensor[]"
+
+
+OPERATORS = (
+    Operator(
+        name="mhc_pre",
+        tensors=_MAPPING,
+        options=_EPS,
+        results="(Tensor, Tensor, Tensor)",
+        grads=("Tensor grad_h_in", "Tensor grad_h_post", "Tensor grad_h_res"),
+        inputs=mhc_pre.MhcPreInputs,
+        backward_inputs=mhc_pre.MhcPreBackwardInputs,
+        empty_outputs=mhc_pre.empty_outputs,
+        empty_grads=mhc_pre.empty_grads,
+    ),
+    Operator(
+        name="sinkhorn",
+        tensors=("Tensor logits",),
+        options=("int iterations", "float eps"),
+        results="Tensor",
+        grads=("Tensor grad_matrix",),
+        inputs=sinkhorn.SinkhornInputs,
+        backward_inputs=sinkhorn.SinkhornBackwardInputs,
+        empty_outputs=sinkhorn.empty_outputs,
+        empty_grads=sinkhorn.empty_grads,
+    ),
+    Operator(
+        name="mhc_post",
+        tensors=("Tensor x", "Tensor y", "Tensor h_post", "Tensor h_res"),
+        options=(),
+        results="Tensor",
+        grads=("Tensor grad_out",),
+        inputs=mhc_post.MhcPostInputs,
+        backward_inputs=mhc_post.MhcPostBackwardInputs,
+        empty_outputs=mhc_post.empty_outputs,
+        empty_grads=mhc_post.empty_grads,
+    ),
+    Operator(
+        name="mhc_head",
+        tensors=_MAPPING,
+        options=_EPS,
+        results="Tensor",
+        grads=("Tensor grad_out",),
+        inputs=mhc_head.MhcHeadInputs,
+        backward_inputs=mhc_head.MhcHeadBackwardInputs,
+        empty_outputs=mhc_head.empty_outputs,
+        empty_grads=mhc_head.empty_grads,
+    ),
+    Operator(
+        name="expand",
+        tensors=("Tensor x",),
+        options=("int streams",),
+        results="Tensor",
+        grads=("Tensor grad_out",),
+        inputs=expand.ExpandInputs,
+        backward_inputs=expand.ExpandBackwardInputs,
+        empty_outputs=expand.empty_outputs,
+        empty_grads=expand.empty_grads,
+        keeps_inputs=False,
+    ),
+)
 
 _library = torch.library.Library("mhc", "DEF")
 
 
-class _Operator:
-    """One operator, its forward and its backward, from the definitions of its module."""
+class _Registered:
+    """The functions that PyTorch calls for one operator."""
 
-    def __init__(
-        self, name: str, module: ModuleType, tensors: str, grads: str, rest: str, outputs: str, saved: bool = True
-    ) -> None:
-        prefix = module.__name__.rpartition(".")[2].title().replace("_", "")
-        self.name, self.module, self.saved = name, module, saved
-        self.inputs = getattr(module, f"{prefix}Inputs")
-        self.backward_inputs = getattr(module, f"{prefix}BackwardInputs")
-        self.tensors, self.grads = tensors.count("Tensor"), grads.count("Tensor")
-        rest = f"{rest}, " if rest else ""
-        _library.define(f"{name}({tensors}, {rest}str backend) -> {outputs}")
-        kept = f"{tensors}, " if saved else ""
-        extra = rest if saved else ""
-        _library.define(f"{name}_backward({kept}{grads}, {extra}str backend) -> Tensor[]")
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        name = operator.name
+        _library.define(operator.schema)
+        _library.define(operator.backward_schema)
         _library.impl(name, self.forward, "CompositeExplicitAutograd")
         _library.impl(f"{name}_backward", self.backward, "CompositeExplicitAutograd")
         torch.library.register_fake(f"mhc::{name}", self.fake_forward, lib=_library)
@@ -44,44 +129,46 @@ class _Operator:
 
     def forward(self, *arguments: Any) -> Any:
         *values, backend = arguments
-        inputs = self.inputs(*map(_contiguous, values))
-        out = self.module.empty_outputs(inputs)
+        inputs = self._operator.inputs(*map(_contiguous, values))
+        out = self._operator.empty_outputs(inputs)
         if inputs[0].shape[0]:
-            load(backend, self.name).run(inputs, out)
+            load(backend, self._operator.name).run(inputs, out)
         return _unpacked(out)
 
     def fake_forward(self, *arguments: Any) -> Any:
-        return _unpacked(self.module.empty_outputs(self.inputs(*map(_contiguous, arguments[:-1]))))
+        return _unpacked(self._operator.empty_outputs(self._operator.inputs(*map(_contiguous, arguments[:-1]))))
 
     def backward(self, *arguments: Any) -> list[torch.Tensor]:
         *values, backend = arguments
-        inputs = self.backward_inputs(*map(_contiguous, values))
-        out = self.module.empty_grads(inputs)
-        present = [tensor for tensor in out if tensor is not None]
+        inputs = self._operator.backward_inputs(*map(_contiguous, values))
+        out = self._operator.empty_grads(inputs)
+        grads = [tensor for tensor in out if tensor is not None]
         if inputs[0].shape[0]:
-            load(backend, self.name, "backward").run(inputs, out)
+            load(backend, self._operator.name, "backward").run(inputs, out)
         else:  # a sum over no token
-            for tensor in present:
+            for tensor in grads:
                 tensor.zero_()
-        return present
+        return grads
 
     def fake_backward(self, *arguments: Any) -> list[torch.Tensor]:
-        out = self.module.empty_grads(self.backward_inputs(*map(_contiguous, arguments[:-1])))
+        out = self._operator.empty_grads(self._operator.backward_inputs(*map(_contiguous, arguments[:-1])))
         return [tensor for tensor in out if tensor is not None]
 
     def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG002  PyTorch's names
-        """Keep the tensors; what is computed from them on the way is computed again in the backward."""
-        if self.saved:
-            ctx.save_for_backward(*inputs[: self.tensors])
-        ctx.rest = inputs[self.tensors :]
+        """Keep the input tensors; the backward computes again what the forward computed from them."""
+        count = len(self._operator.tensors)
+        if self._operator.keeps_inputs:
+            ctx.save_for_backward(*inputs[:count])
+        ctx.options = inputs[count:]
 
     def autograd(self, ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        rest = ctx.rest if self.saved else ctx.rest[-1:]
-        tensors = ctx.saved_tensors if self.saved else ()
-        found = iter(getattr(torch.ops.mhc, f"{self.name}_backward")(*tensors, *grads, *rest))
-        if not self.saved:
-            return (next(found), *(None for _ in ctx.rest))
-        return (*(None if t is None else next(found) for t in tensors), *(None for _ in ctx.rest))
+        backward = getattr(torch.ops.mhc, f"{self._operator.name}_backward")
+        no_grads = (None,) * len(ctx.options)
+        if not self._operator.keeps_inputs:
+            return (*backward(*grads, ctx.options[-1]), *no_grads)
+        tensors = ctx.saved_tensors
+        results = iter(backward(*tensors, *grads, *ctx.options))
+        return (*(None if tensor is None else next(results) for tensor in tensors), *no_grads)
 
 
 def _contiguous(value: Any) -> Any:
@@ -92,15 +179,5 @@ def _unpacked(out: tuple[torch.Tensor, ...]) -> Any:
     return tuple(out) if len(out) > 1 else out[0]
 
 
-_Operator(
-    "mhc_pre",
-    mhc_pre,
-    _MAPPING,
-    "Tensor grad_h_in, Tensor grad_h_post, Tensor grad_h_res",
-    _EPS,
-    "(Tensor, Tensor, Tensor)",
-)
-_Operator("sinkhorn", sinkhorn, "Tensor logits", "Tensor grad_matrix", "int iterations, float eps", "Tensor")
-_Operator("mhc_post", mhc_post, "Tensor x, Tensor y, Tensor h_post, Tensor h_res", "Tensor grad_out", "", "Tensor")
-_Operator("mhc_head", mhc_head, _MAPPING, "Tensor grad_out", _EPS, "Tensor")
-_Operator("expand", expand, "Tensor x", "Tensor grad_out", "int streams", "Tensor", saved=False)
+for _operator in OPERATORS:
+    _Registered(_operator)

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from kernel_matrix.results.difference import difference, read
 from test_compare import TRITON
 from test_report import all_cases
 
@@ -17,7 +18,6 @@ from kernel_matrix.report.document import document
 from kernel_matrix.report.site import report
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
-from kernel_matrix.results.difference import difference, read
 from kernel_matrix.results.record import Record
 
 TRACEBACK = """Traceback (most recent call last):

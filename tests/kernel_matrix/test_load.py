@@ -27,7 +27,7 @@ from kernel_matrix.config.schema import schema
         ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),
         ("factor: 4", "factor: four", "matrix.yaml:3: accuracy.factor: this should be a valid number"),
         ("factor: 4", "factor: 0.5", "accuracy.factor: this should be greater than or equal to 1"),
-        ("device: cpu", "device: gpu", "this should be 'cpu', 'nvidia', 'amd', 'apple' or 'software', and it is 'gpu'"),
+        ("device: cpu", "device: gpu", "this should be 'cpu', 'software', 'amd', 'apple' or 'nvidia', and it is 'gpu'"),
         ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import torch
 
 import properties
 from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, rounded_like, spec_of
+from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
-from kernel_matrix.job.plugin import RunningCase
 from mhc.backends import Artifact, NoDeviceError, load
 from tensors import to_numpy
 
@@ -85,7 +84,7 @@ def conform(case: RunningCase, backend: Any) -> None:
 
 
 @cache
-def compile_once(backend: ModuleType, spec: Any, target: str) -> Artifact | Exception:
+def compile_once(backend: Any, spec: Any, target: str) -> Artifact | Exception:
     """Cases that differ in tokens, scale or seed share a kernel: compile it, or fail to, once."""
     try:
         return backend.compile(spec, target)

@@ -10,8 +10,9 @@ import torch
 
 import mhc
 from mhc import backends
-from mhc.backends.reference.mhc_pre import golden
 from mhc.ops.mhc_pre import MhcPreInputs
+
+golden = backends.load("reference", "mhc_pre").golden
 
 
 def make(tokens=5, n=4, hidden=6, dtype=torch.float32, gamma=True, seed=0):

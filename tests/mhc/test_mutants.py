@@ -7,6 +7,7 @@ list below fails for it; the reference itself passes them all.
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from typing import Any
 import pytest
 import torch
 
+from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.plugin import RunningCase
 from mhc.backends import load
+from mhc.backends.reference.kernel import Kernel
 from test_accuracy import conform
 
 CASES = [
@@ -35,7 +37,7 @@ CASES = [
 
 @dataclass(frozen=True)
 class Mutant:
-    """``old`` becomes ``new`` in the reference's module, or ``spoil`` changes what it returns."""
+    """``old`` becomes ``new`` in the reference's equations, or ``spoil`` changes what they return."""
 
     name: str
     op: str
@@ -103,24 +105,27 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-def mutate(mutant: Mutant) -> types.SimpleNamespace:
-    """A backend that has the fault."""
-    module = load("reference", mutant.op, mutant.direction)
+def mutate(mutant: Mutant) -> Any:
+    """Return the reference's kernel with the fault."""
+    kernel = load("reference", mutant.op, mutant.direction)
     if mutant.spoil is not None:
 
         def run(inputs: Any, out: Any, target: str | None = None) -> None:
             exact = type(out)(*(None if tensor is None else tensor.clone() for tensor in out))
-            module.run(inputs, exact, target)
+            kernel.run(inputs, exact, target)
             for result, into in zip(mutant.spoil(exact, inputs), out, strict=True):
                 if into is not None:
                     into.copy_(result)
 
         return types.SimpleNamespace(run=run)
-    source = inspect.getsource(module)
+    equations = kernel.equations
+    source = inspect.getsource(equations)
     assert source.count(mutant.old) == 1, "the reference has changed: the mutant no longer says what it edits"
-    scope: dict[str, Any] = {"__name__": f"mutant of {module.__name__}"}
-    exec(compile(source.replace(mutant.old, mutant.new), mutant.name, "exec"), scope)
-    return types.SimpleNamespace(run=scope["run"])
+    scope = dict(vars(sys.modules[equations.__module__]))
+    # As in the module that the source is from: annotations are not evaluated.
+    text = "from __future__ import annotations\n" + source.replace(mutant.old, mutant.new)
+    exec(compile(text, mutant.name, "exec"), scope)
+    return Kernel(scope[equations.__name__])
 
 
 def attempt(op: str, direction: str, axes: dict[str, Any], backend: Any, folder: Path) -> AssertionError | None:

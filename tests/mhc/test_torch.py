@@ -10,11 +10,7 @@ import torch
 from torch import nn
 
 import mhc
-from mhc.backends.reference import expand as reference_expand
-from mhc.backends.reference import mhc_head as reference_head
-from mhc.backends.reference import mhc_post as reference_post
-from mhc.backends.reference import mhc_pre as reference_pre
-from mhc.backends.reference import sinkhorn as reference_sinkhorn
+from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 
 TOKENS, N, HIDDEN = 3, 2, 4
 
@@ -54,11 +50,11 @@ def arguments(op, dtype=torch.float32):
 
 
 EQUATIONS = {
-    "mhc_pre": reference_pre.equations,
-    "sinkhorn": reference_sinkhorn.equations,
-    "mhc_post": reference_post.equations,
-    "mhc_head": reference_head.equations,
-    "expand": reference_expand.equations,
+    "mhc_pre": mhc_pre.forward,
+    "sinkhorn": sinkhorn.forward,
+    "mhc_post": mhc_post.forward,
+    "mhc_head": mhc_head.forward,
+    "expand": expand.forward,
 }
 OPS = list(EQUATIONS)
 

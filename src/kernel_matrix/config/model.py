@@ -7,17 +7,16 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.config.names import ProgramName, VendorName
+
 Scalar = bool | int | float | str
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Driver = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*$")]
 Tier = Literal["quick", "full"]
 Direction = Name
-Vendor = Literal["cpu", "nvidia", "amd", "apple", "software"]
 Stage = Literal["install", "import", "lower", "compile", "launch", "timeout", "crash"]
-
-
-GPUS: frozenset[Vendor] = frozenset({"nvidia", "amd", "apple"})
 
 ScalarOrList = Scalar | list[Scalar]
 
@@ -113,6 +112,10 @@ class PlatformToolchain(_Section):
     ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
+    needs: dict[ProgramName, Evidence] = Field(
+        default_factory=dict,
+        description="Programs of the machine, each with the evidence that this toolchain stays at without it.",
+    )
     environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
 
 
@@ -120,7 +123,7 @@ class Platform(_Section):
     """A vendor's toolchain, and the architectures that it is asked for."""
 
     title: str = Field(description="The name that people read.")
-    device: Vendor = Field(
+    device: VendorName = Field(
         description="Whose hardware runs it; 'software' is a device that comes with the toolchain and emulates one."
     )
     container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")

@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.versions import satisfies
+from kernel_matrix.config.names import NeedName
 from kernel_matrix.results.record import Record, versions_of
 
 Verdict = Literal["changed", "missing", "unavailable", "known", "works"]
 VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
-Need = Literal["nvcc", "hipcc", "g++", "nvidia", "amd"]
 
 _BLOCK = re.compile(r"^# /// probe\n((?:#.*\n)+?)# ///$", re.MULTILINE)
 _PREFIX = "probe/"
@@ -58,7 +58,7 @@ class Probe(BaseModel):
     truth: str = Field(min_length=5, description="What it really was.")
     link: str = ""
     requires: list[str] = Field(min_length=1, description="What an environment must have for it to make sense.")
-    needs: list[Need] = Field(default_factory=list, description="What the machine must have beside it.")
+    needs: list[NeedName] = Field(default_factory=list, description="What the machine must have beside it.")
     seconds: float = Field(default=180, gt=0, description="The time limit.")
     expect: list[Window] = Field(min_length=1, description="The first window that holds for the versions counts.")
 

@@ -20,17 +20,22 @@ from kernel_matrix.results.record import Record
 from kernel_matrix.run.executors import Child, InstallError, Interpreter
 from kernel_matrix.run.supervise import death
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import programs, vendor_names
 
 _OUTPUT = 12_000  # characters of a program's output that its record keeps
 
 # What the environment is, said by the environment itself: every distribution, and the compilers that it finds.
 _FACTS = """
-import importlib.metadata, importlib.util, json, os, pathlib, platform, shutil, sys
-spec = importlib.util.find_spec("nvidia")
-wheels = [p / "bin" for root in (spec.submodule_search_locations or () if spec else ())
-          for p in sorted(pathlib.Path(root).glob("cu*")) if (p / "bin" / "nvcc").is_file()]
-path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin", *map(str, wheels)])
-tools = {name: shutil.which(name, path=path) or "" for name in ("nvcc", "hipcc", "g++")}
+import importlib.metadata, json, os, pathlib, platform, shutil, sys
+tools = {}
+for program in json.loads(sys.argv[1]):
+    homes = [os.environ.get(name) for name in program["homes"]] + [program["folder"]]
+    folders = [os.path.join(home, "bin") for home in homes if home]
+    if program["wheels"]:
+        roots = [pathlib.Path(root) for root in sys.path if root]
+        folders += [str(folder) for root in roots for folder in sorted(root.glob(program["wheels"]))]
+    path = os.pathsep.join([os.environ.get("PATH", ""), *folders])
+    tools[program["name"]] = shutil.which(os.environ.get(program["variable"]) or program["name"], path=path) or ""
 versions = {d.name: d.version for d in importlib.metadata.distributions() if d.name}
 print("facts" + json.dumps({"python": platform.python_version(), "versions": versions, "tools": tools}))
 """
@@ -56,7 +61,11 @@ def examine(interpreter: Interpreter, scratch: Path) -> Environment:
     Raises:
         InstallError: its Python does not even do that.
     """
-    status, output, _ = process(interpreter, ["-c", _FACTS], {}, scratch, seconds=60)
+    described = [
+        {key: getattr(program, key) for key in ("name", "variable", "homes", "folder", "wheels")}
+        for program in programs()
+    ]
+    status, output, _ = process(interpreter, ["-c", _FACTS, json.dumps(described)], {}, scratch, seconds=60)
     lines = [line for line in output.splitlines() if line.startswith("facts{")]
     if status or not lines:
         raise InstallError(f"the environment's Python does not run:\n{output}")
@@ -98,19 +107,14 @@ def _run(
 ) -> Record:
     record = Record(record_id(toolchain, probe), "unavailable", job=environment.facts)
     for need in probe.needs:
-        has = machine.has(need) if need in ("nvidia", "amd") else bool(environment.tools.get(need))
+        has = machine.has(need) if need in vendor_names() else bool(environment.tools.get(need))
         if not has:
             return replace(record, message=f"the probe needs {need}, which is not here")
     own = {key: value.replace("{cache}", str(folder / "cache")) for key, value in variables.items()}
     own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
     # What importing the toolchain compiles serves the other probes of the environment too.
     own |= {"PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
-    if environment.tools["nvcc"] and not shutil.which("nvcc"):
-        binaries = str(Path(environment.tools["nvcc"]).parent)
-        own |= {
-            "PATH": os.pathsep.join([os.environ.get("PATH", ""), binaries]),
-            "CUDA_HOME": str(Path(binaries).parent),
-        }
+    own |= _paths_of(environment.tools)
     status, output, seconds = process(interpreter, [str(probe.path.resolve())], own, folder, probe.seconds)
     detail = _portable(output, probe, folder)
     record = replace(record, action="run", seconds=seconds, detail=_shortened(detail))
@@ -121,6 +125,18 @@ def _run(
     if status == 1 and (message := last_exception(detail)):
         return replace(record, outcome="error", stage="launch", message=_shortened(message))
     return replace(record, outcome="error", stage="crash", message=death(status, "launch"))
+
+
+def _paths_of(tools: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which a probe finds the programs that only its environment has, such as a wheel's."""
+    search = [os.environ.get("PATH", "")]
+    homes: dict[str, str] = {}
+    for program in programs():
+        path = tools.get(program.name)
+        if path and not shutil.which(program.command):
+            search.append(str(Path(path).parent))
+            homes |= {name: str(Path(path).parent.parent) for name in program.homes[:1]}
+    return {"PATH": os.pathsep.join(search), **homes} if len(search) > 1 else {}
 
 
 def _shortened(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Job, platform_toolchain
+from kernel_matrix.vendors.registry import vendor_named
 
 Seconds = Callable[[Case], float]
 T = TypeVar("T")
@@ -65,7 +66,7 @@ def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tup
     """Yield the job's cases by the kind of machine that they need, as labels and a job of its own."""
     platform = matrix.platforms[job.platform]
     runs = platform_toolchain(matrix, job.platform, job.toolchain).runs
-    compiles = platform.device != "cpu" and matrix.toolchains[job.toolchain].ahead_of_time
+    compiles = vendor_named(platform.device).compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
     parts: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
     for case in job.cases:
         target = case.cell.target

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.report.document import Document, Lane
 from kernel_matrix.results.compare import RED, STATES, State
-from kernel_matrix.results.evidence import Evidence
 from kernel_matrix.results.history import LaneHistory
 
 GREEN, BLUE, GREY, RED_COLOUR = "#1a7f37", "#2f6fde", "#6e7781", "#cf222e"

@@ -9,10 +9,10 @@ import json
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.toolchains import ToolchainView
 from kernel_matrix.results.compare import State
-from kernel_matrix.results.evidence import Evidence
 from kernel_matrix.results.history import LaneHistory
 
 FILE = "compat.json"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.report import badges
@@ -27,7 +28,6 @@ from kernel_matrix.report.toolchains import ToolchainView
 from kernel_matrix.results import history
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import STATES, Comparison, State
-from kernel_matrix.results.evidence import EVIDENCE, Evidence
 from kernel_matrix.results.history import History, LaneHistory
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import Commands

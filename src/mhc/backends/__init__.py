@@ -1,37 +1,56 @@
-"""A backend is a folder of this one, found by its name; each operator in it is a module with two functions.
+"""The backends: each is one folder of this one, found by its name. All of them have the same layout.
 
-The module of an operator's forward has the operator's name, that of its backward ends in ``_backward``.
+``<backend>/operators.py``
+    The table ``KERNELS``: the kernel of each operator and direction that the backend has. Importing it imports the
+    backend's toolchain; nothing else does.
+``<backend>/kernel.py``
+    The class of these kernels: how one is compiled and run.
+``<backend>/<operator>/``, or a module ``<operator>.py`` where that is enough
+    The code of one operator. Its ``__init__`` hands tensors over (``FORWARD`` and ``BACKWARD``); the device code is in
+    ``forward`` and ``backward``, with ``_cpu`` and ``_gpu`` behind the name where the two are written apart.
+    Inductor has no such folder: it compiles the code of the reference.
+other modules
+    What the operators of the backend share.
 
-``run(inputs, out, target=None)``
-    Computes the operator and writes every element of ``out``. ``target`` names the architecture to compile for;
-    None means the device that holds the inputs.
-``compile(spec, target)``
-    Compiles for ``target`` (``sm_90``, ``gfx942``, ``x86-64-v3``) and returns an :class:`Artifact`. It needs no
-    device of that kind. A backend that has nothing to compile ahead of time has no such function.
-
-Importing such a module imports its toolchain, and nothing else does.
+A kernel (:class:`Kernel`) is an operator in one direction, as one backend has it. The names of tensors and sizes are
+those of :mod:`mhc.ops` in all backends; a gradient is called ``grad_`` and the name of its tensor.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType
+from typing import Any, Protocol
 
 import torch
+
+
+class Kernel(Protocol):
+    """One operator in one direction.
+
+    A backend that compiles ahead of time also has ``compile(spec, target)``: it compiles for ``target`` (``sm_90``,
+    ``gfx942``, ``x86-64-v3``), needs no device of that kind, and returns an :class:`Artifact`.
+    """
+
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+        """Compute the operator and write every element of ``out``.
+
+        ``target`` names the architecture to compile for; None means the device that holds the inputs.
+        """
 
 
 @dataclass(frozen=True)
 class Artifact:
     """What a compiler made of one kernel for one target.
 
-    ``kind`` is ``cubin``, ``hsaco``, ``shared-object`` or ``elf`` for machine code; ``cuda-source``, ``hip-source`` and
-    the like say that source was generated and that nothing compiled it. ``resources`` holds what the toolchain tells
-    of ``registers``, ``spill_bytes``, ``stack_bytes``, ``shared_bytes`` (LDS on AMD), ``threads``; a key it does not
-    tell is absent.
+    ``kind`` is ``cubin``, ``hsaco``, ``shared-object`` or ``elf`` for machine code. It is ``cuda-source``,
+    ``hip-source`` and the like where source was generated and nothing compiled it. ``resources`` holds what the
+    toolchain reports of ``registers``, ``spill_bytes``, ``stack_bytes``, ``shared_bytes`` (LDS on AMD) and
+    ``threads``; a key that it does not report is absent.
     """
 
     kind: str
@@ -41,17 +60,27 @@ class Artifact:
 
     @property
     def is_machine_code(self) -> bool:
-        """Whether a compiler got as far as instructions."""
+        """Return whether a compiler made instructions."""
         return not self.kind.endswith("-source")
 
 
+def combined(artifacts: list[Artifact]) -> Artifact:
+    """Return the parts of one kernel as one artifact: their code in this order, and the most that any part uses."""
+    resources: dict[str, int] = {}
+    for part in artifacts:
+        for name, amount in part.resources.items():
+            resources[name] = max(amount, resources.get(name, amount))
+    first = artifacts[0]
+    return Artifact(first.kind, first.target, b"".join(part.data for part in artifacts), resources)
+
+
 class NoDeviceError(RuntimeError):
-    """The device that a backend was asked to run on is not here, or does not work; the text says why."""
+    """The device that a backend was asked to run on is not here, or does not work. The text says why."""
 
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Mark an exception that leaves this block with the stage it came from: ``lower``, ``compile`` or ``launch``."""
+    """Mark an exception that leaves this block with its stage: ``lower``, ``compile`` or ``launch``."""
     try:
         yield
     except Exception as error:
@@ -61,29 +90,32 @@ def stage(name: str) -> Iterator[None]:
 
 
 def names() -> tuple[str, ...]:
-    """The backends that exist, whether or not their toolchains are installed."""
+    """Return the backends that exist, whether or not their toolchains are installed."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg))
 
 
-def load(backend: str, op: str, direction: str = "forward") -> ModuleType:
-    """Import ``op`` in one direction as written in ``backend``.
+def load(backend: str, op: str, direction: str = "forward") -> Kernel:
+    """Return the kernel of ``op`` in one direction, as written in ``backend``.
 
     Raises:
         LookupError: there is no such backend, or it does not have this operator.
         ImportError: the backend's toolchain is not installed, or does not import.
     """
+    kernel = _kernels(backend).get((op, direction))
+    if kernel is None:
+        raise LookupError(f"backend {backend!r} does not have {op!r} {direction}")
+    return kernel
+
+
+@functools.cache  # of what it returns; an import that fails is tried again
+def _kernels(backend: str) -> Mapping[tuple[str, str], Kernel]:
+    """Import a backend and return its table."""
     if backend not in names():
         raise LookupError(f"there is no backend {backend!r}; there are {', '.join(names())}")
-    name = op if direction == "forward" else f"{op}_{direction}"
-    path = f"{__name__}.{backend}.{name}"
-    try:
-        return importlib.import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name == path:
-            raise LookupError(f"backend {backend!r} does not have {op!r} {direction}") from error
-        raise
+    table: Mapping[tuple[str, str], Kernel] = importlib.import_module(f"{__name__}.{backend}.operators").KERNELS
+    return table
 
 
 def default_backend(device: torch.device) -> str:
-    """``triton`` on a GPU, ``reference`` elsewhere."""
+    """Return ``triton`` on a GPU, ``reference`` elsewhere."""
     return "triton" if device.type == "cuda" else "reference"

@@ -46,6 +46,7 @@ class Containers:
         dockerfile = request.platform.container
         if dockerfile is None:
             raise UnavailableError(f"matrix.yaml names no container for {request.job.platform}")
+        _demand_device(request)
         _demand_driver(request)
         if self.engine is None:
             self.engine = connect()
@@ -91,6 +92,13 @@ def executor() -> Iterator[Prepare]:
     """Every platform gets its image, made or found once per run."""
     with Containers() as containers:
         yield containers.prepare
+
+
+def _demand_device(request: Request) -> None:
+    if request.gpu and not request.vendor.in_containers:
+        raise UnavailableError(
+            f"no container can be given the GPU of {request.job.platform}: {request.vendor.why_no_flags}"
+        )
 
 
 def _demand_driver(request: Request) -> None:

@@ -12,6 +12,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run import job_command
+from kernel_matrix.run.decide import device_for
 from kernel_matrix.run.docker.container import ContainerInterpreter, Containers
 from kernel_matrix.run.docker.terminal import attach
 from kernel_matrix.run.executors import InstallError, MachineError, Request, UnavailableError
@@ -39,7 +40,7 @@ def request_for(
     toolchain = toolchain or names[0]
     if toolchain not in names:
         raise unknown("--toolchain", f"toolchain on {platform}", toolchain, names)
-    device = next((d for target in section.targets if (d := machine.device_for(section.device, target))), None)
+    device = device_for(matrix, platform, toolchain, section.targets, machine)
     return Request(root, build, matrix, Job(platform, toolchain, ()), device, say)
 
 

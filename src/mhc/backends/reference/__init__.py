@@ -1,1 +1,1 @@
-"""Eager PyTorch: the equations as they stand. In float64 it is the golden that every other backend is held to."""
+"""Eager PyTorch, line by line the equations: what every other backend is compared with."""

@@ -1,23 +1,18 @@
-"""``expand`` in eager PyTorch."""
+"""``expand`` and its gradient in eager PyTorch, line by line the equations of :mod:`mhc.ops.expand`."""
 
 from __future__ import annotations
 
 import torch
 
-from mhc.backends.reference.eager import widen, write
-from mhc.ops.expand import ExpandInputs, ExpandOutputs
+from mhc.ops.expand import ExpandGrads, ExpandOutputs
 
 
-def equations(x: torch.Tensor, streams: int) -> ExpandOutputs:
+def forward(x: torch.Tensor, streams: int) -> ExpandOutputs:
     """Copy ``x`` [tokens, hidden] to every stream."""
     return ExpandOutputs(x.unsqueeze(1).expand(-1, streams, -1))
 
 
-def golden(inputs: ExpandInputs) -> ExpandOutputs:
-    """The same in float64."""
-    return equations(*widen(inputs))
-
-
-def run(inputs: ExpandInputs, out: ExpandOutputs, target: str | None = None) -> None:
-    """Run eagerly on the device of the input; ``target`` changes nothing here."""
-    write(equations(*inputs), out)
+def backward(grad_out: torch.Tensor) -> ExpandGrads:
+    """Sum in fp32, or in float64 for the golden, and round once."""
+    wide = torch.promote_types(grad_out.dtype, torch.float32)
+    return ExpandGrads(grad_out.sum(dim=1, dtype=wide).to(grad_out.dtype))

@@ -1,14 +1,13 @@
-"""``mhc_head`` in eager PyTorch, line by line the equation of :mod:`mhc.ops.mhc_head`."""
+"""``mhc_head`` and its gradient in eager PyTorch, line by line the equations of :mod:`mhc.ops.mhc_head`."""
 
 from __future__ import annotations
 
 import torch
 
-from mhc.backends.reference.eager import widen, write
-from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs
+from mhc.ops.mhc_head import MhcHeadGrads, MhcHeadOutputs
 
 
-def equations(
+def forward(
     x: torch.Tensor,
     phi: torch.Tensor,
     alpha: torch.Tensor,
@@ -26,11 +25,35 @@ def equations(
     return MhcHeadOutputs((weights.unsqueeze(-1) * streams).sum(dim=1).to(x.dtype))
 
 
-def golden(inputs: MhcHeadInputs) -> MhcHeadOutputs:
-    """The same equations in float64 throughout."""
-    return equations(*widen(inputs))
+def backward(
+    x: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None,
+    grad_out: torch.Tensor,
+    norm_eps: float,
+    pre_eps: float,
+) -> MhcHeadGrads:
+    """Compute in ``phi``'s dtype; the gradient of ``x`` is rounded to its dtype at the end."""
+    _, n, hidden = x.shape
+    streams, grad_out = x.to(phi.dtype), grad_out.to(phi.dtype).unsqueeze(1)
+    v = streams.flatten(1)
+    r = torch.rsqrt(v.square().mean(dim=1, keepdim=True) + norm_eps)
+    weighted = v if gamma is None else v * gamma.flatten()
+    q = weighted @ phi.T
+    s = torch.sigmoid(alpha * q * r + bias)
 
-
-def run(inputs: MhcHeadInputs, out: MhcHeadOutputs, target: str | None = None) -> None:
-    """Run eagerly on the device of the inputs; ``target`` changes nothing here."""
-    write(equations(*inputs), out)
+    dz = (grad_out * streams).sum(dim=2) * s * (1 - s)
+    dq = alpha * dz * r
+    dweighted = dq @ phi
+    dr = (alpha * dz * q).sum(dim=1, keepdim=True)
+    dv = (dweighted if gamma is None else dweighted * gamma.flatten()) - dr * r**3 * v / v.shape[1]
+    dx = dv.unflatten(1, (n, hidden)) + (s + pre_eps).unsqueeze(2) * grad_out
+    return MhcHeadGrads(
+        x=dx.to(x.dtype),
+        phi=dq.T @ weighted,
+        alpha=(dz * q * r).sum().reshape(1),
+        bias=dz.sum(dim=0),
+        gamma=None if gamma is None else (dweighted * v).sum(dim=0).reshape(n, hidden),
+    )

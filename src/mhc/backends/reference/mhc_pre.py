@@ -1,14 +1,13 @@
-"""``mhc_pre`` in eager PyTorch, line by line the equation of :mod:`mhc.ops.mhc_pre`."""
+"""``mhc_pre`` and its gradient in eager PyTorch, line by line the equations of :mod:`mhc.ops.mhc_pre`."""
 
 from __future__ import annotations
 
 import torch
 
-from mhc.backends.reference.eager import widen, write
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs
+from mhc.ops.mhc_pre import MhcPreGrads, MhcPreOutputs
 
 
-def equations(
+def forward(
     x: torch.Tensor,
     phi: torch.Tensor,
     alpha: torch.Tensor,
@@ -36,11 +35,44 @@ def equations(
     return MhcPreOutputs(h_in.to(x.dtype), h_post, h_res.reshape(tokens, n, n))
 
 
-def golden(inputs: MhcPreInputs) -> MhcPreOutputs:
-    """The same equations in float64 throughout, ``h_in`` too: what every result is compared with."""
-    return equations(*widen(inputs))
+def backward(
+    x: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None,
+    grad_h_in: torch.Tensor,
+    grad_h_post: torch.Tensor,
+    grad_h_res: torch.Tensor,
+    norm_eps: float,
+    pre_eps: float,
+) -> MhcPreGrads:
+    """Compute in ``phi``'s dtype; the gradient of ``x`` is rounded to its dtype at the end."""
+    _, n, hidden = x.shape
+    parts = [n, n, n * n]
+    streams, grad_h_in = x.to(phi.dtype), grad_h_in.to(phi.dtype).unsqueeze(1)
+    v = streams.flatten(1)
+    r = torch.rsqrt(v.square().mean(dim=1, keepdim=True) + norm_eps)
+    weighted = v if gamma is None else v * gamma.flatten()
+    q = weighted @ phi.T
+    m = q * r
+    gates = torch.cat([gate.expand(part) for gate, part in zip(alpha, parts, strict=True)])
+    s_pre, s_post, _ = torch.sigmoid(gates * m + bias).split(parts, dim=1)
 
-
-def run(inputs: MhcPreInputs, out: MhcPreOutputs, target: str | None = None) -> None:
-    """Run eagerly on the device of the inputs; ``target`` changes nothing here."""
-    write(equations(*inputs), out)
+    grad_h_pre = (grad_h_in * streams).sum(dim=2)
+    dz = torch.cat(
+        [grad_h_pre * s_pre * (1 - s_pre), 2 * grad_h_post * s_post * (1 - s_post), grad_h_res.flatten(1)], dim=1
+    )
+    dm = gates * dz
+    dq = dm * r
+    dweighted = dq @ phi
+    dr = (dm * q).sum(dim=1, keepdim=True)
+    dv = (dweighted if gamma is None else dweighted * gamma.flatten()) - dr * r**3 * v / v.shape[1]
+    dx = dv.unflatten(1, (n, hidden)) + (s_pre + pre_eps).unsqueeze(2) * grad_h_in
+    return MhcPreGrads(
+        x=dx.to(x.dtype),
+        phi=dq.T @ weighted,
+        alpha=torch.stack([part.sum() for part in (dz * m).split(parts, dim=1)]),
+        bias=dz.sum(dim=0),
+        gamma=None if gamma is None else (dweighted * v).sum(dim=0).reshape(n, hidden),
+    )

@@ -1,14 +1,13 @@
-"""``sinkhorn`` in eager PyTorch, line by line the equation of :mod:`mhc.ops.sinkhorn`."""
+"""``sinkhorn`` and its gradient in eager PyTorch, line by line the equations of :mod:`mhc.ops.sinkhorn`."""
 
 from __future__ import annotations
 
 import torch
 
-from mhc.backends.reference.eager import widen, write
-from mhc.ops.sinkhorn import SinkhornInputs, SinkhornOutputs
+from mhc.ops.sinkhorn import SinkhornGrads, SinkhornOutputs
 
 
-def equations(logits: torch.Tensor, iterations: int, eps: float) -> SinkhornOutputs:
+def forward(logits: torch.Tensor, iterations: int, eps: float) -> SinkhornOutputs:
     """Compute in the dtype of ``logits`` [tokens, n, n]."""
     matrix = torch.exp(logits - logits.amax(dim=2, keepdim=True).detach())
     for _ in range(iterations):
@@ -17,11 +16,19 @@ def equations(logits: torch.Tensor, iterations: int, eps: float) -> SinkhornOutp
     return SinkhornOutputs(matrix)
 
 
-def golden(inputs: SinkhornInputs) -> SinkhornOutputs:
-    """The same equations in float64."""
-    return equations(*widen(inputs))
+def backward(logits: torch.Tensor, grad_matrix: torch.Tensor, iterations: int, eps: float) -> SinkhornGrads:
+    """Go forward and keep each quotient with its divisor, then go back: of B = A / (ΣA + eps) the gradient is
 
-
-def run(inputs: SinkhornInputs, out: SinkhornOutputs, target: str | None = None) -> None:
-    """Run eagerly on the device of the inputs; ``target`` changes nothing here."""
-    write(equations(*inputs), out)
+    dA = (dB - Σ(dB · B)) / (ΣA + eps).
+    """
+    start = torch.exp(logits - logits.amax(dim=2, keepdim=True))
+    matrix, quotients = start, []
+    for _ in range(iterations):
+        for dim in (2, 1):
+            divisor = matrix.sum(dim=dim, keepdim=True) + eps
+            matrix = matrix / divisor
+            quotients.append((matrix, divisor, dim))
+    grad = grad_matrix
+    for quotient, divisor, dim in reversed(quotients):
+        grad = (grad - (grad * quotient).sum(dim=dim, keepdim=True)) / divisor
+    return SinkhornGrads(grad * start)

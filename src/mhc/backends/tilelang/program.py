@@ -1,4 +1,4 @@
-"""A kernel of an operator in its two forms, compiled ahead of time or run: what the operators of this backend share."""
+"""A program of TileLang in its two forms, for GPUs and for CPUs: compile it ahead of time, or run it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from mhc.backends import Artifact, stage
-from mhc.backends.tilelang import toolchain
+from mhc.backends.tilelang import compilers
 from mhc.backends.tilelang.compat import Lowered, load, lower
 
 # Below this many multiplications, one thread is done before a second one has started.
@@ -75,28 +75,18 @@ def artifact(program: Program, spec: Any, target: str) -> Artifact:
     text = lowered(program, spec, target)
     with stage("compile"):
         if kind_of(target) == "cuda":
-            data, told = toolchain.cubin(text.source, target)
+            data, resources = compilers.cubin(text.source, target)
             # ptxas knows of static shared memory only; a launch adds what is dynamic.
-            shared = told.get("shared_bytes", 0) + text.resources.get("shared_bytes", 0)
-            return Artifact("cubin", target, data, {**text.resources, **told, "shared_bytes": shared})
+            shared = resources.get("shared_bytes", 0) + text.resources.get("shared_bytes", 0)
+            return Artifact("cubin", target, data, {**text.resources, **resources, "shared_bytes": shared})
         if kind_of(target) == "hip":
             hipcc = shutil.which("hipcc")
             if hipcc:
-                data, told = toolchain.hsaco(text.source, target, hipcc)
-                return Artifact("hsaco", target, data, {**text.resources, **told})
-            shared = toolchain.static_shared_bytes(text.source) + text.resources.get("shared_bytes", 0)
+                data, resources = compilers.hsaco(text.source, target, hipcc)
+                return Artifact("hsaco", target, data, {**text.resources, **resources})
+            shared = compilers.static_shared_bytes(text.source) + text.resources.get("shared_bytes", 0)
             return Artifact("hip-source", target, text.source.encode(), {**text.resources, "shared_bytes": shared})
-        return Artifact("shared-object", target, toolchain.shared_object(text.source, target))
-
-
-def combined(artifacts: Sequence[Artifact]) -> Artifact:
-    """The kernels of one operator as one: code one after the other, and the most that any of them takes."""
-    resources: dict[str, int] = {}
-    for part in artifacts:
-        for name, value in part.resources.items():
-            resources[name] = max(value, resources.get(name, value))
-    first = artifacts[0]
-    return Artifact(first.kind, first.target, b"".join(part.data for part in artifacts), resources)
+        return Artifact("shared-object", target, compilers.shared_object(text.source, target))
 
 
 def run_per_token(

@@ -11,7 +11,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
-from mhc.backends import Artifact, stage
+from mhc.backends import Artifact, combined, stage
 from mhc.backends.triton.ahead import compile_ahead, gpu_target, target_name
 
 POINTERS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}
@@ -109,17 +109,10 @@ def launch(spec: Any, device: torch.device, *launches: Launch) -> None:
 
 
 def compile_sources(target: str, *sources: Source) -> Artifact:
-    """Compile an operator's kernels for ``target``, in the order of their launches.
-
-    The artifact of several holds their binaries one after the other, and the most that any of them takes.
+    """Compile device functions for ``target``, in the order of their launches, into one artifact.
 
     Raises:
         ValueError: a kernel needs more shared memory than the target has.
     """
     gpu = gpu_target(target)
-    parts = [compile_ahead(kernel, types, *config, target, gpu) for kernel, config, types in sources]
-    resources: dict[str, int] = {}
-    for part in parts:
-        for name, amount in part.resources.items():
-            resources[name] = max(amount, resources.get(name, 0))
-    return Artifact(parts[0].kind, target, b"".join(part.data for part in parts), resources)
+    return combined([compile_ahead(kernel, types, *config, target, gpu) for kernel, config, types in sources])

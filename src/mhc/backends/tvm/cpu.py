@@ -29,8 +29,8 @@ _INSTRUCTIONS = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", 
 Script = Callable[[Any, Target], tvm.tirx.PrimFunc]
 
 
-class Kernel:
-    """The script of an operator, compiled once for each spec and target."""
+class CpuForm:
+    """The script of a kernel, compiled once for each spec and target."""
 
     def __init__(self, name: str, script: Script) -> None:
         self._name = name

@@ -1,10 +1,8 @@
-"""Compilers for GPUs: TVM's source through nvcc, LLVM's AMDGPU objects, and source for Metal and OpenCL."""
+"""Compilers for GPUs: TVM's source for nvcc, LLVM's AMDGPU objects, and source for Metal and OpenCL."""
 
 from __future__ import annotations
 
 import functools
-import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -51,53 +49,6 @@ def source(module: tvm.IRModule, target: Target) -> str:
         if f"{name}_kernel" not in text:
             raise ValueError(f"TVM wrote no device code for {name}")
     return text
-
-
-def find_nvcc() -> str:
-    """Nvcc of this environment's own packages, else of ``CUDA_HOME``, else on the path.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    packages = importlib.util.find_spec("nvidia")
-    homes = [Path(root, "cu13") for root in (packages.submodule_search_locations or ())] if packages else []
-    if os.environ.get("CUDA_HOME"):
-        homes.append(Path(os.environ["CUDA_HOME"]))
-    found = next((str(home / "bin/nvcc") for home in homes if (home / "bin/nvcc").is_file()), shutil.which("nvcc"))
-    if found is None:
-        raise FileNotFoundError("no nvcc in this environment's packages, in CUDA_HOME or on PATH")
-    return found
-
-
-def cubin(source: str, arch: str) -> tuple[bytes, dict[str, int]]:
-    """Compile CUDA ``source`` for ``arch`` (``sm_90``): the machine code, and what ptxas tells of it.
-
-    Raises:
-        RuntimeError: nvcc failed; the message is its own.
-    """
-    with tempfile.TemporaryDirectory(prefix="mhc-") as folder:
-        text, binary = Path(folder, "kernel.cu"), Path(folder, "kernel.cubin")
-        text.write_text(source)
-        done = subprocess.run(
-            [*(find_nvcc(), "-cubin", f"-arch={arch}", "-O3", "--resource-usage", "-w"), "-o", str(binary), str(text)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        log = done.stderr + done.stdout
-        if done.returncode:
-            raise RuntimeError(log or f"nvcc exited with status {done.returncode}")
-        data = binary.read_bytes()
-    patterns = {
-        "registers": r"Used (\d+) registers",
-        "stack_bytes": r"(\d+) bytes stack frame",
-        "shared_bytes": r"(\d+) bytes smem",
-    }
-    # Of several kernels, what the one that uses most of it uses.
-    resources = {name: max(map(int, told)) for name, pattern in patterns.items() if (told := re.findall(pattern, log))}
-    if spills := re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log):
-        resources["spill_bytes"] = max(int(stores) + int(loads) for stores, loads in spills)
-    return data, resources
 
 
 def code_object(unlinked: bytes) -> bytes | None:

@@ -7,8 +7,10 @@ inputs give the same bits.
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,9 +20,10 @@ from tvm.target import Target
 
 from mhc.backends import Artifact, stage
 from mhc.backends.tvm import devices, opencl
-from mhc.backends.tvm.cache import kept
 from mhc.backends.tvm.limits import check
 from mhc.backends.tvm.vectors import name_of, narrow, wide
+from mhc.toolchain.cache import Entry, cached
+from mhc.toolchain.compilers import compile_source, cubin_flags, find_nvcc, identity, ptxas_resources
 
 # A power of two: the tree of sums halves it down to one.
 THREADS = 128
@@ -84,8 +87,8 @@ def _nothing(_spec: Any, _tokens: int) -> Mapping[str, tuple[int, ...]]:
     return {}
 
 
-class GpuKernel:
-    """The scripts of an operator, compiled once for each spec and target."""
+class GpuForm:
+    """The scripts of a kernel, compiled once for each spec and target."""
 
     def __init__(self, name: str, scripts: Scripts, scratch: Scratch = _nothing) -> None:
         self._name = name
@@ -114,12 +117,21 @@ class GpuKernel:
 
         For ``gfx942`` it is a code object where LLVM's linker is, and else the object that one would link.
         """
-        kind, data, resources = kept((self._name, spec, target), lambda: self._compile(spec, target))
+
+        def key() -> list[str]:
+            return [self._name, repr(spec), target, _compilers(target), _sources()]
+
+        def make() -> Entry:
+            kind, data, resources = self._compile(spec, target)
+            return data, {"kind": kind, "resources": resources}
+
+        data, facts = cached(key, make)
+        kind = facts["kind"]
         if kind == "elf":
             with stage("compile"):
                 linked = devices.code_object(data)
             kind, data = (kind, data) if linked is None else ("hsaco", linked)
-        return Artifact(kind, target, data, {**resources, "threads": THREADS})
+        return Artifact(kind, target, data, {**facts["resources"], "threads": THREADS})
 
     def _compile(self, spec: Any, target: str) -> tuple[str, bytes, dict[str, int]]:
         with stage("lower"):
@@ -132,7 +144,8 @@ class GpuKernel:
             source = devices.source(module, device)
         if device.kind.name == "cuda":
             with stage("compile"):
-                return "cubin", *devices.cubin(source, target)
+                data, log = compile_source([find_nvcc(), *cubin_flags(target)], source, ".cu", ".cubin")
+                return "cubin", data, ptxas_resources(log)
         return f"{device.kind.name}-source", source.encode(), {}
 
     def _program(self, spec: Any) -> tuple[str, tuple[Launch, ...]]:
@@ -146,6 +159,24 @@ class GpuKernel:
         for launch in launches:
             check(launch.script, device.kind.name)
         return tvm.IRModule({launch.name: launch.script for launch in launches}), launches
+
+
+@functools.cache
+def _compilers(target: str) -> str:
+    """Return the versions of what compiles for ``target``."""
+    return f"{tvm.__version__} {identity(find_nvcc()) if target.startswith('sm_') else ''}"
+
+
+@functools.cache
+def _sources() -> str:
+    """Return a checksum of this backend, of the operators and of the toolchain: scripts depend on all of them."""
+    package = Path(__file__).parents[2]
+    files = sorted(
+        file
+        for folder in (Path(__file__).parent, package / "ops", package / "toolchain")
+        for file in folder.rglob("*.py")
+    )
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def add_up(dialect: Dialect, height: int, rows: int) -> Any:

@@ -1,0 +1,328 @@
+"""Check the workflow files against the rules that keep machines and results safe: python ci/workflow_policy.py [ROOT].
+
+A pull request brings its own workflow files. So these rules help people who change the files in good faith, and their
+reviewers. What a pull request may do is also decided in places that it cannot change: by the repository's settings and
+by each machine itself (``ci/runner``).
+
+Exit status: 0 every rule is kept, 1 a rule is broken (one line per place), 2 there are no workflow files.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+TRIGGERS = {"pull_request", "push", "schedule", "workflow_dispatch", "workflow_call"}
+SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
+APPROVED = "own-machines"  # the environment whose reviewers approve a commit
+_HOSTED = re.compile(r"(?:ubuntu|windows|macos)-[\w.-]+")
+_PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
+_LOCAL = re.compile(r"\./\.github/(?:workflows/[\w-]+\.yml|actions/[\w-]+)")
+_HIDING = ("|| true", "|| :", "set +e", "--ignore", "--deselect", "continue-on-error", "exit 0")
+_WRITES = {"pages", "id-token"}  # all that anything here may write, and only the publisher
+
+Job = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """One file: a workflow, or an action of this repository."""
+
+    path: str
+    text: str
+    document: Mapping[str, Any]
+
+    @property
+    def triggers(self) -> Mapping[str, Any]:
+        """The events that start it, in their long form."""
+        on = self.document.get("on", {})
+        if isinstance(on, str):
+            return {on: {}}
+        return {name: {} for name in on} if isinstance(on, list) else {k: v or {} for k, v in on.items()}
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Its jobs; those of an action are its steps, under one name."""
+        if "runs" in self.document:
+            return {"action": {"steps": self.document["runs"].get("steps", [])}}
+        jobs: Mapping[str, Job] = self.document.get("jobs", {})
+        return jobs
+
+    @property
+    def is_action(self) -> bool:
+        """Whether it is an action and no workflow."""
+        return "runs" in self.document
+
+
+Workflows = Mapping[str, Workflow]
+
+
+def main(arguments: list[str]) -> int:
+    """Print every place that breaks a rule, and return the exit status."""
+    root = Path(arguments[0] if arguments else ".")
+    files = read(root)
+    if not files:
+        print(f"{root / '.github'}: there are no workflow files. Name the repository's root.", file=sys.stderr)
+        return 2
+    sentences = violations(files)
+    print("\n".join(sentences) or "the workflow files keep every rule", file=sys.stderr if sentences else sys.stdout)
+    return int(bool(sentences))
+
+
+def read(root: Path) -> dict[str, str]:
+    """Return the text of the workflow files and of the repository's actions, by their paths."""
+    folder = root / ".github"
+    paths = [*folder.glob("workflows/*.y*ml"), *folder.glob("actions/**/action.y*ml")]
+    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in sorted(paths)}
+
+
+def parse(files: Mapping[str, str]) -> dict[str, Workflow]:
+    """Return the workflows by the paths of their files, from the repository's root."""
+    return {path: Workflow(path, text, YAML(typ="safe", pure=True).load(text)) for path, text in files.items()}
+
+
+def violations(files: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each place that breaks a rule: ``FILE: JOB: what. What to do.``"""
+    workflows = parse(files)
+    return [
+        f"{workflow.path}: {sentence}"
+        for workflow in workflows.values()
+        for rule in _RULES
+        for sentence in rule(workflow, workflows)
+    ]
+
+
+def _triggers(workflow: Workflow, _: Workflows) -> Iterator[str]:
+    if workflow.is_action:
+        return
+    for name in workflow.triggers.keys() - TRIGGERS:
+        yield f"on: '{name}' runs with this repository's rights on what others wrote. Use one of {sorted(TRIGGERS)}."
+    if "push" in workflow.triggers and workflow.triggers["push"] != {"branches": ["main"]}:
+        yield "on: push: name the branch main and nothing else; other branches have their pull requests."
+    if set(workflow.triggers) != {"workflow_call"} and "concurrency" not in workflow.document:
+        yield "concurrency is missing. Give the group that runs one at a time."
+
+
+def _permissions(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
+    if workflow.is_action:
+        return
+    if workflow.document.get("permissions") != {}:
+        yield "permissions: write 'permissions: {}' at the top, and in each job what it needs."
+    for name, job in workflow.jobs.items():
+        given = job.get("permissions")
+        if not isinstance(given, Mapping):
+            yield f"{name}: permissions: say each one that the job needs, or '{{}}'."
+            continue
+        writes = {key for key, value in given.items() if value == "write"}
+        if writes - _WRITES:
+            yield f"{name}: nothing here may write {sorted(writes - _WRITES)}. Take it out."
+        if writes and _callee(job, workflows) is None and any("run" in s or _is_checkout(s) for s in _steps(job)):
+            yield f"{name}: a job that may write runs no code of the repository. Let the publisher alone do it."
+        if writes and {"pull_request", "workflow_dispatch"} & set(workflow.triggers):
+            yield f"{name}: only what runs on main publishes. Take the write permission out."
+        if "uses" not in job and not _is_hosted(job) and set(given) - {"contents"}:
+            yield f"{name}: a job on the project's own machines needs no permission but 'contents: read'."
+
+
+def _pins(workflow: Workflow, _: Workflows) -> Iterator[str]:
+    for match in re.finditer(r"^\s*(?:- )?uses:\s*(\S+)[ \t]*(#.*)?$", workflow.text, re.MULTILINE):
+        used, comment = match[1], match[2] or ""
+        if _LOCAL.fullmatch(used):
+            continue
+        if not _PINNED.fullmatch(used):
+            yield f"uses: {used}: pin it by the whole commit id; a tag can be moved to other code."
+        elif not re.fullmatch(r"# v\d+\.\d+\.\d+", comment):
+            yield f"uses: {used}: say the version beside the commit id: # v1.2.3"
+
+
+def _forks(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
+    """A job that a fork's pull request starts must not get a machine of the project's own."""
+    if "pull_request" in workflow.triggers:
+        for where, job in _reachable(workflow, workflows, closed=False):
+            if not _is_hosted(job):
+                yield (
+                    f"{where}: a fork's pull request gets here, and runs-on is {job.get('runs-on')!r}. Write a hosted "
+                    f"label there, or guard the job by: {SAME_REPOSITORY}"
+                )
+
+
+def _approval(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
+    """A job that a person starts for a commit gets own machines only after the environment's reviewers approved."""
+    if "workflow_dispatch" not in workflow.triggers:
+        return
+    for name, job in workflow.jobs.items():
+        inside = _callee(job, workflows)
+        own = not _is_hosted(job) if inside is None else _truth(job.get("with", {}).get("machines")) is not False
+        if not own:
+            continue
+        before = _needed(workflow, name)
+        gates = [other for other in before if _environment(workflow.jobs[other]) == APPROVED]
+        if not gates:
+            yield f"{name}: it gets to the project's own machines without the environment '{APPROVED}' before it."
+        for gate in gates:
+            text = str([workflow.jobs[other].get("steps") for other in _needed(workflow, gate)])
+            if "^[0-9a-f]{40}$" not in text or "required_reviewers" not in text:
+                yield f"{gate}: nothing before it insists on a whole commit id and on an environment with reviewers."
+
+
+def _steps_are_safe(workflow: Workflow, _: Workflows) -> Iterator[str]:
+    for name, job in workflow.jobs.items():
+        for step in _steps(job):
+            label = f"{name}: {step.get('name') or step.get('uses') or 'a step'}"
+            if "${{" in str(step.get("run", "")):
+                yield f"{label}: an expression in a script is code that others may write. Pass it by 'env'."
+            if "script" in step.get("with", {}):
+                yield f"{label}: no scripts in an action's inputs. Put it into a file of the repository."
+            if _is_checkout(step) and step.get("with", {}).get("persist-credentials") is not False:
+                yield f"{label}: it leaves the token in the checkout. Set persist-credentials: false."
+            if "actions/cache" in str(step.get("uses", "")) or "cache" in step.get("with", {}):
+                yield f"{label}: a cache that one run writes is code that another runs. Make environments anew."
+            if "github.token" in str(step) and not _is_hosted(job):
+                yield f"{label}: no token on the project's own machines, nor in an action that may run there."
+
+
+def _nothing_hides(workflow: Workflow, _: Workflows) -> Iterator[str]:
+    for number, line in enumerate(workflow.text.splitlines(), 1):
+        for word in _HIDING:
+            if word in line.partition(" # ")[0] and not line.lstrip().startswith("#"):
+                yield f"line {number}: '{word}' hides failures. Let it fail."
+        if "docker.sock" in line or "--privileged" in line:
+            yield f"line {number}: whoever has the Docker socket has the machine. Take it out."
+        if re.search(r"\bsecrets\b", line.partition(" # ")[0]) and not line.lstrip().startswith("#"):
+            yield f"line {number}: no job here needs a secret. Take it out."
+    for name, job in workflow.jobs.items():
+        for key in ("container", "services"):
+            if key in job:
+                yield f"{name}: '{key}': the harness starts containers itself, the same on a laptop. Take it out."
+        if not workflow.is_action and "uses" not in job and "timeout-minutes" not in job:
+            yield f"{name}: timeout-minutes is missing; the default is six hours."
+
+
+def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
+    """A row's job calls the session that a person types, and nothing stands between its end and the report."""
+    rows = {name: job for name, job in workflow.jobs.items() if "strategy" in job}
+    for name, job in rows.items():
+        if not any(step.get("uses") == "./.github/actions/row" for step in _steps(job)):
+            yield f"{name}: a row is run by ./.github/actions/row, the same for all."
+        if job["strategy"].get("fail-fast") is not False:
+            yield f"{name}: one red row must not cancel the others. Set fail-fast: false."
+    if rows:
+        report = workflow.jobs.get("report", {})
+        text = str(_steps(report))
+        if "ci/nox -s jobs" not in text or "--statuses" not in text:
+            yield "report: it has to ask what became of the jobs (ci/nox -s jobs) and to be told (--statuses)."
+        if set(_list(report.get("needs"))) & set(rows):
+            yield "report: it must not need the rows: a machine that never comes would hold it back."
+        if "if" in report:
+            yield "report: it has no condition; it says what happened whatever happened."
+    if workflow.path.endswith("actions/row/action.yml"):
+        if 'ci/nox -s "test-$PLATFORM"' not in str(_steps(workflow.jobs["action"])):
+            yield "the row is to be run by the session that a person types: ci/nox -s test-PLATFORM."
+        upload = [step for step in _steps(workflow.jobs["action"]) if "upload-artifact@" in step.get("uses", "")]
+        if not upload or any(step.get("if") != "${{ !cancelled() }}" for step in upload):
+            yield "results are sent also when the row is red: if: ${{ !cancelled() }}"
+
+
+def _calls_fit(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
+    for name, job in workflow.jobs.items():
+        if (called := _callee(job, workflows)) is not None:
+            inputs = _inputs(called)
+            given = set(job.get("with", {}))
+            required = {key for key, value in inputs.items() if value.get("required")}
+            if given - inputs.keys() or required - given:
+                yield f"{name}: {called.path} takes {sorted(inputs)}, and is given {sorted(given)}."
+        elif "uses" in job:
+            yield f"{name}: {job['uses']}: a called workflow lies in this repository. Bring it here."
+
+
+_RULES = (
+    _triggers,
+    _permissions,
+    _pins,
+    _forks,
+    _approval,
+    _steps_are_safe,
+    _nothing_hides,
+    _matrix_is_thin,
+    _calls_fit,
+)
+
+
+def _reachable(workflow: Workflow, workflows: Workflows, *, closed: bool, depth: int = 0) -> Iterator[tuple[str, Job]]:
+    """Yield the jobs that a fork's pull request starts; ``closed``: the caller says that there are no own machines."""
+    for name, job in workflow.jobs.items():
+        terms = _conjunction(job.get("if"))
+        if SAME_REPOSITORY in terms or (closed and "inputs.machines" in terms):
+            continue
+        called = _callee(job, workflows)
+        if called is None:
+            yield f"{workflow.path}: {name}", job
+        elif depth < 4:
+            default = _inputs(called).get("machines", {}).get("default", False)
+            inside = _truth(job.get("with", {}).get("machines", default)) is False
+            yield from _reachable(called, workflows, closed=inside, depth=depth + 1)
+
+
+def _conjunction(condition: object) -> set[str]:
+    """Return the terms of ``a && b``, and no term of a condition with an 'or', a 'not' or brackets around terms."""
+    text = re.sub(r"^\$\{\{(.*)\}\}$", r"\1", str(condition or "").strip()).strip()
+    return set() if "||" in text or text.startswith(("!", "(")) else {term.strip() for term in text.split("&&")}
+
+
+def _truth(value: object) -> bool | None:
+    """Return what ``machines`` is for a fork's pull request: false if it says so or asks for the same repository."""
+    if isinstance(value, bool):
+        return value
+    return False if _conjunction(value) == {SAME_REPOSITORY} else None
+
+
+def _is_hosted(job: Job) -> bool:
+    return "uses" in job or bool(_HOSTED.fullmatch(str(job.get("runs-on", ""))))
+
+
+def _callee(job: Job, workflows: Workflows) -> Workflow | None:
+    return workflows.get(str(job.get("uses", "")).removeprefix("./"))
+
+
+def _inputs(called: Workflow) -> Mapping[str, Any]:
+    inputs: Mapping[str, Any] = called.triggers.get("workflow_call", {}).get("inputs", {})
+    return inputs
+
+
+def _needed(workflow: Workflow, name: str) -> set[str]:
+    """Return the jobs that must have succeeded before this one starts."""
+    needed: set[str] = set()
+    todo = _list(workflow.jobs[name].get("needs"))
+    while todo:
+        if (other := todo.pop()) not in needed and other in workflow.jobs:
+            needed.add(other)
+            todo += _list(workflow.jobs[other].get("needs"))
+    return needed if "if" not in workflow.jobs[name] else set()  # a condition may ask for less than success
+
+
+def _environment(job: Job) -> str:
+    environment = job.get("environment", "")
+    return str(environment.get("name", "") if isinstance(environment, Mapping) else environment)
+
+
+def _steps(job: Job) -> list[Mapping[str, Any]]:
+    steps: list[Mapping[str, Any]] = job.get("steps") or []
+    return steps
+
+
+def _is_checkout(step: Mapping[str, Any]) -> bool:
+    return str(step.get("uses", "")).startswith("actions/checkout@")
+
+
+def _list(value: object) -> list[str]:
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, list) else []
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,28 @@
+"""The kernels of Inductor: equations in PyTorch, compiled when they first run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mhc.backends import stage
+from mhc.backends.reference.kernel import Equations, write
+
+# Dynamo keeps one list of specialisations per function and by default refuses the ninth. Here every combination of
+# streams, hidden, dtype and gamma is one, on purpose.
+_SPECIALISATIONS = 1024
+
+
+class Kernel:
+    """``equations`` through ``torch.compile``; ``options`` are Inductor's own."""
+
+    def __init__(self, equations: Equations, **options: int) -> None:
+        self._compiled = torch.compile(equations, fullgraph=True, options=options or None)
+
+    def run(self, inputs: tuple[Any, ...], out: tuple[torch.Tensor | None, ...], target: str | None = None) -> None:
+        """Run on the device of the inputs; ``target`` changes nothing here, and the number of tokens is free."""
+        torch._dynamo.maybe_mark_dynamic(inputs[0], 0)
+        with stage("compile"), torch._dynamo.config.patch(recompile_limit=_SPECIALISATIONS):
+            results = self._compiled(*inputs)
+        write(results, out)

@@ -1,8 +1,0 @@
-"""``mhc_head`` of the reference, compiled by Inductor."""
-
-from __future__ import annotations
-
-from mhc.backends.inductor.compiled import compiled_run
-from mhc.backends.reference.mhc_head import equations
-
-run = compiled_run(equations)

@@ -1,8 +1,0 @@
-"""Gradients of ``mhc_pre`` of the reference, compiled by Inductor."""
-
-from __future__ import annotations
-
-from mhc.backends.inductor.compiled import compiled_run
-from mhc.backends.reference.mhc_pre_backward import equations
-
-run = compiled_run(equations)

@@ -1,0 +1,14 @@
+"""What Inductor has: whatever the reference has, compiled."""
+
+from __future__ import annotations
+
+from mhc.backends.inductor.kernel import Kernel
+from mhc.backends.reference.operators import KERNELS as REFERENCE
+
+# With one stream a sum is its only summand, so Inductor inlines the iterations of Sinkhorn into one expression. It
+# doubles with each iteration: 2**40 reads. Two operations are the most that Inductor may inline there.
+_OPTIONS = {"sinkhorn": {"realize_opcount_threshold": 2}}
+
+KERNELS = {
+    (op, direction): Kernel(kernel.equations, **_OPTIONS.get(op, {})) for (op, direction), kernel in REFERENCE.items()
+}

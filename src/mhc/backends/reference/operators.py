@@ -1,0 +1,24 @@
+"""What the reference has: every operator, in both directions."""
+
+from __future__ import annotations
+
+from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.backends.reference.kernel import GradientKernel, Kernel
+from mhc.ops.mhc_head import MhcHeadGrads
+from mhc.ops.mhc_post import MhcPostGrads
+from mhc.ops.mhc_pre import MhcPreGrads
+from mhc.ops.sinkhorn import SinkhornGrads
+
+KERNELS = {
+    ("mhc_pre", "forward"): Kernel(mhc_pre.forward),
+    ("mhc_pre", "backward"): GradientKernel(mhc_pre.backward, mhc_pre.forward, MhcPreGrads),
+    ("sinkhorn", "forward"): Kernel(sinkhorn.forward),
+    ("sinkhorn", "backward"): GradientKernel(sinkhorn.backward, sinkhorn.forward, SinkhornGrads),
+    ("mhc_post", "forward"): Kernel(mhc_post.forward),
+    ("mhc_post", "backward"): GradientKernel(mhc_post.backward, mhc_post.forward, MhcPostGrads),
+    ("mhc_head", "forward"): Kernel(mhc_head.forward),
+    ("mhc_head", "backward"): GradientKernel(mhc_head.backward, mhc_head.forward, MhcHeadGrads),
+    ("expand", "forward"): Kernel(expand.forward),
+    # The gradient needs nothing of the forward: its golden is its own equation in float64.
+    ("expand", "backward"): Kernel(expand.backward),
+}

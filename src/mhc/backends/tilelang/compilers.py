@@ -1,0 +1,83 @@
+"""The compilers that turn TileLang's source into machine code: nvcc, hipcc and the C++ compiler."""
+
+from __future__ import annotations
+
+import platform
+import re
+
+import tilelang
+from tilelang.contrib.cc import get_cplus_compiler
+from tilelang.env import CUTLASS_INCLUDE_DIR, TILELANG_TEMPLATE_PATH
+
+from mhc.toolchain.cache import Entry, cached
+from mhc.toolchain.compilers import (
+    clang_resources,
+    compile_source,
+    cubin_flags,
+    find_nvcc,
+    identity,
+    ptxas_resources,
+)
+
+# None of these changes a result: no addition is reordered, no operation becomes approximate. TileLang's C reads the
+# bits of a float through a pointer to an integer, hence the first; the peeling limit keeps the loops over lanes whole,
+# so that they become vectors; sqrtf need not set errno.
+CPU_FLAGS = (
+    "-fno-strict-aliasing",
+    "-O3",
+    "--param=max-completely-peel-times=7",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-std=c++17",
+    "-shared",
+    "-fPIC",
+    "-w",
+)
+
+
+def cubin(source: str, arch: str) -> tuple[bytes, dict[str, int]]:
+    """Compile CUDA ``source`` for ``arch`` (``sm_90``): the machine code, and what ptxas reports of it."""
+    includes = (TILELANG_TEMPLATE_PATH, CUTLASS_INCLUDE_DIR)
+    data, log = _compile(find_nvcc(), cubin_flags(arch, "-std=c++17"), includes, source, (".cu", ".cubin"))
+    return data, ptxas_resources(log)
+
+
+def hsaco(source: str, arch: str, hipcc: str) -> tuple[bytes, dict[str, int]]:
+    """Compile HIP ``source`` for ``arch`` (``gfx942``): the code object, and what clang reports of it."""
+    flags = ["--genco", f"--offload-arch={arch}", "-O3", "-std=c++17", "-Rpass-analysis=kernel-resource-usage"]
+    data, log = _compile(hipcc, flags, (TILELANG_TEMPLATE_PATH,), source, (".hip", ".hsaco"))
+    return data, clang_resources(log)
+
+
+def shared_object(source: str, march: str) -> bytes:
+    """Compile C++ ``source`` for the CPU ``march``: the shared object."""
+    flags = [*CPU_FLAGS, f"-march={march}"]
+    if platform.machine() == "x86_64":
+        # Compilers prefer half vectors on machines that have whole ones; without AVX-512 this changes nothing.
+        flags.append("-mprefer-vector-width=512")
+    data, _ = _compile(get_cplus_compiler(), flags, (TILELANG_TEMPLATE_PATH,), source, (".cc", ".so"))
+    return data
+
+
+def static_shared_bytes(source: str) -> int:
+    """Return the bytes of the fp32 shared arrays that ``source`` declares."""
+    return 4 * sum(int(size) for size in re.findall(r"__shared__[^;\n]*\bfloat \w+\[(\d+)\];", source))
+
+
+def _compile(
+    compiler: str, flags: list[str], includes: tuple[str, ...], source: str, suffixes: tuple[str, str]
+) -> tuple[bytes, str]:
+    """Run ``compiler`` on ``source``, or take what it made of it before: its output file and its log."""
+
+    def key() -> list[str]:
+        # The folders of the headers differ between environments that hold the same TileLang: its version stands for
+        # them.
+        return [source, *flags, identity(compiler, tuple(flags)), tilelang.__version__]
+
+    def make() -> Entry:
+        command = [compiler, *flags, *(f"-I{include}" for include in includes)]
+        data, log = compile_source(command, source, *suffixes)
+        return data, {"log": log}
+
+    data, facts = cached(key, make)
+    return data, facts["log"]

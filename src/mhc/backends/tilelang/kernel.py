@@ -1,0 +1,56 @@
+"""The kernels of TileLang: programs over operands, compiled for one target and run, or compiled ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mhc.backends import Artifact
+from mhc.backends.tilelang.program import Operands, Program, artifact, run_per_token, target_of
+
+
+class TokenKernel:
+    """One program whose tokens have nothing to do with each other.
+
+    ``operands`` returns the tensors of a call by the names, in the order and in the shapes of the program's
+    parameters. ``written`` names the outputs among them, and ``shared`` those that do not have the tokens as their
+    first dimension. ``work`` is that of one token of a spec, in multiplications; a CPU's threads get ``group`` tokens
+    at a time.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        operands: Callable[[Any, Any], Operands],
+        written: tuple[str, ...],
+        work: Callable[[Any], int],
+        shared: tuple[str, ...] = (),
+        group: int = 1,
+    ) -> None:
+        self._program = program
+        self._operands = operands
+        self._written = written
+        self._work = work
+        self._shared = shared
+        self._group = group
+
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+        """Compile for ``target``, or for the device of the inputs, and run."""
+        spec = inputs.spec
+        run_per_token(
+            self._program,
+            spec,
+            target or target_of(inputs[0].device),
+            self._operands(inputs, out),
+            self._written,
+            self._shared,
+            self._work(spec),
+            self._group,
+        )
+
+    def compile(self, spec: Any, target: str) -> Artifact:
+        """Compile for ``sm_90``, ``gfx942``, ``x86-64-v3`` or another of their kinds.
+
+        An AMD target gives a code object where there is a hipcc, and source where there is none.
+        """
+        return artifact(self._program, spec, target)

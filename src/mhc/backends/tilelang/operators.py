@@ -1,0 +1,14 @@
+"""What TileLang has: three operators, in both directions."""
+
+from __future__ import annotations
+
+from mhc.backends.tilelang import mhc_post, mhc_pre, sinkhorn
+
+KERNELS = {
+    ("mhc_pre", "forward"): mhc_pre.FORWARD,
+    ("mhc_pre", "backward"): mhc_pre.BACKWARD,
+    ("sinkhorn", "forward"): sinkhorn.FORWARD,
+    ("sinkhorn", "backward"): sinkhorn.BACKWARD,
+    ("mhc_post", "forward"): mhc_post.FORWARD,
+    ("mhc_post", "backward"): mhc_post.BACKWARD,
+}

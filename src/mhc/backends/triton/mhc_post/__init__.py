@@ -1,0 +1,78 @@
+"""``mhc_post`` and its gradient in Triton."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import triton
+from triton.backends.compiler import GPUTarget
+
+from mhc.backends.triton.kernel import Kernel
+from mhc.backends.triton.launch import (
+    POINTERS,
+    Config,
+    Launch,
+    Source,
+    elementwise,
+    elementwise_grid,
+    options,
+    token_grid,
+)
+from mhc.backends.triton.mhc_post.backward import mhc_post_backward_kernel
+from mhc.backends.triton.mhc_post.forward import mhc_post_kernel
+from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs, MhcPostOutputs, MhcPostSpec
+
+
+@functools.cache
+def _config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
+    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
+    tiles = elementwise(spec.streams, spec.hidden, target)
+    return Config({"STREAMS": spec.streams, "HIDDEN": spec.hidden, **tiles}, {} if target is None else options(4))
+
+
+def _launches(inputs: MhcPostInputs, out: MhcPostOutputs, tiles: Config) -> list[Launch]:
+    tokens, hidden = inputs.y.shape
+    return [Launch(mhc_post_kernel, tiles, elementwise_grid(tokens, hidden, tiles), (*inputs, *out, tokens))]
+
+
+def _sources(spec: MhcPostSpec, tiles: Config) -> list[Source]:
+    x = POINTERS[spec.dtype]
+    return [Source(mhc_post_kernel, tiles, (x, x, "*fp32", "*fp32", x, "i32"))]
+
+
+@functools.cache
+def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
+    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
+    if target is None:
+        # Each operation of the interpreter costs the same for a tile of any size: few large ones.
+        tokens, vector, hidden, compiler = 128, 1, min(1024, triton.next_power_of_2(spec.hidden)), {}
+    else:
+        # A tile has as many rows as there are warps, and as many columns as one warp takes at once: no sum leaves it.
+        # Its neighbours are those of one load of 16 bytes, fewer where partial sums take the registers.
+        tokens = 4
+        vector = math.gcd(spec.hidden, 2 if spec.streams > 4 else 16 // spec.dtype.itemsize)
+        hidden = target.warp_size * vector
+        compiler = options(tokens)
+    constants = {
+        "STREAMS": spec.streams,
+        "HIDDEN": spec.hidden,
+        "BLOCK_TOKENS": tokens,
+        "BLOCK_HIDDEN": hidden,
+        "VECTOR": vector,
+    }
+    return Config(constants, compiler)
+
+
+def _backward_launches(inputs: MhcPostBackwardInputs, out: MhcPostGrads, tiles: Config) -> list[Launch]:
+    tokens = inputs.x.shape[0]
+    return [Launch(mhc_post_backward_kernel, tiles, token_grid(tokens, tiles), (*inputs, *out, tokens))]
+
+
+def _backward_sources(spec: MhcPostSpec, tiles: Config) -> list[Source]:
+    x, wide = POINTERS[spec.dtype], "*fp32"
+    return [Source(mhc_post_backward_kernel, tiles, (x, x, wide, wide, x, x, x, wide, wide, "i32"))]
+
+
+FORWARD = Kernel(mhc_post_kernel, _config, _launches, _sources)
+BACKWARD = Kernel(mhc_post_backward_kernel, _backward_config, _backward_launches, _backward_sources)

@@ -1,0 +1,41 @@
+"""The device code of ``mhc_post``."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["tokens"])
+def mhc_post_kernel(
+    x,
+    y,
+    h_post,
+    h_res,
+    out,
+    tokens,
+    STREAMS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr,
+    BLOCK_HIDDEN: tl.constexpr,
+):
+    """One program computes one tile of tokens by hidden, for all streams."""
+    # 64 bits from here on: tokens · n · hidden passes 2³¹ long before the memory of a GPU is full.
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+    real = rows < tokens
+    d = tl.program_id(1) * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)
+    mask = real[:, None] & (d < HIDDEN)[None, :]
+    x_tile = x + rows[:, None] * (STREAMS * HIDDEN) + d[None, :]
+    out_tile = out + rows[:, None] * (STREAMS * HIDDEN) + d[None, :]
+
+    streams = ()
+    for j in tl.static_range(STREAMS):
+        streams = streams + (tl.load(x_tile + j * HIDDEN, mask=mask, other=0.0).to(tl.float32),)
+    written = tl.load(y + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0).to(tl.float32)
+    for i in tl.static_range(STREAMS):
+        total = tl.load(h_post + rows * STREAMS + i, mask=real, other=0.0)[:, None] * written
+        for j in tl.static_range(STREAMS):
+            weight = tl.load(h_res + rows * (STREAMS * STREAMS) + (i * STREAMS + j), mask=real, other=0.0)
+            total += weight[:, None] * streams[j]
+        # The cast rounds to nearest even.
+        tl.store(out_tile + i * HIDDEN, total.to(out.dtype.element_ty), mask=mask)

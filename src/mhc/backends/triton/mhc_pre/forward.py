@@ -1,0 +1,113 @@
+"""The device code of ``mhc_pre`` and ``mhc_head``: one source for NVIDIA, AMD and Triton's interpreter."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from mhc.backends.triton.vectors import fold, span
+
+
+@triton.jit
+def sigmoid(value):
+    # exp is the hardware's approximation of 2^x on NVIDIA; the slope of the sigmoid leaves 1e-7 of its error at most.
+    return tl.div_rn(1.0, 1.0 + tl.exp(-value))
+
+
+@triton.jit
+def project(
+    x_rows,
+    real,
+    phi,
+    gamma,
+    WIDTH: tl.constexpr,
+    MIXES: tl.constexpr,
+    NORM_EPS: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr,
+    BLOCK_WIDTH: tl.constexpr,
+    VECTOR: tl.constexpr,
+):
+    """The reciprocal of each token's root mean square, and of each mix the partial sums, which axis 1 is to add up.
+
+    This is not a ``tl.dot``: in fp32 that is no tensor-core operation on NVIDIA, but passes both operands through
+    shared memory, where threads that read neighbouring rows of phi meet in one bank. Here a thread keeps partial sums
+    of every mix in registers, and phi comes through the cache in the layout of x.
+    """
+    LANES: tl.constexpr = BLOCK_WIDTH // VECTOR
+    squares = tl.zeros([BLOCK_TOKENS, LANES], dtype=tl.float32)
+    sums = ()
+    for _ in tl.static_range(MIXES):
+        sums = sums + (tl.zeros([BLOCK_TOKENS, LANES], dtype=tl.float32),)
+    for start in range(0, WIDTH, BLOCK_WIDTH):
+        k = span(start, BLOCK_WIDTH, VECTOR)
+        inside = k < WIDTH
+        v = tl.load(x_rows + k[None, :], mask=real[:, None] & inside[None, :], other=0.0).to(tl.float32)
+        # Before gamma, which is no part of the root mean square.
+        squares += fold(v * v, VECTOR)
+        if gamma is not None:
+            v *= tl.load(gamma + k, mask=inside, other=0.0)[None, :]
+        phi_k = phi + k
+        added = ()
+        for mix in tl.static_range(MIXES):
+            weights = tl.load(phi_k + mix * WIDTH, mask=inside, other=0.0)
+            added = added + (sums[mix] + fold(v * weights[None, :], VECTOR),)
+        sums = added
+
+    # Root and quotient rounded to nearest: the fast ones are two units off, and the error would scale all of m.
+    r = tl.div_rn(1.0, tl.sqrt_rn(tl.sum(squares, axis=1) / WIDTH + NORM_EPS))
+    return r, sums
+
+
+@triton.jit(do_not_specialize=["tokens"])  # else one token, and multiples of 16, would each be another compilation
+def mhc_pre_kernel(
+    x,
+    phi,
+    alpha,
+    bias,
+    gamma,
+    h_in,
+    h_post,
+    h_res,
+    tokens,
+    STREAMS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    MIXES: tl.constexpr,
+    NORM_EPS: tl.constexpr,
+    PRE_EPS: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr,
+    BLOCK_WIDTH: tl.constexpr,
+    BLOCK_HIDDEN: tl.constexpr,
+    VECTOR: tl.constexpr,
+):
+    """One program computes ``BLOCK_TOKENS`` tokens; nothing in it crosses from one row of its tiles to another.
+
+    With as many ``MIXES`` as streams it is ``mhc_head``, and h_post and h_res are None.
+    """
+    WIDTH: tl.constexpr = STREAMS * HIDDEN
+
+    # 64 bits from here on: tokens · n · hidden passes 2³¹ long before the memory of a GPU is full.
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+    real = rows < tokens
+    x_rows = x + rows[:, None] * WIDTH
+    r, sums = project(x_rows, real, phi, gamma, WIDTH, MIXES, NORM_EPS, BLOCK_TOKENS, BLOCK_WIDTH, VECTOR)
+
+    h_pre = ()
+    for mix in tl.static_range(MIXES):
+        gate = tl.load(alpha + (0 if mix < STREAMS else 1 if mix < 2 * STREAMS else 2))
+        logit = gate * (tl.sum(sums[mix], axis=1) * r) + tl.load(bias + mix)
+        if mix < STREAMS:
+            h_pre = h_pre + (sigmoid(logit) + PRE_EPS,)
+        elif mix < 2 * STREAMS:
+            tl.store(h_post + rows * STREAMS + (mix - STREAMS), 2.0 * sigmoid(logit), mask=real)
+        else:
+            tl.store(h_res + rows * (STREAMS * STREAMS) + (mix - 2 * STREAMS), logit, mask=real)
+
+    for start in range(0, HIDDEN, BLOCK_HIDDEN):
+        d = span(start, BLOCK_HIDDEN, VECTOR)
+        mask = real[:, None] & (d < HIDDEN)[None, :]
+        layer_input = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
+        for stream in tl.static_range(STREAMS):
+            value = tl.load(x_rows + (stream * HIDDEN + d)[None, :], mask=mask, other=0.0)
+            layer_input += h_pre[stream][:, None] * value.to(tl.float32)
+        # The cast rounds to nearest even.
+        tl.store(h_in + rows[:, None] * HIDDEN + d[None, :], layer_input.to(h_in.dtype.element_ty), mask=mask)

@@ -1,0 +1,50 @@
+"""The kernels of TVM: each has a form for CPUs, and one for blocks of threads with shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from mhc.backends import Artifact, stage
+from mhc.backends.tvm import gpu
+from mhc.backends.tvm.cpu import CpuForm
+from mhc.backends.tvm.gpu import GpuForm
+
+# The tensors of a call by name, in the order of the scripts' parameters; None for a gamma that is not given.
+Operands = dict[str, torch.Tensor | None]
+
+
+class Kernel:
+    """One operator in one direction, in two forms; ``operands`` returns the tensors of a call."""
+
+    def __init__(self, cpu: CpuForm, gpu: GpuForm, operands: Callable[[Any, Any], Operands]) -> None:
+        self._cpu = cpu
+        self._gpu = gpu
+        self._operands = operands
+
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+        """Run on the CPU, in the tensors' own memory, or on copies of them in the OpenCL runtime that ``target`` names.
+
+        ``target`` is a CPU that LLVM knows, None this one, or ``pocl`` or ``oclgrind``.
+
+        Raises:
+            ValueError: the target is neither, or has instructions that this CPU lacks.
+            NoDeviceError: the runtime does not work here.
+        """
+        operands = self._operands(inputs, out)
+        if target is not None and gpu.takes(target):
+            self._gpu.run(inputs.spec, target, operands, inputs[0].shape[0])
+            return
+        kernel = self._cpu.function(inputs.spec, target)
+        with stage("launch"):
+            kernel(*operands.values())
+
+    def compile(self, spec: Any, target: str) -> Artifact:
+        """A shared library for a CPU, in TVM's calling convention; machine code or source for a GPU.
+
+        Raises:
+            ValueError: the target is no GPU that TVM knows, and no CPU of this machine's architecture.
+        """
+        return self._gpu.artifact(spec, target) if gpu.takes(target) else self._cpu.artifact(spec, target)

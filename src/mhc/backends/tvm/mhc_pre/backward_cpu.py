@@ -1,0 +1,251 @@
+"""The script of ``mhc_pre``'s gradients for LLVM's CPU targets."""
+
+# No postponed annotations here: TVM reads those of a script as its parameters.
+
+import tvm
+from tvm.script import tirx as T
+from tvm.target import Target
+
+from mhc.backends.tvm.mhc_pre.forward_cpu import projection, tile
+from mhc.backends.tvm.mhc_pre.tensors import tensors_of
+from mhc.backends.tvm.vectors import Row, name_of, narrow, registers, wide
+from mhc.ops.mhc_pre import MhcPreSpec
+
+# Bytes of the rows of grad_phi that one iteration of the second part owns. With the same of phi, and of the sums of a
+# span of tokens, they stay in the second-level cache, near the first.
+_OWNED_BYTES = 12288
+
+# Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small.
+_SPAN = 32
+
+
+def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
+    """Three parts, each parallel over what it alone writes, so that no sum depends on the number of threads.
+
+    1. Blocks of tokens are projected again. With z the arguments of the sigmoids and m as in the equations, a token
+       leaves what the others need: ``weights`` r·alpha·dz, ``pull`` -Σ alpha·dz·m · r²/width, and h_pre.
+    2. Columns of the flattened streams, through all tokens in order: ``dv = weights @ phi`` is the gradient of v·gamma,
+       and ``weights · v·gamma`` what the token adds to that of phi.
+    3. The rows of phi, through all tokens in order and in fp64: the gradients of bias and alpha.
+
+    Without gamma the fifth and the last argument are not looked at.
+    """
+    f32, dtype = "float32", name_of(spec.dtype)
+    streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
+    blocking = tile(spec, target)
+    height, lanes = blocking.tokens, blocking.lanes
+    project = projection(spec, blocking)
+    row = Row.of(hidden, lanes)
+    # Tokens that meet a vector of phi at once: two registers for each, of `v · gamma` and of its gradient.
+    group = registers(target)[1] // 4
+    owned = max(1, min(row.vectors, _OWNED_BYTES // (4 * mixes * row.lanes)))
+    pieces = -(-row.vectors // owned)
+    spanned = _SPAN // group
+    tensors = tensors_of(spec, dtype)
+    tokens = tensors.tokens
+
+    @T.prim_func
+    def mhc_pre_backward(
+        x: tensors.x,
+        phi: tensors.phi,
+        alpha: tensors.alpha,
+        bias: tensors.bias,
+        gamma: tensors.gamma,
+        grad_h_in: tensors.grad_h_in,
+        grad_h_post: tensors.grad_h_post,
+        grad_h_res: tensors.grad_h_res,
+        grad_x: tensors.grad_x,
+        grad_phi: tensors.grad_phi,
+        grad_alpha: tensors.grad_alpha,
+        grad_bias: tensors.grad_bias,
+        grad_gamma: tensors.grad_gamma,
+    ):
+        T.func_attr({"global_symbol": "mhc_pre_backward", "tirx.noalias": True})
+        # What a token adds to the gradients of bias and, in the last three, of alpha.
+        shares = T.alloc_buffer((tokens, mixes + 3), f32)
+        pull = T.alloc_buffer((tokens,), f32)
+        h_pre = T.alloc_buffer((tokens, streams), f32)
+        # A last group that is not full repeats the last token, with weights of zero.
+        weights = T.alloc_buffer((T.truncdiv(tokens + (group - 1), T.int64(group)) * group, mixes), f32)
+        for t in range(T.truncdiv(tokens + (group - 1), T.int64(group)) * group - tokens):
+            for o in range(mixes):
+                weights[tokens + t, o] = T.float32(0)
+
+        for block in T.parallel(T.truncdiv(tokens + (height - 1), T.int64(height))):
+            total = T.alloc_buffer((height, mixes, lanes), f32)
+            square = T.alloc_buffer((height, lanes), f32)
+            mix = T.alloc_buffer((mixes,), f32)
+            dots = T.alloc_buffer((streams, row.lanes), f32)
+            g = T.alloc_buffer((row.lanes,), f32)
+            r = T.alloc_buffer((1,), f32)
+            sigmoid = T.alloc_buffer((1,), f32)
+            # The last few additions have the largest rounding errors, and the gradient of alpha adds these up.
+            lane_sum = T.alloc_buffer((1,), "float64")
+
+            project(x, phi, gamma, tokens, block, total, square)
+
+            for t in range(T.min(T.int64(height), tokens - block * height)):
+                r[0] = T.float32(0)
+                for j in T.unroll(lanes):
+                    r[0] = r[0] + square[t, j]
+                r[0] = T.rsqrt(r[0] / T.float32(width) + T.float32(spec.norm_eps))
+                for o in range(mixes):
+                    lane_sum[0] = T.float64(0)
+                    for j in T.unroll(lanes):
+                        lane_sum[0] = lane_sum[0] + T.Cast("float64", total[t, o, j])
+                    mix[o] = T.Cast(f32, lane_sum[0]) * r[0]
+
+                for i in T.unroll(streams):
+                    for j in T.vectorized(row.lanes):
+                        dots[i, j] = T.float32(0)
+                for d in range(row.vectors):
+                    for j in T.vectorized(row.lanes):
+                        g[j] = row.once(d, j, wide(grad_h_in[block * height + t, row.start(d) + j]))
+                    for i in T.unroll(streams):
+                        for j in T.vectorized(row.lanes):
+                            dots[i, j] = dots[i, j] + g[j] * row.once(
+                                d, j, wide(x[block * height + t, i * hidden + row.start(d) + j])
+                            )
+
+                for i in T.unroll(streams):
+                    sigmoid[0] = T.sigmoid(alpha[0] * mix[i] + bias[i])
+                    h_pre[block * height + t, i] = sigmoid[0] + T.float32(spec.pre_eps)
+                    lane_sum[0] = T.float64(0)
+                    for j in T.unroll(row.lanes):
+                        lane_sum[0] = lane_sum[0] + T.Cast("float64", dots[i, j])
+                    shares[block * height + t, i] = T.Cast(f32, lane_sum[0]) * sigmoid[0] * (T.float32(1) - sigmoid[0])
+                for i in range(streams):
+                    sigmoid[0] = T.sigmoid(alpha[1] * mix[streams + i] + bias[streams + i])
+                    shares[block * height + t, streams + i] = (
+                        T.float32(2) * grad_h_post[block * height + t, i] * sigmoid[0] * (T.float32(1) - sigmoid[0])
+                    )
+                for i in range(streams * streams):
+                    shares[block * height + t, 2 * streams + i] = grad_h_res[block * height + t, i]
+
+                for k in range(3):
+                    shares[block * height + t, mixes + k] = T.float32(0)
+                for o in range(mixes):
+                    # alpha has one gate each for the rows of phi that make h_pre, h_post and h_res.
+                    gate: T.let = T.min(o // streams, 2)
+                    share: T.let = shares[block * height + t, o]
+                    shares[block * height + t, mixes + gate] = shares[block * height + t, mixes + gate] + share * mix[o]
+                    weights[block * height + t, o] = alpha[gate] * share * r[0]
+                pull[block * height + t] = (
+                    -(
+                        alpha[0] * shares[block * height + t, mixes]
+                        + alpha[1] * shares[block * height + t, mixes + 1]
+                        + alpha[2] * shares[block * height + t, mixes + 2]
+                    )
+                    * r[0]
+                    * r[0]
+                    / T.float32(width)
+                )
+
+        for item in T.parallel(streams * pieces):
+            rows = T.alloc_buffer((mixes, owned * row.lanes), f32)
+            to_phi = T.alloc_buffer((mixes, owned * row.lanes), f32)
+            all_to_phi = T.alloc_buffer((mixes, owned * row.lanes), f32)
+            to_gamma = T.alloc_buffer((owned * row.lanes,), f32)
+            all_to_gamma = T.alloc_buffer((owned * row.lanes,), f32)
+            v = T.alloc_buffer((group, row.lanes), f32)
+            dv = T.alloc_buffer((group, row.lanes), f32)
+            one = T.alloc_buffer((row.lanes,), f32)
+            sums = T.alloc_buffer((row.lanes,), f32)
+            stream: T.let = item // pieces
+            first: T.let = item % pieces * owned
+            vectors: T.let = T.min(owned, row.vectors - first)
+
+            for o in range(mixes):
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        rows[o, k * row.lanes + j] = phi[o, stream * hidden + row.start(first + k) + j]
+                        all_to_phi[o, k * row.lanes + j] = T.float32(0)
+            for k in range(vectors):
+                for j in T.vectorized(row.lanes):
+                    all_to_gamma[k * row.lanes + j] = T.float32(0)
+
+            for span in range(T.truncdiv(tokens + (spanned * group - 1), T.int64(spanned * group))):
+                for o in range(mixes):
+                    for k in range(vectors):
+                        for j in T.vectorized(row.lanes):
+                            to_phi[o, k * row.lanes + j] = T.float32(0)
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        to_gamma[k * row.lanes + j] = T.float32(0)
+
+                for b in range(
+                    T.min(
+                        T.int64(spanned),
+                        T.truncdiv(tokens + (group - 1), T.int64(group)) - span * spanned,
+                    )
+                ):
+                    t0: T.let = (span * spanned + b) * group
+                    for k in range(vectors):
+                        column: T.let = row.start(first + k)
+                        for t in T.unroll(group):
+                            for j in T.vectorized(row.lanes):
+                                dv[t, j] = T.float32(0)
+                            for j in T.vectorized(row.lanes):
+                                v[t, j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
+                            if spec.gamma:
+                                for j in T.vectorized(row.lanes):
+                                    v[t, j] = v[t, j] * gamma[stream * hidden + column + j]
+                        for o in range(mixes):
+                            for j in T.vectorized(row.lanes):
+                                one[j] = rows[o, k * row.lanes + j]
+                            for j in T.vectorized(row.lanes):
+                                sums[j] = to_phi[o, k * row.lanes + j]
+                            for t in T.unroll(group):
+                                for j in T.vectorized(row.lanes):
+                                    dv[t, j] = dv[t, j] + weights[t0 + t, o] * one[j]
+                                for j in T.vectorized(row.lanes):
+                                    sums[j] = sums[j] + weights[t0 + t, o] * v[t, j]
+                            for j in T.vectorized(row.lanes):
+                                to_phi[o, k * row.lanes + j] = sums[j]
+                        for t in T.unroll(group):
+                            for j in T.vectorized(row.lanes):
+                                one[j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
+                            if spec.gamma:
+                                for j in T.vectorized(row.lanes):
+                                    to_gamma[k * row.lanes + j] = to_gamma[k * row.lanes + j] + dv[t, j] * one[j]
+                                for j in T.vectorized(row.lanes):
+                                    dv[t, j] = dv[t, j] * gamma[stream * hidden + column + j]
+                            if t0 + t < tokens:
+                                for j in T.vectorized(row.lanes):
+                                    grad_x[t0 + t, stream * hidden + column + j] = narrow(
+                                        dtype,
+                                        dv[t, j]
+                                        + pull[t0 + t] * one[j]
+                                        + h_pre[t0 + t, stream] * wide(grad_h_in[t0 + t, column + j]),
+                                    )
+
+                for o in range(mixes):
+                    for k in range(vectors):
+                        for j in T.vectorized(row.lanes):
+                            all_to_phi[o, k * row.lanes + j] = (
+                                all_to_phi[o, k * row.lanes + j] + to_phi[o, k * row.lanes + j]
+                            )
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        all_to_gamma[k * row.lanes + j] = all_to_gamma[k * row.lanes + j] + to_gamma[k * row.lanes + j]
+
+            for o in range(mixes):
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        grad_phi[o, stream * hidden + row.start(first + k) + j] = all_to_phi[o, k * row.lanes + j]
+            if spec.gamma:
+                for k in range(vectors):
+                    for j in T.vectorized(row.lanes):
+                        grad_gamma[stream * hidden + row.start(first + k) + j] = all_to_gamma[k * row.lanes + j]
+
+        for o in T.parallel(mixes + 3):
+            every = T.alloc_buffer((1,), "float64")
+            every[0] = T.float64(0)
+            for t in range(tokens):
+                every[0] = every[0] + T.Cast("float64", shares[t, o])
+            if o < mixes:
+                grad_bias[o] = T.Cast(f32, every[0])
+            else:
+                grad_alpha[o - mixes] = T.Cast(f32, every[0])
+
+    return mhc_pre_backward

@@ -1,0 +1,183 @@
+"""The script of ``mhc_pre`` for LLVM's CPU targets, and its projection, which the gradients share.
+
+The projection runs over the flattened streams in chunks: a chunk of a block of tokens is widened to fp32 (and weighted
+with gamma) once, then meets phi a few rows at a time, ``tokens x rows`` vector accumulators in registers. Each chunk
+has its own sums, which are added up after it: that keeps the rounding errors of long rows small. The lanes are left to
+be summed.
+"""
+
+# No postponed annotations here: TVM reads those of a script as its parameters.
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm.script import tirx as T
+from tvm.target import Target
+
+from mhc.backends.tvm.mhc_pre.tensors import tensors_of
+from mhc.backends.tvm.vectors import STACK_BYTES, Row, name_of, narrow, registers, wide
+from mhc.ops.mhc_pre import MhcPreSpec
+
+# Bytes of one fp32 row of a chunk. A block's rows and the rows of phi that they meet (about eight in all) then stay
+# in a first-level cache of 32 KiB.
+_CHUNK_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How the loops are blocked: ``tokens x rows`` accumulators of ``lanes`` floats."""
+
+    tokens: int
+    rows: int
+    lanes: int
+
+
+def tile(spec: MhcPreSpec, target: Target) -> Tile:
+    """The block with the most multiplications per load among those that the target's vector registers hold.
+
+    ``rows`` divides the rows of phi; beside the accumulators the registers hold the operands of one side and one more.
+    """
+    lanes, held = registers(target)
+    _, tokens, rows = max(
+        (tokens * rows / (tokens + rows), tokens, rows)
+        for rows in range(1, held)
+        for tokens in range(1, 7)
+        if spec.mixes % rows == 0
+        and tokens * rows + min(tokens, rows) < held
+        and tokens * rows * lanes * 4 <= STACK_BYTES
+    )
+    return Tile(tokens, rows, Row.of(spec.width, lanes).lanes)
+
+
+def projection(spec: MhcPreSpec, blocking: Tile) -> Any:
+    """A macro ``project(x, phi, gamma, tokens, block, total, square)``.
+
+    It writes ``total[t, o, lane]`` and ``square[t, lane]``, whose sums over the lanes are (v · gamma) @ phiᵀ and v²,
+    for the tokens of one block. Without gamma its third argument is not looked at.
+    """
+    f32 = "float32"
+    mixes = spec.mixes
+    height, rows, lanes = blocking.tokens, blocking.rows, blocking.lanes
+    row = Row(spec.width, lanes)
+    chunks = -(-row.vectors * lanes * 4 // _CHUNK_BYTES)
+    chunk = -(-row.vectors // chunks)
+
+    @T.macro
+    def project(x, phi, gamma, tokens, block, total, square):
+        v = T.alloc_buffer((height, chunk * lanes), f32)
+        acc = T.alloc_buffer((height, rows, lanes), f32)
+        acc_square = T.alloc_buffer((lanes,), f32)
+
+        for t in range(height):
+            for j in T.vectorized(lanes):
+                square[t, j] = T.float32(0)
+        for t, o in T.grid(height, mixes):
+            for j in T.vectorized(lanes):
+                total[t, o, j] = T.float32(0)
+
+        for c in range(chunks):
+            for t in range(height):
+                for j in T.vectorized(lanes):
+                    acc_square[j] = T.float32(0)
+                for k in range(T.min(chunk, row.vectors - c * chunk)):
+                    for j in T.vectorized(lanes):
+                        # A last block that is not full repeats the last token.
+                        v[t, k * lanes + j] = wide(
+                            x[T.min(block * height + t, tokens - 1), row.start(c * chunk + k) + j]
+                        )
+                    if row.ragged:
+                        for j in T.vectorized(lanes):
+                            v[t, k * lanes + j] = row.once(c * chunk + k, j, v[t, k * lanes + j])
+                    for j in T.vectorized(lanes):
+                        acc_square[j] = acc_square[j] + v[t, k * lanes + j] * v[t, k * lanes + j]
+                    if spec.gamma:
+                        for j in T.vectorized(lanes):
+                            v[t, k * lanes + j] = v[t, k * lanes + j] * gamma[row.start(c * chunk + k) + j]
+                for j in T.vectorized(lanes):
+                    square[t, j] = square[t, j] + acc_square[j]
+            for o in range(mixes // rows):
+                for t in T.unroll(height):
+                    for p in T.unroll(rows):
+                        for j in T.vectorized(lanes):
+                            acc[t, p, j] = T.float32(0)
+                for k in range(T.min(chunk, row.vectors - c * chunk)):
+                    for t in T.unroll(height):
+                        for p in T.unroll(rows):
+                            for j in T.vectorized(lanes):
+                                acc[t, p, j] = (
+                                    acc[t, p, j] + v[t, k * lanes + j] * phi[o * rows + p, row.start(c * chunk + k) + j]
+                                )
+                for t in T.unroll(height):
+                    for p in T.unroll(rows):
+                        for j in T.vectorized(lanes):
+                            total[t, o * rows + p, j] = total[t, o * rows + p, j] + acc[t, p, j]
+
+    return project
+
+
+def forward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
+    """A block of tokens is projected, then read a second time, from the cache, for ``h_in``.
+
+    Without gamma the fifth argument is not looked at.
+    """
+    f32, dtype = "float32", name_of(spec.dtype)
+    streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
+    blocking = tile(spec, target)
+    height, lanes = blocking.tokens, blocking.lanes
+    project = projection(spec, blocking)
+    row = Row.of(hidden, lanes)
+
+    # Tensors are asked for no more than their elements' alignment: views into larger ones are taken as they are.
+    tensors = tensors_of(spec, dtype)
+    tokens = tensors.tokens
+
+    @T.prim_func
+    def mhc_pre(
+        x: tensors.x,
+        phi: tensors.phi,
+        alpha: tensors.alpha,
+        bias: tensors.bias,
+        gamma: tensors.gamma,
+        h_in: tensors.h_in,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
+    ):
+        T.func_attr({"global_symbol": "mhc_pre", "tirx.noalias": True})
+        for block in T.parallel(T.truncdiv(tokens + (height - 1), T.int64(height))):
+            total = T.alloc_buffer((height, mixes, lanes), f32)
+            square = T.alloc_buffer((height, lanes), f32)
+            mix = T.alloc_buffer((mixes,), f32)
+            pre = T.alloc_buffer((streams,), f32)
+            read = T.alloc_buffer((row.lanes,), f32)
+            r = T.alloc_buffer((1,), f32)
+
+            project(x, phi, gamma, tokens, block, total, square)
+
+            for t in range(T.min(T.int64(height), tokens - block * height)):
+                r[0] = T.float32(0)
+                for j in T.unroll(lanes):
+                    r[0] = r[0] + square[t, j]
+                r[0] = T.rsqrt(r[0] / T.float32(width) + T.float32(spec.norm_eps))
+                for o in range(mixes):
+                    mix[o] = T.float32(0)
+                    for j in T.unroll(lanes):
+                        mix[o] = mix[o] + total[t, o, j]
+                    mix[o] = mix[o] * r[0]
+                for i in range(streams):
+                    pre[i] = T.sigmoid(alpha[0] * mix[i] + bias[i]) + T.float32(spec.pre_eps)
+                    h_post[block * height + t, i] = T.float32(2) * T.sigmoid(
+                        alpha[1] * mix[streams + i] + bias[streams + i]
+                    )
+                for i in range(streams * streams):
+                    h_res[block * height + t, i] = alpha[2] * mix[2 * streams + i] + bias[2 * streams + i]
+                for d in range(row.vectors):
+                    for j in T.vectorized(row.lanes):
+                        read[j] = T.float32(0)
+                    for i in T.unroll(streams):
+                        for j in T.vectorized(row.lanes):
+                            read[j] = read[j] + pre[i] * wide(x[block * height + t, i * hidden + row.start(d) + j])
+                    for j in T.vectorized(row.lanes):
+                        h_in[block * height + t, row.start(d) + j] = narrow(dtype, read[j])
+
+    return mhc_pre

@@ -1,0 +1,28 @@
+"""The parameters of scripts: tensors are declared once for each operator, and a script annotates its parameters so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import tvm
+from tvm.script import tirx as T
+
+Shapes = Mapping[str, tuple[Any, ...]]
+
+
+def declare(shapes: Callable[[Any], Shapes], dtype: str, in_dtype: Collection[str]) -> SimpleNamespace:
+    """Return a buffer for each tensor by its name, one for its gradient, and the variable ``tokens``.
+
+    ``shapes`` returns the shapes for a number of tokens. The tensors ``in_dtype`` hold ``dtype``, the others fp32. All
+    are asked for no more than their elements' alignment: views into larger tensors are taken as they are. A script
+    needs buffers of its own: declare them anew for each.
+    """
+    tokens = tvm.tirx.Var("tokens", "int64")
+    tensors: dict[str, Any] = {"tokens": tokens}
+    for name, shape in shapes(tokens).items():
+        element = dtype if name in in_dtype else "float32"
+        for each in (name, f"grad_{name}"):
+            tensors[each] = T.Buffer(shape, element, align=tvm.DataType(element).itemsize)
+    return SimpleNamespace(**tensors)

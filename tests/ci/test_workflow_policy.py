@@ -1,0 +1,148 @@
+"""The workflow files keep the rules that keep machines safe, and a broken rule is found."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel_matrix.config.load import load
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "ci"))
+
+from workflow_policy import SAME_REPOSITORY, main, read, violations  # noqa: E402
+
+PULL = ".github/workflows/pull-request.yml"
+MATRIX = ".github/workflows/matrix.yml"
+MAIN = ".github/workflows/main.yml"
+NIGHTLY = ".github/workflows/nightly.yml"
+HAND = ".github/workflows/by-hand.yml"
+PUBLISH = ".github/workflows/publish.yml"
+ROW = ".github/actions/row/action.yml"
+
+CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
+NO_TOKEN = "          persist-credentials: false\n"
+GUARD = f"machines: ${{{{ {SAME_REPOSITORY} }}}}"
+
+# file, what is there, what somebody makes of it, and a part of the sentence that tells them.
+MUTATIONS = {
+    "a fork gets machines": (PULL, GUARD, "machines: true", "a fork's pull request gets here"),
+    "machines if anybody says so": (PULL, GUARD, f"{GUARD[:-3]} || github.actor == 'me' }}}}", "a fork's pull request"),
+    "machines by label": (PULL, GUARD, "machines: ${{ contains(github.event.pull_request.labels.*.name, 'gpu') }}", "a fork"),
+    "machines unless told": (MATRIX, "inputs.machines && fromJSON", "fromJSON", "a fork's pull request gets here"),
+    "machines or rows": (MATRIX, "inputs.machines && fromJSON", "inputs.machines || fromJSON", "a fork's pull request"),
+    "lint on our machine": (PULL, "name: lint\n    runs-on: ubuntu-24.04", "name: lint\n    runs-on: [self-hosted, linux]", "a fork"),
+    "the plan picks the hosted label": (MATRIX, "runs-on: ubuntu-24.04\n    timeout-minutes: ${{ matrix.row.minutes }}", "runs-on: ${{ matrix.row.labels }}\n    timeout-minutes: ${{ matrix.row.minutes }}", "a fork"),
+    "pull_request_target": (PULL, "  pull_request:\n", "  pull_request_target:\n", "'pull_request_target' runs with"),
+    "issue_comment": (PULL, "on:\n", "on:\n  issue_comment:\n", "'issue_comment' runs with"),
+    "workflow_run": (MAIN, "on:\n", "on:\n  workflow_run:\n    workflows: [pull request]\n", "'workflow_run' runs with"),
+    "every branch is main": (MAIN, "    branches: [main]\n", "    branches: ['**']\n", "name the branch main"),
+    "default permissions": (MATRIX, "permissions: {}\n", "", "permissions: write 'permissions: {}' at the top"),
+    "write all": (PULL, "    permissions:\n      contents: read # to check out\n    steps", "    permissions: write-all\n    steps", "say each one"),
+    "a job that writes": (PULL, "contents: read", "contents: write", "nothing here may write ['contents']"),
+    "a pull request that publishes": (PULL, "      actions: read", "      pages: write\n      actions: read", "only what runs on main publishes"),
+    "a publisher that runs code": (PUBLISH, "    steps:\n", "    steps:\n      - run: ci/nox -s report\n", "a job that may write runs no code"),
+    "a token on our machine": (MATRIX, "runs-on: ${{ matrix.row.labels }}\n    timeout-minutes: ${{ matrix.row.minutes }}\n    permissions:\n", "runs-on: ${{ matrix.row.labels }}\n    timeout-minutes: ${{ matrix.row.minutes }}\n    permissions:\n      actions: read\n", "needs no permission but"),
+    "a token in a row": (ROW, "      env:\n", "      env:\n        GH_TOKEN: ${{ github.token }}\n", "no token on the project's own machines"),
+    "a tag for a pin": (MATRIX, CHECKOUT, "actions/checkout@v7", "pin it by the whole commit id"),
+    "a pin without its version": (MATRIX, CHECKOUT, CHECKOUT.partition(" ")[0], "say the version"),
+    "the token in the checkout": (MATRIX, NO_TOKEN, "", "leaves the token in the checkout"),
+    "an expression in a script": (HAND, 'approved for the project\'s own machines - $COMMIT', "${{ inputs.commit }}", "an expression in a script"),
+    "a script in an input": (ROW, "        path: build\n", "        path: build\n        script: x\n", "no scripts in an action's inputs"),
+    "approval is left out": (HAND, "    needs: approval\n", "", "without the environment 'own-machines'"),
+    "approval of anything": (HAND, "    needs: guard\n", "", "nothing before it insists on a whole commit id"),
+    "approval may fail": (HAND, "    needs: approval\n", "    needs: approval\n    if: ${{ always() }}\n", "without the environment"),
+    "a branch for a commit": (HAND, "^[0-9a-f]{40}$", "^[a-z0-9]+$", "nothing before it insists"),
+    "a failure is hidden": (ROW, '--row "$ROW"', '--row "$ROW" || true', "'|| true' hides failures"),
+    "a red job goes on": (MATRIX, "    needs: plan\n", "    needs: plan\n    continue-on-error: true\n", "hides failures"),
+    "tests are ignored": (PULL, "ci/nox -s tests", "ci/nox -s tests -- --ignore tests/x.py", "'--ignore' hides failures"),
+    "the Docker socket": (ROW, "      shell: bash\n", "      shell: bash # -v /var/run/docker.sock\n", "the Docker socket"),
+    "a container of the workflow": (MATRIX, "    needs: plan\n", "    needs: plan\n    container: x\n", "'container'"),
+    "a secret": (ROW, "      env:\n", "      env:\n        KEY: ${{ secrets.KEY }}\n", "no job here needs a secret"),
+    "all secrets": (MAIN, "    with:\n", "    secrets: inherit\n    with:\n", "no job here needs a secret"),
+    "a cache": (MATRIX, '          python-version: "3.12"\n', '          python-version: "3.12"\n          cache: pip\n', "a cache that one run writes"),
+    "no time limit": (PULL, "    timeout-minutes: 20\n", "", "timeout-minutes is missing"),
+    "no concurrency": (NIGHTLY, "concurrency:\n  group: nightly\n  cancel-in-progress: false\n", "", "concurrency is missing"),
+    "one red row cancels the rest": (MATRIX, "fail-fast: false", "fail-fast: true", "must not cancel the others"),
+    "a row of its own": (MATRIX, "- uses: ./.github/actions/row", "- uses: ./.github/actions/other", "a row is run by"),
+    "another command than people's": (ROW, 'ci/nox -s "test-$PLATFORM"', "pytest", "the session that a person types"),
+    "only green results travel": (ROW, "      if: ${{ !cancelled() }}\n", "", "results are sent also when the row is red"),
+    "the report waits for a dead machine": (MATRIX, "  report:\n    name: report\n    needs: plan", "  report:\n    name: report\n    needs: [plan, own]", "must not need the rows"),
+    "the report asks nobody": (MATRIX, "--statuses build/jobs.json ", "", "has to ask what became of the jobs"),
+    "somebody else's workflow": (MAIN, "./.github/workflows/publish.yml", "a/b/.github/workflows/c.yml@main", "lies in this repository"),
+    "an input that is not there": (MAIN, "      machines: true\n", "      machine: true\n", "is given"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return read(ROOT)
+
+
+@pytest.fixture(scope="module")
+def matrix():
+    return load(ROOT / "matrix.yaml")
+
+
+def test_the_workflows_keep_every_rule(files, capsys):
+    assert violations(files) == []
+    assert main([str(ROOT)]) == 0
+    assert capsys.readouterr().out == "the workflow files keep every rule\n"
+
+
+def test_a_broken_rule_ends_with_1_and_a_folder_without_workflows_with_2(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert "there are no workflow files" in capsys.readouterr().err
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    (tmp_path / ".github" / "workflows" / "new.yml").write_text("name: x\non: push\njobs: {}\n")
+    assert main([str(tmp_path)]) == 1
+    assert ".github/workflows/new.yml: on: push: name the branch main" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_workflow_that_breaks_a_rule_is_caught(files, name):
+    path, old, new, words = MUTATIONS[name]
+    assert old in files[path], "the table no longer fits the file"
+    found = violations({**files, path: files[path].replace(old, new, 1)})
+    assert any(words in sentence for sentence in found), found
+
+
+def test_a_new_workflow_of_a_pull_request_is_held_to_the_same_rules(files):
+    new = "name: x\non: pull_request\njobs:\n  a:\n    runs-on: [self-hosted, gfx942]\n    steps:\n      - run: make\n"
+    found = "\n".join(violations({**files, ".github/workflows/new.yml": new}))
+    for words in ("a fork's pull request gets here", "permissions: {}", "concurrency is missing", "timeout-minutes"):
+        assert words in found
+
+
+def test_every_event_of_the_workflows_is_one_of_the_matrix(files, matrix):
+    asked = set(re.findall(r"^\s+event: ([\w-]+)$", "\n".join(files.values()), re.MULTILINE))
+    asked |= {"label", "pull_request"}  # by expression
+    asked |= set(re.search(r"options: \[(.*)\]", files[HAND]).group(1).split(", "))
+    assert asked == set(matrix.ci.events)
+
+
+def test_the_label_of_hosted_machines_is_the_matrix_s(files, matrix):
+    assert set(re.findall(r"runs-on: (ubuntu\S+)", "\n".join(files.values()))) == {matrix.ci.hosted}
+
+
+def test_the_session_that_plans_prints_nothing_but_the_rows():
+    command = [sys.executable, "-m", "nox", "-s", "plan", "--", "--github", "--event", "pull_request"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    assert json.loads(line)["own"][0]["labels"][0] == "self-hosted"
+    assert len(line.encode()) < 1024 * 1024, "GitHub takes no larger output of a job"
+
+
+def test_an_action_has_one_commit_everywhere(files):
+    pins: dict[str, set[str]] = {}
+    for text in files.values():
+        for name, pin in re.findall(r"uses: ([\w./-]+)@(\S+ # \S+)", text):
+            pins.setdefault(name, set()).add(pin)
+    assert pins
+    assert all(len(found) == 1 for found in pins.values()), pins

@@ -1,0 +1,123 @@
+"""The two distributions of this repository: what their wheels hold, and that each works alone where it is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from kernel_matrix.run.environments import venv
+
+LOCKS = ROOT / "ci" / "locks"
+
+STEP = """
+import torch, mhc
+assert mhc.__version__ == {version!r}
+x = torch.randn(3, 2, 8, requires_grad=True)
+parameters = [torch.randn(8, 16), torch.ones(3), torch.zeros(8), torch.ones(2, 8)]
+for parameter in parameters:
+    parameter.requires_grad_()
+h_in, h_post, h_res = mhc.mhc_pre(x, *parameters, backend="reference")
+(h_in.sum() + h_post.sum() + h_res.square().sum()).backward()
+assert all(tensor.grad is not None and tensor.grad.abs().max() > 0 for tensor in (x, *parameters))
+print(mhc.__file__)
+"""
+
+
+def build(folder: Path, into: Path, *options: str) -> Path:
+    venv.uv("build", *options, "--out-dir", str(into), str(folder))
+    [wheel] = into.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory) -> dict[str, Path]:
+    """Build the wheel of each distribution; that of mhc by way of its source archive, as ``python -m build`` does."""
+    folder = tmp_path_factory.mktemp("wheels")
+    return {
+        "kernel-matrix": build(ROOT, folder / "kernel-matrix", "--wheel"),
+        "mhc": build(ROOT / "src" / "mhc", folder / "mhc"),
+    }
+
+
+@pytest.fixture
+def empty(tmp_path) -> Path:
+    """Make an environment that holds nothing, and return its interpreter."""
+    venv.uv("venv", "--python", sys.executable, "--no-project", str(tmp_path / "env"))
+    return tmp_path / "env" / "bin" / "python"
+
+
+def packages_of(wheel: Path) -> dict[str, set[str]]:
+    """Return the files of a wheel by the folder at its top."""
+    files: dict[str, set[str]] = {}
+    for name in zipfile.ZipFile(wheel).namelist():
+        top, _, rest = name.partition("/")
+        files.setdefault(top, set()).add(rest)
+    return files
+
+
+def sources(folder: Path, pattern: str) -> set[str]:
+    files = {path.relative_to(folder) for path in folder.rglob(pattern) if path.is_file()}
+    return {str(file) for file in files if "__pycache__" not in file.parts}
+
+
+def execute(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run isolated: neither the folder nor PYTHONPATH helps to find a module."""
+    return subprocess.run([python, "-I", *arguments], cwd=python.parent, capture_output=True, text=True, check=False)
+
+
+def test_the_harness_s_wheel_holds_the_harness_and_no_kernel(wheels):
+    files = packages_of(wheels["kernel-matrix"])
+    assert set(files) == {"kernel_matrix", "kernel_matrix-0.1.0.dist-info"}
+    assert files["kernel_matrix"] == sources(ROOT / "src" / "kernel_matrix", "*")
+    assert "licenses/LICENSE" in files["kernel_matrix-0.1.0.dist-info"]
+
+
+def test_the_kernels_wheel_holds_the_kernels_and_nothing_else(wheels):
+    files = packages_of(wheels["mhc"])
+    assert set(files) == {"mhc", "mhc-0.1.0.dist-info"}
+    assert files["mhc"] == sources(ROOT / "src" / "mhc", "*.py")
+    assert "licenses/LICENSE" in files["mhc-0.1.0.dist-info"]
+
+
+def test_both_distributions_have_the_same_licence():
+    assert (ROOT / "src" / "mhc" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
+    venv.uv("pip", "install", "--python", str(empty), "-c", str(LOCKS / "harness.txt"), str(wheels["kernel-matrix"]))
+    program = empty.with_name("kernel-matrix")
+    usage = execute(empty, str(program), "--help")
+    assert usage.returncode == 0, usage.stderr
+    assert "usage: kernel-matrix" in usage.stdout
+    schema = execute(empty, str(program), "schema")
+    assert schema.returncode == 0, schema.stderr
+    assert schema.stdout.strip() == (ROOT / "matrix.schema.json").read_text().strip()
+    assert "No module named 'mhc'" in execute(empty, "-c", "import mhc").stderr
+
+
+def test_the_kernels_work_where_they_alone_are_installed(wheels, empty):
+    lock = LOCKS / "torch-2.13.txt"
+    backend = venv.torch_backend(empty, lock, gpu=False)
+    venv.uv("pip", "install", "--python", str(empty), *backend, "-c", str(lock), str(wheels["mhc"]))
+    version = wheels["mhc"].name.split("-")[1]
+    done = execute(empty, "-W", "ignore", "-c", STEP.format(version=version))
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(empty.parents[1])
+    assert "No module named 'kernel_matrix'" in execute(empty, "-c", "import kernel_matrix").stderr
+
+
+def test_the_extras_of_the_kernels_ask_for_what_the_matrix_requires(matrix):
+    project = tomllib.loads((ROOT / "src" / "mhc" / "pyproject.toml").read_text())["project"]
+    required = {}
+    for toolchain in matrix.toolchains.values():
+        required.setdefault(toolchain.backend, []).append(list(toolchain.requires))
+    assert project["dependencies"] in required["reference"]
+    assert set(project["optional-dependencies"]) == set(required) - {"reference", "inductor"}
+    for backend, pins in project["optional-dependencies"].items():
+        assert pins in required[backend], backend

@@ -1,0 +1,123 @@
+"""Facts that the GPU form of the TVM backend relies on: what TVM compiles, and what the OpenCL runtimes do and report.
+
+Each fact is a program of ``tvm_gpu.py``, which runs in TVM's environment. A test fails once its fact no longer holds;
+then the work-around for it can go.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job
+from kernel_matrix.results import junit
+from kernel_matrix.run.environments import venv
+from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.run.executors import Request
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).with_name("tvm_gpu.py")
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    """Read the project's own matrix.yaml."""
+    return load(ROOT / "matrix.yaml")
+
+
+@pytest.fixture(scope="module")
+def python(matrix) -> Path:
+    """Return the interpreter of TVM's environment, which is made if it is not there."""
+    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("opencl", "tvm-0.27", ()), None, print))
+    assert isinstance(made, LocalInterpreter)
+    return made.python
+
+
+@pytest.fixture(scope="module")
+def results(python, matrix, tmp_path_factory) -> dict[str, tuple[str, str]]:
+    """Run all programs with the platform's variables, and return the result and the output of each."""
+    [entry] = matrix.platforms["opencl"].entries
+    cache = {"POCL_CACHE_DIR": str(tmp_path_factory.mktemp("pocl")), "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([python, PROGRAM], env={**os.environ, **entry.environment, **cache}, capture_output=True)
+    output = done.stderr.decode(errors="replace")
+    assert done.returncode == 0, output
+    programs = re.findall(r"^PROGRAM (\S+)\n(.*?)^RESULT (.*?)$", output, re.MULTILINE | re.DOTALL)
+    return {name: (result, text) for name, text, result in programs}
+
+
+@pytest.mark.parametrize(
+    ("program", "check"),
+    [
+        ("fits", "nothing"),
+        ("threads", "nothing has 2048 threads in a block; the limit is 1024"),
+        ("shared", "nothing has 524288 bytes of shared memory in a block; the limit is 49152"),
+        ("unbound", "unbound binds nothing to threads"),
+        ("unequal", "unequal binds threadIdx.x to 4 and 64"),
+    ],
+)
+def test_tvm_compiles_kernels_that_no_gpu_can_run_and_the_check_refuses_them(results, program, check):
+    assert results[program][0] == f"TVM compiles it; check: {check}"
+
+
+def test_the_wheel_of_tvm_has_no_gpu_runtime(results):
+    assert results["runtimes"][0] == "none"
+
+
+def test_tvm_alone_does_not_compile_for_amd_without_rocm(results):
+    assert results["rocm-alone"][0] == "Cannot find ROCm path"
+
+
+def test_oclgrind_does_not_convert_a_half(results):
+    """The program adds one to one. Oclgrind complains, or takes the bits of one (0x3C00) for a number: runs differ."""
+    result, output = results["half-oclgrind"]
+    assert result.startswith("ran: ")
+    assert result != "ran: 2.0", "Oclgrind converts a half now"
+    assert result == "ran: 15360.0" or re.search(r"Unsupported (argument type|float size: 2 bytes)", output)
+
+
+def test_pocl_does_not_take_half_precision(results):
+    result, _ = results["half-pocl"]
+    works = results["probe-pocl"][0] == "works"
+    assert ("Half precision floating point not supported" in result) if works else (result == results["probe-pocl"][0])
+
+
+def test_oclgrind_works_on_every_cpu(results):
+    assert results["probe-oclgrind"][0] == "works"
+
+
+def test_the_whole_kernel_has_no_race(results):
+    assert float(results["whole"][0]) < 1e-6
+
+
+@pytest.mark.parametrize("barrier", range(4))
+def test_a_missing_barrier_is_a_race_and_an_error(results, barrier):
+    """This kernel needs every barrier. Without one of them the numbers are often right all the same."""
+    result, _ = results[f"without-{barrier}"]
+    assert result.startswith("oclgrind: ")
+    assert "data race" in result
+
+
+def test_every_operator_s_gpu_form_runs_in_software_or_says_why_not(tmp_path, matrix, results):
+    (tmp_path / "envs").symlink_to(ROOT / "build" / "envs")
+    command = [sys.executable, "-m", "kernel_matrix", "run", "--platform", "opencl", "--build", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = junit.read(tmp_path / "results" / "opencl.tvm-0.27.xml")
+    for runtime in matrix.platforms["opencl"].targets:
+        mine = [r for r in records if r.case.startswith(f"opencl/{runtime}/") and r.outcome != "excluded"]
+        assert len({record.case.split("/")[3] for record in mine}) == 6
+        probe, _ = results[f"probe-{runtime}"]
+        for record in mine:
+            if probe == "works":
+                assert (record.outcome, record.action) == ("pass", "emulate"), record
+                assert record.metrics["elements"] > 0
+            else:
+                assert (record.outcome, f"unavailable: {record.message}") == ("unavailable", probe)
