@@ -8,26 +8,25 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose
-from kernel_matrix.lab.attempts import Attempt, kept_sweeps, read
+from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
+from kernel_matrix.lab import attempts
 from kernel_matrix.lab.judging import VERDICTS, Judged, is_probe_record, judge_all
 from kernel_matrix.lab.probe import Probe, load_probes
 from kernel_matrix.lab.probe_toolchains import environments
 from kernel_matrix.lab.subject import picked
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import (
-    Asked,
-    Cause,
+    Attempt,
     Family,
     Grid,
+    OpOutcome,
     Pair,
-    ProbeLine,
+    ProbeEntry,
+    ProbeOutcome,
     ProbeVerdict,
-    SweepView,
-    SweptOp,
-    SweptProbe,
-    SweptVersion,
-    Toolchains,
+    Question,
+    Sweep,
+    ToolchainView,
 )
 from kernel_matrix.results.record import Record
 
@@ -35,7 +34,7 @@ _IN_WORDS = {"works": "work", "known": "fail as known", "changed": "changed", "u
              "missing": "have no result"}  # fmt: skip
 
 
-def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
+def toolchain_view(project: Project, records: Sequence[Record]) -> ToolchainView:
     """Return the verdict of every probe in every environment of the matrix, and the kept sweeps.
 
     Raises:
@@ -43,16 +42,16 @@ def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
     """
     package = project.matrix.package
     if package.probes is None:
-        return Toolchains()
+        return ToolchainView()
     probes = load_probes(project.root / package.probes)
     expected = list(environments(project.matrix))
     judged = judge_all(probes, [record for record in records if is_probe_record(record)], expected)
     folder = project.root / package.sweeps if package.sweeps else None
-    return Toolchains(
+    return ToolchainView(
         headline=_headline(judged, expected),
         changed=tuple(f"{one.toolchain}: {one.probe.id}" for one in judged if one.verdict == "changed"),
         families=tuple(_families(probes, judged, project.rules)),
-        sweeps=tuple(_sweep(project, path, probes) for path in kept_sweeps(folder)),
+        sweeps=tuple(_sweep(project, path, probes) for path in attempts.kept_sweeps(folder)),
     )
 
 
@@ -76,13 +75,13 @@ def _families(probes: Sequence[Probe], judged: Sequence[Judged], rules: tuple[Ru
     for name, family in members.items():
         toolchains = dict.fromkeys(toolchain for probe in family for toolchain in verdicts.get(probe.id, {}))
         if toolchains:
-            lines = tuple(_line(probe, verdicts.get(probe.id, {})) for probe in family)
-            families.append(Family(name=name, toolchains=tuple(toolchains), probes=lines))
+            entries = tuple(_entry(probe, verdicts.get(probe.id, {})) for probe in family)
+            families.append(Family(name=name, toolchains=tuple(toolchains), probes=entries))
     return families
 
 
-def _line(probe: Probe, verdicts: dict[str, ProbeVerdict]) -> ProbeLine:
-    return ProbeLine(
+def _entry(probe: Probe, verdicts: dict[str, ProbeVerdict]) -> ProbeEntry:
+    return ProbeEntry(
         id=probe.id,
         asks=probe.asks,
         means=probe.means,
@@ -97,40 +96,38 @@ def _line(probe: Probe, verdicts: dict[str, ProbeVerdict]) -> ProbeLine:
 def _verdict(one: Judged, rules: tuple[Rule, ...]) -> ProbeVerdict:
     record = one.record
     if record is None or record.outcome not in ("fail", "error"):
-        return ProbeVerdict(verdict=one.verdict, reason=one.reason, error="", diagnosis=Cause())
+        return ProbeVerdict(verdict=one.verdict, reason=one.reason, error="", diagnosis=None)
     diagnosis = diagnose(f"{record.message}\n{record.detail}", record.stage, record.job, rules)
-    cause = Cause(cause=NOT_KNOWN)
-    if diagnosis:
-        cause = Cause(rule=diagnosis.rule, cause=diagnosis.cause, remedy=diagnosis.remedy)
-    return ProbeVerdict(verdict=one.verdict, reason=one.reason, error=record.message, diagnosis=cause)
+    diagnosis = diagnosis or Diagnosis("", NOT_KNOWN, "", "")
+    return ProbeVerdict(verdict=one.verdict, reason=one.reason, error=record.message, diagnosis=diagnosis)
 
 
-def _sweep(project: Project, path: Path, probes: Sequence[Probe]) -> SweepView:
-    sweep = read(path)
-    attempts = sorted(sweep.attempts, key=_by_versions)
+def _sweep(project: Project, path: Path, probes: Sequence[Probe]) -> Sweep:
+    kept = attempts.read(path)
+    ordered = sorted(kept.attempts, key=_by_versions)
     questions = {probe.id: probe.asks for probe in probes}
-    asked = dict.fromkeys(name for attempt in attempts for name in attempt.probes)
-    return SweepView(
+    asked = dict.fromkeys(name for attempt in ordered for name in attempt.probes)
+    return Sweep(
         title=path.stem,
-        package=sweep.package,
-        created=sweep.created,
-        case=sweep.case or "",
-        attempts=tuple(_version(project, sweep.package, attempt) for attempt in attempts),
-        grid=_grid(attempts),
-        probes=tuple(Asked(id=name, asks=questions.get(name, name)) for name in asked),
+        package=kept.package,
+        created=kept.created,
+        case=kept.case or "",
+        attempts=tuple(_attempt(project, kept.package, attempt) for attempt in ordered),
+        grid=_grid(ordered),
+        probes=tuple(Question(id=name, asks=questions.get(name, name)) for name in asked),
     )
 
 
-def _by_versions(attempt: Attempt) -> tuple[Version, bool, list[Version]]:
+def _by_versions(attempt: attempts.Attempt) -> tuple[Version, bool, list[Version]]:
     """Return the place of an attempt: oldest first; of one version the pairs, and then what is picked without a pin."""
     return Version(attempt.version), not attempt.pins, [Version(version) for version in attempt.pins.values()]
 
 
-def _version(project: Project, package: str, attempt: Attempt) -> SweptVersion:
+def _attempt(project: Project, package: str, attempt: attempts.Attempt) -> Attempt:
     diagnosis = attempt.diagnosis(project.rules)
     counts = Counter(probe.verdict for probe in attempt.probes.values())
     of_interest = {} if attempt.pins else picked(project.matrix, package, attempt.pins, attempt.versions)
-    return SweptVersion(
+    return Attempt(
         version=attempt.version,
         pins=attempt.pinned,
         picked=", ".join(f"{name} {version}" for name, version in of_interest.items()),
@@ -140,14 +137,14 @@ def _version(project: Project, package: str, attempt: Attempt) -> SweptVersion:
         remedy=diagnosis.remedy if diagnosis else "",
         lock=attempt.lock,
         counts={verdict: counts[verdict] for verdict in reversed(VERDICTS) if counts[verdict]},
-        probes={name: SweptProbe(**probe.model_dump()) for name, probe in attempt.probes.items()},
-        op=SweptOp(**attempt.op.model_dump()) if attempt.op else None,
+        probes={name: ProbeOutcome(**probe.model_dump()) for name, probe in attempt.probes.items()},
+        op=OpOutcome(**attempt.op.model_dump()) if attempt.op else None,
     )
 
 
-def _grid(attempts: Sequence[Attempt]) -> Grid | None:
+def _grid(ordered: Sequence[attempts.Attempt]) -> Grid | None:
     """Return how far each version gets beside each of another package; None where no version has several pins."""
-    paired = [attempt for attempt in attempts if len(attempt.pins) == 1]
+    paired = [attempt for attempt in ordered if len(attempt.pins) == 1]
     cells: dict[str, dict[str, Pair]] = {}
     for attempt in paired:
         [beside] = attempt.pins.values()
