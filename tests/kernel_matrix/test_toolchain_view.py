@@ -15,7 +15,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.lab.toolchain_view import toolchain_view
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report.toolchains import ToolchainView
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
@@ -53,7 +53,7 @@ def with_probes(doubles: Doubles):
     return doubles
 
 
-def view_of(doubles: Doubles, found: Sequence[Record] = ()) -> ToolchainView:
+def view_of(doubles: Doubles, found: Sequence[Record] = ()) -> Toolchains:
     matrix = load(doubles.root / "matrix.yaml")
     return toolchain_view(Project(matrix, doubles.root, doubles.root / "build"), found)
 
@@ -130,7 +130,7 @@ def test_a_broken_sweep_file_is_bad_input_with_its_name(with_probes):
 
 
 def test_a_package_without_probes_has_no_such_view(doubles: Doubles):
-    assert view_of(doubles) == ToolchainView()
+    assert view_of(doubles) == Toolchains()
 
 
 def test_the_project_s_kept_sweeps_are_shown(matrix):

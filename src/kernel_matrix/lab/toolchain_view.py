@@ -8,25 +8,26 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
-from kernel_matrix.lab import attempts
+from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose
+from kernel_matrix.lab.attempts import Attempt, kept_sweeps, read
 from kernel_matrix.lab.judging import VERDICTS, Judged, is_probe_record, judge_all
 from kernel_matrix.lab.probe import Probe, load_probes
 from kernel_matrix.lab.probe_toolchains import environments
 from kernel_matrix.lab.subject import picked
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import (
-    Attempt,
+    Asked,
+    Cause,
     Family,
     Grid,
-    OpOutcome,
     Pair,
-    ProbeEntry,
-    ProbeOutcome,
+    ProbeLine,
     ProbeVerdict,
-    Question,
-    Sweep,
-    ToolchainView,
+    SweepView,
+    SweptOp,
+    SweptProbe,
+    SweptVersion,
+    Toolchains,
 )
 from kernel_matrix.results.record import Record
 
@@ -34,7 +35,7 @@ _IN_WORDS = {"works": "work", "known": "fail as known", "changed": "changed", "u
              "missing": "have no result"}  # fmt: skip
 
 
-def toolchain_view(project: Project, records: Sequence[Record]) -> ToolchainView:
+def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
     """Return the verdict of every probe in every environment of the matrix, and the kept sweeps.
 
     Raises:
@@ -42,16 +43,16 @@ def toolchain_view(project: Project, records: Sequence[Record]) -> ToolchainView
     """
     package = project.matrix.package
     if package.probes is None:
-        return ToolchainView()
+        return Toolchains()
     probes = load_probes(project.root / package.probes)
     expected = list(environments(project.matrix))
     judged = judge_all(probes, [record for record in records if is_probe_record(record)], expected)
     folder = project.root / package.sweeps if package.sweeps else None
-    return ToolchainView(
+    return Toolchains(
         headline=_headline(judged, expected),
         changed=tuple(f"{one.toolchain}: {one.probe.id}" for one in judged if one.verdict == "changed"),
         families=tuple(_families(probes, judged, project.rules)),
-        sweeps=tuple(_sweep(project, path, probes) for path in attempts.kept_sweeps(folder)),
+        sweeps=tuple(_sweep(project, path, probes) for path in kept_sweeps(folder)),
     )
 
 
@@ -75,13 +76,13 @@ def _families(probes: Sequence[Probe], judged: Sequence[Judged], rules: tuple[Ru
     for name, family in members.items():
         toolchains = dict.fromkeys(toolchain for probe in family for toolchain in verdicts.get(probe.id, {}))
         if toolchains:
-            entries = tuple(_entry(probe, verdicts.get(probe.id, {})) for probe in family)
-            families.append(Family(name=name, toolchains=tuple(toolchains), probes=entries))
+            lines = tuple(_line(probe, verdicts.get(probe.id, {})) for probe in family)
+            families.append(Family(name=name, toolchains=tuple(toolchains), probes=lines))
     return families
 
 
-def _entry(probe: Probe, verdicts: dict[str, ProbeVerdict]) -> ProbeEntry:
-    return ProbeEntry(
+def _line(probe: Probe, verdicts: dict[str, ProbeVerdict]) -> ProbeLine:
+    return ProbeLine(
         id=probe.id,
         asks=probe.asks,
         means=probe.means,
@@ -96,38 +97,40 @@ def _entry(probe: Probe, verdicts: dict[str, ProbeVerdict]) -> ProbeEntry:
 def _verdict(one: Judged, rules: tuple[Rule, ...]) -> ProbeVerdict:
     record = one.record
     if record is None or record.outcome not in ("fail", "error"):
-        return ProbeVerdict(verdict=one.verdict, reason=one.reason, error="", diagnosis=None)
+        return ProbeVerdict(verdict=one.verdict, reason=one.reason, error="", diagnosis=Cause())
     diagnosis = diagnose(f"{record.message}\n{record.detail}", record.stage, record.job, rules)
-    diagnosis = diagnosis or Diagnosis("", NOT_KNOWN, "", "")
-    return ProbeVerdict(verdict=one.verdict, reason=one.reason, error=record.message, diagnosis=diagnosis)
+    cause = Cause(cause=NOT_KNOWN)
+    if diagnosis:
+        cause = Cause(rule=diagnosis.rule, cause=diagnosis.cause, remedy=diagnosis.remedy)
+    return ProbeVerdict(verdict=one.verdict, reason=one.reason, error=record.message, diagnosis=cause)
 
 
-def _sweep(project: Project, path: Path, probes: Sequence[Probe]) -> Sweep:
-    kept = attempts.read(path)
-    ordered = sorted(kept.attempts, key=_by_versions)
+def _sweep(project: Project, path: Path, probes: Sequence[Probe]) -> SweepView:
+    sweep = read(path)
+    attempts = sorted(sweep.attempts, key=_by_versions)
     questions = {probe.id: probe.asks for probe in probes}
-    asked = dict.fromkeys(name for attempt in ordered for name in attempt.probes)
-    return Sweep(
+    asked = dict.fromkeys(name for attempt in attempts for name in attempt.probes)
+    return SweepView(
         title=path.stem,
-        package=kept.package,
-        created=kept.created,
-        case=kept.case or "",
-        attempts=tuple(_attempt(project, kept.package, attempt) for attempt in ordered),
-        grid=_grid(ordered),
-        probes=tuple(Question(id=name, asks=questions.get(name, name)) for name in asked),
+        package=sweep.package,
+        created=sweep.created,
+        case=sweep.case or "",
+        attempts=tuple(_version(project, sweep.package, attempt) for attempt in attempts),
+        grid=_grid(attempts),
+        probes=tuple(Asked(id=name, asks=questions.get(name, name)) for name in asked),
     )
 
 
-def _by_versions(attempt: attempts.Attempt) -> tuple[Version, bool, list[Version]]:
+def _by_versions(attempt: Attempt) -> tuple[Version, bool, list[Version]]:
     """Return the place of an attempt: oldest first; of one version the pairs, and then what is picked without a pin."""
     return Version(attempt.version), not attempt.pins, [Version(version) for version in attempt.pins.values()]
 
 
-def _attempt(project: Project, package: str, attempt: attempts.Attempt) -> Attempt:
+def _version(project: Project, package: str, attempt: Attempt) -> SweptVersion:
     diagnosis = attempt.diagnosis(project.rules)
     counts = Counter(probe.verdict for probe in attempt.probes.values())
     of_interest = {} if attempt.pins else picked(project.matrix, package, attempt.pins, attempt.versions)
-    return Attempt(
+    return SweptVersion(
         version=attempt.version,
         pins=attempt.pinned,
         picked=", ".join(f"{name} {version}" for name, version in of_interest.items()),
@@ -137,14 +140,14 @@ def _attempt(project: Project, package: str, attempt: attempts.Attempt) -> Attem
         remedy=diagnosis.remedy if diagnosis else "",
         lock=attempt.lock,
         counts={verdict: counts[verdict] for verdict in reversed(VERDICTS) if counts[verdict]},
-        probes={name: ProbeOutcome(**probe.model_dump()) for name, probe in attempt.probes.items()},
-        op=OpOutcome(**attempt.op.model_dump()) if attempt.op else None,
+        probes={name: SweptProbe(**probe.model_dump()) for name, probe in attempt.probes.items()},
+        op=SweptOp(**attempt.op.model_dump()) if attempt.op else None,
     )
 
 
-def _grid(ordered: Sequence[attempts.Attempt]) -> Grid | None:
+def _grid(attempts: Sequence[Attempt]) -> Grid | None:
     """Return how far each version gets beside each of another package; None where no version has several pins."""
-    paired = [attempt for attempt in ordered if len(attempt.pins) == 1]
+    paired = [attempt for attempt in attempts if len(attempt.pins) == 1]
     cells: dict[str, dict[str, Pair]] = {}
     for attempt in paired:
         [beside] = attempt.pins.values()
