@@ -42,5 +42,5 @@ def main(options: argparse.Namespace) -> int:
     )
     print_dashboard(dashboard)
     if options.annotate:
-        print("\n".join(annotate(dashboard.comparison, project.matrix.package.suite)))
+        print("\n".join(annotate(project.matrix, dashboard.comparison)))
     return dashboard.exit_status
