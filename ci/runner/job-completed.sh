@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The runner's hook after a job (ACTIONS_RUNNER_HOOK_JOB_COMPLETED). What the job found out stays valid, so a machine that
-# is no longer clean only says so here; right afterwards root's own look takes it out of service.
+# The runner's hook after a job (ACTIONS_RUNNER_HOOK_JOB_COMPLETED). The results of the job stay valid, so this hook only
+# prints that the machine is no longer clean. Directly afterwards root runs "hygiene after", which takes it out of service.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if ! "$here/hygiene" look; then

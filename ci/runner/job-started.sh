@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The runner's hook before a job (ACTIONS_RUNNER_HOOK_JOB_STARTED): who is it, and is the machine clean? It runs as the
-# account of the jobs, so it decides about this job and changes nothing of the machine.
+# The runner's hook before a job (ACTIONS_RUNNER_HOOK_JOB_STARTED). It checks where the job comes from, and whether the
+# machine is clean. It runs as the account of the jobs, so it decides about this job and changes nothing on the machine.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 "$here/admit"

@@ -2,7 +2,7 @@
 # asks = "Does an assignment through several indices compile?"
 # means = "out[b, s, i, j] = local[i, j] becomes CUDA source, so a failure that quotes such a line has another cause."
 # met = "the first documents, 'TileLang eager JIT bug', for which TileLang was given up"
-# truth = "It was never the assignment: it compiles in every version. The message quotes a script's last line; see jit_stacked_on_prim_func."
+# truth = "The assignment was never the fault: it compiles in every version. The message quotes the last line of a script; see jit_stacked_on_prim_func."
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "works"

@@ -2,7 +2,7 @@
 # asks = "Does tilelang.compile take a finished prim_func?"
 # means = "This is the form that the first documents needed: compile(prim_func, target=...), on a machine without a GPU."
 # met = "the first documents, as the right form of what failed"
-# truth = "It compiles with the target named; only the decorator was wrong."
+# truth = "It compiles if the target is named. Only the decorator was wrong."
 # requires = ["tilelang"]
 # needs = ["nvcc"]
 # [[expect]]

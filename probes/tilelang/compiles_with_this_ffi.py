@@ -1,5 +1,5 @@
 # /// probe
-# asks = "Does this tilelang lower a kernel with the apache-tvm-ffi that stands beside it?"
+# asks = "Does this tilelang lower a kernel with the apache-tvm-ffi in its environment?"
 # means = "The pair fits; an import alone does not show it."
 # met = "tilelang 0.1.8 with apache-tvm-ffi 0.1.10 and 0.1.11, which import and then fail"
 # truth = "The Python part of tilelang 0.1.8 subclasses a class of apache-tvm-ffi whose layout changed in 0.1.10."

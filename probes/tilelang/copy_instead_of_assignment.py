@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does T.copy compile in the place of an assignment through several indices?"
-# means = "The work-around that the first documents tried is sound, and was not needed."
+# asks = "Does T.copy compile in place of an assignment through several indices?"
+# means = "The work-around that the first documents tried is sound, and it was not needed."
 # met = "the first documents, as a work-around"
-# truth = "It compiles in every version, as the assignment does; both failed there for the reason in jit_stacked_on_prim_func."
+# truth = "It compiles in every version, as the assignment does. Both failed there for the reason in jit_stacked_on_prim_func."
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "works"

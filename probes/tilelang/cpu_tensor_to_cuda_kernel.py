@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does a CUDA kernel refuse a CPU tensor by name?"
+# asks = "Does a CUDA kernel that gets a CPU tensor name the devices in its error?"
 # means = "The error says which device was expected and which came: the host array given to a GPU function."
 # met = "the TVM notes, error 2 (host array given to a GPU function)"
-# truth = "The tensors were on the CPU: move them to the GPU. 0.1.15 names the right device and swaps the two numbers behind it."
+# truth = "The tensors were on the CPU: move them to the GPU. 0.1.15 names the right device, and swaps the two numbers after it."
 # requires = ["tilelang"]
 # needs = ["nvcc"]
 # [[expect]]

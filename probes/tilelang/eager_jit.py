@@ -2,7 +2,7 @@
 # asks = "Does the eager form of @tilelang.jit, a body without a prim_func, compile?"
 # means = "The function's own body is the kernel, and compile() makes it for a named target."
 # met = "the first documents, 'TileLang eager JIT bug'"
-# truth = "The eager form itself is sound; the documents never reached it, since they gave jit a finished prim_func."
+# truth = "The eager form is sound. The first documents never reached it, because they gave jit a finished prim_func."
 # requires = ["tilelang"]
 # needs = ["nvcc"]
 # [[expect]]

@@ -1,8 +1,8 @@
 # /// probe
 # asks = "Does T.gemm of fp32 lower for RDNA (gfx1100)?"
-# means = "fp32 matrix products need no cast there."
+# means = "fp32 matrix products need no cast for RDNA."
 # met = "our own matrix, platform rocm"
-# truth = "RDNA's WMMA has no fp32 input and tilelang has no fallback for it: use bf16 or fp16 operands."
+# truth = "RDNA's WMMA has no fp32 input, and tilelang has no fallback for it. Use bf16 or fp16 operands."
 # requires = ["tilelang>=0.1.10"]
 # [[expect]]
 # verdict = "fails"

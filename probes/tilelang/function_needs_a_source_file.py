@@ -2,7 +2,7 @@
 # asks = "Can a kernel be defined from a string, with exec?"
 # means = "T.prim_func does not need the function's source file."
 # met = "generated kernels"
-# truth = "The language is parsed from the source text, so the function must stand in a file (or in linecache)."
+# truth = "tilelang parses the language from the source text, so the function must be in a file (or in linecache)."
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "fails"

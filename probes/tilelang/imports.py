@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does this tilelang import with the apache-tvm-ffi that stands beside it?"
+# asks = "Does this tilelang import with the apache-tvm-ffi in its environment?"
 # means = "The pin of apache-tvm-ffi fits as far as the import."
 # met = "the first documents: pip install tilelang==0.1.8 works, and import tilelang fails"
-# truth = "tilelang 0.1.8 to 0.1.11 leave apache-tvm-ffi open above, and pip takes one that is years too new for the wheel."
+# truth = "tilelang 0.1.8 to 0.1.11 set no upper bound for apache-tvm-ffi, and pip takes a version that is years too new for the wheel."
 # requires = ["tilelang"]
 # [[expect]]
 # versions = ["tilelang>=0.1.10,<0.1.12", "apache-tvm-ffi>=0.1.12"]

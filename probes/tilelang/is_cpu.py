@@ -2,7 +2,7 @@
 # asks = "Does T.Kernel take is_cpu=True?"
 # means = "Code for the C target is written with that flag."
 # met = "our own CPU kernels"
-# truth = "The flag went in 0.1.12: a launch without threads is a CPU launch there, and from 0.1.13 tilelang.cpu.language is the dialect."
+# truth = "The flag was removed in 0.1.12: there a launch without threads is a CPU launch. From 0.1.13 on, tilelang.cpu.language is the dialect."
 # requires = ["tilelang"]
 # [[expect]]
 # versions = ["tilelang<0.1.12"]

@@ -2,7 +2,7 @@
 # asks = "May @tilelang.jit stand on top of @T.prim_func?"
 # means = "A finished prim_func is accepted by tilelang.jit, or refused with a message that says so."
 # met = "the first documents, 'TileLang eager JIT bug'"
-# truth = "A finished prim_func was handed to tilelang.jit; Python's inspect.signature quotes the whole script, whose last line is an innocent assignment."
+# truth = "A finished prim_func was given to tilelang.jit. Python's inspect.signature quotes the whole script, and its last line is an innocent assignment."
 # requires = ["tilelang"]
 # [[expect]]
 # versions = ["tilelang==0.1.9"]

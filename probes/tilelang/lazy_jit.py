@@ -2,7 +2,7 @@
 # asks = "Does the lazy form of @tilelang.jit, a function that returns a prim_func, compile?"
 # means = "A jitted function that returns its prim_func works when the target is named."
 # met = "the first documents, as one of the ways that were tried"
-# truth = "It works in every version with the target named; it must return the prim_func and not be one."
+# truth = "It works in every version if the target is named. The function must return the prim_func, and must not be one."
 # requires = ["tilelang"]
 # needs = ["nvcc"]
 # [[expect]]

@@ -2,7 +2,7 @@
 # asks = "Does tilelang's own TVM have LLVM?"
 # means = "target='llvm' compiles."
 # met = "the TVM notes, error 7 (no LLVM)"
-# truth = "The wheels are built without LLVM; CPU code goes through target 'c', and apache-tvm's wheel has LLVM."
+# truth = "The wheels are built without LLVM. CPU code goes through target 'c'; apache-tvm's wheel has LLVM."
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "fails"

@@ -2,7 +2,7 @@
 # asks = "Does tilelang.compile for CUDA say that nvcc is missing?"
 # means = "The message names nvcc or the CUDA toolkit, so that the reader knows what to install."
 # met = "the first documents, [Errno 2] No such file or directory: 'nvcc'"
-# truth = "Compiling for CUDA needs nvcc on PATH or CUDA_HOME; nothing was wrong with the kernel."
+# truth = "Compiling for CUDA needs nvcc on PATH or CUDA_HOME. Nothing was wrong with the kernel."
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "works"

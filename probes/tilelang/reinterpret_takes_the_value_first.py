@@ -2,7 +2,7 @@
 # asks = "Does T.reinterpret take (value, dtype)?"
 # means = "Code written for today's order of arguments lowers."
 # met = "our own CPU kernels"
-# truth = "It does in every version from 0.1.8 on; the other order, (dtype, value), is taken as well, so no version needs a switch."
+# truth = "It does in every version from 0.1.8 on. The other order, (dtype, value), is accepted too, so no version needs a switch."
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "works"

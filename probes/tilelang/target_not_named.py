@@ -1,8 +1,8 @@
 # /// probe
 # asks = "Does @tilelang.jit without a target, on a machine without a GPU, say what is missing?"
-# means = "One exception that names the target or the missing device; no abort of the process."
+# means = "One exception names the target or the missing device, and the process does not abort."
 # met = "the first documents, and every machine without a GPU"
-# truth = "With no target named, tilelang looks for a device; what comes of that differs by version. Name the target."
+# truth = "If no target is named, tilelang looks for a device, and what happens then differs by version. Name the target."
 # requires = ["tilelang"]
 # [[expect]]
 # versions = ["tilelang==0.1.8"]

@@ -2,7 +2,7 @@
 # asks = "Does tilelang's own TVM still have te.create_schedule?"
 # means = "Schedules of the TE age can be used."
 # met = "the first documents, taken for a lack of tilelang's TVM"
-# truth = "TE schedules were removed from TVM altogether; standard TVM has none either. Use te.create_prim_func and a Schedule."
+# truth = "TVM removed TE schedules altogether, and standard TVM has none either. Use te.create_prim_func and a Schedule."
 # requires = ["tilelang"]
 # [[expect]]
 # verdict = "fails"

@@ -1,8 +1,8 @@
 # /// probe
 # asks = "Does device='cuda' say that this PyTorch is a CPU build, or that no GPU is here?"
-# means = "The message tells the wrong wheel from the missing device."
-# met = "the first documents, on a machine whose GPU was there and whose wheel was the CPU's"
-# truth = "'Torch not compiled with CUDA enabled' is the wheel; 'No CUDA GPUs are available' and 'Found no NVIDIA driver' are the machine."
+# means = "The message tells whether the wheel is wrong or the device is missing."
+# met = "the first documents, on a machine that had a GPU and the wheel for the CPU"
+# truth = "'Torch not compiled with CUDA enabled' means the wheel. 'No CUDA GPUs are available' and 'Found no NVIDIA driver' mean the machine."
 # requires = ["torch"]
 # [[expect]]
 # verdict = "works"

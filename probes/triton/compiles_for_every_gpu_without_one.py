@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does triton.compile make machine code for NVIDIA and AMD with neither here?"
+# asks = "Does triton.compile make machine code for NVIDIA and AMD if neither GPU is here?"
 # means = "A compile-only cell of Triton needs no container and no toolkit."
 # met = "our own matrix"
-# truth = "It does, for sm_80 to sm_100 and gfx90a to gfx1201; ptxas and the AMD backend are in the wheel."
+# truth = "It does, for sm_80 to sm_100 and gfx90a to gfx1201: ptxas and the AMD backend are in the wheel."
 # requires = ["triton"]
 # [[expect]]
 # versions = ["triton<3.5"]

@@ -1,8 +1,8 @@
 # /// probe
 # asks = "Does the interpreter round fp32 to the nearest bf16?"
-# means = "Its bf16 results are bit for bit a GPU's."
+# means = "Its bf16 results have the same bits as a GPU's."
 # met = "our own matrix on the CPU"
-# truth = "The interpreter cuts the low half off where hardware rounds to nearest even."
+# truth = "The interpreter cuts the low half off. Hardware rounds to nearest even."
 # requires = ["triton", "torch"]
 # [[expect]]
 # verdict = "fails"

@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does the interpreter work with the NumPy that stands beside it?"
+# asks = "Does the interpreter work with the NumPy in its environment?"
 # means = "The pin of NumPy fits."
 # met = "our own matrix on the CPU"
-# truth = "Triton 3.6's interpreter turns an array of one element into a number, which NumPy 2.4 refuses: pin numpy<2.4."
+# truth = "Triton 3.6's interpreter turns an array of one element into a number, and NumPy 2.4 refuses that. Pin numpy<2.4."
 # requires = ["triton", "torch", "numpy"]
 # [[expect]]
 # versions = ["triton<3.7", "numpy>=2.4"]

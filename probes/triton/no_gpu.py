@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does a launch without a GPU say so?"
+# asks = "Does a launch without a GPU say that there is no GPU?"
 # means = "The error names the missing driver."
 # met = "every machine without a GPU"
-# truth = "There is no driver to launch on; TRITON_INTERPRET=1 runs without one, and triton.compile compiles without one."
+# truth = "There is no driver to launch on. TRITON_INTERPRET=1 runs without one, and triton.compile compiles without one."
 # requires = ["triton", "torch"]
 # [[expect]]
 # verdict = "works"

@@ -2,7 +2,7 @@
 # asks = "Does triton.compile refuse 2048 threads in a block?"
 # means = "A compilation that succeeds can be launched."
 # met = "our own matrix, compiling without a GPU"
-# truth = "triton.compile checks no limit of the device; only the launch does. Look at num_warps yourself when nothing will be launched."
+# truth = "triton.compile checks no limit of the device; only the launch does. Check num_warps yourself if nothing will be launched."
 # requires = ["triton"]
 # [[expect]]
 # verdict = "fails"

@@ -2,7 +2,7 @@
 # asks = "Does tl.where between two pointers compile for AMD?"
 # means = "A kernel may choose its buffer per element."
 # met = "our own expand kernel for gfx942"
-# truth = "The AMD backend's pointer passes (ConvertToBufferOps, TritonAMDGPUCanonicalizePointers) cannot follow a select of pointers; choose the offsets or load both."
+# truth = "The AMD backend's pointer passes (ConvertToBufferOps, TritonAMDGPUCanonicalizePointers) cannot follow a select of pointers. Choose between the offsets, or load both."
 # requires = ["triton>=3.5"]
 # [[expect]]
 # versions = ["triton>=3.6,<3.8"]

@@ -1,8 +1,8 @@
 # /// probe
 # asks = "Does a CUDA target without an architecture, on a machine without a GPU, get one?"
-# means = "What was compiled for is said or refused, and not guessed."
+# means = "TVM says for which architecture it compiled, or refuses; it does not guess."
 # met = "our own matrix: a kernel compiled for sm_50"
-# truth = "Without a GPU the architecture is guessed, years behind. Name it."
+# truth = "Without a GPU, TVM guesses an architecture that is years old. Name it."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

@@ -2,7 +2,7 @@
 # asks = "Does a schedule say which loop is gone when a fused one is used again?"
 # means = "The error names the loop's absence and not an index or an internal check."
 # met = "the TVM notes, error 5 (axis not in the schedule)"
-# truth = "A loop that was split or fused no longer exists: go on with the loops that split and fuse return."
+# truth = "A loop that was split or fused no longer exists. Continue with the loops that split and fuse return."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "works"

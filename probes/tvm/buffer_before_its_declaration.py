@@ -2,7 +2,7 @@
 # asks = "Does T.Buffer(..., scope='shared') inside a kernel make shared memory?"
 # means = "The buffer is allocated where it is named."
 # met = "the first documents: Load/Store of buffer vecX_shared occurred before its declaration (llvm)"
-# truth = "T.Buffer names a view and allocates nothing, wrong on every target; use T.alloc_buffer. LLVM was not at fault."
+# truth = "T.Buffer names a view and allocates nothing, so this is wrong on every target. Use T.alloc_buffer. LLVM was not the cause."
 # requires = ["apache-tvm"]
 # [[expect]]
 # versions = ["apache-tvm<0.26"]

@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does tvm.compile for CUDA fail where there is no nvcc?"
+# asks = "Does tvm.compile for CUDA fail if there is no nvcc?"
 # means = "Its success proves that the kernel compiles."
 # met = "our own matrix: a green compile on a machine without a CUDA toolkit"
-# truth = "Standard TVM compiles CUDA when the module is loaded, so success proves generated source only; compile the source with tvm.support.nvcc to know."
+# truth = "Standard TVM compiles CUDA when the module is loaded, so success only proves that source was generated. To know more, compile the source with tvm.support.nvcc."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Is a tensorize that does not fit an exception?"
-# means = "A wrong schedule costs an exception and not the process."
+# asks = "Does a tensorize that does not fit raise an exception?"
+# means = "A wrong schedule raises an exception, and the process goes on."
 # met = "our own schedules"
-# truth = "With apache-tvm-ffi from 0.1.15.post1 on the process dies of a segmentation fault; 0.1.14.post1 is safe."
+# truth = "From apache-tvm-ffi 0.1.15.post1 on, the process dies of a segmentation fault. 0.1.14.post1 is safe."
 # requires = ["apache-tvm"]
 # [[expect]]
 # versions = ["apache-tvm>=0.26", "apache-tvm-ffi>=0.1.15.post1"]

@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does a kernel bound to GPU threads say so when it is sent to a CPU?"
+# asks = "Does a kernel that is bound to GPU threads say so if it is compiled for a CPU?"
 # means = "The error names the thread binding."
 # met = "the TVM notes, read as 'no GPU'"
-# truth = "Thread-bound code was sent to a CPU target; a GPU would not have helped."
+# truth = "Thread-bound code was sent to a CPU target. A GPU would not have helped."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

@@ -1,8 +1,8 @@
 # /// probe
 # asks = "Does the error of an ill-formed script reach the terminal?"
 # means = "A program that ends with exit status 1 has said why."
-# met = "our own probe of buffers, which ended without a word"
-# truth = "TVM 0.27 replaces sys.excepthook and prints nothing of an uncaught DiagnosticError; set sys.excepthook = sys.__excepthook__ after the import."
+# met = "our own probe of buffers, which ended without a message"
+# truth = "TVM 0.27 replaces sys.excepthook and prints nothing for an uncaught DiagnosticError. Set sys.excepthook = sys.__excepthook__ after the import."
 # requires = ["apache-tvm"]
 # [[expect]]
 # versions = ["apache-tvm>=0.27"]

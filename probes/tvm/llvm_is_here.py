@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Has standard TVM's wheel LLVM?"
+# asks = "Does standard TVM's wheel have LLVM?"
 # means = "target='llvm' compiles and runs."
 # met = "the TVM notes, error 7 (no LLVM)"
-# truth = "The published wheel carries its own LLVM and needs a C++ compiler to link only; TileLang's TVM has none."
+# truth = "The published wheel brings its own LLVM and needs a C++ compiler only to link. TileLang's TVM has no LLVM."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "works"

@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does a name that a script gives under a Python `if` live on after it?"
-# means = "One script serves with and without an optional tensor."
+# asks = "Is a name that a script binds under a Python `if` still known after it?"
+# means = "One script works with and without an optional tensor."
 # met = "our own mhc_pre with gamma, in TVM 0.25"
-# truth = "TVM 0.25 keeps a branch's names to the branch, also where Python decides the `if`: bind the name outside of it."
+# truth = "TVM 0.25 keeps the names of a branch inside the branch, even if Python decides the `if`. Bind the name outside the branch."
 # requires = ["apache-tvm"]
 # [[expect]]
 # versions = ["apache-tvm<0.26"]

@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Is a function for CUDA in which nothing is bound to threads refused?"
+# asks = "Is a CUDA function refused if nothing in it is bound to threads?"
 # means = "A CUDA build always holds device code."
 # met = "our own matrix: a CUDA build without device code"
-# truth = "It is compiled for the host alone, silently: a build for CUDA that has no kernel. Look at the module's imports."
+# truth = "TVM compiles it for the host only and says nothing: a build for CUDA that has no kernel. Look at the imports of the module."
 # requires = ["apache-tvm"]
 # [[expect]]
 # versions = ["apache-tvm<0.26"]

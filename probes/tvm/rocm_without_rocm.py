@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does tvm.compile for ROCm work with no ROCm on the machine?"
+# asks = "Does tvm.compile for ROCm work if no ROCm is on the machine?"
 # means = "AMDGPU machine code comes from the wheel alone."
 # met = "our own matrix, platform rocm"
-# truth = "It wants device bitcode and ld.lld from a ROCm installation; overriding tvm_callback_rocm_bitcode_path and tvm_callback_rocm_link does without."
+# truth = "It needs device bitcode and ld.lld from a ROCm installation. If you override tvm_callback_rocm_bitcode_path and tvm_callback_rocm_link, it needs neither."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

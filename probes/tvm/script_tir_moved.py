@@ -1,8 +1,8 @@
 # /// probe
 # asks = "Does `from tvm.script import tir` still import?"
-# means = "Scripts of the 0.2x age go on working."
+# means = "Scripts written for 0.2x versions still work."
 # met = "our own code"
-# truth = "The dialect is tvm.script.tirx today, and the schedule is tvm.s_tir.Schedule."
+# truth = "The dialect is now tvm.script.tirx, and the schedule is tvm.s_tir.Schedule."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

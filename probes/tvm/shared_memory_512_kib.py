@@ -2,7 +2,7 @@
 # asks = "Is a block with 512 KiB of shared memory refused?"
 # means = "tvm.compile knows that no GPU has that much."
 # met = "the TVM notes, error 3 (more than 48 KB of shared memory)"
-# truth = "tvm.compile takes any amount; nvcc refuses more than 48 KB of static shared memory, and a launch what the GPU does not have. verify_gpu_code tells before."
+# truth = "tvm.compile accepts any amount. nvcc refuses more than 48 KB of static shared memory, and a launch refuses what the GPU does not have. verify_gpu_code tells you before."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

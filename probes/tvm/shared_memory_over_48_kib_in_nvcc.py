@@ -2,7 +2,7 @@
 # asks = "Does nvcc refuse more than 48 KB of static shared memory?"
 # means = "What tvm.compile lets through is caught when the source is really compiled."
 # met = "the TVM notes, error 3 (more than 48 KB of shared memory)"
-# truth = "Static shared memory ends at 48 KB on every NVIDIA GPU; more must be dynamic (scope 'shared.dyn')."
+# truth = "Static shared memory ends at 48 KB on every NVIDIA GPU. More must be dynamic (scope 'shared.dyn')."
 # requires = ["apache-tvm"]
 # needs = ["nvcc"]
 # [[expect]]

@@ -1,6 +1,6 @@
 # /// probe
 # asks = "Is a target with options taken as one string, 'cuda -arch=sm_90'?"
-# means = "Code of the 0.2x age goes on working."
+# means = "Code written for 0.2x versions still works."
 # met = "our own code"
 # truth = "Since 0.25 a target with options is a dict: {'kind': 'cuda', 'arch': 'sm_90'}."
 # requires = ["apache-tvm"]

@@ -2,7 +2,7 @@
 # asks = "Can a reduction stand inside an expression, or inside another reduction?"
 # means = "te.sum(te.sum(...)) and 1 / te.sum(...) work."
 # met = "the first documents, nested reductions"
-# truth = "In TE a reduction must be the whole body of its own te.compute stage; give each one its own stage."
+# truth = "In TE a reduction must be the whole body of its own te.compute stage. Give each reduction its own stage."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

@@ -2,7 +2,7 @@
 # asks = "Does ** work on an element of a TE tensor?"
 # means = "a[i] ** 2 is an expression."
 # met = "the first documents, **"
-# truth = "TE expressions have no ** operator; write tirx.power(a[i], 2) or a[i] * a[i]."
+# truth = "TE expressions have no ** operator. Write tirx.power(a[i], 2) or a[i] * a[i]."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

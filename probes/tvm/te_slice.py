@@ -2,7 +2,7 @@
 # asks = "Can a TE tensor be sliced with a range, as in a[i, 0:4]?"
 # means = "NumPy's notation works in te.compute."
 # met = "the first documents, TE slices"
-# truth = "A TE tensor takes one index per dimension; a Python slice is not an expression, in any TVM. Write a loop or a reduction over that axis."
+# truth = "A TE tensor takes one index per dimension; in no TVM is a Python slice an expression. Write a loop or a reduction over that axis."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

@@ -2,7 +2,7 @@
 # asks = "Is a block of 2048 threads refused?"
 # means = "tvm.compile knows the limit of 1024."
 # met = "the TVM notes, error 4 (more than 1024 threads)"
-# truth = "tvm.compile takes any number, and the launch fails with an invalid value. verify_gpu_code tells before."
+# truth = "tvm.compile accepts any number, and the launch fails with an invalid value. verify_gpu_code tells you before."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

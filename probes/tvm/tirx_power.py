@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Does tirx.power do what ** does not?"
-# means = "The replacement that this page names works."
+# asks = "Does tirx.power work where ** does not?"
+# means = "The replacement that te_power_of_slice names works."
 # met = "as the remedy of te_power_of_slice"
-# truth = "It does."
+# truth = "tirx.power works."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "works"

@@ -1,8 +1,8 @@
 # /// probe
-# asks = "Is threadIdx.x bound to 64 and to 4 in one kernel refused or made right?"
+# asks = "If one kernel binds threadIdx.x to 64 and to 4, is it refused or made right?"
 # means = "Either an error says so, or the narrower loop is guarded: no out-of-bounds access."
 # met = "the TVM notes, error 1 (domain inferred twice), and silent today"
-# truth = "The old TVM refused it (domain already inferred); today's takes the first extent for both, and the narrower loop runs out of bounds. UnifyThreadBinding refuses it."
+# truth = "The old TVM refused it (domain already inferred). Today's TVM takes the first extent for both, and the narrower loop runs out of bounds. UnifyThreadBinding refuses it."
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"

@@ -1,32 +1,46 @@
-"""load -> plan -> run -> collect -> compare -> report: the stages as functions over one loaded project."""
+"""load -> plan -> run -> collect -> compare -> report: the stages as functions over one loaded project.
+
+The command line, nox and the lab call these. A stage gets what the stages before it have returned, so that nothing is
+loaded or planned twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from kernel_matrix import diagnosis
+from kernel_matrix.base import git
+from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
-from kernel_matrix.config.model import Matrix, Tier
+from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
+from kernel_matrix.config.selection import Selection, ids, narrow, plan_with
 from kernel_matrix.diagnosis import Rule
-from kernel_matrix.machines import job_status
+from kernel_matrix.machines import row_plan_file
+from kernel_matrix.machines.absences import absences, only_compiled
 from kernel_matrix.machines.job_status import JobStatus
-from kernel_matrix.machines.row_plan import RowPlan, planned_by
-from kernel_matrix.report import site
+from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
+from kernel_matrix.machines.rows import cut, estimate
+from kernel_matrix.machines.selection import choose
 from kernel_matrix.report.document import Document, document
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
-from kernel_matrix.results import difference
+from kernel_matrix.results import difference, history, repeat
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
+from kernel_matrix.results.present import present
+from kernel_matrix.results.record import Record
 from kernel_matrix.results.validation import Asked
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import vendor_named
 
 _PROBE = "probe/"  # begins the ids of the records of probes; all other records are of cases
 
@@ -38,7 +52,11 @@ class Project:
     matrix: Matrix
     root: Path
     build: Path
-    rules: tuple[Rule, ...]
+
+    @cached_property  # planning needs no rules, and reading them takes longer than planning
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that say what an error means."""
+        return diagnosis.rules_of(self.matrix, self.root)
 
     @property
     def results(self) -> Path:
@@ -51,6 +69,20 @@ class Project:
         return self.build / "site"
 
 
+@dataclass(frozen=True)
+class Selected:
+    """The plan of a tier, and the jobs of it that are asked for, with only the cases that are asked for."""
+
+    plan: Plan
+    jobs: tuple[Job, ...]
+    excluded: bool = False  # whether the excluded cases are tried too
+
+    @property
+    def part(self) -> Plan:
+        """The plan with only the jobs that are asked for."""
+        return replace(self.plan, jobs=self.jobs)
+
+
 def load(path: Path, build: Path | None = None) -> Project:
     """Read and check matrix.yaml; ``build`` is the folder ``build`` beside it by default.
 
@@ -58,7 +90,7 @@ def load(path: Path, build: Path | None = None) -> Project:
         UserError: the file cannot be used; the message has one line per fault.
     """
     matrix, root = loading.load(path), path.parent.resolve()
-    return Project(matrix, root, Path(build or root / "build").resolve(), diagnosis.rules())
+    return Project(matrix, root, Path(build or root / "build").resolve())
 
 
 def plan(project: Project, tier: Tier) -> Plan:
@@ -66,13 +98,78 @@ def plan(project: Project, tier: Tier) -> Plan:
     return planning.plan(project.matrix, tier)
 
 
-def run(project: Project, jobs: Sequence[Job], machine: Machine, settings: Settings, progress: Progress) -> list[Path]:
+def plan_for(project: Project, selection: Selection) -> Plan:
+    """Return the plan of the tier that is asked for, else of the row plan's tier, else of the tier that has the cases.
+
+    Raises:
+        UserError: the file of the row plan cannot be used.
+    """
+    tier = selection.tier or (row_plan_file.tier_of(selection.row_plan) if selection.row_plan else None)
+    return plan(project, tier) if tier else plan_with(project.matrix, selection.cases)
+
+
+def select(project: Project, selection: Selection) -> Selected:
+    """Return the jobs that are asked for.
+
+    Raises:
+        UserError: a name is not in the plan, or nothing is left.
+    """
+    if (selection.row_plan is None) != (selection.row is None):
+        raise UserError("--plan FILE and --row ID belong together: the file holds the plan, the row is a part of it.")
+    planned = plan_for(project, selection)
+    row_plan = row_plan_file.from_json(selection.row_plan, planned) if selection.row_plan else None
+    jobs = row_plan.row(selection.row).jobs if row_plan and selection.row else planned.jobs
+    jobs = tuple(narrow(project.matrix, planned, jobs, selection))
+    if selection.changed_since:
+        jobs = choose(project.matrix, jobs, git.changed_files(project.root, selection.changed_since)).jobs
+    if shard := selection.shard:
+        seconds = estimate(project.matrix, planned.cases, history.read(selection.history).seconds)
+        parts = (cut(job, seconds, shard.count)[shard.number - 1] for job in jobs)
+        jobs = tuple(part for part in parts if part.cases)
+    if not jobs:
+        raise UserError("no job is left: the options exclude each other. Ask for less at once.")
+    return Selected(planned, jobs, bool(row_plan and row_plan.excluded))
+
+
+def plan_rows(
+    project: Project,
+    *,
+    event: str | None = None,
+    tier: Tier | None = None,
+    changed_since: str | None = None,
+    hosted_only: bool = False,
+    earlier: Path | None = None,
+) -> RowPlan:
+    """Return the rows that an event asks for; ``earlier`` is a folder of results, for the time that cases take.
+
+    Raises:
+        UserError: matrix.yaml has no such event, or git does not know the reference.
+    """
+    events = project.matrix.ci.events
+    if event and event not in events:
+        raise unknown("--event", "event in matrix.yaml's ci.events", event, events)
+    planned = plan(project, tier or events.get(event or "", Event()).tier)
+    paths = git.changed_files(project.root, changed_since) if changed_since else None
+    measured = history.read(earlier).seconds
+    return make_row_plan(project.matrix, planned, measured, event=event or "", paths=paths, hosted_only=hosted_only)
+
+
+def run(
+    project: Project,
+    jobs: Sequence[Job],
+    machine: Machine,
+    settings: Settings,
+    progress: Progress,
+    on_result: Callable[[Path], object] | None = None,
+) -> list[Path]:
     """Run the jobs on this machine and return their result files, in the order of the jobs.
+
+    ``on_result`` is called with each result file as soon as it is written, from the thread of its job.
 
     Raises:
         UserError: another run is at one of the jobs in the same build folder.
     """
-    return schedule.run(project.matrix, jobs, machine, settings, progress)
+    return schedule.run(project.matrix, jobs, machine, settings, progress, on_result)
 
 
 def collect(project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None) -> Collected:
@@ -101,12 +198,32 @@ def compare(
     records = [record for record in collected.records if not record.case.startswith(_PROBE)]
     if row_plan:
         minutes = project.matrix.ci.queue_minutes
-        planned = planned_by(row_plan, planned)
-        records = job_status.only_compiled(row_plan, records)
-        records += job_status.absences(
+        records = only_compiled(row_plan, records)
+        records += absences(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
-    return comparing.compare(planned, records)
+        planned = row_plan.only_asked(planned)
+    return comparing.compare(planned, records, present(project.matrix, project.root, records))
+
+
+def run_and_compare(
+    project: Project,
+    selected: Selected,
+    machine: Machine,
+    settings: Settings,
+    progress: Progress,
+    expected: Sequence[str] = (),
+    on_result: Callable[[Path], object] | None = None,
+) -> Comparison:
+    """Run the selected jobs and return the states of their cases; ``expected`` are facts of a result, as FACT=VALUE.
+
+    Raises:
+        UserError: another run is at one of the jobs, or a result has another value of a fact.
+    """
+    files = run(project, selected.jobs, machine, settings, progress, on_result)
+    collected = collect(project, files)
+    repeat.check(collected.records, expected)
+    return compare(project, selected.part, collected)
 
 
 def report(
@@ -117,7 +234,7 @@ def report(
     earlier: History | None = None,
     against: Path | None = None,
     left_out: int = 0,
-    toolchains: Document | None = None,
+    toolchains: Toolchains | None = None,
 ) -> Document:
     """Write the dashboard and return its document.
 
@@ -127,6 +244,8 @@ def report(
     Raises:
         UserError: ``against`` holds no report.
     """
+    from kernel_matrix.report import site  # its template engine takes long to import, and few commands report
+
     changes = None
     if against:
         cells = document(project.matrix, comparison, collected)["cells"]
@@ -140,19 +259,40 @@ def report(
         difference=changes,
         left_out=left_out,
         toolchains=toolchains,
+        rules=project.rules,
     )
 
 
-def only(planned: Plan, jobs: Sequence[Job]) -> Plan:
-    """Return the plan with only these jobs."""
-    return replace(planned, jobs=tuple(jobs))
+def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
+    """Return the result that decides the state of a case or cell in the results of the folders.
+
+    Raises:
+        UserError: the plan has no such case or cell, or the folders hold no result of it.
+    """
+    planned = plan(project, tier)
+    cases = [case for case in planned.cases if identity in (case.id, case.cell.id)]
+    if not cases:
+        raise unknown("", "cell or case in the plan", identity, ids(planned))
+    by_case: dict[str, list[Record]] = {case.id: [] for case in cases}
+    for record in collect(project, folders).records:
+        if record.case in by_case:
+            by_case[record.case].append(record)
+    verdicts = [comparing.judge(case, by_case[case.id]) for case in cases if by_case[case.id]]
+    if not verdicts:
+        raise UserError(
+            f"{identity}: no result of it is here. Name the folder of the run that is to be repeated, such as an "
+            "unpacked artifact."
+        )
+    return repeat.deciding(verdicts).record or next(record for records in by_case.values() for record in records)
 
 
 def _asked(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:
     """Return what each job of the row plan was asked for."""
     return {
         job.id: Asked(
-            row.id, {case.id for case in job.cases}, row.own or matrix.platforms[row.platform].device == "cpu"
+            row.id,
+            {case.id for case in job.cases},
+            row.own or vendor_named(matrix.platforms[row.platform].device).hosted,
         )
         for row in row_plan.rows
         for job in row.jobs

@@ -1,25 +1,32 @@
-"""Every rule knows its recorded real error, and what no rule was written for is honestly not known."""
+"""Every rule knows its recorded real error, and an error without a rule is "not known"."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Doubles
 
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Case, Job, Plan, plan
-from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules
+from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
+from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.report.document import document
 from kernel_matrix.report.site import report
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 
-# Real errors that no rule was written for, met while probing and elsewhere.
+# The rules of the project: first those of its package, then those of the harness.
+RULES = rules_of(load(ROOT / "matrix.yaml"), ROOT)
+
+# Real errors that no rule was written for. They came from probes and from other work.
 HELD_OUT = [
     ("lower", "tvm.error.InternalError: Check failed: value < 1LL << (dtype.bits() - 1) (2147483648 vs. 2147483648)"),
     ("compile", "ptxas fatal   : Unresolved extern function 'cudaGetParameterBufferV2'"),
@@ -47,7 +54,7 @@ HELD_OUT = [
 
 
 def seeded(matrix, rule: Rule) -> tuple[Plan, Case, Record]:
-    """A case of the real plan that ended with the rule's recorded error."""
+    """Return the record of a case of the real plan that ended with the recorded error of the rule."""
     whole = plan(matrix, "quick")
     case = next(case for case in whole.cases if not case.exclusion and not case.expectations)
     planned = Plan(whole.package, whole.tier, (Job(case.cell.platform, case.cell.toolchain, (case,)),))
@@ -56,17 +63,18 @@ def seeded(matrix, rule: Rule) -> tuple[Plan, Case, Record]:
     return planned, case, Record(case.id, "error", "run", stage, rule.example.splitlines()[-1], rule.example, job=job)
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_knows_its_recorded_error_before_any_other_does(rule):
-    found = diagnose(rule.example, rule.example_stage, {f"version.{k}": v for k, v in rule.example_versions.items()})
+    versions = {f"version.{name}": version for name, version in rule.example_versions.items()}
+    found = diagnose(rule.example, rule.example_stage, versions, RULES)
     assert found is not None
     assert found.rule == rule.name
 
 
-@pytest.mark.parametrize("rule", [r for r in rules() if r.example_stage != "build"], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [r for r in RULES if r.example_stage != "build"], ids=lambda rule: rule.name)
 def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, rule):
     planned, case, record = seeded(matrix, rule)
-    whole = document(matrix, compare(planned, [record]), Collected((), (record,), ()))
+    whole = document(matrix, compare(planned, [record]), Collected((), (record,), ()), RULES)
     cell = next(cell for cell in whole["cells"] if cell["id"] == case.cell.id)
     result = next(result for result in cell["results"] if result["name"] == case.name)
     assert result["diagnosis"]["rule"] == rule.name
@@ -77,15 +85,15 @@ def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, r
 
 @pytest.mark.parametrize(("stage", "error"), HELD_OUT)
 def test_an_error_without_a_rule_is_not_known(stage, error):
-    assert diagnose(error, stage) is None
+    assert diagnose(error, stage, rules=RULES) is None
     assert NOT_KNOWN in in_words(None)
 
 
 def test_there_are_enough_rules_and_each_stands_for_itself():
-    names = [rule.name for rule in rules()]
+    names = [rule.name for rule in RULES]
     assert len(names) == len(set(names)) >= 40
-    assert sum(rule.recorded == "here" for rule in rules()) >= 40
-    for rule in rules():
+    assert sum(rule.recorded == "here" for rule in RULES) >= 40
+    for rule in RULES:
         assert not re.search(r"/root/|/tmp/", rule.example), rule.name
         assert not rule.cause.endswith((" ", ",")), rule.name
 
@@ -95,10 +103,10 @@ def test_stage_and_versions_narrow_a_rule():
     rule = Rule(
         name="one", match="exactly", stages=["lower"], versions=["tilelang<0.1.10"], example="exactly this", **base
     )
-    assert rule.knows("exactly", "lower", {"tilelang": "0.1.8"})
-    assert not rule.knows("exactly", "launch", {"tilelang": "0.1.8"})
-    assert not rule.knows("exactly", "lower", {"tilelang": "0.1.15"})
-    assert not rule.knows("exactly", "lower", {"torch": "2.13"})
+    assert rule.matches("exactly", "lower", {"tilelang": "0.1.8"})
+    assert not rule.matches("exactly", "launch", {"tilelang": "0.1.8"})
+    assert not rule.matches("exactly", "lower", {"tilelang": "0.1.15"})
+    assert not rule.matches("exactly", "lower", {"torch": "2.13"})
 
 
 def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
@@ -116,7 +124,7 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
 
 
 def test_a_known_cause_is_in_every_form_of_the_report(matrix, tmp_path):
-    rule = next(rule for rule in rules() if rule.name == "disk-full")
+    rule = next(rule for rule in RULES if rule.name == "disk-full")
     planned, _, record = seeded(matrix, rule)
     report(matrix, compare(planned, [record]), Collected((), (record,), ()), tmp_path)
     for name in ("compat.json", "summary.md", "index.html"):
@@ -125,14 +133,66 @@ def test_a_known_cause_is_in_every_form_of_the_report(matrix, tmp_path):
         assert "No space left on device" in text, name
 
 
+def run_diagnose(text: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kernel_matrix", "diagnose", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(command, cwd=folder, env=environment, input=text, capture_output=True, text=True, check=False)
+
+
 def test_the_command_line_says_the_cause_of_what_is_piped_in():
-    command = [sys.executable, "-m", "kernel_matrix", "diagnose"]
-    run: Callable[[str], subprocess.CompletedProcess[str]] = lambda text: subprocess.run(  # noqa: E731
-        command, cwd=ROOT, input=text, capture_output=True, text=True, check=False
-    )
-    known = run("RuntimeError: 0 active drivers ([]). There should only be one.")
+    known = run_diagnose("RuntimeError: 0 active drivers ([]). There should only be one.", ROOT)
     assert known.returncode == 0
     assert "[triton-no-driver]" in known.stdout
-    unknown = run("something new")
+    unknown = run_diagnose("something new", ROOT)
     assert unknown.returncode == 1
     assert "not known" in unknown.stdout
+
+
+def test_outside_of_a_project_the_command_line_asks_the_harness_s_own_rules(tmp_path):
+    assert "[disk-full]" in run_diagnose("No space left on device", tmp_path).stdout
+    assert "not known" in run_diagnose("RuntimeError: 0 active drivers ([]).", tmp_path).stdout
+    missing = run_diagnose("anything", tmp_path, "--matrix", "none.yaml")
+    assert missing.returncode == 2
+
+
+RULE = """
+- name: {name}
+  match: 'device'
+  cause: A rule that the package itself has named.
+  remedy: try again
+  recorded: here
+  example: No space left on device
+"""
+
+
+def with_rules(doubles: Doubles, text: str) -> tuple[Rule, ...]:
+    doubles.edit("suite: suite,", "suite: suite, rules: rules.yaml,")
+    (doubles.root / "rules.yaml").write_text(text)
+    return rules_of(doubles.matrix, doubles.root)
+
+
+def test_the_rules_of_the_package_are_asked_before_those_of_the_harness(doubles: Doubles):
+    rules = with_rules(doubles, RULE.format(name="own"))
+    found = diagnose("No space left on device", rules=rules)
+    assert found is not None
+    assert found.rule == "own"
+    assert diagnose("No space left on device") == diagnose("No space left on device", rules=rules[1:])
+
+
+def test_a_package_without_rules_has_those_of_the_harness(doubles: Doubles):
+    assert rules_of(doubles.matrix, doubles.root) == harness_rules()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (RULE.format(name="disk-full"), "another rule is called 'disk-full' too"),
+        (RULE.format(name="own") + "  matches: x\n", "matches: Extra inputs are not permitted"),
+        (RULE.format(name="own").replace("'device'", "'((((('"), "match: .*this is not a regular expression: missing"),
+        ("- name: [", r"rules\.yaml:\d+: .* Correct the YAML there"),
+    ],
+)
+def test_a_faulty_file_of_rules_is_bad_input_with_its_name(doubles: Doubles, text, message):
+    with pytest.raises(UserError, match=message) as caught:
+        with_rules(doubles, text)
+    assert "rules.yaml" in str(caught.value)

@@ -1,4 +1,4 @@
-"""The doctor is right about this machine, and about one from which a piece was taken away."""
+"""doctor is right about this machine, and about a machine that lacks one thing."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.lab import doctor
-from kernel_matrix.lab.doctor import Finding, examine
+from kernel_matrix.lab import doctor, image_checks
+from kernel_matrix.lab.doctor import examine
 from kernel_matrix.lab.reachable import prospects
-from kernel_matrix.vendors.machine import Device, Machine, detect
+from kernel_matrix.vendors import Device, Finding, Machine, detect, nvidia
+from kernel_matrix.vendors.system import is_on_pci_bus
 
 
 @pytest.fixture
 def look(matrix, tmp_path):
-    """Examine this machine; what a test took away before is away."""
+    """Examine this machine without what the test has removed from it."""
 
     def found() -> dict[str, Finding]:
         return {finding.what: finding for finding in examine(matrix, ROOT, tmp_path / "build", detect())}
@@ -32,7 +33,7 @@ def look(matrix, tmp_path):
 
 
 def only(folder: Path, *programs: str) -> str:
-    """A PATH that has these programs and no others."""
+    """Set a PATH that has only these programs."""
     folder.mkdir()
     for program in programs:
         if path := shutil.which(program):
@@ -44,7 +45,7 @@ def test_this_machine_is_whole_enough_to_test_on(look):
     found = look()
     for what in ("Python", "uv", "g++", "build folder", "home", "temporary folder", "CA bundle", "package index"):
         assert found[what].status == "good", found[what]
-    assert found["cpu device"].said.endswith("x86-64")
+    assert found["cpu device"].text.endswith("x86-64")
 
 
 def test_without_a_compiler_the_cpu_platform_says_what_to_install(look, matrix, tmp_path, monkeypatch):
@@ -63,7 +64,7 @@ def test_a_compiler_that_does_not_compile_is_broken_with_its_own_words(look, tmp
     fake.write_text("#!/bin/sh\necho 'cannot execute cc1plus' >&2; exit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("CXX", str(fake))
-    assert "cannot execute cc1plus" in look()["g++"].said
+    assert "cannot execute cc1plus" in look()["g++"].text
 
 
 def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, monkeypatch):
@@ -73,7 +74,8 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
     monkeypatch.setenv("ROCM_PATH", "/nowhere")
     found = look()
     assert found["nvcc"].status == found["hipcc"].status == "absent"
-    assert "bring their own" in found["nvcc"].said
+    assert found["nvcc"].text.endswith("no toolchain of matrix.yaml needs it of this machine")
+    assert "rocm: tilelang-0.1.8, tilelang-0.1.15 stay at 'lowered' without it" in found["hipcc"].text
     without_gpu = Machine((Device("cpu", "test", ("x86-64-v3",)),))
     reaches = {p.platform: p.reaches for p in prospects(matrix, list(found.values()), without_gpu)}
     assert reaches == {
@@ -90,7 +92,7 @@ def test_without_docker_it_says_so_and_that_the_rest_does_without(look, tmp_path
     monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv"))
     found = look()["Docker"]
     assert found.status == "absent"
-    assert found.said == "no client is here, and there is no daemon at /nowhere.sock; the executor venv does without"
+    assert found.text == "no client is here, and there is no daemon at /nowhere.sock; the executor venv does without"
 
 
 def test_with_an_engine_the_images_bring_the_compilers_that_this_machine_lacks(
@@ -111,7 +113,7 @@ def test_a_socket_that_nobody_answers_is_broken(look, tmp_path, monkeypatch):
 
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))  # bound, and never listening
+        server.bind(str(path))  # bound, but never listening
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     assert look()["Docker"].status == "broken"
 
@@ -120,7 +122,7 @@ def test_a_ca_bundle_that_is_not_there_is_named_with_its_variable(look, monkeypa
     monkeypatch.setenv("PIP_CERT", "/nowhere.pem")
     found = look()["CA bundle"]
     assert found.status == "broken"
-    assert "PIP_CERT=/nowhere.pem" in found.said
+    assert "PIP_CERT=/nowhere.pem" in found.text
 
 
 def test_an_index_that_cannot_be_reached_is_diagnosed(look, monkeypatch):
@@ -130,12 +132,12 @@ def test_an_index_that_cannot_be_reached_is_diagnosed(look, monkeypatch):
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     found = look()["package index"]
     assert found.status == "broken"
-    assert "Nobody listens" in found.said
+    assert "Nobody listens" in found.text
 
 
 @pytest.fixture
 def strange_index(tmp_path) -> Iterator[tuple[str, Path]]:
-    """A package index behind TLS, and a folder with the CA that signed its certificate and one that did not."""
+    """Start a package index behind TLS, and return it with a CA that signed its certificate and one that did not."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl, to make certificates")
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-config", "/dev/null"]
@@ -187,7 +189,7 @@ def test_a_valid_ca_of_somebody_else_is_told_from_an_index_that_is_down(look, st
     found = look()
     assert found["CA bundle"].status == "good", "it is a bundle, and of no use here"
     assert found["package index"].status == "broken"
-    assert "certificate" in found["package index"].said
+    assert "certificate" in found["package index"].text
     assert "SSL_CERT_FILE" in found["package index"].remedy
     monkeypatch.setenv("SSL_CERT_FILE", str(folder / "right.pem"))
     assert look()["package index"].status == "good"
@@ -207,19 +209,19 @@ def test_a_home_on_a_read_only_disk_is_told_in_the_system_s_words(look, matrix, 
         found = look()
     finally:
         subprocess.run(["umount", str(home)], check=True)
-    assert found["home"].said == f"{home} cannot be written to: Read-only file system"
+    assert found["home"].text == f"{home} cannot be written to: Read-only file system"
     assert (found["uv's cache"].status, found["build folder"].status) == ("broken", "good")
 
 
 def test_a_home_that_cannot_be_written_to_is_named_with_a_way_out(look, monkeypatch):
-    monkeypatch.setenv("HOME", "/proc")  # read-only even for root
+    monkeypatch.setenv("HOME", "/proc")  # even root cannot write there
     found = look()["home"]
     assert found.status == "broken"
     assert found.remedy.startswith("export HOME=")
 
 
 def test_an_old_python_comes_first(look, matrix, monkeypatch):
-    monkeypatch.setattr(doctor.sys, "version_info", (3, 9, 1))
+    monkeypatch.setattr(sys, "version_info", (3, 9, 1))
     found = list(look().values())
     assert next(f for f in found if f.what == "Python").status == "broken"
     assert {(p.reaches, p.lacking) for p in prospects(matrix, found, detect())} == {("planned", "Python first")}
@@ -229,7 +231,7 @@ def test_a_disk_without_room_for_the_environments_is_said(matrix, small_disk, tm
     small_disk(tmp_path / "small")
     found = {finding.what: finding for finding in examine(matrix, ROOT, tmp_path / "small" / "build", detect())}
     assert found["disk"].status == "broken"
-    assert f"0 GiB free at {tmp_path / 'small'}" in found["disk"].said
+    assert f"0 GiB free at {tmp_path / 'small'}" in found["disk"].text
 
 
 def test_a_gpu_raises_its_platform_to_ran_and_a_missing_driver_lowers_it(matrix):
@@ -263,14 +265,14 @@ def test_a_gpu_that_is_here_and_cannot_be_opened_runs_nothing(matrix):
 
 @pytest.fixture
 def image(matrix, tmp_path, monkeypatch):
-    """Pretend to be in cuda's image: this interpreter is every environment, and the locks name what it has."""
+    """Pretend to be in the image of cuda: each environment is this interpreter, and the locks name what it has."""
     here = f"pytest=={importlib.metadata.version('pytest')}\nnumpy=={importlib.metadata.version('numpy')}\n"
     for toolchain in matrix.toolchains.values():
         lock = tmp_path / toolchain.lock
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(f"# a lock\n{here}    # via nothing\nnobody==1 ; sys_platform == 'win32'\n")
     monkeypatch.setenv(doctor.PLATFORM, "cuda")
-    monkeypatch.setattr(doctor, "python_of", lambda lock: sys.executable)
+    monkeypatch.setattr(image_checks, "python_of", lambda lock: sys.executable)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
 
@@ -301,20 +303,20 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
     found = image()
     other = found["environment tvm-0.27"]
     assert other.status == "broken"
-    assert other.said.startswith("not what tvm-0.27.txt names: packaging==1.0 (it has ")
+    assert other.text.startswith("not what tvm-0.27.txt names: packaging==1.0 (it has ")
     assert found["environment triton-3.6"].status == "good"
     cuda = next(p for p in prospects(matrix, list(found.values()), Machine(()), "cuda") if p.platform == "cuda")
     assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
     assert cuda.command == "build the image anew, outside: ci/nox -s test-cuda"
 
-    monkeypatch.setattr(doctor, "python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
-    assert image()["environment triton-3.6"].said == "/nowhere/triton-3.6/bin/python is not in this image"
-    monkeypatch.setattr(doctor, "python_of", lambda lock: "/bin/false")
-    assert "/bin/false does not run" in image()["environment triton-3.6"].said
+    monkeypatch.setattr(image_checks, "python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
+    assert image()["environment triton-3.6"].text == "/nowhere/triton-3.6/bin/python is not in this image"
+    monkeypatch.setattr(image_checks, "python_of", lambda lock: "/bin/false")
+    assert "/bin/false does not run" in image()["environment triton-3.6"].text
 
 
 def test_in_an_image_a_gpu_that_was_not_given_to_the_container_is_no_matter_of_drivers(image, monkeypatch):
-    monkeypatch.setattr(doctor, "_pci_display", lambda vendor: vendor == "0x10de")
+    monkeypatch.setattr(nvidia, "is_on_pci_bus", lambda vendor: vendor == "0x10de")
     found = image()["NVIDIA driver"]
     assert (found.status, found.remedy) == ("broken", "start the container with --gpus all")
 
@@ -322,7 +324,7 @@ def test_in_an_image_a_gpu_that_was_not_given_to_the_container_is_no_matter_of_d
 def test_an_image_of_a_platform_that_the_matrix_lacks_is_told(image, matrix, monkeypatch):
     monkeypatch.setenv(doctor.PLATFORM, "cudda")
     found = image()
-    assert found["image"].said == f"{doctor.PLATFORM}=cudda, and matrix.yaml has no such platform"
+    assert found["image"].text == f"{doctor.PLATFORM}=cudda, and matrix.yaml has no such platform"
 
 
 def test_a_gpu_without_a_driver_is_found_on_the_pci_bus(tmp_path):
@@ -330,8 +332,8 @@ def test_a_gpu_without_a_driver_is_found_on_the_pci_bus(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "vendor").write_text(vendor + "\n")
         (tmp_path / name / "class").write_text(kind + "\n")
-    assert doctor._pci_display("0x10de", tmp_path)
-    assert not doctor._pci_display("0x1002", tmp_path), "a bridge is no GPU"
+    assert is_on_pci_bus("0x10de", tmp_path)
+    assert not is_on_pci_bus("0x1002", tmp_path), "a bridge is no GPU"
 
 
 def test_the_command_ends_with_1_when_something_is_broken(monkeypatch):

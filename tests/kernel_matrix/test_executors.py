@@ -1,4 +1,4 @@
-"""Which executor runs a job, and what is looked at before one starts; no engine is needed for these."""
+"""Which executor runs a job, and what it checks before a job starts. These tests need no engine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 from conftest import CPU, ROOT, Doubles
+from docker.types import DeviceRequest
 from test_run import middle, states
 
 from kernel_matrix.base.locking import locked
 from kernel_matrix.run import executors
 from kernel_matrix.run.docker import container, engine
-from kernel_matrix.run.docker.sandbox import devices
 from kernel_matrix.run.executors import UnavailableError
-from kernel_matrix.vendors.machine import Device
+from kernel_matrix.vendors import Device, amd, nvidia
 
 GPU = Device("nvidia", "a GPU", ("any",), "570.86")
 
@@ -33,7 +33,7 @@ def no_engine(tmp_path, monkeypatch) -> str:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, reaped or not."""
+    """Return whether the process has ended; its parent may not have waited for it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -87,7 +87,7 @@ def test_a_driver_older_than_the_image_needs_makes_cells_unavailable(doubles: Do
 
 
 def test_a_gpu_that_the_engine_cannot_give_makes_cells_unavailable(contained: Doubles):
-    """This machine has neither vendor's GPU, and its engine says so in its own words."""
+    """This machine has no GPU of the two vendors, and the engine reports that in its own words."""
     for vendor in ("nvidia", "amd"):
         contained.edit(f"device: {'cpu' if vendor == 'nvidia' else 'nvidia'}", f"device: {vendor}")
         device = Device(vendor, "a GPU", ("any",), "")
@@ -120,7 +120,7 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
     if executor == "container":
         request.getfixturevalue("contained")
         monkeypatch.setattr(container.ContainerInterpreter, "demand_device", lambda _: None)
-        monkeypatch.setattr("kernel_matrix.run.docker.sandbox.devices", lambda _: {})
+        monkeypatch.setattr("kernel_matrix.run.docker.sandbox.Sandbox.device_options", lambda _: {})
     (doubles.root / "preflight.py").write_text("import sys\nprint('looking')\nsys.exit('its memory is full')\n")
     doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
     doubles.edit("{ case: 15,", "{ case: 60,")
@@ -150,17 +150,18 @@ def test_an_amd_gpu_is_given_by_its_device_files_and_their_groups_numbers(tmp_pa
     for name in ("kfd", "dri/renderD128", "dri/card0"):
         (tmp_path / name).touch()
     group = (tmp_path / "kfd").stat().st_gid
-    assert devices("amd", tmp_path) == {
+    assert amd.container_options(tmp_path) == {
         "devices": [f"{tmp_path}/kfd:/dev/kfd:rw", f"{tmp_path}/dri:/dev/dri:rw"],
         "group_add": [group],
     }
 
 
 def test_an_nvidia_gpu_is_asked_for_by_a_device_request():
-    [every] = devices("nvidia", environment={})["device_requests"]
-    assert (every["Count"], every["Capabilities"]) == (-1, [["gpu"]])
-    [chosen] = devices("nvidia", environment={"CUDA_VISIBLE_DEVICES": "1,3"})["device_requests"]
-    assert (chosen["Count"], chosen["DeviceIDs"]) == (0, ["1", "3"])
+    [every] = nvidia.container_options({})["device_requests"]
+    assert every == {"count": -1, "capabilities": [["gpu"]]}
+    assert DeviceRequest(**every)["Count"] == -1, "the SDK takes them by these names"
+    [chosen] = nvidia.container_options({"CUDA_VISIBLE_DEVICES": "1,3"})["device_requests"]
+    assert DeviceRequest(**chosen)["DeviceIDs"] == ["1", "3"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

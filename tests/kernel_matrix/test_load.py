@@ -1,4 +1,4 @@
-"""What is wrong with a matrix.yaml is said in one line each: where, what, and what to do."""
+"""Each fault of a matrix.yaml is one line: where it is, what it is, and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from conftest import ROOT, Doubles
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.load import load, schema
+from kernel_matrix.config.load import load, load_and_plan
+from kernel_matrix.config.plan import plan
+from kernel_matrix.config.schema import schema
 
 
 @pytest.mark.parametrize(
@@ -25,7 +27,7 @@ from kernel_matrix.config.load import load, schema
         ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),
         ("factor: 4", "factor: four", "matrix.yaml:3: accuracy.factor: this should be a valid number"),
         ("factor: 4", "factor: 0.5", "accuracy.factor: this should be greater than or equal to 1"),
-        ("device: cpu", "device: gpu", "this should be 'cpu', 'nvidia', 'amd', 'apple' or 'software', and it is 'gpu'"),
+        ("device: cpu", "device: gpu", "this should be 'cpu', 'software', 'amd', 'apple' or 'nvidia', and it is 'gpu'"),
         ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),
@@ -33,6 +35,7 @@ from kernel_matrix.config.load import load, schema
         ("ops:", "ops:\nops:", 'found duplicate key "ops"'),
         ("device: cpu", "device: cpu\n    driver: new", "platforms.here.driver: String should match pattern"),
         ("suite: suite", "suite: suite, preflight: ill.py", "package.preflight: the script 'ill.py' does not exist"),
+        ("suite: suite", "suite: suite, rules: none.yaml", "package.rules: the file 'none.yaml' does not exist"),
         ("limits:", "container: { memory: 0 }\nlimits:", "container.memory: this should be greater than 0"),
         ("package: {", "package: [", "Correct the YAML at this line"),
         ("limits:", "exclusions: [{ where: { tokens: 99 }, reason: a reason of some length }]\nlimits:", "exclusions[0]: this holds for no case of the plan"),
@@ -47,6 +50,59 @@ def test_a_fault_is_named_by_line(doubles: Doubles, old, new, message):
         load(doubles.root / "matrix.yaml")
     assert message in str(caught.value)
     assert all(line.startswith("matrix.yaml:") for line in str(caught.value).splitlines())
+
+
+def expecting(doubles: Doubles, toolchain: str, version: str) -> None:
+    """Expect a failure of a toolchain that has a version."""
+    where = f"where: {{ toolchain: {toolchain} }}, outcome: fail, match: launch, reason: a reason of some length"
+    doubles.edit("limits:", f"expectations: [{{ {where}, versions: ['{version}'] }}]\nlimits:")
+
+
+@pytest.mark.parametrize(
+    ("requires", "version", "message"),
+    [
+        ("numpy", "nunpy<3", "'nunpy<3' could never hold: 'nunpy' is in the lock of none of its toolchains (good). Did you mean 'numpy'?"),
+        ("numpy==2.4.6", "numpy<2", "'numpy<2' could never hold: good has 2.4.6, and 'requires' allows no other"),
+    ],
+)  # fmt: skip
+def test_versions_that_no_environment_can_have_are_a_fault(doubles: Doubles, requires, version, message):
+    doubles.edit(
+        "{ backend: good, lock: lock.txt, requires: [numpy]",
+        f"{{ backend: good, lock: lock.txt, requires: ['{requires}']",
+    )
+    expecting(doubles, "good", version)
+    with pytest.raises(UserError) as caught:
+        load(doubles.root / "matrix.yaml")
+    assert f"expectations[0].versions[0]: {message}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("requires", "version"),
+    [
+        ("numpy==2.4.6", "numpy<3"),  # the lock's
+        ("numpy", "numpy<2"),  # a provisioned interpreter may have it
+        ("numpy==2.*", "numpy<2.2"),
+        ("numpy", "Ml_Dtypes<1"),  # the lock writes ml-dtypes
+    ],
+)
+def test_versions_that_some_environment_can_have_are_none(doubles: Doubles, requires, version):
+    doubles.edit(
+        "{ backend: good, lock: lock.txt, requires: [numpy]",
+        f"{{ backend: good, lock: lock.txt, requires: ['{requires}']",
+    )
+    expecting(doubles, "good", version)
+    assert load(doubles.root / "matrix.yaml").expectations[0].versions == [version]
+
+
+def test_the_checked_plan_is_kept(doubles: Doubles):
+    checked = load_and_plan(doubles.root / "matrix.yaml")
+    assert checked.full == plan(checked.matrix, "full")
+
+
+def test_a_platform_makes_its_long_form_once(doubles: Doubles):
+    platform = doubles.matrix.platforms["here"]
+    assert platform.entries is platform.entries
+    assert platform.by_toolchain["hang"].toolchain == "hang"
 
 
 def test_one_misspelt_key_is_one_line(doubles: Doubles):

@@ -1,4 +1,4 @@
-"""What a machine has is read off the system."""
+"""The devices of a machine are read from the system."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import stat
 import pytest
 
 from kernel_matrix.config.plan import plan
-from kernel_matrix.run.schedule import decide
-from kernel_matrix.vendors.machine import _X86_LEVELS, Machine, _amd, _nvidia, cpu_targets, detect, gfx_name
+from kernel_matrix.run.decide import decide
+from kernel_matrix.vendors import Machine, amd, cpu, detect, nvidia
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from kernel_matrix.vendors.machine import _X86_LEVELS, Machine, _amd, _nvidia, c
     [(90010, "gfx90a"), (90402, "gfx942"), (90500, "gfx950"), (110000, "gfx1100"), (120001, "gfx1201")],
 )
 def test_an_amd_driver_s_version_is_a_target(version, name):
-    assert gfx_name(version) == name
+    assert amd.target_of(version) == name
 
 
 def test_amd_gpus_are_the_nodes_with_a_version(tmp_path):
@@ -25,8 +25,8 @@ def test_amd_gpus_are_the_nodes_with_a_version(tmp_path):
         (tmp_path / node / "properties").write_text(
             f"cpu_cores_count 0\ngfx_target_version {version}\nvendor_id 4098\n"
         )
-    assert [device.targets for device in _amd(tmp_path)] == [("gfx942",)]
-    assert _amd(tmp_path / "nowhere") == []
+    assert [device.targets for device in amd.detect(tmp_path)] == [("gfx942",)]
+    assert amd.detect(tmp_path / "nowhere") == []
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_nvidia_gpus_are_those_of_nvidia_smi(tmp_path, monkeypatch, script, targ
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert [device.targets for device in _nvidia()] == targets
+    assert [device.targets for device in nvidia.detect()] == targets
 
 
 def test_a_cpu_takes_its_own_level_and_those_below():
-    every = set().union(*_X86_LEVELS.values())
-    assert cpu_targets("x86_64", every) == ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")
-    assert cpu_targets("x86_64", every - {"avx512f"}) == ("x86-64-v3", "x86-64-v2", "x86-64")
-    assert cpu_targets("x86_64", {"sse2"}) == ("x86-64",)
-    assert cpu_targets("aarch64", set()) == ("aarch64",)
+    every = set().union(*cpu.X86_LEVELS.values())
+    assert cpu.targets_of("x86_64", every) == ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")
+    assert cpu.targets_of("x86_64", every - {"avx512f"}) == ("x86-64-v3", "x86-64-v2", "x86-64")
+    assert cpu.targets_of("x86_64", {"sse2"}) == ("x86-64",)
+    assert cpu.targets_of("aarch64", set()) == ("aarch64",)
 
 
 def test_without_a_gpu_a_case_is_compiled_or_unavailable(matrix):

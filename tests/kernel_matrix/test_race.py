@@ -1,13 +1,13 @@
-"""Timing a kernel in turns with eager PyTorch."""
+"""A race times a kernel and its baseline in turns."""
 
 import threading
 import time
 
 import pytest
 
-from kernel_matrix.job import plugin
+from kernel_matrix.job import race as timing
+from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.plugin import RunningCase
 
 SPINNING = 0.05
 
@@ -19,11 +19,11 @@ def running_case(tmp_path, device: str) -> RunningCase:
 
 @pytest.mark.parametrize(("device", "at_rest"), [("cpu", True), ("cuda", False)])
 def test_a_cpu_runner_begins_when_the_threads_of_the_other_are_at_rest(tmp_path, monkeypatch, device, at_rest):
-    monkeypatch.setattr(plugin, "_RACE_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "RACE_SECONDS", 0.0)
     spinning, met = threading.Event(), []
 
-    def eager() -> None:
-        """Its threads go on for a while when it is done, as those of an OpenMP runtime do."""
+    def baseline() -> None:
+        """Return while the threads still run for some time, as those of an OpenMP runtime do."""
         spinning.set()
         threading.Timer(SPINNING, spinning.clear).start()
 
@@ -32,13 +32,13 @@ def test_a_cpu_runner_begins_when_the_threads_of_the_other_are_at_rest(tmp_path,
         time.sleep(0.001)
 
     case = running_case(tmp_path, device)
-    case.race(run, eager)
+    case.race(run, baseline)
     assert case.metrics["time.rounds"] * 2 == len(met) >= 20
     assert (not any(met)) is at_rest
 
 
 def test_what_only_a_first_run_needs_is_not_timed(tmp_path, monkeypatch):
-    monkeypatch.setattr(plugin, "_RACE_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "RACE_SECONDS", 0.0)
     cold = {"run": True, "eager": True}
 
     def runner(name: str, other: str) -> None:

@@ -1,4 +1,4 @@
-"""The plan spread over machines: every case in one row, long jobs cut by time, and under the engine's limit."""
+"""The rows of a plan: every case is in one row, long jobs are cut by time, and no service gets too many rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job, plan
-from kernel_matrix.machines import row_plan as spread
-from kernel_matrix.machines import services as engines
+from kernel_matrix.machines import row_plan_file, services
+from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
 from kernel_matrix.machines.rows import cut, estimate, rows, shards
+from kernel_matrix.machines.services import buildkite, github, gitlab
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,8 @@ def test_for_a_fork_no_row_is_on_a_machine_of_one_s_own(matrix, planned):
 def test_no_machine_is_started_for_what_none_can_do(matrix, planned):
     idle = [row for row in rows(matrix, planned.jobs, second) if not row.labels]
     assert {job.toolchain for row in idle for job in row.jobs} == {"reference", "inductor"}
-    made = spread.RowPlan("main", "quick", tuple(idle))
-    assert json.loads(engines.github(matrix, made)) == {"hosted": [], "own": []}
+    made = RowPlan("main", "quick", tuple(idle))
+    assert json.loads(github.render(matrix, made)) == {"hosted": [], "own": []}
 
 
 def test_a_job_is_cut_by_measured_time_and_not_by_number(planned):
@@ -99,7 +100,7 @@ def edited(matrix: Matrix, **ci: object) -> Matrix:
     return matrix.model_copy(update={"ci": matrix.ci.model_copy(update=ci)})
 
 
-def test_more_jobs_than_the_engine_takes_share_rows_with_their_like(matrix, planned):
+def test_more_jobs_than_the_ci_service_takes_share_rows_with_their_like(matrix, planned):
     made = rows(edited(matrix, most_rows=6), planned.jobs, second)
     kinds = Counter(row.own for row in made if row.labels)
     assert max(kinds.values()) <= 6
@@ -114,10 +115,10 @@ def test_more_kinds_of_machines_than_rows_is_bad_input(matrix, planned):
 
 
 def test_a_plan_s_file_comes_back_as_it_was(matrix, planned, tmp_path):
-    made = spread.spread(matrix, planned, {}, event="pull_request")
+    made = make_row_plan(matrix, planned, {}, event="pull_request")
     path = tmp_path / "plan.json"
-    path.write_text(spread.to_json(made))
-    back = spread.from_json(path, planned)
+    path.write_text(row_plan_file.to_json(made))
+    back = row_plan_file.from_json(path, planned)
     assert [(row.id, row.labels, row.jobs) for row in back.rows] == [(r.id, r.labels, r.jobs) for r in made.rows]
     assert back.left_out == made.left_out > 0, "the event leaves a toolchain out"
 
@@ -132,24 +133,24 @@ def test_a_plan_s_file_comes_back_as_it_was(matrix, planned, tmp_path):
 )
 def test_a_plan_s_file_of_another_matrix_is_bad_input(matrix, planned, tmp_path, old, new, words):
     path = tmp_path / "plan.json"
-    path.write_text(spread.to_json(spread.spread(matrix, planned, {})).replace(old, new, 1))
+    path.write_text(row_plan_file.to_json(make_row_plan(matrix, planned, {})).replace(old, new, 1))
     with pytest.raises(UserError, match=words):
-        spread.from_json(path, planned)
+        row_plan_file.from_json(path, planned)
 
 
-def test_every_engine_gets_every_row_and_the_command_that_a_person_types(matrix, planned):
-    made = spread.spread(matrix, planned, {})
-    ids = {row.id for row in engines.started(made)}
-    github = json.loads(engines.github(matrix, made))
-    assert {row["id"] for rows_ in github.values() for row in rows_} == ids
-    gitlab = YAML(typ="safe").load(engines.gitlab(matrix, made))
-    assert ids <= gitlab.keys()
-    assert gitlab["rocm.triton-3.6.gfx942"]["tags"][-1] == "gfx942"
-    buildkite = YAML(typ="safe").load(engines.buildkite(matrix, made))
-    assert {step["label"] for step in buildkite["steps"]} == ids
-    assert len({step["key"] for step in buildkite["steps"]}) == len(ids)
+def test_every_ci_service_gets_every_row_and_the_command_that_a_person_types(matrix, planned):
+    made = make_row_plan(matrix, planned, {})
+    ids = {row.id for row in services.started(made)}
+    for_github = json.loads(github.render(matrix, made))
+    assert {row["id"] for rows_ in for_github.values() for row in rows_} == ids
+    for_gitlab = YAML(typ="safe").load(gitlab.render(matrix, made))
+    assert ids <= for_gitlab.keys()
+    assert for_gitlab["rocm.triton-3.6.gfx942"]["tags"][-1] == "gfx942"
+    for_buildkite = YAML(typ="safe").load(buildkite.render(matrix, made))
+    assert {step["label"] for step in for_buildkite["steps"]} == ids
+    assert len({step["key"] for step in for_buildkite["steps"]}) == len(ids)
     command = "ci/nox -s test-rocm -- --plan build/plan.json --row rocm.triton-3.6.gfx942"
-    assert gitlab["rocm.triton-3.6.gfx942"]["script"] == [command]
+    assert for_gitlab["rocm.triton-3.6.gfx942"]["script"] == [command]
 
 
 LARGE = """
@@ -172,7 +173,7 @@ ops:
 
 
 def test_a_plan_of_five_thousand_rows_takes_less_than_two_seconds(doubles):
-    """Process time of the whole command, start of Python included: the machine is shared, so its clock says little."""
+    """This measures the CPU time of the whole command, with the start of Python: other work shares the machine."""
     names = [f"t{number}" for number in range(50)]
     targets = ", ".join(f"g{number}" for number in range(100))
     each = "\n".join(f"  {name}: {{ backend: good, lock: lock.txt, requires: [numpy] }}" for name in names)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernel_matrix.job.plugin import RunningCase
+from kernel_matrix.job.case import RunningCase
 from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 from tensors import DTYPES
 

@@ -11,8 +11,8 @@ import torch
 
 import properties
 from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, rounded_like, spec_of
+from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
-from kernel_matrix.job.plugin import RunningCase
 from mhc.backends import Artifact, NoDeviceError, load
 from tensors import to_numpy
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import torch
 
+from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.plugin import RunningCase
 from mhc.backends import load
 from mhc.backends.reference.kernel import Kernel
 from test_accuracy import conform

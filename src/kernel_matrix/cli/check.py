@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from kernel_matrix.cli.selection import add_matrix_options, load_plan
+from kernel_matrix import pipeline
+from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 
 arguments = add_matrix_options
 
 
 def main(options: argparse.Namespace) -> int:
     """Load, plan, and say how much that is."""
-    _, planned = load_plan(options)
+    planned = pipeline.plan_for(load_project(options), selection_of(options))
     print(f"{options.matrix}: {len(planned.cases)} cases in {len(planned.jobs)} jobs")
     return 0

@@ -7,23 +7,30 @@ import sys
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.diagnosis import Stage, diagnose, in_words
+from kernel_matrix.config.load import load
+from kernel_matrix.diagnosis import STAGES, diagnose, in_words, rules_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the error is."""
+    """Add the options that say where the error is and whose rules are asked."""
     parser.add_argument("file", nargs="?", type=Path, help="a file with the error (standard input)")
-    parser.add_argument("--stage", choices=Stage.__args__, default="", help="where it happened, if known")  # type: ignore[attr-defined]
+    parser.add_argument("--stage", choices=STAGES, default="", help="where it happened, if known")
+    parser.add_argument(
+        "--matrix", type=Path, help="the configuration whose rules are asked first (matrix.yaml, if there is one)"
+    )
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the diagnosis; 1 when the error is not known."""
+    """Print the diagnosis; return 1 when the error is not known."""
     try:
         text = options.file.read_text(encoding="utf-8", errors="replace") if options.file else sys.stdin.read()
     except OSError as error:
         raise UserError(f"{options.file}: {error.strerror}. Name a file that holds the error.") from None
-    found = diagnose(text, options.stage)
-    print(in_words(found))
-    if found and found.link:
-        print(f"  see: {found.link}")
-    return int(found is None)
+    matrix = options.matrix or Path("matrix.yaml")
+    named = options.matrix is not None or matrix.exists()
+    rules = rules_of(load(matrix), matrix.parent) if named else None
+    diagnosis = diagnose(text, options.stage, rules=rules)
+    print(in_words(diagnosis))
+    if diagnosis and diagnosis.link:
+        print(f"  see: {diagnosis.link}")
+    return int(diagnosis is None)

@@ -7,30 +7,37 @@ import platform
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.vendors.machine import Machine, detect
+from kernel_matrix.vendors.registry import vendor_named
 
+# What runners call operating systems and processors, by what Python calls them.
+_SYSTEMS = {"Darwin": "macos"}
 _PROCESSORS = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 def arguments(_: argparse.ArgumentParser) -> None:
-    """It takes none."""
+    """Add nothing: the command has no options."""
 
 
 def main(_: argparse.Namespace) -> int:
-    """Print them, separated by commas."""
-    print(",".join(labels(detect(), platform.machine())))
+    """Print the labels, separated by commas."""
+    print(",".join(labels(detect(), platform.machine(), platform.system())))
     return 0
 
 
-def labels(machine: Machine, processor: str) -> list[str]:
-    """What matrix.yaml asks for: ``self-hosted, linux, x64``, and with GPUs their vendor and architecture.
+def labels(machine: Machine, processor: str, system: str = "Linux") -> list[str]:
+    """Return what matrix.yaml asks for: ``self-hosted, linux, x64``, and with GPUs their vendor and target.
 
     Raises:
         UserError: the machine has GPUs of more than one kind, so no label says what a job finds.
     """
     gpus = {
-        (device.vendor, target) for device in machine.devices if device.vendor != "cpu" for target in device.targets
+        (device.vendor, target)
+        for device in machine.devices
+        if vendor_named(device.vendor).gpu
+        for target in device.targets
     }
     if len(gpus) > 1:
         named = ", ".join(f"{vendor} {target}" for vendor, target in sorted(gpus))
         raise UserError(f"this machine has GPUs of several kinds: {named}. Give each kind a runner of its own.")
-    return ["self-hosted", "linux", _PROCESSORS.get(processor, processor), *(word for gpu in gpus for word in gpu)]
+    own = ("self-hosted", _SYSTEMS.get(system, system.lower()), _PROCESSORS.get(processor, processor))
+    return [*own, *(label for gpu in gpus for label in gpu)]

@@ -3,28 +3,66 @@
 from __future__ import annotations
 
 import argparse
-from types import ModuleType
+import sys
 
-from kernel_matrix.cli import probe, report, run
-from kernel_matrix.cli.selection import load_plan, select
+from kernel_matrix import pipeline
+from kernel_matrix.cli.options import (
+    add_matrix_options,
+    add_run_options,
+    add_selection_options,
+    load_project,
+    selection_of,
+    settings_of,
+)
+from kernel_matrix.lab.everything import run_everything
+from kernel_matrix.lab.probe import select_probes
+from kernel_matrix.lab.probe_toolchains import probe_toolchains
+from kernel_matrix.report.terminal import summary
+from kernel_matrix.results.compare import Comparison
+from kernel_matrix.run.preview import preview
+from kernel_matrix.run.progress import Console
+from kernel_matrix.vendors.machine import detect
 
-arguments = run.arguments
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: what to run, and where."""
+    add_matrix_options(parser)
+    add_selection_options(parser)
+    add_run_options(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    """What is red is in the report, so its verdict counts."""
-    run.main(options)
-    matrix, planned = load_plan(options)
-    if matrix.package.probes is not None:
-        probing = _with_defaults(probe, options)
-        probing.toolchain = sorted({job.toolchain for job in select(matrix, planned, options)})
-        probing.executor = "current" if options.executor == "current" else "venv"
-        probe.main(probing)
-    return report.main(_with_defaults(report, options))
+    """Run jobs and probes, and make the dashboard. The dashboard has everything red, so its exit status counts."""
+    project = load_project(options)
+    selected = pipeline.select(project, selection_of(options))
+    machine = detect()
 
+    def probe() -> None:
+        if project.matrix.package.probes is None:
+            return
+        probes = select_probes(project.matrix, project.root)
+        toolchains = sorted({job.toolchain for job in selected.jobs})
+        executor = "current" if options.executor == "current" else "venv"
+        for probed in probe_toolchains(project, probes, toolchains, machine, executor, max(1, options.jobs)):
+            print("\n".join(probed.lines), file=sys.stderr if probed.broken else sys.stdout)
 
-def _with_defaults(command: ModuleType, options: argparse.Namespace) -> argparse.Namespace:
-    """The options as another command takes them: what it alone has is as nobody had said anything."""
-    parser = argparse.ArgumentParser()
-    command.arguments(parser)
-    return argparse.Namespace(**{**vars(parser.parse_args([])), **vars(options)})
+    with Console(selected.jobs) as console:
+        for line in preview(project.matrix, selected.jobs, machine, options.executor):
+            console.say(line)
+
+        def show(comparison: Comparison) -> None:
+            for line in summary(project.matrix, comparison, project.rules):
+                console.say(line)
+
+        dashboard = run_everything(
+            project,
+            selected,
+            machine,
+            settings_of(options, project, selected),
+            console,
+            expected=options.expect or (),
+            on_comparison=show,
+            probe=probe,
+        )
+    print("\n".join(dashboard.lines))
+    return dashboard.exit_status

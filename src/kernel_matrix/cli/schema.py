@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from kernel_matrix.config.load import schema
+from kernel_matrix.config.schema import schema
 
 
 def arguments(_: argparse.ArgumentParser) -> None:
-    """It takes none."""
+    """Add no option."""
 
 
 def main(_: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the schema."""
     print(schema(), end="")
     return 0

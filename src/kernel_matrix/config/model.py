@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.config.names import ProgramName, VendorName
 
 Scalar = bool | int | float | str
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -12,11 +16,7 @@ Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*
 Driver = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*$")]
 Tier = Literal["quick", "full"]
 Direction = Name
-Vendor = Literal["cpu", "nvidia", "amd", "apple", "software"]
 Stage = Literal["install", "import", "lower", "compile", "launch", "timeout", "crash"]
-
-
-GPUS: frozenset[Vendor] = frozenset({"nvidia", "amd", "apple"})
 
 ScalarOrList = Scalar | list[Scalar]
 
@@ -55,6 +55,11 @@ class Package(_Section):
     distributions: list[str] = Field(
         default_factory=list, description="The distributions whose versions people look for in reports."
     )
+    companions: list[str] = Field(
+        default_factory=list,
+        description="Distributions (patterns with '*') whose pins in a toolchain's lock stay while a sweep tries other "
+        "versions of one package.",
+    )
     environment: dict[str, str] = Field(
         default_factory=dict, description="Environment variables of every job; '{cache}' is a folder that is kept."
     )
@@ -92,6 +97,18 @@ class Accuracy(_Section):
     caps: dict[Direction, float] = Field(description="Absolute error at unit scale that no budget goes beyond.")
 
 
+class Installer(_Section):
+    """What uv is told where a distribution has another build for each kind of machine."""
+
+    builds_of: str | None = Field(default=None, description="The distribution that has several builds.")
+    cpu: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of uv that choose the build without a GPU."
+    )
+    gpu: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of uv that choose the build for this machine's GPU."
+    )
+
+
 class Toolchain(_Section):
     """A backend with pinned versions."""
 
@@ -112,6 +129,10 @@ class PlatformToolchain(_Section):
     ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
+    needs: dict[ProgramName, Evidence] = Field(
+        default_factory=dict,
+        description="Programs of the machine, each with the evidence that this toolchain stays at without it.",
+    )
     environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
 
 
@@ -119,7 +140,7 @@ class Platform(_Section):
     """A vendor's toolchain, and the architectures that it is asked for."""
 
     title: str = Field(description="The name that people read.")
-    device: Vendor = Field(
+    device: VendorName = Field(
         description="Whose hardware runs it; 'software' is a device that comes with the toolchain and emulates one."
     )
     container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")
@@ -136,10 +157,15 @@ class Platform(_Section):
     targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")
     toolchains: list[Name | PlatformToolchain] = Field(min_length=1)
 
-    @property
+    @cached_property  # a copy with other toolchains would keep this: make a new Platform instead
     def entries(self) -> tuple[PlatformToolchain, ...]:
         """The toolchains in their long form."""
-        return tuple(PlatformToolchain(toolchain=lane) if isinstance(lane, str) else lane for lane in self.toolchains)
+        return tuple(PlatformToolchain(toolchain=it) if isinstance(it, str) else it for it in self.toolchains)
+
+    @cached_property
+    def by_toolchain(self) -> dict[str, PlatformToolchain]:
+        """The toolchains in their long form, by name."""
+        return {entry.toolchain: entry for entry in self.entries}
 
     def labels(self, target: str) -> tuple[str, ...]:
         """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.
@@ -215,6 +241,7 @@ class Matrix(_Section):
     package: Package
     limits: Limits
     container: Container = Field(default_factory=Container)
+    installer: Installer = Field(default_factory=Installer)
     accuracy: Accuracy
     toolchains: dict[Name, Toolchain]
     platforms: dict[Name, Platform]

@@ -22,7 +22,7 @@ from kernel_matrix.config.model import (
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One square of the dashboard: platform × target × toolchain × op, in one direction."""
+    """Platform × target × toolchain × op, in one direction."""
 
     platform: str
     target: str
@@ -34,7 +34,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """``cuda/sm_90/triton-3.6/mhc_pre.forward``."""
+        """``cuda/sm_90/compiler-1.2/op.forward``."""
         return f"{self.platform}/{self.target}/{self.toolchain}/{self.op}.{self.direction}"
 
 
@@ -66,18 +66,18 @@ class Job:
 
     @property
     def id(self) -> str:
-        """``cuda.triton-3.6``, or ``cuda.triton-3.6.sm_90.2of3`` for a shard; also the stem of its files."""
+        """``cuda.compiler-1.2``, or ``cuda.compiler-1.2.sm_90.2of3`` for a shard; also the stem of its files."""
         return ".".join(part for part in (self.platform, self.toolchain, self.shard) if part)
 
     @property
     def alone(self) -> bool:
-        """Whether it has the machine to itself: another job beside it would change what it measures."""
+        """Whether no other job may run beside it: that would change what it measures."""
         return any(case.timed for case in self.cases)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is to end in a state."""
+    """All cases that must end in a state, in their jobs."""
 
     package: str
     tier: Tier
@@ -90,42 +90,52 @@ class Plan:
 
 
 def plan(matrix: Matrix, tier: Tier) -> Plan:
-    """List the jobs of ``tier`` in the order of matrix.yaml; the full tier holds the quick one."""
+    """Return the jobs of ``tier`` in the order of matrix.yaml; the full tier holds the quick one."""
     return Plan(matrix.package.name, tier, tuple(_jobs(matrix, tier)))
 
 
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
-    expanded = {(name, way): expand(op, tier, way) for name, op in matrix.ops.items() for way in op.directions}
+    every = {(name, way): expand(op, tier, way) for name, op in matrix.ops.items() for way in op.directions}
+    timed = {(name, way): _combinations(op, op.timed, way) for name, op in matrix.ops.items() for way in op.directions}
     for platform_name, platform in matrix.platforms.items():
-        for lane in platform.entries:
-            toolchain = matrix.toolchains[lane.toolchain]
-            cells = [
-                Cell(platform_name, target, lane.toolchain, name, direction, toolchain.backend, matrix.package.name)
-                for target in lane.targets or platform.targets
-                for name, direction in expanded
-                if all(ops is None or {name, f"{name}.{direction}"} & set(ops) for ops in (toolchain.ops, lane.ops))
-            ]
+        for entry in platform.entries:
+            cells = list(_cells(matrix, platform_name, entry))
+            cases = tuple(case for cell in cells for case in _cases(matrix, cell, every[cell.op, cell.direction]))
+            yield Job(platform_name, entry.toolchain, cases)
+            if not entry.runs or entry.emulated:
+                continue
             cases = tuple(
-                _case(matrix, cell, name, axes) for cell in cells for name, axes in expanded[cell.op, cell.direction]
-            )
-            yield Job(platform_name, lane.toolchain, cases)
-            timed = tuple(
-                _case(matrix, cell, f"{name}-timed", axes, timed=True)
+                case
                 for cell in cells
-                if cell.target in platform.machines and lane.runs and not lane.emulated
-                for name, axes in _combinations(matrix.ops[cell.op], matrix.ops[cell.op].timed, cell.direction)
+                if cell.target in platform.machines
+                for case in _cases(matrix, cell, timed[cell.op, cell.direction], timed=True)
             )
-            if timed:
-                yield Job(platform_name, lane.toolchain, timed, "timed")
+            if cases:
+                yield Job(platform_name, entry.toolchain, cases, "timed")
+
+
+def _cells(matrix: Matrix, platform: str, entry: PlatformToolchain) -> Iterator[Cell]:
+    """Yield the cells of a platform toolchain: each of its targets with each operator that it has."""
+    toolchain = matrix.toolchains[entry.toolchain]
+    for target in entry.targets or matrix.platforms[platform].targets:
+        for op, spec in matrix.ops.items():
+            for direction in spec.directions:
+                names = {op, f"{op}.{direction}"}
+                if all(ops is None or names & set(ops) for ops in (toolchain.ops, entry.ops)):
+                    yield Cell(platform, target, entry.toolchain, op, direction, toolchain.backend, matrix.package.name)
 
 
 def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> PlatformToolchain:
-    """The platform's entry for a toolchain."""
-    return next(lane for lane in matrix.platforms[platform].entries if lane.toolchain == toolchain)
+    """Return the platform's entry for a toolchain.
+
+    Raises:
+        KeyError: the platform does not have the toolchain.
+    """
+    return matrix.platforms[platform].by_toolchain[toolchain]
 
 
 def expand(op: Op, tier: Tier, direction: Direction) -> list[tuple[str, dict[str, Scalar]]]:
-    """The cases of a tier as (name, axes); a group stands for the product of its axes, the last one fastest."""
+    """Return the cases of a tier as (name, axes): the product of each group's axes, of which the last moves first."""
     groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]
     return _combinations(op, groups, direction)
 
@@ -145,7 +155,7 @@ def _combinations(
 
 
 def case_name(axes: Mapping[str, Scalar]) -> str:
-    """``tokens7-streams4-hidden200-bf16-gamma-scale1-seed0``: the inputs' seed is made from this name."""
+    """Return ``tokens7-hidden200-bf16-gamma-scale1-seed0``; the seed of the inputs is made from this name."""
     return "-".join(_label(axis, value) for axis, value in axes.items())
 
 
@@ -157,20 +167,32 @@ def _label(axis: str, value: Scalar) -> str:
     return f"{axis}{value:g}"
 
 
-def _case(matrix: Matrix, cell: Cell, name: str, axes: Mapping[str, Scalar], *, timed: bool = False) -> Case:
+def _cases(
+    matrix: Matrix, cell: Cell, combinations: Iterable[tuple[str, dict[str, Scalar]]], *, timed: bool = False
+) -> Iterator[Case]:
+    """Yield the cases of a cell, each with the rules that select it."""
     facts: dict[str, Scalar] = {
-        **axes,
         "platform": cell.platform,
         "target": cell.target,
         "toolchain": cell.toolchain,
         "op": cell.op,
         "direction": cell.direction,
     }
-    exclusion = next((rule for rule in matrix.exclusions if selects(rule, facts)), None)
-    expectations = tuple(rule for rule in matrix.expectations if selects(rule, facts))
-    return Case(cell, name, axes, exclusion, expectations, timed)
+    # Few rules select anything of a cell: what its name rules out is not asked again for each of its cases.
+    exclusions = [rule for rule in matrix.exclusions if _selects_some(rule, facts)]
+    expectations = [rule for rule in matrix.expectations if _selects_some(rule, facts)]
+    for name, axes in combinations:
+        of_case = {**axes, **facts} if exclusions or expectations else facts
+        exclusion = next((rule for rule in exclusions if selects(rule, of_case)), None)
+        expected = tuple(rule for rule in expectations if selects(rule, of_case))
+        yield Case(cell, f"{name}-timed" if timed else name, axes, exclusion, expected, timed)
 
 
 def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
-    """Whether every key of the rule's ``where`` names one of its values for this case."""
+    """Return whether every key of the rule's ``where`` names one of its values for this case."""
     return all(key in facts and facts[key] in as_list(values) for key, values in rule.where.items())
+
+
+def _selects_some(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
+    """Return whether a rule could select a case of a cell: nothing that is known of the cell speaks against it."""
+    return all(key not in facts or facts[key] in as_list(values) for key, values in rule.where.items())

@@ -1,4 +1,4 @@
-"""How far a result is from its float64 golden, and how far it may be."""
+"""Measure how far a result is from its float64 golden, and say how far it may be."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ class Errors:
     cosine: float
 
     def metrics(self, output: str) -> dict[str, float]:
-        """``{"h_in.max_abs": 1e-7, ...}``."""
+        """Return ``{"out.max_abs": 1e-7, ...}``."""
         return {f"{output}.{name}": value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What one output may be off: ``max_abs`` in its unit, ``rel_fro`` relative."""
+    """The largest error that one output may have: ``max_abs`` in its unit, ``rel_fro`` relative."""
 
     max_abs: float
     rel_fro: float
 
     def faults(self, errors: Errors) -> list[str]:
-        """What is outside the budget, in words; nothing when all is inside."""
-        found = []
+        """Return what is outside the budget, in words; nothing when all is inside."""
+        outside = []
         if errors.elements == 0:
-            found.append("no element was compared")
+            outside.append("no element was compared")
         if errors.nan or errors.inf:
-            found.append(f"{errors.nan} NaN and {errors.inf} Inf in {errors.elements} elements")
+            outside.append(f"{errors.nan} NaN and {errors.inf} Inf in {errors.elements} elements")
         if not errors.max_abs <= self.max_abs:
-            found.append(f"max_abs {errors.max_abs:.3g} is over {self.max_abs:.3g}")
+            outside.append(f"max_abs {errors.max_abs:.3g} is over {self.max_abs:.3g}")
         if not errors.rel_fro <= self.rel_fro:
-            found.append(f"rel_fro {errors.rel_fro:.3g} is over {self.rel_fro:.3g}")
-        return found
+            outside.append(f"rel_fro {errors.rel_fro:.3g} is over {self.rel_fro:.3g}")
+        return outside
 
 
 def measure(result: Array, golden: Golden) -> Errors:
@@ -96,7 +96,7 @@ def measure(result: Array, golden: Golden) -> Errors:
 
 
 def worst(samples: Sequence[Errors]) -> Errors:
-    """The largest of each figure: of few elements, one sample can be small by luck."""
+    """Return the largest of each figure: of few elements, one sample can be small by luck."""
     return Errors(**{name: max(getattr(errors, name) for errors in samples) for name in Errors.__dataclass_fields__})
 
 
@@ -112,24 +112,15 @@ def budget(
     ulps: float,
     cap: float,
 ) -> Budget:
-    """``min(cap, max(factor × noise, √steps × conditioning))`` for one output of ``dtype``.
+    """Return ``min(cap, max(factor × noise, √steps × conditioning))`` for one output of ``dtype``.
 
-    The noise is the largest of three: ``floor``, the error that eager PyTorch makes in the same dtype on the same
-    inputs, or on copies of them that are off by one rounding error, so that it is not the luck of one draw;
-    ``conditioning``, how far the golden moves when every input is off by one rounding error of fp32, the dtype
-    that every backend computes in; and ``ulps`` steps of fp32 at the golden's largest value. Eager's error alone is no
-    measure: of few elements it can be zero by luck, and where large summands cancel, another order of summation is off
-    by a rounding error of the summands, which the small sum does not show. (An algorithm is backward stable when it
-    gives the exact result of inputs that are off by a few rounding errors: Higham, Accuracy and Stability of Numerical
-    Algorithms, chapter 1.) ``cap`` is absolute, in the output's unit.
-
-    ``steps`` is how many rounded operations follow each other: the length of a sum over tokens, or of a chain of
-    quotients. Their errors add up to about √steps of one (Higham and Mary, A New Approach to Probabilistic Rounding
-    Error Analysis, 2019); eager PyTorch sums pairwise and is off by far less.
-
-    The error of an output narrower than fp32 is the rounding at its end, which is the same for every kernel that sums
-    in fp32: over all elements, as the Frobenius norm has it, no more than ``rounded`` times eager's is allowed. One
-    that sums in the narrow dtype is beyond that.
+    The noise is the largest of three. ``floor`` is the error that the baseline makes in the same dtype on the same
+    inputs, or on copies of them that are off by one rounding error, so that it is not the luck of one draw.
+    ``conditioning`` is how far the golden moves when every input is off by one rounding error of fp32, the dtype that
+    every backend computes in. ``ulps`` are steps of fp32 at the golden's largest value. ``cap`` is absolute, in the
+    output's unit. ``steps`` is how many rounded operations follow each other: the length of a sum, or of a chain of
+    quotients. ``rounded`` is the factor of the Frobenius norm for an output narrower than fp32. The comment at the end
+    of this module says why.
     """
     epsilon = float(np.finfo(np.float32).eps)
     largest = float(np.abs(golden).max(initial=0.0))
@@ -147,7 +138,7 @@ def budget(
 
 
 def _ordered(values: Array) -> npt.NDArray[np.int64]:
-    """Floats as integers in the same order, neighbours one apart, both zeros at 0."""
+    """Return floats as integers in the same order, neighbours one apart, both zeros at 0."""
     bits = np.ascontiguousarray(values).view(f"<i{values.dtype.itemsize}").astype(np.int64)
     if values.dtype.itemsize == 8:
         return np.where(bits < 0, -(bits & 0x7FFFFFFFFFFFFFFF), bits)
@@ -164,3 +155,18 @@ def _cosine_distance(a: Golden, b: Golden) -> float:
     if norms == 0.0:
         return 0.0 if not a.any() and not b.any() else 1.0
     return max(0.0, 1.0 - float(np.dot(a.ravel(), b.ravel())) / norms)
+
+
+# Why a budget is made so:
+#
+# The baseline's error alone is no measure. Of few elements it can be zero by luck. Where large summands cancel, another
+# order of summation is off by a rounding error of the summands, which the small sum does not show. An algorithm is
+# backward stable when it gives the exact result of inputs that are off by a few rounding errors (Higham, Accuracy and
+# Stability of Numerical Algorithms, chapter 1): hence the conditioning.
+#
+# The errors of operations that follow each other add up to about √steps of one (Higham and Mary, A New Approach to
+# Probabilistic Rounding Error Analysis, 2019). A baseline that sums pairwise is off by far less.
+#
+# The error of an output narrower than fp32 is the rounding at its end, which is the same for every kernel that sums in
+# fp32. Over all elements, as the Frobenius norm has it, no more than ``rounded`` times the baseline's error is allowed.
+# A kernel that sums in the narrow dtype is beyond that.

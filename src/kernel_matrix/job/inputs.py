@@ -1,4 +1,4 @@
-"""The same inputs, bit for bit, on every machine: counter-based, and made with arithmetic that rounds nowhere.
+"""Make the same inputs, bit for bit, on every machine: counter-based, with arithmetic that rounds nowhere.
 
 NumPy promises the raw stream of a bit generator and not that of its distributions, and libm's logarithm differs from
 machine to machine. So a value here is a sum of four 16-bit integers of Philox's stream (Irwin-Hall, near a normal
@@ -29,7 +29,7 @@ _MEAN = 4.0 * 65535.0 / 2.0
 
 
 def normal(key: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Values of mean 0 and variance 1, float64, determined by ``key`` and ``shape`` alone."""
+    """Return values of mean 0 and variance 1, float64; ``key`` and ``shape`` alone determine them."""
     seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:16], "little")
     words = np.random.Philox(key=seed).random_raw(math.prod(shape))
     quarters = np.ascontiguousarray(words, dtype="<u8").view("<u2").reshape(*shape, 4)
@@ -39,14 +39,14 @@ def normal(key: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
 
 
 def nudge(key: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """``values``, each off by one rounding error of fp32 (a relative 2**-24), up or down as ``key`` determines."""
+    """Return ``values``, each off by one rounding error of fp32 (a relative 2**-24); ``key`` determines up or down."""
     steps = np.where(normal(f"{key}/nudge", values.shape) < 0, -1.0, 1.0) * 2.0**-24
     nudged: npt.NDArray[np.float64] = values * (1.0 + steps)
     return nudged
 
 
 def digest(arrays: Iterable[Array]) -> str:
-    """The first 16 hexadecimal digits of SHA-256 over the arrays' bytes: equal digests, equal inputs."""
+    """Return the first 16 hexadecimal digits of SHA-256 over the arrays' bytes: equal digests, equal inputs."""
     sha = hashlib.sha256()
     for array in arrays:
         sha.update(np.ascontiguousarray(array).tobytes())

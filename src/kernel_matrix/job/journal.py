@@ -14,24 +14,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-Event = dict[str, Any]
+FIRST_STAGE = "import"  # where a case stands until its test says more
+
+Entry = dict[str, Any]
 
 
 class Journal:
     """Append to a journal, and read it back."""
 
     def __init__(self, path: Path) -> None:
+        """Neither make nor open the file yet."""
         self.path = path
-        self._read = 0  # bytes that new_events has given
+        self._read = 0  # bytes that new_entries has given
         self._file: int | None = None
 
-    def write(self, event: str, **fields: Any) -> None:
-        """Append one event and make sure that it outlives this process.
+    def write(self, kind: str, **fields: Any) -> None:
+        """Append one entry and make sure that it outlives this process.
 
         Raises:
             OSError: there is no room for it, or the like.
         """
-        line = (json.dumps({"event": event, "time": time.time(), **fields}, default=str) + "\n").encode()
+        line = (json.dumps({"entry": kind, "time": time.time(), **fields}, default=str) + "\n").encode()
         if self._file is None:
             # Kept open: a process that outlives its run goes on in that run's file, and not in the next one's.
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -44,13 +47,13 @@ class Journal:
         os.fsync(self._file)
 
     def close(self) -> None:
-        """Let go of the file; the next event opens it again."""
+        """Close the file; the next entry opens it again."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def new_events(self) -> Iterator[Event]:
-        """The events since the last call; a last line that is not whole yet is left for the next one."""
+    def new_entries(self) -> Iterator[Entry]:
+        """Yield the entries since the last call; a last line that is not whole yet is left for the next call."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -60,8 +63,8 @@ class Journal:
                     return
                 self._read += len(line)
                 try:
-                    event = json.loads(line)
+                    entry = json.loads(line)
                 except ValueError:  # cut short by a death or a full disk
                     continue
-                if isinstance(event, dict) and "event" in event:
-                    yield event
+                if isinstance(entry, dict) and "entry" in entry:
+                    yield entry

@@ -15,22 +15,28 @@ from pathlib import Path
 
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.base.waiting import wait_until
-from kernel_matrix.lab.probe import Probe, record_id
+from kernel_matrix.lab.judging import record_id
+from kernel_matrix.lab.probe import Probe
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.executors import Child, InstallError, Interpreter
 from kernel_matrix.run.supervise import death
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import programs, vendor_names
 
 _OUTPUT = 12_000  # characters of a program's output that its record keeps
 
-# What the environment is, said by the environment itself: every distribution, and the compilers that it finds.
+# Run in the environment: it prints its Python, every distribution, and the compilers that it finds.
 _FACTS = """
-import importlib.metadata, importlib.util, json, os, pathlib, platform, shutil, sys
-spec = importlib.util.find_spec("nvidia")
-wheels = [p / "bin" for root in (spec.submodule_search_locations or () if spec else ())
-          for p in sorted(pathlib.Path(root).glob("cu*")) if (p / "bin" / "nvcc").is_file()]
-path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin", *map(str, wheels)])
-tools = {name: shutil.which(name, path=path) or "" for name in ("nvcc", "hipcc", "g++")}
+import importlib.metadata, json, os, pathlib, platform, shutil, sys
+tools = {}
+for program in json.loads(sys.argv[1]):
+    homes = [os.environ.get(name) for name in program["homes"]] + [program["folder"]]
+    folders = [os.path.join(home, "bin") for home in homes if home]
+    if program["wheels"]:
+        roots = [pathlib.Path(root) for root in sys.path if root]
+        folders += [str(folder) for root in roots for folder in sorted(root.glob(program["wheels"]))]
+    path = os.pathsep.join([os.environ.get("PATH", ""), *folders])
+    tools[program["name"]] = shutil.which(os.environ.get(program["variable"]) or program["name"], path=path) or ""
 versions = {d.name: d.version for d in importlib.metadata.distributions() if d.name}
 print("facts" + json.dumps({"python": platform.python_version(), "versions": versions, "tools": tools}))
 """
@@ -38,7 +44,7 @@ print("facts" + json.dumps({"python": platform.python_version(), "versions": ver
 
 @dataclass(frozen=True)
 class Environment:
-    """What an environment said of itself: Python, every distribution's version, and its compilers' paths."""
+    """What an environment has: Python, every distribution's version, and the paths of its compilers."""
 
     python: str
     versions: Mapping[str, str]
@@ -46,17 +52,25 @@ class Environment:
 
     @property
     def facts(self) -> dict[str, str]:
-        """As a job's facts."""
+        """The facts of a job in this environment."""
         return {"python": self.python} | {f"version.{name}": version for name, version in self.versions.items()}
+
+    def has(self, need: str, machine: Machine) -> bool:
+        """Return whether this environment, on this machine, has what a probe needs."""
+        return machine.has(need) if need in vendor_names() else bool(self.tools.get(need))
 
 
 def examine(interpreter: Interpreter, scratch: Path) -> Environment:
     """Ask the environment what it has.
 
     Raises:
-        InstallError: its Python does not even do that.
+        InstallError: its Python does not run.
     """
-    status, output, _ = process(interpreter, ["-c", _FACTS], {}, scratch, seconds=60)
+    described = [
+        {key: getattr(program, key) for key in ("name", "variable", "homes", "folder", "wheels")}
+        for program in programs()
+    ]
+    status, output, _ = process(interpreter, ["-c", _FACTS, json.dumps(described)], {}, scratch, seconds=60)
     lines = [line for line in output.splitlines() if line.startswith("facts{")]
     if status or not lines:
         raise InstallError(f"the environment's Python does not run:\n{output}")
@@ -79,40 +93,31 @@ def run_probes(
 
         def run_one(numbered: tuple[int, Probe]) -> Record:
             number, probe = numbered
+            record = Record(record_id(toolchain, probe), "unavailable", job=environment.facts)
+            if absent := next((need for need in probe.needs if not environment.has(need, machine)), None):
+                return replace(record, message=f"the probe needs {absent}, which is not here")
             folder = scratch / str(number)
             folder.mkdir()
-            return _run(probe, toolchain, interpreter, machine, environment, variables, folder)
+            return _run(probe, record, interpreter, _variables(environment, variables, folder), folder)
 
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(run_one, enumerate(chosen)))
 
 
-def _run(
-    probe: Probe,
-    toolchain: str,
-    interpreter: Interpreter,
-    machine: Machine,
-    environment: Environment,
-    variables: Mapping[str, str],
-    folder: Path,
-) -> Record:
-    record = Record(record_id(toolchain, probe), "unavailable", job=environment.facts)
-    for need in probe.needs:
-        has = machine.has(need) if need in ("nvidia", "amd") else bool(environment.tools.get(need))
-        if not has:
-            return replace(record, message=f"the probe needs {need}, which is not here")
-    own = {key: value.replace("{cache}", str(folder / "cache")) for key, value in variables.items()}
+def _variables(environment: Environment, variables: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the environment variables of a probe's process."""
+    own = {name: value.replace("{cache}", str(folder / "cache")) for name, value in variables.items()}
     own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
     # What importing the toolchain compiles serves the other probes of the environment too.
     own |= {"PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
-    if environment.tools["nvcc"] and not shutil.which("nvcc"):
-        binaries = str(Path(environment.tools["nvcc"]).parent)
-        own |= {
-            "PATH": os.pathsep.join([os.environ.get("PATH", ""), binaries]),
-            "CUDA_HOME": str(Path(binaries).parent),
-        }
-    status, output, seconds = process(interpreter, [str(probe.path.resolve())], own, folder, probe.seconds)
-    detail = _portable(output, probe, folder)
+    own |= _paths_of(environment.tools)
+    return own
+
+
+def _run(probe: Probe, record: Record, interpreter: Interpreter, variables: Mapping[str, str], folder: Path) -> Record:
+    program = probe.path.resolve()
+    status, output, seconds = process(interpreter, [str(program)], variables, folder, probe.seconds)
+    detail = without_folders(output, {str(program): f"probes/{probe.id}.py", str(folder): "scratch"}, packages=True)
     record = replace(record, action="run", seconds=seconds, detail=_shortened(detail))
     if status == 0:
         return replace(record, outcome="pass")
@@ -123,15 +128,27 @@ def _run(
     return replace(record, outcome="error", stage="crash", message=death(status, "launch"))
 
 
+def _paths_of(tools: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which a probe finds the programs that only its environment has, such as a wheel's."""
+    search = [os.environ.get("PATH", "")]
+    homes: dict[str, str] = {}
+    for program in programs():
+        path = tools.get(program.name)
+        if path and not shutil.which(program.command):
+            search.append(str(Path(path).parent))
+            homes |= {name: str(Path(path).parent.parent) for name in program.homes[:1]}
+    return {"PATH": os.pathsep.join(search), **homes} if len(search) > 1 else {}
+
+
 def _shortened(text: str) -> str:
-    """Beginning and end of a text that is too long to travel."""
+    """Return the text, or the beginning and the end of one that is too long to travel."""
     if len(text) <= _OUTPUT:
         return text
     return f"{text[: _OUTPUT // 4]}\n[...]\n{text[-_OUTPUT * 3 // 4 :]}"
 
 
 def last_exception(output: str) -> str:
-    """The exception that ended a Python program, as Python printed it, without its traceback."""
+    """Return the exception that ended a Python program, as Python printed it, without its traceback."""
     lines = output.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     if not starts:
@@ -143,7 +160,7 @@ def last_exception(output: str) -> str:
 def process(
     interpreter: Interpreter, arguments: Sequence[str], variables: Mapping[str, str], folder: Path, seconds: float
 ) -> tuple[int | None, str, float]:
-    """Exit status (None: the time limit came first), output and duration of one process."""
+    """Return the exit status (None: the time limit came first), the output and the duration of one process."""
     log = folder / "log.txt"
     log.unlink(missing_ok=True)
     began = time.monotonic()
@@ -154,9 +171,3 @@ def process(
         child.kill()
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return status, text, time.monotonic() - began
-
-
-def _portable(output: str, probe: Probe, folder: Path) -> str:
-    """Without the folders of this machine: results travel."""
-    names = {str(probe.path.resolve()): f"probes/{probe.id}.py", str(folder): "scratch"}
-    return without_folders(output, names, packages=True)

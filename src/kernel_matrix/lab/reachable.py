@@ -1,19 +1,21 @@
-"""What each platform would need on this machine to be known one level better. Pure functions of what was found."""
+"""What each platform would need on this machine to be known one level better. Pure functions of findings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix, Platform
-from kernel_matrix.lab.doctor import Finding, Status
-from kernel_matrix.results.compare import Evidence
+from kernel_matrix.lab.needs import evidence_without, programs_needed
+from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import vendor_named
 
 
 @dataclass(frozen=True)
 class Prospect:
-    """A platform here: the best evidence that this machine can give, what is lacking for more, and what to do."""
+    """A platform here: the evidence that all its toolchains can reach, what is lacking for more, and what to do."""
 
     platform: str
     reaches: Evidence
@@ -21,10 +23,9 @@ class Prospect:
     command: str
 
 
-def prospects(matrix: Matrix, findings: list[Finding], machine: Machine, inside: str = "") -> list[Prospect]:
-    """What each platform reaches here, or in the image of ``inside``."""
-    status = {finding.what: finding.status for finding in findings}
-    remedies = {finding.what: finding.remedy for finding in findings}
+def prospects(matrix: Matrix, findings: Sequence[Finding], machine: Machine, inside: str = "") -> list[Prospect]:
+    """Return what each platform reaches here, or in the image of the platform ``inside``."""
+    by_name = {finding.what: finding for finding in findings}
     blocking = next((finding for finding in findings if finding.needed and finding.status == "broken"), None)
     made = []
     for name, platform in matrix.platforms.items():
@@ -38,42 +39,46 @@ def prospects(matrix: Matrix, findings: list[Finding], machine: Machine, inside:
             made.append(Prospect(name, "planned", f"{blocking.what} first", blocking.remedy))
         else:
             start = f"outside, which runs its jobs in this image: {start}" if inside else start
-            made.append(_prospect(matrix, name, platform, status, remedies, machine, start))
+            made.append(_prospect(matrix, name, by_name, machine, start))
     return made
 
 
-def _prospect(
-    matrix: Matrix,
-    name: str,
-    platform: Platform,
-    status: Mapping[str, Status],
-    remedies: Mapping[str, str],
-    machine: Machine,
-    start: str,
-) -> Prospect:
-    here = [target for target in platform.targets if machine.device_for(platform.device, target)]
-    absent = [target for target in platform.targets if target not in here]
-    elsewhere = f"on a machine that has one: ci/nox -s test-{name}"
-    has_image = platform.container is not None and status.get("Docker") == "good"  # and with it the compilers
-    if platform.device == "cpu":
-        if not here:
-            return Prospect(name, "planned", f"a CPU of {', '.join(platform.targets)}", elsewhere)
-        if status.get("g++") != "good" and not has_image:
-            return Prospect(name, "planned", "a C++ compiler, which every backend but Triton needs", remedies["g++"])
-        return Prospect(name, "ran", "", start)
-    if platform.device == "software":
-        return Prospect(name, "emulated", "it is a device in software, and runs nothing on hardware", start)
-    driver = {"nvidia": "NVIDIA driver", "amd": "AMD driver"}.get(platform.device, "")
-    if status.get(driver) == "broken":
-        return Prospect(name, "compiled", "the GPU that is here, which cannot be used yet", remedies[driver])
-    if here:
-        return Prospect(name, "ran", f"{', '.join(absent)}: other GPUs; compiled only here" if absent else "", start)
-    ahead = [lane.toolchain for lane in platform.entries if matrix.toolchains[lane.toolchain].ahead_of_time]
-    if not ahead:
-        return Prospect(name, "planned", f"a GPU of {', '.join(absent)}", elsewhere)
-    if platform.device == "amd" and status.get("hipcc") != "good" and not has_image:
-        text = "hipcc for TileLang, whose cells stay source only; Triton and TVM compile without it"
-        return Prospect(name, "lowered", text, remedies["hipcc"])
-    if platform.device == "apple":
-        return Prospect(name, "lowered", "a Mac, which alone has the compiler", elsewhere)
-    return Prospect(name, "compiled", f"a GPU of {', '.join(absent)}", elsewhere)
+def _prospect(matrix: Matrix, name: str, findings: Mapping[str, Finding], machine: Machine, start: str) -> Prospect:
+    """Take the evidence that the devices here allow, or less where a program is lacking."""
+    platform = matrix.platforms[name]
+    with_devices = _with_devices(matrix, name, findings, machine, start)
+    docker = findings.get("Docker")
+    if platform.container is not None and docker is not None and docker.status == "good":
+        return with_devices  # the image brings the programs
+    worst = with_devices
+    for program in programs_needed(platform):
+        finding = findings.get(program)
+        evidence, text = evidence_without(platform, program)
+        if finding and finding.status != "good" and EVIDENCE.index(evidence) < EVIDENCE.index(worst.reaches):
+            worst = Prospect(name, evidence, text, finding.remedy)
+    return worst
+
+
+def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], machine: Machine, start: str) -> Prospect:
+    """Return what the devices of this machine allow."""
+    platform = matrix.platforms[name]
+    vendor = vendor_named(platform.device)
+    runs = any(entry.runs for entry in platform.entries)
+    present = [target for target in platform.targets if runs and machine.device_for(platform.device, target)]
+    absent = [target for target in platform.targets if target not in present]
+    without_device = vendor.without_device if _compiles_ahead(matrix, platform) else "planned"
+    driver = findings.get(vendor.driver_finding)
+    if driver is not None and driver.status == "broken":
+        text = f"the {vendor.kind} that is here, which cannot be used yet"
+        return Prospect(name, without_device, text, driver.remedy)
+    if present:
+        rest = f"{', '.join(absent)}: other {vendor.kind}s; compiled only here" if absent else vendor.limit
+        return Prospect(name, vendor.with_device, rest, start)
+    if machine.has(platform.device) and not runs:
+        return Prospect(name, without_device, "a toolchain that runs there: all of them have 'runs: false'", start)
+    lacking = vendor.lacking or f"a {vendor.kind} of {', '.join(absent)}"
+    return Prospect(name, without_device, lacking, f"on a machine that has one: ci/nox -s test-{name}")
+
+
+def _compiles_ahead(matrix: Matrix, platform: Platform) -> bool:
+    return any(matrix.toolchains[entry.toolchain].ahead_of_time for entry in platform.entries)

@@ -1,1 +1,1 @@
-"""Many machines: which rows an event asks for, what became of them, and how a CI service starts them."""
+"""Many machines: the rows of the plan, what becomes of their jobs, and the CI services that start them."""

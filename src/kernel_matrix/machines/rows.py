@@ -1,4 +1,4 @@
-"""Jobs -> Rows: which machine runs what. Pure functions; a row is what one machine is started for."""
+"""Jobs -> Rows: which machine runs which cases. Pure functions. One machine is started for one row."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TypeVar
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Job, platform_toolchain
+from kernel_matrix.vendors.registry import vendor_named
 
 Seconds = Callable[[Case], float]
 T = TypeVar("T")
@@ -20,23 +21,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Row:
-    """One machine's work: jobs of one platform, the labels of the machine, and how long that takes.
+    """One machine's work: jobs of one platform, the labels of the machine, and the expected duration.
 
-    Without labels it is what no machine can do anything with: planned, and known to be unavailable.
+    A row without labels holds what no machine can run or compile: it is planned, and known to be unavailable.
     """
 
     id: str
     platform: str
     labels: tuple[str, ...]
-    own: bool  # a machine of the project's own, not the engine's
+    own: bool  # a machine of the project's own, not one of the CI service
     jobs: tuple[Job, ...]
     seconds: float
 
 
 def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: bool = False) -> tuple[Row, ...]:
-    """Place every case on a kind of machine, cut what takes too long, and join what is more than the engine takes.
+    """Place every case on a kind of machine, and cut jobs that take too long.
 
-    With ``hosted_only`` nothing goes to a machine of the project's own: what has no hardware there is compiled.
+    If there are more rows than ``ci.most_rows``, join them. With ``hosted_only`` nothing goes to a machine of the
+    project's own: what has no hardware on a hosted machine is compiled.
 
     Raises:
         UserError: there are more kinds of machines than rows.
@@ -51,8 +53,8 @@ def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: 
             sum(map(seconds, part.cases)),
         )
         for job in jobs
-        for labels, home in _place(matrix, job, hosted_only=hosted_only)
-        for part in (shards(home, seconds, 60 * matrix.ci.shard_minutes) if labels else [home])
+        for labels, placed in _place(matrix, job, hosted_only=hosted_only)
+        for part in (shards(placed, seconds, 60 * matrix.ci.shard_minutes) if labels else [placed])
     ]
     own = [row for row in single if row.own]
     hosted = [row for row in single if row.labels and not row.own]
@@ -61,11 +63,11 @@ def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: 
 
 
 def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tuple[str, ...], Job]]:
-    """The job's cases by the kind of machine that they need."""
+    """Yield the job's cases by the kind of machine that they need, as labels and a job of its own."""
     platform = matrix.platforms[job.platform]
     runs = platform_toolchain(matrix, job.platform, job.toolchain).runs
-    compiles = platform.device != "cpu" and matrix.toolchains[job.toolchain].ahead_of_time
-    homes: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
+    compiles = vendor_named(platform.device).compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
+    parts: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
     for case in job.cases:
         target = case.cell.target
         labels: tuple[str, ...]
@@ -77,13 +79,17 @@ def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tup
             labels, name = (matrix.ci.hosted,), ""
         else:
             labels, name = (), "no-machine"
-        homes[labels, name].append(case)
-    for (labels, name), cases in homes.items():
+        parts[labels, name].append(case)
+    for (labels, name), cases in parts.items():
         yield labels, replace(job, cases=tuple(cases), shard=".".join(filter(None, (name, job.shard))))
 
 
 def estimate(matrix: Matrix, cases: Iterable[Case], measured: Mapping[str, float]) -> Seconds:
-    """Seconds of a case: as measured, else as its cell's or its lane's median, else the matrix's estimate."""
+    """Return a function that gives the seconds of a case.
+
+    They are as measured, else the median of its cell, its lane, or its toolchain on the platform; else the estimate of
+    matrix.yaml.
+    """
     groups: dict[str, list[float]] = defaultdict(list)
     for case in cases:
         if case.id in measured:
@@ -107,14 +113,14 @@ def _groups(case: Case) -> tuple[str, ...]:
 
 
 def shards(job: Job, seconds: Seconds, at_most: float) -> list[Job]:
-    """Cut a job so that no part is expected to take longer than ``at_most`` seconds, as far as its cases allow."""
+    """Cut a job into parts of at most ``at_most`` expected seconds. A case that takes longer is a part by itself."""
     return cut(job, seconds, min(len(job.cases), math.ceil(sum(map(seconds, job.cases)) / at_most)))
 
 
 def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
-    """Exactly ``count`` parts of about the same duration, every case in one of them; some may be empty.
+    """Cut a job into exactly ``count`` parts of about the same duration. Every case is in one part; some may be empty.
 
-    The longest case goes first, always to the part that has least: the same times give the same parts.
+    The longest case is placed first, always into the part that has least: the same times give the same parts.
     """
     if count <= 1:
         return [job]
@@ -131,7 +137,7 @@ def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
 
 
 def _join(single: Sequence[Row], most: int) -> Iterator[Row]:
-    """As they are if there are few enough; else several jobs a row, only with others of their platform and labels."""
+    """Return the rows as they are if they are few enough; else join rows of the same platform and labels."""
     if len(single) <= most:
         yield from single
         return
@@ -141,20 +147,20 @@ def _join(single: Sequence[Row], most: int) -> Iterator[Row]:
     if len(kinds) > most:
         raise UserError(
             f"matrix.yaml: platforms: {len(kinds)} kinds of machines are more than the {most} rows of ci.most_rows. "
-            "Give fewer targets a machine of their own, or raise it if the engine takes more."
+            "Give fewer targets a machine of their own, or raise it if the CI service takes more."
         )
     total = sum(row.seconds for row in single) or 1.0
     spare = most - len(kinds)
-    for (platform, labels), some in kinds.items():
-        count = min(len(some), 1 + math.floor(spare * sum(row.seconds for row in some) / total))
-        for number, part in enumerate(_bins(some, lambda row: row.seconds, count), 1):
+    for (platform, labels), alike in kinds.items():
+        count = min(len(alike), 1 + math.floor(spare * sum(row.seconds for row in alike) / total))
+        for number, part in enumerate(_bins(alike, lambda row: row.seconds, count), 1):
             name = ".".join((platform, labels[-1], f"{number}of{count}"))
             jobs = tuple(job for row in part for job in row.jobs)
             yield Row(name, platform, labels, part[0].own, jobs, sum(row.seconds for row in part))
 
 
 def _bins(items: Sequence[T], weight: Callable[[T], float], count: int) -> list[list[T]]:
-    """Longest first, each into the bin that has least; equals keep their order."""
+    """Put the longest item first, each into the bin that has least. Equal items keep their order."""
     bins: list[list[T]] = [[] for _ in range(count)]
     heap = [(0.0, 0, index) for index in range(count)]
     for item in sorted(items, key=weight, reverse=True):

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.diagnosis import NOT_KNOWN, diagnose
+from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose
 from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import EVIDENCE, RED, STATES, CellVerdict, Comparison, Verdict
+from kernel_matrix.results.compare import RED, STATES, CellVerdict, Comparison, Verdict
 from kernel_matrix.results.record import Record
 
 SCHEMA_VERSION = 1
@@ -20,10 +21,12 @@ RED_FIRST = [state for state in STATES if state in RED]
 Document = dict[str, Any]
 
 
-def document(matrix: Matrix, comparison: Comparison, collected: Collected) -> Document:
+def document(
+    matrix: Matrix, comparison: Comparison, collected: Collected, rules: tuple[Rule, ...] | None = None
+) -> Document:
     """Everything that is known, as plain data: ``schema_version``, ``run``, ``cells``, ``jobs``, ``problems``."""
     jobs: list[Mapping[str, str]] = []
-    cells = [_cell(matrix, cell, jobs) for cell in comparison.cells]
+    cells = [_cell(matrix, cell, jobs, rules) for cell in comparison.cells]
     return {
         "schema_version": SCHEMA_VERSION,
         "run": {
@@ -112,7 +115,9 @@ def repeat_command(platform: str, case_or_cell: str) -> str:
     return f"ci/nox -s test-{platform} -- --case '{case_or_cell}'"
 
 
-def _cell(matrix: Matrix, verdict: CellVerdict, jobs: list[Mapping[str, str]]) -> Document:
+def _cell(
+    matrix: Matrix, verdict: CellVerdict, jobs: list[Mapping[str, str]], rules: tuple[Rule, ...] | None
+) -> Document:
     cell = verdict.cell
     deciding = next((v for v in verdict.cases if v.state == verdict.state), verdict.cases[0])
     records = [v.record for v in verdict.cases if v.record]
@@ -131,7 +136,7 @@ def _cell(matrix: Matrix, verdict: CellVerdict, jobs: list[Mapping[str, str]]) -
         "planned": len(verdict.cases),
         "stage": deciding.record.stage if deciding.record else "",
         "reason": deciding.reason,
-        "diagnosis": _diagnosis(deciding),
+        "diagnosis": _diagnosis(deciding, rules),
         "error": deciding.record.message if deciding.record and verdict.state == "known" else "",
         "accuracy": _accuracy(records),
         "artifact": _artifact(records),
@@ -139,11 +144,11 @@ def _cell(matrix: Matrix, verdict: CellVerdict, jobs: list[Mapping[str, str]]) -
         "versions": _versions(records),
         "lock": matrix.toolchains[cell.toolchain].lock,
         "repeat": repeat_command(cell.platform, cell.id),
-        "results": [_result(v, jobs) for v in verdict.cases],
+        "results": [_result(v, jobs, rules) for v in verdict.cases],
     }
 
 
-def _result(verdict: Verdict, jobs: list[Mapping[str, str]]) -> Document:
+def _result(verdict: Verdict, jobs: list[Mapping[str, str]], rules: tuple[Rule, ...] | None) -> Document:
     record = verdict.record or Record(verdict.case.id, "missing")
     if record.job and record.job not in jobs:
         jobs.append(record.job)
@@ -156,7 +161,7 @@ def _result(verdict: Verdict, jobs: list[Mapping[str, str]]) -> Document:
         "action": record.action,
         "message": record.message if record.message != verdict.reason else "",
         "detail": record.detail,
-        "diagnosis": _diagnosis(verdict),
+        "diagnosis": _diagnosis(verdict, rules),
         "seconds": record.seconds,
         "attempts": list(record.attempts),
         "outputs": _outputs(record),
@@ -168,12 +173,12 @@ def _result(verdict: Verdict, jobs: list[Mapping[str, str]]) -> Document:
     }
 
 
-def _diagnosis(verdict: Verdict) -> dict[str, str]:
+def _diagnosis(verdict: Verdict, rules: tuple[Rule, ...] | None) -> dict[str, str]:
     """Cause and remedy of what went wrong; nothing for a case that did not."""
     if verdict.state not in ("fail", "error", "known") or verdict.record is None:
         return {}
     record = verdict.record
-    found = diagnose(f"{record.message}\n{record.detail}", record.stage or record.outcome, record.job)
+    found = diagnose(f"{record.message}\n{record.detail}", record.stage or record.outcome, record.job, rules)
     if found is None:
         return {"rule": "", "cause": NOT_KNOWN, "remedy": "", "link": ""}
     return {"rule": found.rule, "cause": found.cause, "remedy": found.remedy, "link": found.link}

@@ -11,9 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.lab.toolchain_view import NO_TOOLCHAINS
+from kernel_matrix.diagnosis import Rule
 from kernel_matrix.report import badges, markdown
 from kernel_matrix.report.document import RED_FIRST, Document, document, headline
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history, junit
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import STATES, Comparison
@@ -45,7 +46,8 @@ def report(
     earlier: History | None = None,
     difference: Difference | None = None,
     left_out: int = 0,
-    toolchains: Document | None = None,
+    toolchains: Toolchains | None = None,
+    rules: tuple[Rule, ...] | None = None,
 ) -> Document:
     """Write everything into ``site`` and return what compat.json holds.
 
@@ -53,7 +55,10 @@ def report(
     ``left_out`` cases were not asked for. ``toolchains`` is what probes and sweeps told.
     """
     site.mkdir(parents=True, exist_ok=True)
-    whole = {**document(matrix, comparison, collected), "toolchains": toolchains or NO_TOOLCHAINS}
+    whole = {
+        **document(matrix, comparison, collected, rules),
+        "toolchains": (toolchains or Toolchains()).model_dump(mode="json"),
+    }
     whole["run"]["left_out"] = left_out
     whole["silent_days"] = matrix.ci.silent_days
     whole["silent"] = _write_lanes(matrix, comparison, whole, earlier or History(), site)

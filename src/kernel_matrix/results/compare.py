@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Expectation
 from kernel_matrix.config.plan import Case, Cell, Plan
+from kernel_matrix.results.deciding import CommonInputs, Dated, badness, common_inputs, deciding
+from kernel_matrix.results.evidence import evidence_of
+from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record, versions_of
 
 State = Literal[
@@ -20,26 +24,26 @@ State = Literal[
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 RED: frozenset[State] = frozenset({"fail", "error", "fixed", "missing"})
 
-Evidence = Literal["planned", "lowered", "compiled", "emulated", "ran"]
-EVIDENCE: tuple[Evidence, ...] = Evidence.__args__  # type: ignore[attr-defined]
-
-_ACTIONS = ("", "compile", "emulate", "run")
-
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a planned case; ``record`` is the result that decides, None when none came."""
+    """What is known of a planned case.
+
+    ``record`` is the result that decides, None if none came. ``stale`` says why that result may no longer hold for the
+    present commit, lock or versions; it is empty if it does.
+    """
 
     case: Case
     state: State
     evidence: Evidence
     reason: str
     record: Record | None
+    stale: str = ""
 
 
 @dataclass(frozen=True)
 class CellVerdict:
-    """A cell with its cases' verdicts."""
+    """A cell with the verdicts of its cases."""
 
     cell: Cell
     state: State
@@ -48,24 +52,28 @@ class CellVerdict:
 
     @property
     def counts(self) -> dict[State, int]:
-        """Cases by state, worst first; they add up to the cell's plan."""
-        counted = Counter(verdict.state for verdict in self.cases)
-        return {state: counted[state] for state in STATES if counted[state]}
+        """The number of cases by state, worst first; they add up to the cell's plan."""
+        return _counts(self.cases)
+
+    @property
+    def stale(self) -> str:
+        """Why the first stale case of the cell is stale; empty if no case is."""
+        return next((verdict.stale for verdict in self.cases if verdict.stale), "")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All cells, and the records that belong to no planned case."""
+    """All cells, the records that belong to no planned case, and what could not be compared (a sentence each)."""
 
     plan: Plan
     cells: tuple[CellVerdict, ...]
     unplanned: tuple[Record, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[State, int]:
-        """Cases of the whole plan by state, worst first."""
-        counted = Counter(verdict.state for cell in self.cells for verdict in cell.cases)
-        return {state: counted[state] for state in STATES if counted[state]}
+        """The number of cases of the whole plan by state, worst first."""
+        return _counts([verdict for cell in self.cells for verdict in cell.cases])
 
     @property
     def is_red(self) -> bool:
@@ -73,91 +81,83 @@ class Comparison:
         return any(state in RED for state in self.counts)
 
 
-def compare(plan: Plan, records: Iterable[Record]) -> Comparison:
-    """Judge every planned case by the records of all machines."""
+def compare(plan: Plan, records: Iterable[Record], present: Present | None = None) -> Comparison:
+    """Judge every planned case by the records of all machines. With ``present``, say which of them are stale."""
     by_case: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         by_case[record.case].append(record)
+    dated = {case.id: _dated(case, by_case.pop(case.id, ()), present) for case in plan.cases}
+    inputs = common_inputs(plan.cases, dated)
     verdicts: dict[Cell, list[Verdict]] = defaultdict(list)
     for case in plan.cases:
-        verdicts[case.cell].append(judge(case, by_case.pop(case.id, [])))
+        verdicts[case.cell].append(_judge(case, dated[case.id], inputs))
     cells = tuple(_cell(cell, cases) for cell, cases in verdicts.items())
-    return Comparison(plan, cells, tuple(record for rest in by_case.values() for record in rest))
+    unplanned = tuple(record for rest in by_case.values() for record in rest)
+    return Comparison(plan, cells, unplanned, (present.note,) if present and present.note else ())
 
 
-def judge(case: Case, records: Sequence[Record]) -> Verdict:
-    """The state of one case. Of several records the one that tried most decides; of equals, the worst."""
+def judge(case: Case, records: Sequence[Record], present: Present | None = None) -> Verdict:
+    """Return the state of one case. Of several records the one that tried most decides; of equals, the worst."""
+    return _judge(case, _dated(case, records, present), CommonInputs())
+
+
+def _dated(case: Case, records: Sequence[Record], present: Present | None) -> list[Dated]:
+    if present is None:
+        return [Dated(record) for record in records]
+    cell = case.cell
+    return [Dated(record, present.stale(cell.platform, cell.toolchain, record)) for record in records]
+
+
+def _judge(case: Case, records: Sequence[Dated], inputs: CommonInputs) -> Verdict:
     if case.exclusion:
         return Verdict(case, "excluded", "planned", f"{case.exclusion.reason}{_tried(records)}", None)
     if not records:
         return Verdict(case, "missing", "planned", "no result came", None)
-    record = max(records, key=lambda r: (_ACTIONS.index(r.action) if r.action in _ACTIONS else 0, _badness(r)))
+    accepted = [dated for dated in records if not inputs.refuse(case, dated.record)]
+    if not accepted:
+        first = records[0].record
+        return Verdict(case, "missing", "planned", inputs.refuse(case, first), first)
+    dated = deciding(accepted)
+    state, evidence, reason = _state(case, dated.record)
+    return Verdict(case, state, evidence, reason, dated.record, dated.stale)
+
+
+def _state(case: Case, record: Record) -> tuple[State, Evidence, str]:
+    """Return the state, the evidence and the reason that one record gives its case."""
     if record.outcome == "excluded":
-        return Verdict(case, "missing", "planned", "the machine excluded it, and this matrix does not", record)
+        return "missing", "planned", "the machine excluded it, and this matrix does not"
     if record.outcome in ("unavailable", "missing"):
-        return Verdict(case, record.outcome, "planned", record.message, record)
-    evidence, doubt = _evidence(record)
-    if doubt:
-        return Verdict(case, "error", "planned", doubt, record)
+        return record.outcome, "planned", record.message
+    evidence, doubt = evidence_of(record)
+    if doubt and record.outcome == "pass":
+        return "error", "planned", doubt
     versions = versions_of(record.job)
     expected = [rule for rule in case.expectations if satisfies(rule.versions, versions)]
     if record.outcome == "pass":
-        if expected:
-            reason = (
-                f"it passes, and is expected to fail: {expected[0].reason} Take the expectation out of matrix.yaml."
-            )
-            return Verdict(case, "fixed", evidence, reason, record)
-        if record.attempts:
-            return Verdict(case, "flaky", evidence, f"passed after {', '.join(record.attempts)}", record)
-        return Verdict(case, evidence if evidence in ("lowered", "compiled") else "pass", evidence, "", record)
+        return _passed(record, evidence, expected)
     if rule := next((rule for rule in expected if _is_as_expected(rule, record)), None):
-        return Verdict(case, "known", evidence, rule.reason, record)
-    return Verdict(case, record.outcome, evidence, record.message, record)
+        return "known", evidence, rule.reason
+    return record.outcome, evidence, f"{record.message} ({doubt})" if doubt else record.message
 
 
-def _tried(records: Sequence[Record]) -> str:
-    """What an excluded case did where it was tried all the same."""
-    tried = [record for record in records if record.outcome in ("pass", "fail", "error")]
+def _passed(record: Record, evidence: Evidence, expected: Sequence[Expectation]) -> tuple[State, Evidence, str]:
+    if expected:
+        reason = f"it passes, and is expected to fail: {expected[0].reason} Take the expectation out of matrix.yaml."
+        return "fixed", evidence, reason
+    if record.attempts:
+        return "flaky", evidence, f"passed after {', '.join(record.attempts)}"
+    return (evidence if evidence in ("lowered", "compiled") else "pass"), evidence, ""
+
+
+def _tried(records: Sequence[Dated]) -> str:
+    """Return what came of an excluded case where it was tried all the same."""
+    tried = [dated.record for dated in records if dated.record.outcome in ("pass", "fail", "error")]
     if not tried:
         return ""
-    worst = max(tried, key=_badness)
+    worst = max(tried, key=badness)
     if worst.outcome == "pass":
         return " Tried all the same, it passes: take the exclusion out if its reason is gone."
     return f" Tried all the same: {worst.outcome}, {' '.join(worst.message.split())[:200]}"
-
-
-def _evidence(record: Record) -> tuple[Evidence, str]:
-    """What a record proves, and why it proves less than it says if that is so."""
-    if record.outcome == "error":
-        return "planned", ""
-    if record.action == "compile":
-        kind = record.facts.get("artifact.kind", "")
-        if not kind or not record.metrics.get("artifact.bytes"):
-            return "planned", "the record says that it compiled, and holds no artifact"
-        return ("lowered" if kind.endswith("-source") else "compiled"), ""
-    reached: Evidence = "emulated" if record.action == "emulate" else "ran"
-    if record.outcome == "fail":
-        return reached, ""
-    if record.action not in ("run", "emulate") or not record.metrics.get("elements"):
-        return "planned", "the record says that it passed, and compared nothing"
-    outside = [
-        name
-        for name, value in record.metrics.items()
-        if name.endswith((".max_abs", ".rel_fro")) and not value <= _limit(record.metrics, name)
-    ]
-    if outside:
-        return reached, f"the record says that it passed, and {', '.join(outside)} is over its limit"
-    return reached, ""
-
-
-def _limit(metrics: Mapping[str, float], name: str) -> float:
-    output, _, figure = name.rpartition(".")
-    return metrics.get(f"{output}.limit_{figure}", -1.0)
-
-
-def _badness(record: Record) -> int:
-    order = ("excluded", "missing", "unavailable", "pass", "error", "fail")
-    return order.index(record.outcome)
 
 
 def _is_as_expected(rule: Expectation, record: Record) -> bool:
@@ -175,3 +175,8 @@ def _cell(cell: Cell, cases: Sequence[Verdict]) -> CellVerdict:
     state = min((verdict.state for verdict in counted), key=STATES.index)
     evidence = min((verdict.evidence for verdict in counted), key=EVIDENCE.index)
     return CellVerdict(cell, state, evidence, tuple(cases))
+
+
+def _counts(verdicts: Iterable[Verdict]) -> dict[State, int]:
+    counted = Counter(verdict.state for verdict in verdicts)
+    return {state: counted[state] for state in STATES if counted[state]}

@@ -7,14 +7,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.model import Matrix, Vendor
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.results.compare import STATES, Verdict
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Machine
-
-# What a container is given so that it sees the GPUs; the container executor does the same.
-GPU_FLAGS: dict[Vendor, str] = {"nvidia": "--gpus all", "amd": "--device /dev/kfd --device /dev/dri", "cpu": "none"}
+from kernel_matrix.vendors.registry import vendor_named
 
 # What must be the same for a result to be the same result; facts of a job by their names.
 _FACTS = ("lock.sha256", "image")
@@ -68,7 +66,7 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
         "inputs": record.facts.get("inputs.sha256", ""),
         "device": record.job.get("device", ""),
         "driver": record.job.get("driver", ""),
-        "GPU flags": GPU_FLAGS[platform.device],
+        "GPU flags": vendor_named(platform.device).flags_in_words,
     }
     return [f"{name}: {value}" for name, value in known.items() if value]
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Protocol
 
 from kernel_matrix.base.errors import UserError, did_you_mean
-from kernel_matrix.config.model import GPUS, Matrix, Platform, Toolchain
+from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.config.plan import Job
-from kernel_matrix.vendors.machine import Device
+from kernel_matrix.vendors.registry import vendor_named
+from kernel_matrix.vendors.vendor import Device, Vendor
 
 # The module of each executor.
 _MODULES = {
@@ -59,6 +60,11 @@ class Request:
         return self.matrix.platforms[self.job.platform]
 
     @property
+    def vendor(self) -> Vendor:
+        """Return who makes the devices of the job's platform."""
+        return vendor_named(self.platform.device)
+
+    @property
     def toolchain(self) -> Toolchain:
         """The job's toolchain."""
         return self.matrix.toolchains[self.job.toolchain]
@@ -76,7 +82,7 @@ class Request:
     @property
     def gpu(self) -> bool:
         """Whether the job runs on a GPU."""
-        return self.device is not None and self.device.vendor in GPUS
+        return self.device is not None and vendor_named(self.device.vendor).gpu
 
 
 class Child(Protocol):

@@ -82,3 +82,13 @@ class Console:
             )
             table.add_row(job, f"{sum(counts.values())}/{total}", ended, self._texts[job])
         return table
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def job(self, job: str, text: str) -> None:
+        """Do nothing."""
+
+    def case(self, job: str, outcome: str) -> None:
+        """Do nothing."""

@@ -14,6 +14,7 @@ import docker.errors
 from packaging.version import Version
 
 from kernel_matrix.run.docker import images
+from kernel_matrix.run.docker.build import Image
 from kernel_matrix.run.docker.engine import ERRORS, Engine, answering, connect, explained, remove, sweep
 from kernel_matrix.run.docker.sandbox import Sandbox
 from kernel_matrix.run.executors import Child, InstallError, MachineError, Prepare, Request, UnavailableError
@@ -27,7 +28,7 @@ class Containers:
     """The engine and its images, for one run."""
 
     engine: Engine | None = None
-    made: dict[tuple[str, bool], images.Image | InstallError] = field(default_factory=dict)
+    made: dict[tuple[str, bool], Image | InstallError] = field(default_factory=dict)
 
     def __enter__(self) -> Containers:
         return self
@@ -46,6 +47,7 @@ class Containers:
         dockerfile = request.platform.container
         if dockerfile is None:
             raise UnavailableError(f"matrix.yaml names no container for {request.job.platform}")
+        _demand_device(request)
         _demand_driver(request)
         if self.engine is None:
             self.engine = connect()
@@ -59,7 +61,7 @@ class Containers:
             interpreter.demand_device()
         return interpreter
 
-    def _image(self, engine: Engine, request: Request, dockerfile: str) -> images.Image:
+    def _image(self, engine: Engine, request: Request, dockerfile: str) -> Image:
         """The platform's image; one that cannot be made is tried once."""
         key = (request.job.platform, request.gpu)
         if key not in self.made:
@@ -72,6 +74,7 @@ class Containers:
                     request.job.platform,
                     request.root / dockerfile,
                     list(dict.fromkeys(locks)),
+                    installer=request.matrix.installer,
                     gpu=request.gpu,
                     say=request.say,
                     before=lambda: _demand_room(
@@ -91,6 +94,13 @@ def executor() -> Iterator[Prepare]:
     """Every platform gets its image, made or found once per run."""
     with Containers() as containers:
         yield containers.prepare
+
+
+def _demand_device(request: Request) -> None:
+    if request.gpu and not request.vendor.in_containers:
+        raise UnavailableError(
+            f"no container can be given the GPU of {request.job.platform}: {request.vendor.why_no_flags}"
+        )
 
 
 def _demand_driver(request: Request) -> None:

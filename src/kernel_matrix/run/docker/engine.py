@@ -18,7 +18,7 @@ import urllib3
 from kernel_matrix.run.executors import MachineError, UnavailableError
 
 OWNER = "kernel-matrix.owner"  # the label that says which process a container belongs to
-_SOCKET = "unix:///var/run/docker.sock"
+SOCKET = "unix:///var/run/docker.sock"
 
 ERRORS = (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 
@@ -39,7 +39,7 @@ def connect() -> Engine:
     Raises:
         UnavailableError: there is none, this user may not reach it, or it cannot run jobs of this machine.
     """
-    address = os.environ.get("DOCKER_HOST") or _SOCKET
+    address = os.environ.get("DOCKER_HOST") or SOCKET
     if not address.startswith("unix://"):
         raise UnavailableError(f"the Docker engine at {address} is another machine's, where this one's folders are not")
     try:

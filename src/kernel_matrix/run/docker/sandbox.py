@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docker.types import DeviceRequest, LogConfig, Mount
+from docker.types import LogConfig, Mount
 
 from kernel_matrix.run.docker.engine import OWNER, owner
 from kernel_matrix.run.executors import Request
-from kernel_matrix.run.job_command import HARNESS
+from kernel_matrix.run.harness import copy_folder, copy_for_jobs
 
-SOURCE, PLUGIN, JOB = "/mnt/source", "/mnt/harness", "/mnt/job"
+SOURCE, HARNESS, JOB = "/mnt/source", "/mnt/harness", "/mnt/job"
 _GIB = 1 << 30
 _NOBODY_SPECIAL = 1000  # who a job is when the harness is root
 
@@ -49,7 +49,7 @@ class Sandbox:
         """
         build, root = self.request.build, self.request.root
         places = {build / "cache": Path(JOB, self.cache.relative_to(self.request.folder))}
-        places |= {self.request.folder: Path(JOB), root: Path(SOURCE), HARNESS: Path(PLUGIN)}
+        places |= {self.request.folder: Path(JOB), copy_folder(build): Path(HARNESS), root: Path(SOURCE)}
         for place, inside in places.items():
             if path.is_relative_to(place):
                 return str(inside / path.relative_to(place))
@@ -92,14 +92,17 @@ class Sandbox:
             "pids_limit": limits.pids,
             "nano_cpus": int(min(limits.cpus or self.cpus, self.cpus) * 1e9),
             "log_config": LogConfig(type="none"),  # what a job prints goes into its folder, not onto the engine's disk
-            **(devices(self.request.platform.device) if self.request.gpu else {}),
+            **self.device_options(),
         }
+
+    def device_options(self) -> Mapping[str, Any]:
+        """Return what gives the container the GPUs that the job runs on."""
+        return self.request.vendor.container_options() if self.request.gpu else {}
 
     def _mounts(self) -> list[Mount]:
         root, folder = self.request.root, self.request.folder
         mounts = [Mount(SOURCE, str(root), "bind", read_only=True), Mount(JOB, str(folder), "bind")]
-        if not HARNESS.is_relative_to(root):
-            mounts.append(Mount(PLUGIN, str(HARNESS), "bind", read_only=True))
+        mounts.append(Mount(HARNESS, str(copy_for_jobs(self.request.build)), "bind", read_only=True))
         for mount in mounts:  # a mount below would not be read-only with it
             mount["BindOptions"] = {"NonRecursive": True}
         return mounts
@@ -108,15 +111,3 @@ class Sandbox:
         """What was built here before is none of the job's business; nor is a network's configuration there."""
         root, build = self.request.root, self.request.build
         return {f"{SOURCE}/{build.relative_to(root)}": "ro,size=4k"} if build.is_relative_to(root) else {}
-
-
-def devices(vendor: str, dev: Path = Path("/dev"), environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """What gives a container the GPUs of a vendor: those that the environment's usual variables choose, or all."""
-    if vendor == "nvidia":
-        chosen = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-        which = {"device_ids": chosen} if chosen else {"count": -1}
-        return {"device_requests": [DeviceRequest(capabilities=[["gpu"]], **which)]}
-    # The numbers of the groups differ from host to host, and an image knows no host's names.
-    nodes = [dev / "kfd", *sorted((dev / "dri").glob("renderD*"))]
-    groups = sorted({node.stat().st_gid for node in nodes if node.exists()})
-    return {"devices": [f"{dev}/{name}:/dev/{name}:rw" for name in ("kfd", "dri")], "group_add": groups}

@@ -59,6 +59,7 @@ class LocalInterpreter:
 
     python: Path
     facts: Mapping[str, str] = field(default_factory=dict)
+    isolated: bool = True  # from the import path of whoever started the harness
 
     def seen(self, path: Path) -> str:
         """Every path is what it is."""
@@ -66,13 +67,17 @@ class LocalInterpreter:
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
         """Start it in a process group of its own, so that its children can be ended with it."""
-        search = [environment.get("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]
+        inherited = dict(os.environ)
+        if self.isolated:
+            inherited.pop("PYTHONHOME", None)
+            inherited.pop("PYTHONPATH", None)
+        search = [environment.get("PYTHONPATH", ""), inherited.get("PYTHONPATH", "")]
         try:
             with log.open("ab") as output:
                 process = subprocess.Popen(
                     [self.python, *arguments],
                     cwd=cwd,
-                    env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
+                    env={**inherited, **environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

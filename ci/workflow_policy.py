@@ -1,15 +1,19 @@
-"""Workflow files -> what is wrong with them: the rules that keep people's machines and results safe. Pure functions.
+"""Check the workflow files against the rules that keep machines and results safe: python ci/workflow_policy.py [ROOT].
 
-A pull request brings its own workflow files, so these rules are for those who change the files in good faith, and for
-review. What a pull request may do is also decided where it cannot be changed: by the repository's settings and by each
-machine itself (``ci/runner``).
+A pull request brings its own workflow files. So these rules help people who change the files in good faith, and their
+reviewers. What a pull request may do is also decided in places that it cannot change: by the repository's settings and
+by each machine itself (``ci/runner``).
+
+Exit status: 0 every rule is kept, 1 a rule is broken (one line per place), 2 there are no workflow files.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -28,7 +32,7 @@ Job = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Workflow:
-    """One file: a workflow, or an action of this repository's own."""
+    """One file: a workflow, or an action of this repository."""
 
     path: str
     text: str
@@ -59,13 +63,32 @@ class Workflow:
 Workflows = Mapping[str, Workflow]
 
 
+def main(arguments: list[str]) -> int:
+    """Print every place that breaks a rule, and return the exit status."""
+    root = Path(arguments[0] if arguments else ".")
+    files = read(root)
+    if not files:
+        print(f"{root / '.github'}: there are no workflow files. Name the repository's root.", file=sys.stderr)
+        return 2
+    sentences = violations(files)
+    print("\n".join(sentences) or "the workflow files keep every rule", file=sys.stderr if sentences else sys.stdout)
+    return int(bool(sentences))
+
+
+def read(root: Path) -> dict[str, str]:
+    """Return the text of the workflow files and of the repository's actions, by their paths."""
+    folder = root / ".github"
+    paths = [*folder.glob("workflows/*.y*ml"), *folder.glob("actions/**/action.y*ml")]
+    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in sorted(paths)}
+
+
 def parse(files: Mapping[str, str]) -> dict[str, Workflow]:
-    """The files by their paths from the repository's root."""
+    """Return the workflows by the paths of their files, from the repository's root."""
     return {path: Workflow(path, text, YAML(typ="safe", pure=True).load(text)) for path, text in files.items()}
 
 
 def violations(files: Mapping[str, str]) -> list[str]:
-    """One sentence for each place that breaks a rule: ``FILE: JOB: what. What to do.``"""
+    """Return a sentence for each place that breaks a rule: ``FILE: JOB: what. What to do.``"""
     workflows = parse(files)
     return [
         f"{workflow.path}: {sentence}"
@@ -108,8 +131,8 @@ def _permissions(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
 
 
 def _pins(workflow: Workflow, _: Workflows) -> Iterator[str]:
-    for found in re.finditer(r"^\s*(?:- )?uses:\s*(\S+)[ \t]*(#.*)?$", workflow.text, re.MULTILINE):
-        used, comment = found[1], found[2] or ""
+    for match in re.finditer(r"^\s*(?:- )?uses:\s*(\S+)[ \t]*(#.*)?$", workflow.text, re.MULTILINE):
+        used, comment = match[1], match[2] or ""
         if _LOCAL.fullmatch(used):
             continue
         if not _PINNED.fullmatch(used):
@@ -119,7 +142,7 @@ def _pins(workflow: Workflow, _: Workflows) -> Iterator[str]:
 
 
 def _forks(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
-    """No job that a fork's pull request starts may choose, or be given, a machine of the project's own."""
+    """A job that a fork's pull request starts must not get a machine of the project's own."""
     if "pull_request" in workflow.triggers:
         for where, job in _reachable(workflow, workflows, closed=False):
             if not _is_hosted(job):
@@ -130,7 +153,7 @@ def _forks(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
 
 
 def _approval(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
-    """What a person starts for a commit that they name gets to own machines only past the environment's reviewers."""
+    """A job that a person starts for a commit gets own machines only after the environment's reviewers approved."""
     if "workflow_dispatch" not in workflow.triggers:
         return
     for name, job in workflow.jobs.items():
@@ -182,7 +205,7 @@ def _nothing_hides(workflow: Workflow, _: Workflows) -> Iterator[str]:
 
 
 def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
-    """One job per row calls the session that a person types, and nothing stands between its end and the report."""
+    """A row's job calls the session that a person types, and nothing stands between its end and the report."""
     rows = {name: job for name, job in workflow.jobs.items() if "strategy" in job}
     for name, job in rows.items():
         if not any(step.get("uses") == "./.github/actions/row" for step in _steps(job)):
@@ -232,7 +255,7 @@ _RULES = (
 
 
 def _reachable(workflow: Workflow, workflows: Workflows, *, closed: bool, depth: int = 0) -> Iterator[tuple[str, Job]]:
-    """The jobs that a fork's pull request starts; ``closed``: its caller says that there are no own machines."""
+    """Yield the jobs that a fork's pull request starts; ``closed``: the caller says that there are no own machines."""
     for name, job in workflow.jobs.items():
         terms = _conjunction(job.get("if"))
         if SAME_REPOSITORY in terms or (closed and "inputs.machines" in terms):
@@ -247,13 +270,13 @@ def _reachable(workflow: Workflow, workflows: Workflows, *, closed: bool, depth:
 
 
 def _conjunction(condition: object) -> set[str]:
-    """The terms of ``a && b``; nothing is certain of a condition with an 'or', a 'not' or brackets around terms."""
+    """Return the terms of ``a && b``, and no term of a condition with an 'or', a 'not' or brackets around terms."""
     text = re.sub(r"^\$\{\{(.*)\}\}$", r"\1", str(condition or "").strip()).strip()
     return set() if "||" in text or text.startswith(("!", "(")) else {term.strip() for term in text.split("&&")}
 
 
 def _truth(value: object) -> bool | None:
-    """What ``machines`` is for a fork's pull request: false where it is so written, or asks for the same repository."""
+    """Return what ``machines`` is for a fork's pull request: false if it says so or asks for the same repository."""
     if isinstance(value, bool):
         return value
     return False if _conjunction(value) == {SAME_REPOSITORY} else None
@@ -273,14 +296,14 @@ def _inputs(called: Workflow) -> Mapping[str, Any]:
 
 
 def _needed(workflow: Workflow, name: str) -> set[str]:
-    """The jobs that must have ended well before this one starts."""
-    found: set[str] = set()
+    """Return the jobs that must have succeeded before this one starts."""
+    needed: set[str] = set()
     todo = _list(workflow.jobs[name].get("needs"))
     while todo:
-        if (other := todo.pop()) not in found and other in workflow.jobs:
-            found.add(other)
+        if (other := todo.pop()) not in needed and other in workflow.jobs:
+            needed.add(other)
             todo += _list(workflow.jobs[other].get("needs"))
-    return found if "if" not in workflow.jobs[name] else set()  # a condition may ask for less than success
+    return needed if "if" not in workflow.jobs[name] else set()  # a condition may ask for less than success
 
 
 def _environment(job: Job) -> str:
@@ -299,3 +322,7 @@ def _is_checkout(step: Mapping[str, Any]) -> bool:
 
 def _list(value: object) -> list[str]:
     return [value] if isinstance(value, str) else list(value) if isinstance(value, list) else []
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

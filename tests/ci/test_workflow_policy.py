@@ -1,4 +1,4 @@
-"""The workflow files keep the rules that keep machines safe, and whoever breaks a rule is told."""
+"""The workflow files keep the rules that keep machines safe, and a broken rule is found."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
-from kernel_matrix.cli.policy import read
-from kernel_matrix.machines.policy import SAME_REPOSITORY, violations
+from kernel_matrix.config.load import load
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "ci"))
+
+from workflow_policy import SAME_REPOSITORY, main, read, violations  # noqa: E402
 
 PULL = ".github/workflows/pull-request.yml"
 MATRIX = ".github/workflows/matrix.yml"
@@ -80,8 +84,24 @@ def files() -> dict[str, str]:
     return read(ROOT)
 
 
-def test_the_workflows_keep_every_rule(files):
+@pytest.fixture(scope="module")
+def matrix():
+    return load(ROOT / "matrix.yaml")
+
+
+def test_the_workflows_keep_every_rule(files, capsys):
     assert violations(files) == []
+    assert main([str(ROOT)]) == 0
+    assert capsys.readouterr().out == "the workflow files keep every rule\n"
+
+
+def test_a_broken_rule_ends_with_1_and_a_folder_without_workflows_with_2(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert "there are no workflow files" in capsys.readouterr().err
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    (tmp_path / ".github" / "workflows" / "new.yml").write_text("name: x\non: push\njobs: {}\n")
+    assert main([str(tmp_path)]) == 1
+    assert ".github/workflows/new.yml: on: push: name the branch main" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

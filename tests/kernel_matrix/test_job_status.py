@@ -1,4 +1,4 @@
-"""Nothing is silently dead: what became of each job is asked, said, and remembered."""
+"""No job disappears silently: its status is asked for, shown, and remembered."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from conftest import Doubles
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Plan, plan
-from kernel_matrix.machines import job_status as lookout
+from kernel_matrix.machines import job_status
+from kernel_matrix.machines.absences import absences, only_compiled
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
+from kernel_matrix.machines.services import github
 from kernel_matrix.report.badges import GREEN, GREY, badge, current, silent
 from kernel_matrix.results import history
 from kernel_matrix.results.compare import compare
@@ -39,7 +41,7 @@ def status(**facts: str) -> JobStatus:
     ("known", "outcome", "words"),
     [
         (None, "missing", "nothing is known of its job"),
-        (status(status="absent"), "missing", "the engine never made the job 'here.good'"),
+        (status(status="absent"), "missing", "the CI service never made the job 'here.good'"),
         (
             status(status="queued"),
             "unavailable",
@@ -49,14 +51,14 @@ def status(**facts: str) -> JobStatus:
         (status(conclusion="cancelled", machine=""), "unavailable", "cancelled before a machine with the labels"),
         (status(conclusion="cancelled"), "missing", "was cancelled on box-1"),
         (status(conclusion="timed_out"), "missing", "ended by its time limit on box-1"),
-        (status(conclusion="skipped"), "missing", "the engine skipped the job"),
+        (status(conclusion="skipped"), "missing", "the CI service skipped the job"),
         (status(conclusion="success"), "missing", "ended as 'success' on box-1 and left no result"),
     ],
 )
 def test_a_job_without_a_result_gives_cells_with_the_reason(made, known, outcome, words):
-    planned, spread = made
+    planned, row_plan = made
     statuses = {known.row: known} if known else {}
-    absent = lookout.absences(spread, [], statuses, History(), {}, 60)
+    absent = absences(row_plan, [], statuses, History(), {}, 60)
     mine = [record for record in absent if record.case.startswith(LANE)]
     assert [record.outcome for record in mine] == [outcome] * 3
     assert words in mine[0].message
@@ -67,17 +69,17 @@ def test_a_job_without_a_result_gives_cells_with_the_reason(made, known, outcome
 
 
 def test_only_cases_without_a_record_are_absent(made):
-    planned, spread = made
+    planned, row_plan = made
     first = planned.cases[0].id
-    absent = {record.case for record in lookout.absences(spread, [Record(first, "fail")], {}, History(), {}, 60)}
+    absent = {record.case for record in absences(row_plan, [Record(first, "fail")], {}, History(), {}, 60)}
     assert absent == {case.id for case in planned.cases} - {first}
 
 
 def test_a_machine_whose_gpu_is_gone_is_not_drawn_as_one_that_compiles(made):
-    planned, spread = made
+    planned, row_plan = made
     first, other = planned.cases[0].id, planned.cases[1].id
     records = [Record(first, "pass", "compile"), Record(other, "pass", "run")]
-    told = lookout.only_compiled(spread, records)
+    told = only_compiled(row_plan, records)
     assert told[0].outcome == "missing"
     assert "only compiled it: no device for its label gfx942" in told[0].message
     assert told[1] == records[1]
@@ -94,7 +96,7 @@ def test_a_machine_whose_gpu_is_gone_is_not_drawn_as_one_that_compiles(made):
 )
 def test_the_reason_says_since_when(made, lane, words):
     earlier = History({LANE: lane} if lane else {})
-    assert words in lookout.absences(made[1], [], {}, earlier, {}, 60)[0].message
+    assert words in absences(made[1], [], {}, earlier, {}, 60)[0].message
 
 
 def test_jobs_of_a_called_workflow_are_found_by_their_row(made):
@@ -104,13 +106,13 @@ def test_jobs_of_a_called_workflow_are_found_by_their_row(made):
         {"name": "matrix / here.wrong", "status": "in_progress", "conclusion": None, "runner_name": "b"},
         {"name": "lint", "status": "completed", "conclusion": "success", "runner_name": "c"},
     ]
-    found = {s.row: s.status for s in lookout.statuses(made[1], jobs)}
+    found = {s.row: s.status for s in github.statuses(made[1], jobs)}
     assert [found[f"here.{name}"] for name in ("good", "hang", "wrong", "flaky")] == [
         "completed", "queued", "running", "absent"]  # fmt: skip
 
 
 class Clock:
-    """Time that passes only by sleeping."""
+    """A clock that only sleeping moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -123,7 +125,7 @@ class Clock:
 
 
 def looks(*rows: str):
-    """One look after another, the last for ever; a letter is a job's status."""
+    """Return a function that gives one row of statuses a call, and then repeats the last. A letter is a status."""
     words = {"q": "queued", "r": "running", "c": "completed", "-": "absent"}
     script = [[JobStatus(row=f"r{i}", status=words[c]) for i, c in enumerate(row)] for row in rows]
 
@@ -137,14 +139,14 @@ def looks(*rows: str):
     ("rows", "least", "most"),
     [
         (["--", "qq", "rq", "cr", "cc"], 0, 300),  # settled
-        (["qq", "rq"] + ["rq"] * 200 + ["cq", "cr", "cc"], 6000, 7000),  # a busy machine works its way through
-        (["qq", "cq"], 600, 700),  # one never starts
-        (["qr"], 5.5 * 3600, 5.5 * 3600 + 60),  # a job that hangs past everything
+        (["qq", "rq"] + ["rq"] * 200 + ["cq", "cr", "cc"], 6000, 7000),  # a busy machine runs its jobs one by one
+        (["qq", "cq"], 600, 700),  # one job never starts
+        (["qr"], 5.5 * 3600, 5.5 * 3600 + 60),  # a job hangs longer than every limit
     ],
 )
 def test_waiting_ends_when_all_is_settled_or_nothing_moves(rows, least, most):
     clock = Clock()
-    lookout.wait(looks(*rows), 600, clock=clock, sleep=clock.sleep)
+    job_status.wait(looks(*rows), 600, clock=clock, sleep=clock.sleep)
     assert least <= clock.now <= most
 
 
@@ -153,13 +155,13 @@ def test_a_refusal_of_gh_is_bad_input_with_its_words(tmp_path, monkeypatch):
     (tmp_path / "gh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(UserError, match=r"Resource not accessible by integration. The job needs 'actions: read'"):
-        lookout.ask_github("o/r", "1", "1")
+        github.ask("o/r", "1", "1")
 
 
 def test_a_file_that_is_no_list_of_statuses_is_bad_input(tmp_path):
     (tmp_path / "jobs.json").write_text('{"row": 1}')
     with pytest.raises(UserError, match=r"jobs.json: .*Make it anew"):
-        lookout.read(tmp_path / "jobs.json")
+        job_status.read(tmp_path / "jobs.json")
 
 
 def lane_badge(days: float | None, *, silent_for: float | None = None):

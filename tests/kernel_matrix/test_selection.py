@@ -1,4 +1,4 @@
-"""A change runs what it concerns, the sentinels, and everything when nobody can tell."""
+"""A change runs what it concerns and the sentinels, or everything if nobody can tell what it concerns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 from conftest import ROOT
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.git import changed_files
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
-from kernel_matrix.machines.row_plan import spread
-from kernel_matrix.machines.selection import changed_files, choose, is_sentinel
+from kernel_matrix.machines.row_plan import make_row_plan
+from kernel_matrix.machines.selection import choose, is_sentinel
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def jobs(matrix):
 
 
 def whole(matrix, jobs, choice) -> set[str]:
-    """The toolchains of which every case is left."""
+    """Return the toolchains of which no case was left out."""
     sizes = Counter(case.cell.toolchain for job in jobs for case in job.cases)
     left = Counter(case.cell.toolchain for job in choice.jobs for case in job.cases)
     return {toolchain for toolchain in sizes if left[toolchain] == sizes[toolchain]}
@@ -78,7 +79,7 @@ def test_no_change_still_runs_the_sentinels(matrix, jobs):
 def test_a_toolchain_that_an_event_leaves_out_runs_when_its_lock_changes(matrix):
     planned = plan(matrix, "quick")
     for path, there in (("README.md", False), ("ci/locks/tilelang-0.1.8.txt", True)):
-        made = spread(matrix, planned, {}, event="pull_request", paths=[path])
+        made = make_row_plan(matrix, planned, {}, event="pull_request", paths=[path])
         assert ("tilelang-0.1.8" in {job.toolchain for job in made.jobs}) is there
 
 
@@ -93,7 +94,7 @@ def test_a_sentinel_that_is_no_cell_is_bad_input(tmp_path):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A repository with a branch that committed, moved, changed and added files since it left main."""
+    """Make a repository with a branch that has committed, moved, changed and added files since it left main."""
     if not shutil.which("git"):
         pytest.fail("these tests need git")
 

@@ -1,0 +1,233 @@
+"""Write the tables of the docs that repeat data: from matrix.yaml, the headers of probes, and kept results.
+
+A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``ci/nox -s docs`` writes all of them;
+with ``--check`` nothing is written, and a table that is out of date ends with status 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from kernel_matrix.config.load import load
+from kernel_matrix.lab.judging import judge_all
+from kernel_matrix.lab.probe import Probe, load_probes
+from kernel_matrix.results import junit
+from kernel_matrix.results.record import versions_of
+
+ROOT = Path(__file__).resolve().parent.parent
+SWEEPS = ROOT / "docs" / "toolchains"
+RESULTS = ROOT / "docs" / "results"
+ATTEMPTS = "attempts"
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/containers.md", "docs/runners.md", "docs/toolchains.md")
+
+# A probe's verdicts by version, the oldest version first.
+Verdicts = Mapping[str, str]
+
+_BLOCK = re.compile(r"^(<!-- generated: (.+?) -->)\n.*?^(<!-- end -->)$", re.DOTALL | re.MULTILINE)
+_UNUSABLE = ("resolve", "install", "import")  # where an attempt stopped before any probe could answer
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the tables of all pages, or check them; return the exit status."""
+    check = list(arguments) == ["--check"]
+    old = [page for page in PAGES if page_is_old(ROOT / page, write=not check)]
+    for page in old:
+        print(f"{page}: a generated table is out of date. Write it: ci/nox -s docs" if check else f"wrote {page}")
+    return 1 if check and old else 0
+
+
+def page_is_old(path: Path, *, write: bool) -> bool:
+    """Return whether a table of the page differs from its data; with ``write``, write the page as it should be."""
+    text = path.read_text(encoding="utf-8")
+    new = renewed(text)
+    if write and new != text:
+        path.write_text(new, encoding="utf-8")
+    return new != text
+
+
+def renewed(text: str) -> str:
+    """Return the page with every table between markers made from its data."""
+    return _BLOCK.sub(lambda block: f"{block[1]}\n{table(block[2])}{block[3]}", text)
+
+
+def table(name: str) -> str:
+    """Return the table of that name.
+
+    Raises:
+        ValueError: there is no such table.
+    """
+    kind, _, argument = name.partition(" ")
+    if kind not in TABLES:
+        raise ValueError(f"there is no generated table '{name}'; there are {', '.join(TABLES)}")
+    return TABLES[kind](argument)
+
+
+def events(_: str) -> str:
+    """Return what each event asks for, from ``ci.events`` of matrix.yaml."""
+    lines = [
+        (
+            f"`{name}`",
+            event.tier,
+            ", ".join(f"`{one}`" for one in event.toolchains) if event.toolchains else "all",
+            "tried too" if event.excluded else "left out",
+        )
+        for name, event in load(ROOT / "matrix.yaml").ci.events.items()
+    ]
+    return markdown(("`ci.events`", "tier", "toolchains", "excluded cases"), lines)
+
+
+def attempts(package: str) -> str:
+    """Return how far each version of a package came, from its kept sweep: alone and with the pins that were tried."""
+    sweep = read_sweep(package)
+    beside = sorted({name for path in SWEEPS.glob(f"{package}*.json") for name in pins_of(read_sweep(path.stem))})
+    op = sweep["case"].split("/")[3]
+    by_version: dict[str, list[tuple[str, ...]]] = {}
+    for attempt in sorted(sweep[ATTEMPTS], key=lambda one: (Version(one["version"]), bool(one["pins"]))):
+        line = (
+            ", ".join(f"{name} {version}" for name, version in attempt["pins"].items()) or "none",
+            *(attempt["versions"].get(name, "") for name in beside),
+            f"`{attempt['stopped']}`" if attempt["stopped"] else "",
+            quoted(attempt["message"]),
+            (attempt["op"] or {}).get("state", ""),
+        )
+        by_version.setdefault(attempt["version"], []).append(line)
+    merged = [(names, line) for names, lines in merge(by_version) for line in lines]
+    head = (package, "pins", *(f"{name} in the environment" for name in beside), "stopped at", "error", f"`{op}`")
+    return markdown(head, [(names, *line) for names, line in merged])
+
+
+def pairs(stem: str) -> str:
+    """Return how each version of a package goes with each version of another one, from a kept sweep over pairs."""
+    sweep = read_sweep(stem)
+    [beside] = pins_of(sweep)
+    columns = sorted({attempt["pins"][beside] for attempt in sweep[ATTEMPTS]}, key=Version)
+    grid: dict[str, dict[str, str]] = {}
+    for attempt in sorted(sweep[ATTEMPTS], key=lambda one: Version(one["version"])):
+        grid.setdefault(attempt["version"], {})[attempt["pins"][beside]] = outcome_of_pair(attempt)
+    joined = merge({column: [grid[version].get(column, "not tried") for version in grid] for column in columns})
+    lines = merge({version: [cells[row] for _, cells in joined] for row, version in enumerate(grid)})
+    names = [names for names, _ in joined]
+    head = (sweep["package"], f"{beside} {names[0]}", *names[1:])
+    return markdown(head, [(names, *cells) for names, cells in lines])
+
+
+def outcome_of_pair(attempt: Mapping[str, Any]) -> str:
+    """Return in a few words how a pair ended."""
+    if attempt["stopped"] == "resolve":
+        return "does not resolve"
+    if attempt["stopped"] in _UNUSABLE:
+        return f"`{attempt['stopped']}`: {quoted(attempt['message'])}"
+    failed = [(name, one["reason"]) for name, one in attempt["probes"].items() if one["outcome"] != "pass"]
+    return "; ".join(f"`{name.split('/')[1]}` fails: {quoted(reason)}" for name, reason in failed) or "fits"
+
+
+def probes(family: str) -> str:
+    """Return the probes of a family: the question, what the failure really was, and the verdict in each version."""
+    lines = []
+    for probe in load_probes(ROOT / "probes"):
+        if probe.path.parent.name == family:
+            known = verdicts_in_sweep(probe) or verdicts_in_results(probe)
+            link = f"[`{probe.path.stem}`](../{probe.path.relative_to(ROOT)})"
+            lines.append((link, escaped(probe.asks), escaped(probe.truth), ", ".join(windows(known)) or "not measured"))
+    if not lines:
+        raise ValueError(f"there is no family '{family}' in probes")
+    return markdown(("probe", "question", "what it really was", "verdict"), lines)
+
+
+def verdicts_in_sweep(probe: Probe) -> Verdicts:
+    """Return a probe's verdict in every version of the kept sweep of its toolchain.
+
+    A version that was tried more than once counts as it is in an environment that imports, without pins if that does.
+    """
+    package = re.split(r"[<>=~!]", probe.requires[0])[0]
+    if not (SWEEPS / f"{package}.json").exists():
+        return {}
+    tried = sorted(
+        read_sweep(package)[ATTEMPTS],
+        key=lambda one: (Version(one["version"]), one["stopped"] in _UNUSABLE, bool(one["pins"])),
+    )
+    first = {version: next(some) for version, some in groupby(tried, key=lambda one: one["version"])}
+    return {
+        version: attempt["probes"][probe.id]["verdict"] if probe.id in attempt["probes"] else ""
+        for version, attempt in first.items()
+    }
+
+
+def verdicts_in_results(probe: Probe) -> Verdicts:
+    """Return a probe's verdict in the versions of its package that the kept results of the matrix have."""
+    records = [record for path in sorted(RESULTS.glob("*/probes.*.xml")) for record in junit.read(path)]
+    package = re.split(r"[<>=~!]", probe.requires[0])[0]
+    known = {}
+    for judged in judge_all([probe], records, []):
+        if judged.record and judged.record.case.endswith(f"/{probe.id}"):
+            known[Version(versions_of(judged.record.job)[package]).public] = judged.verdict
+    return dict(sorted(known.items(), key=lambda item: Version(item[0])))
+
+
+def windows(verdicts: Verdicts) -> list[str]:
+    """Return the verdicts with the versions that each holds for; a version without a verdict ends a window."""
+    text = []
+    for verdict, some in groupby(verdicts.items(), key=lambda item: item[1]):
+        versions = [version for version, _ in some]
+        if verdict:
+            text.append(
+                f"{versions[0]} to {versions[-1]} {verdict}" if len(versions) > 1 else f"{versions[0]} {verdict}"
+            )
+    return text
+
+
+def merge(content: Mapping[str, Sequence[Any]]) -> list[tuple[str, Sequence[Any]]]:
+    """Join neighbours of equal content: ``0.1.10, 0.1.11``."""
+    merged: list[tuple[str, Sequence[Any]]] = []
+    for cells, some in groupby(content.items(), key=lambda item: list(item[1])):
+        merged.append((", ".join(name for name, _ in some), cells))
+    return merged
+
+
+def pins_of(sweep: Mapping[str, Any]) -> set[str]:
+    """Return the packages that a sweep has pinned."""
+    return {name for attempt in sweep[ATTEMPTS] for name in attempt["pins"]}
+
+
+def read_sweep(stem: str) -> dict[str, Any]:
+    """Read a kept sweep."""
+    sweep: dict[str, Any] = json.loads((SWEEPS / f"{stem}.json").read_text(encoding="utf-8"))
+    return sweep
+
+
+def quoted(text: str, most: int = 100) -> str:
+    """Return the first line of an error as code, cut to ``most`` characters; nothing for no text."""
+    if not text:
+        return ""
+    line = " ".join(text.splitlines()[0].split())
+    code = escaped(line[:most]) + ("..." if len(line) > most else "")
+    return f"`` {code} ``" if "`" in code else f"`{code}`"
+
+
+def escaped(text: str) -> str:
+    """Return a text that cannot end a cell of a table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table."""
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *lines))
+
+
+TABLES: Mapping[str, Callable[[str], str]] = {
+    "attempts": attempts,
+    "events": events,
+    "pairs": pairs,
+    "probes": probes,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,8 @@
+"""How much is known of something: the levels of evidence, from the least."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Evidence = Literal["planned", "lowered", "compiled", "emulated", "ran"]
+EVIDENCE: tuple[Evidence, ...] = Evidence.__args__  # type: ignore[attr-defined]

@@ -1,0 +1,101 @@
+"""The options that several commands share, and the values that they stand for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from kernel_matrix import pipeline
+from kernel_matrix.config.selection import Selection, parse_shard
+from kernel_matrix.pipeline import Project, Selected
+from kernel_matrix.run import executors
+from kernel_matrix.run.schedule import Settings
+
+
+def add_matrix_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that reads matrix.yaml."""
+    parser.add_argument("--matrix", type=Path, default=Path("matrix.yaml"), help="the configuration")
+    parser.add_argument("--build", type=Path, default=None, help="where everything is written (build beside it)")
+    parser.add_argument("--tier", choices=("quick", "full"), default=None, help="quick (the default) or all cases")
+
+
+def add_selection_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that take a part of the plan."""
+    parser.add_argument("--platform", action="append", help="only this platform (repeatable)")
+    parser.add_argument("--toolchain", action="append", help="only this toolchain (repeatable)")
+    parser.add_argument("--case", action="append", help="only this case, of any tier, or cell, by its id (repeatable)")
+    parser.add_argument("--changed-since", metavar="REF", help="only what the changes since REF concern, and sentinels")
+    parser.add_argument("--shard", metavar="K/N", help="the K-th of N parts that take about as long")
+    parser.add_argument("--history", type=Path, help="results of an earlier run, for the time that cases take")
+    parser.add_argument("--plan", type=Path, help="a plan's file, whose row --row names")
+    parser.add_argument("--row", help="only this row of the plan's file")
+
+
+def add_subject_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that tries versions of a package."""
+    add_matrix_options(parser)
+    parser.add_argument("package", help="the package whose versions are tried")
+    parser.add_argument("--probe", action="append", help="only this probe (repeatable); all that apply by default")
+    parser.add_argument("--case", help="run this case or cell in each version, by its id")
+    parser.add_argument("--discard", action="store_true", help="delete each environment when it was tried")
+
+
+def load_project(options: argparse.Namespace) -> Project:
+    """Load the matrix.yaml that the options name.
+
+    Raises:
+        UserError: the file cannot be used.
+    """
+    return pipeline.load(options.matrix, options.build)
+
+
+def selection_of(options: argparse.Namespace) -> Selection:
+    """Return the part of the plan that the options ask for; a command may have only some of these options.
+
+    Raises:
+        UserError: ``--shard`` is not K/N.
+    """
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    return Selection(
+        tier=given.get("tier"),
+        platforms=tuple(given.get("platform", ())),
+        toolchains=tuple(given.get("toolchain", ())),
+        cases=tuple(given.get("case", ())),
+        changed_since=given.get("changed_since"),
+        shard=parse_shard(given["shard"]) if "shard" in given else None,
+        history=given.get("history"),
+        row_plan=given.get("plan"),
+        row=given.get("row"),
+    )
+
+
+def build_folder(options: argparse.Namespace) -> Path:
+    """Return the folder that everything is written to."""
+    return Path(options.build or options.matrix.parent / "build").resolve()
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that runs jobs."""
+    parser.add_argument(
+        "--executor",
+        choices=(executors.AUTO, *executors.NAMES),
+        default=executors.AUTO,
+        help="where the jobs run (auto: in containers where an engine answers)",
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many jobs at a time")
+    parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has finished")
+    parser.add_argument("--excluded", action="store_true", help="try the excluded cases too")
+    parser.add_argument("--expect", action="append", metavar="FACT=VALUE", help="refuse results with another value")
+
+
+def settings_of(options: argparse.Namespace, project: Project, selected: Selected) -> Settings:
+    """Return how the jobs are to run. Excluded cases are tried if the options or the row plan say so."""
+    return Settings(
+        project.root,
+        project.build,
+        options.executor,
+        max(1, options.jobs),
+        options.resume,
+        options.excluded or selected.excluded,
+    )

@@ -1,0 +1,44 @@
+"""Checks that the files and folders that matrix.yaml names exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernel_matrix.base.errors import did_you_mean
+from kernel_matrix.config.document import Fault
+from kernel_matrix.config.model import Matrix
+
+
+def package(matrix: Matrix, root: Path) -> Iterator[Fault]:
+    """Yield the folders and files of the package that do not exist."""
+    for key, kind in (
+        ("source", "folder"),
+        ("suite", "folder"),
+        ("backends", "folder"),
+        ("preflight", "script"),
+        ("rules", "file"),
+    ):
+        name = getattr(matrix.package, key)
+        if name is None:
+            continue
+        exists = (root / name).is_dir() if kind == "folder" else (root / name).is_file()
+        if not exists:
+            yield ("package", key), f"the {kind} '{name}' does not exist. Correct the path."
+
+
+def locks(matrix: Matrix, root: Path) -> Iterator[Fault]:
+    """Yield the lock files that do not exist."""
+    for name, toolchain in matrix.toolchains.items():
+        if not (root / toolchain.lock).is_file():
+            known = sorted(str(path.relative_to(root)) for path in (root / toolchain.lock).parent.glob("*.txt"))
+            hint = did_you_mean(toolchain.lock, known)
+            yield ("toolchains", name, "lock"), f"the lock file '{toolchain.lock}' does not exist.{hint}"
+
+
+def containers(matrix: Matrix, root: Path) -> Iterator[Fault]:
+    """Yield the Dockerfiles that do not exist."""
+    for name, platform in matrix.platforms.items():
+        if platform.container and not (root / platform.container).is_file():
+            text = f"the Dockerfile '{platform.container}' does not exist. Correct the path."
+            yield ("platforms", name, "container"), text

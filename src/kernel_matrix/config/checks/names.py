@@ -1,0 +1,127 @@
+"""Checks that every name in matrix.yaml names something, and that nothing stands twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from kernel_matrix.base.errors import did_you_mean
+from kernel_matrix.config.document import Fault, Place
+from kernel_matrix.config.model import Matrix, Op, Platform, ScalarOrList, as_list
+
+_HOSTED = re.compile(r"(ubuntu|windows|macos)-")
+
+
+def directions(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the directions of the package that have no cap of the error."""
+    place: Place = ("package", "directions")
+    yield from _twice(place, matrix.package.directions)
+    for index, direction in enumerate(matrix.package.directions):
+        if direction not in matrix.accuracy.caps:
+            yield (*place, index), f"accuracy.caps has no cap for '{direction}'. Add it there."
+
+
+def toolchains(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the requirements that are none, and the operators that a toolchain cannot have."""
+    for name, toolchain in matrix.toolchains.items():
+        yield from requirements(("toolchains", name, "requires"), toolchain.requires)
+        yield from _unknown_ops(matrix, ("toolchains", name, "ops"), toolchain.ops or ())
+
+
+def platforms(matrix: Matrix) -> Iterator[Fault]:
+    """Yield what is wrong with a platform's targets, labels, machines and toolchains."""
+    for name, platform in matrix.platforms.items():
+        place: Place = ("platforms", name)
+        yield from _twice((*place, "targets"), platform.targets)
+        if any(map(_HOSTED.match, platform.runner)) and platform.runner != [matrix.ci.hosted]:
+            text = f"hosted machines are those of ci.hosted. Write [{matrix.ci.hosted}] alone, or own ones."
+            yield (*place, "runner"), text
+        for index, target in enumerate(platform.machines):
+            yield from _unknown_target(platform, (*place, "machines", index), target)
+        yield from _platform_toolchains(matrix, platform, (*place, "toolchains"))
+
+
+def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> Iterator[Fault]:
+    yield from _twice(place, [entry.toolchain for entry in platform.entries])
+    for index, entry in enumerate(platform.entries):
+        if entry.toolchain not in matrix.toolchains:
+            hint = did_you_mean(entry.toolchain, matrix.toolchains)
+            yield (*place, index), f"unknown toolchain '{entry.toolchain}'.{hint}"
+        yield from _unknown_ops(matrix, (*place, index, "ops"), entry.ops or ())
+        for target in entry.targets or ():
+            yield from _unknown_target(platform, (*place, index), target)
+
+
+def ops(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the axes that stand twice, the unknown directions, and the defaults of unknown axes."""
+    for name, op in matrix.ops.items():
+        place: Place = ("ops", name)
+        yield from _twice((*place, "axes"), op.axes)
+        yield from _twice((*place, "directions"), op.directions)
+        for index, direction in enumerate(op.directions):
+            if direction not in matrix.package.directions:
+                hint = did_you_mean(direction, matrix.package.directions)
+                yield (*place, "directions", index), f"unknown direction '{direction}'.{hint}"
+        for key in op.defaults:
+            if key not in op.axes:
+                yield (*place, "defaults", key), f"unknown axis '{key}'.{did_you_mean(key, op.axes)}"
+
+
+def groups(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the groups of cases with an unknown axis or direction, or without an axis that they need."""
+    for name, op in matrix.ops.items():
+        for tier, of_tier in op.cases.items():
+            for index, group in enumerate(of_tier):
+                yield from _group(op, ("ops", name, "cases", tier, index), group)
+        for index, group in enumerate(op.timed):
+            yield from _group(op, ("ops", name, "timed", index), group)
+
+
+def _group(op: Op, place: Place, group: Mapping[str, ScalarOrList]) -> Iterator[Fault]:
+    for key in group:
+        if key not in op.axes and key != "direction":
+            yield (*place, key), f"unknown axis '{key}'.{did_you_mean(key, [*op.axes, 'direction'])}"
+    for value in as_list(group.get("direction", [])):
+        if value not in op.directions:
+            yield place, f"unknown direction '{value}'.{did_you_mean(str(value), op.directions)}"
+    for axis in op.axes:
+        if axis not in group and axis not in op.defaults:
+            yield place, f"the axis '{axis}' is missing, and it has no default. Add it."
+
+
+def events(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the unknown toolchains of an event."""
+    for name, event in matrix.ci.events.items():
+        for index, toolchain in enumerate(event.toolchains or ()):
+            if toolchain not in matrix.toolchains:
+                hint = did_you_mean(toolchain, matrix.toolchains)
+                yield ("ci", "events", name, "toolchains", index), f"unknown toolchain '{toolchain}'.{hint}"
+
+
+def requirements(place: Place, texts: Sequence[str]) -> Iterator[Fault]:
+    """Yield the texts that are no requirements (PEP 508)."""
+    for index, text in enumerate(texts):
+        try:
+            Requirement(text)
+        except InvalidRequirement as error:
+            yield (*place, index), f"'{text}' is not a requirement: {str(error).splitlines()[0]}. Write 'name>=1.2'."
+
+
+def _unknown_ops(matrix: Matrix, place: Place, texts: Sequence[str]) -> Iterator[Fault]:
+    known = [*matrix.ops, *(f"{name}.{direction}" for name, op in matrix.ops.items() for direction in op.directions)]
+    for index, name in enumerate(texts):
+        if name not in known:
+            yield (*place, index), f"unknown op '{name}'.{did_you_mean(name, known)}"
+
+
+def _unknown_target(platform: Platform, place: Place, target: str) -> Iterator[Fault]:
+    if target not in platform.targets:
+        yield place, f"'{target}' is no target of this platform.{did_you_mean(target, platform.targets)}"
+
+
+def _twice(place: Place, values: Sequence[str]) -> Iterator[Fault]:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            yield (*place, index), f"'{value}' is here twice, so its cells would be too. Take one out."

@@ -1,0 +1,37 @@
+"""Checks that need the plan: the same case twice, and patterns and rules that hold for nothing."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import Counter
+from collections.abc import Iterator
+
+from kernel_matrix.config.document import Fault
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Plan, expand
+
+
+def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
+    """Yield the cases that two groups of an operator name."""
+    for name, op in matrix.ops.items():
+        for direction in op.directions:
+            counts = Counter(case for case, _ in expand(op, "full", direction))
+            for case in sorted(case for case, count in counts.items() if count > 1):
+                yield ("ops", name, "cases"), f"the case '{case}' is here twice. Take it out of one group."
+
+
+def sentinels(matrix: Matrix, full: Plan) -> Iterator[Fault]:
+    """Yield the patterns of sentinels that match no cell."""
+    cells = {case.cell.id for case in full.cases} if matrix.ci.sentinels else set()
+    for index, pattern in enumerate(matrix.ci.sentinels):
+        if not fnmatch.filter(cells, pattern):
+            yield ("ci", "sentinels", index), f"no cell is called '{pattern}'. Correct it; '*' stands for anything."
+
+
+def rules(matrix: Matrix, full: Plan) -> Iterator[Fault]:
+    """Yield the exclusions and expectations that hold for no case."""
+    used = {id(case.exclusion) for case in full.cases} | {id(rule) for case in full.cases for rule in case.expectations}
+    for section, entries in (("exclusions", matrix.exclusions), ("expectations", matrix.expectations)):
+        for index, rule in enumerate(entries):
+            if id(rule) not in used:
+                yield (section, index), "this holds for no case of the plan. Correct 'where', or take the entry out."

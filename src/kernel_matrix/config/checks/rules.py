@@ -1,0 +1,97 @@
+"""Checks of the exclusions and expectations: their ``where``, their error, and whether their versions could hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kernel_matrix.base.errors import did_you_mean
+from kernel_matrix.base.versions import satisfies
+from kernel_matrix.config.checks.names import requirements
+from kernel_matrix.config.document import Fault, Place
+from kernel_matrix.config.locks import pins
+from kernel_matrix.config.model import Matrix, Scalar, ScalarOrList, Toolchain, as_list
+from kernel_matrix.config.plan import Plan
+
+CELL_KEYS = ("platform", "target", "toolchain", "op", "direction")
+
+
+def places(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the keys and values of a rule's ``where`` that nothing in matrix.yaml has."""
+    for index, expectation in enumerate(matrix.expectations):
+        yield from _where(matrix, ("expectations", index, "where"), expectation.where)
+    for index, exclusion in enumerate(matrix.exclusions):
+        yield from _where(matrix, ("exclusions", index, "where"), exclusion.where)
+
+
+def _where(matrix: Matrix, place: Place, where: Mapping[str, ScalarOrList]) -> Iterator[Fault]:
+    axes = {axis for op in matrix.ops.values() for axis in op.axes}
+    known: dict[str, Collection[Scalar]] = {
+        "platform": list(matrix.platforms),
+        "target": [target for platform in matrix.platforms.values() for target in platform.targets],
+        "toolchain": list(matrix.toolchains),
+        "op": list(matrix.ops),
+        "direction": [direction for op in matrix.ops.values() for direction in op.directions],
+    }
+    for key, values in where.items():
+        if key not in known and key not in axes:
+            yield (*place, key), f"unknown key '{key}'.{did_you_mean(key, [*CELL_KEYS, *axes])}"
+        for value in as_list(values) if key in known else ():
+            if value not in known[key]:
+                yield (*place, key), f"unknown {key} '{value}'.{did_you_mean(str(value), map(str, known[key]))}"
+
+
+def expectations(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the expectations whose pattern, stage or versions are not well formed."""
+    for index, expectation in enumerate(matrix.expectations):
+        place: Place = ("expectations", index)
+        try:
+            re.compile(expectation.match)
+        except re.error as error:
+            yield (*place, "match"), f"this is not a regular expression: {error}. Escape what is meant literally."
+        if (expectation.stage is None) == (expectation.outcome == "error"):
+            yield (*place, "outcome"), "an error names its stage, and a fail has none. Correct 'stage'."
+        yield from requirements((*place, "versions"), expectation.versions)
+
+
+def versions(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
+    """Yield the versions of an expectation that no environment of its cases could have."""
+    if not any(expectation.versions for expectation in matrix.expectations):
+        return
+    locked = {name: pins(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
+    for index, expectation in enumerate(matrix.expectations):
+        selected = {
+            case.cell.toolchain: matrix.toolchains[case.cell.toolchain]
+            for case in full.cases
+            if any(rule is expectation for rule in case.expectations)
+        }
+        for number, text in enumerate(expectation.versions):
+            if reason := _never_holds(text, selected, {name: locked[name] for name in selected}):
+                yield ("expectations", index, "versions", number), f"'{text}' could never hold: {reason}"
+
+
+def _never_holds(text: str, toolchains: Mapping[str, Toolchain], locked: Mapping[str, Mapping[str, str]]) -> str:
+    """Return why no environment of these toolchains could meet a requirement; an empty text if one could."""
+    name = canonicalize_name(Requirement(text).name)
+    pinned = {toolchain: versions[name] for toolchain, versions in locked.items() if name in versions}
+    if not pinned:
+        hint = did_you_mean(name, {name for versions in locked.values() for name in versions})
+        return f"'{name}' is in the lock of none of its toolchains ({', '.join(locked)}).{hint}"
+    if any(satisfies([text], {name: version}) or not _exact(toolchains[of], name) for of, version in pinned.items()):
+        return ""
+    stated = ", ".join(f"{of} has {version}" for of, version in pinned.items())
+    return f"{stated}, and 'requires' allows no other. Correct the version, or take the entry out."
+
+
+def _exact(toolchain: Toolchain, name: str) -> bool:
+    """Return whether the toolchain's ``requires`` allows one version of a distribution only."""
+    for requirement in map(Requirement, toolchain.requires):
+        if canonicalize_name(requirement.name) == name:
+            for specifier in requirement.specifier:
+                if specifier.operator in ("==", "===") and not specifier.version.endswith(".*"):
+                    return True
+    return False

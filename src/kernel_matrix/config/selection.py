@@ -1,0 +1,92 @@
+"""The part of a plan that a person asks for. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.config.model import Matrix, Tier
+from kernel_matrix.config.plan import Job, Plan, plan
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The ``number``-th of ``count`` parts of every job."""
+
+    number: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the options of a command ask for. What is empty or None asks for everything."""
+
+    tier: Tier | None = None
+    platforms: tuple[str, ...] = ()
+    toolchains: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()  # ids of cases, or of cells
+    changed_since: str | None = None  # a git reference
+    shard: Shard | None = None
+    history: Path | None = None  # results of an earlier run, for the time that cases take
+    row_plan: Path | None = None
+    row: str | None = None
+
+
+def parse_shard(text: str) -> Shard:
+    """Return the shard that ``K/N`` means.
+
+    Raises:
+        UserError: the text is not of this form, or K is more than N.
+    """
+    match = re.fullmatch(r"([1-9]\d{0,3})/([1-9]\d{0,3})", text)
+    if not match or int(match[1]) > int(match[2]):
+        raise UserError(f"--shard {text}: write K/N with K from 1 to N, such as 2/5.")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def plan_with(matrix: Matrix, cases: Sequence[str]) -> Plan:
+    """Return the plan of the quick tier, or of the full tier if only that one has all of these cases or cells."""
+    quick = plan(matrix, "quick")
+    return quick if set(cases) <= ids(quick) else plan(matrix, "full")
+
+
+def narrow(matrix: Matrix, planned: Plan, jobs: Sequence[Job], selection: Selection) -> list[Job]:
+    """Keep the platforms, toolchains and cases that are asked for. A job without a case is left out.
+
+    Raises:
+        UserError: a name is not in the matrix or in the plan.
+    """
+    for name in selection.platforms:
+        if name not in matrix.platforms:
+            raise unknown("--platform", "platform", name, matrix.platforms)
+    for name in selection.toolchains:
+        if name not in matrix.toolchains:
+            raise unknown("--toolchain", "toolchain", name, matrix.toolchains)
+    _check_cases(planned, selection.cases)
+    kept = []
+    for job in jobs:
+        cases = tuple(case for case in job.cases if not selection.cases or {case.id, case.cell.id} & {*selection.cases})
+        asked = (not selection.platforms or job.platform in selection.platforms) and (
+            not selection.toolchains or job.toolchain in selection.toolchains
+        )
+        if asked and cases:
+            kept.append(replace(job, cases=cases))
+    return kept
+
+
+def ids(planned: Plan) -> set[str]:
+    """Return the ids of all cases and cells: what ``--case`` can name."""
+    return {name for case in planned.cases for name in (case.id, case.cell.id)}
+
+
+def _check_cases(planned: Plan, names: Sequence[str]) -> None:
+    if not names:
+        return
+    known = ids(planned)
+    for name in names:
+        if name not in known:
+            hint = " The full tier has more: --tier full." if planned.tier == "quick" else ""
+            raise UserError(f"{unknown('--case', 'case in the plan', name, known)}{hint}")

@@ -1,0 +1,94 @@
+"""A rule of the diagnosis, and the files that hold rules."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.versions import satisfies
+
+Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]
+STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
+
+
+def _compiles(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:  # no ValueError, which is what a model's checks may raise
+        raise ValueError(f"this is not a regular expression: {error}") from None
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_compiles)]
+
+
+class Rule(BaseModel):
+    """One known error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    match: Pattern = Field(min_length=5, description="A regular expression that the exact error contains.")
+    unless: Pattern = Field(default="", description="A regular expression that it must not contain.")
+    stages: tuple[Stage, ...] = Field(default=(), description="Only at these stages; at any by default.")
+    versions: tuple[str, ...] = Field(default=(), description="Only with these versions (PEP 508).")
+    cause: str = Field(min_length=20)
+    remedy: str = Field(min_length=5, description="A command or an edit.")
+    link: str = ""
+    recorded: str = Field(pattern=r"^(here|https?://\S+)$", description="Where the example comes from.")
+    example: str = Field(min_length=10, description="The real error, word for word.")
+    example_stage: Stage | Literal[""] = ""
+    example_versions: dict[str, str] = Field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        """Return the hash of the name, so that diagnoses can be kept by their rules."""
+        return hash(self.name)
+
+    def matches(self, text: str, stage: str, versions: Mapping[str, str]) -> bool:
+        """Return whether this is that error. An unknown stage and unknown versions do not speak against it."""
+        if self.stages and stage and stage not in self.stages:
+            return False
+        if versions and not satisfies(self.versions, versions):
+            return False
+        if self.unless and re.search(self.unless, text):
+            return False
+        return re.search(self.match, text, re.MULTILINE) is not None
+
+
+@functools.cache
+def harness_rules() -> tuple[Rule, ...]:
+    """Return the rules that every package shares."""
+    return _parse(files("kernel_matrix.diagnosis").joinpath("rules.yaml").read_text(encoding="utf-8"))
+
+
+def read_rules(path: Path) -> tuple[Rule, ...]:
+    """Read the rules of a package.
+
+    Raises:
+        UserError: the file cannot be read, is not YAML, or holds something that is no rule.
+    """
+    try:
+        return _parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}. package.rules of matrix.yaml names it.") from None
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise UserError(f"{path}:{mark.line + 1 if mark else 1}: {error.problem}. Correct the YAML there.") from None
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise UserError(f"{path}: {error.title}: {place}: {fault['msg']}. Correct it there.") from None
+
+
+def _parse(text: str) -> tuple[Rule, ...]:
+    entries: list[Any] = YAML(typ="safe").load(text) or []
+    return tuple(Rule.model_validate(entry) for entry in entries)

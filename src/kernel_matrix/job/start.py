@@ -1,0 +1,31 @@
+"""Start pytest in a job: the harness's own modules come last, so that nothing of ours hides the locked environment.
+
+The file lies in a copy of what a job imports (``kernel_matrix/job``), and is run as a program.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def import_harness(folder: Path) -> None:
+    """Take ``kernel_matrix`` from ``folder``, whatever else has that name, and put the folder behind all others."""
+    script = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != script]  # Python put it first
+    sys.path.insert(0, str(folder))
+    import kernel_matrix.job  # noqa: F401  # later imports from the package look where these were found
+
+    sys.path.append(sys.path.pop(0))
+
+
+def main() -> int:
+    """Run pytest with the arguments of this program, and return its exit status."""
+    import_harness(Path(__file__).resolve().parents[2])
+    import pytest
+
+    return int(pytest.console_main())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The dashboard of results: the state of all planned cases, and what probes and sweeps have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_matrix import pipeline
+from kernel_matrix.config.plan import Plan
+from kernel_matrix.lab.toolchain_view import toolchain_view
+from kernel_matrix.machines.job_status import JobStatus
+from kernel_matrix.machines.row_plan import RowPlan
+from kernel_matrix.pipeline import Project
+from kernel_matrix.report.document import Document, headline
+from kernel_matrix.report.toolchains import Toolchains
+from kernel_matrix.results.collect import Collected
+from kernel_matrix.results.compare import Comparison
+from kernel_matrix.results.history import History
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A dashboard that was written, and what it was made from."""
+
+    index: Path
+    document: Document
+    comparison: Comparison
+    collected: Collected
+    toolchains: Toolchains
+
+    @property
+    def lines(self) -> list[str]:
+        """What a person reads of it in a terminal."""
+        lines = [headline(self.document), self.toolchains.headline, f"dashboard: {self.index}"]
+        return [line for line in lines if line]
+
+    @property
+    def exit_status(self) -> int:
+        """2: a result file was not taken; 1: a case is red or a probe has changed; 0: neither."""
+        if self.collected.broken:
+            return 2
+        return int(self.comparison.is_red or bool(self.toolchains.changed))
+
+
+def make_dashboard(
+    project: Project,
+    planned: Plan,
+    folders: Sequence[Path],
+    *,
+    row_plan: RowPlan | None = None,
+    statuses: Mapping[str, JobStatus] | None = None,
+    earlier: History | None = None,
+    against: Path | None = None,
+) -> Dashboard:
+    """Collect the results of the folders, compare them with the plan, and write the dashboard.
+
+    Raises:
+        UserError: a folder does not exist, or ``against`` holds no report.
+    """
+    collected = pipeline.collect(project, folders, row_plan)
+    comparison = pipeline.compare(project, planned, collected, row_plan=row_plan, statuses=statuses, earlier=earlier)
+    toolchains = toolchain_view(project, collected.records)
+    document = pipeline.report(
+        project,
+        comparison,
+        collected,
+        earlier=earlier,
+        against=against,
+        left_out=row_plan.left_out if row_plan else 0,
+        toolchains=toolchains,
+    )
+    return Dashboard(project.site / "index.html", document, comparison, collected, toolchains)

@@ -1,0 +1,66 @@
+"""The CI services that start machines. A service is a module of this package that has the functions of ``Service``."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import math
+import pkgutil
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+from ruamel.yaml import YAML
+
+from kernel_matrix.base.errors import unknown
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.machines.row_plan import RowPlan
+from kernel_matrix.machines.rows import Row
+
+NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+_SETUP_MINUTES = 20  # to make environments and send results, beside the job's own time limit
+
+
+class Service(Protocol):
+    """What a module of a CI service has."""
+
+    TITLE: str
+
+    def render(self, matrix: Matrix, row_plan: RowPlan) -> str:
+        """Return the rows in the words of this service."""
+
+
+def service(name: str) -> Service:
+    """Return the CI service of that name.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name not in NAMES:
+        raise unknown("", "CI service", name, NAMES)
+    return cast(Service, importlib.import_module(f"{__name__}.{name}"))
+
+
+def command(row: Row) -> str:
+    """Return the command that every service runs for a row, and that a person types."""
+    return f"ci/nox -s test-{row.platform} -- --plan build/plan.json --row {row.id}"
+
+
+def started(row_plan: RowPlan) -> list[Row]:
+    """Return the rows that a machine is started for."""
+    return [row for row in row_plan.rows if row.labels]
+
+
+def minutes(matrix: Matrix, row: Row) -> int:
+    """Return the time limit of a row. The harness's own limit ends first, so that it can still write its results."""
+    return math.ceil(len(row.jobs) * matrix.limits.job / 60) + _SETUP_MINUTES
+
+
+def block_style(document: Mapping[str, Any]) -> str:
+    """Return the YAML of a document, one key a line, in the document's order."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # typed as its default, None
+    yaml.width = 1000
+    stream = io.StringIO()
+    yaml.dump(document, stream)
+    return stream.getvalue()

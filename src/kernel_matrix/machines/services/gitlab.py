@@ -1,0 +1,30 @@
+"""GitLab CI: a child pipeline with one job per row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.machines.row_plan import RowPlan
+from kernel_matrix.machines.services import block_style, command, minutes, started
+
+TITLE = "GitLab CI"
+
+
+def render(matrix: Matrix, row_plan: RowPlan) -> str:
+    """Return the child pipeline. Tags choose the runner of a job; the plan is the artifact of the parent pipeline."""
+    pipeline: dict[str, Any] = {
+        "stages": ["test"],
+        "variables": {"GIT_DEPTH": "1"},
+        "workflow": {"rules": [{"if": "$CI_PIPELINE_SOURCE == 'parent_pipeline'"}]},
+    }
+    for row in started(row_plan):
+        pipeline[row.id] = {
+            "stage": "test",
+            "tags": list(row.labels),
+            "timeout": f"{minutes(matrix, row)} minutes",
+            "needs": [{"pipeline": "$PARENT_PIPELINE_ID", "job": "plan"}],
+            "script": [command(row)],
+            "artifacts": {"when": "always", "paths": ["build/results/"], "expire_in": "30 days"},
+        }
+    return block_style(pipeline)

@@ -1,0 +1,126 @@
+"""The part of the report about toolchains: probes and kept sweeps. Models only; the lab fills them."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cause(_Model):
+    """What an error means; all texts are empty where nothing failed."""
+
+    rule: str = ""
+    cause: str = ""
+    remedy: str = ""
+
+
+class ProbeVerdict(_Model):
+    """A probe in one environment."""
+
+    verdict: str
+    reason: str
+    error: str = Field(description="The exact error; empty where the probe passed or was not run.")
+    diagnosis: Cause
+
+
+class ProbeLine(_Model):
+    """A probe, with its verdict in each environment that has one."""
+
+    id: str
+    asks: str
+    means: str
+    met: str
+    truth: str
+    link: str
+    needs: tuple[str, ...]
+    verdicts: dict[str, ProbeVerdict]
+
+
+class Family(_Model):
+    """The probes of one folder, and the environments in which some of them have a verdict."""
+
+    name: str
+    toolchains: tuple[str, ...]
+    probes: tuple[ProbeLine, ...]
+
+
+class SweptProbe(_Model):
+    """What came of a probe in one attempt of a sweep."""
+
+    verdict: str
+    outcome: str
+    stage: str
+    reason: str
+
+
+class SweptOp(_Model):
+    """What came of a case or cell in one attempt of a sweep."""
+
+    case: str
+    state: str
+    evidence: str
+    cases: str
+    stage: str
+    reason: str
+
+
+class SweptVersion(_Model):
+    """One attempt of a sweep: a version with its pins, and how far it got."""
+
+    version: str
+    pins: str
+    picked: str = Field(description="The versions of interest that the installer picked.")
+    stopped: str = Field(description="The stage that it did not pass; empty: it passed all.")
+    message: str
+    cause: str
+    remedy: str
+    lock: tuple[str, ...]
+    counts: dict[str, int] = Field(description="Probes by verdict.")
+    probes: dict[str, SweptProbe]
+    op: SweptOp | None
+
+
+class Pair(_Model):
+    """How far one version gets beside one of another package."""
+
+    state: str
+    reason: str
+
+
+class Grid(_Model):
+    """Every version beside every version of another package."""
+
+    beside: str
+    columns: tuple[str, ...]
+    cells: dict[str, dict[str, Pair]]
+
+
+class Asked(_Model):
+    """A probe that a sweep asked."""
+
+    id: str
+    asks: str
+
+
+class SweepView(_Model):
+    """A kept sweep."""
+
+    title: str
+    package: str
+    created: str
+    case: str
+    attempts: tuple[SweptVersion, ...]
+    grid: Grid | None
+    probes: tuple[Asked, ...]
+
+
+class Toolchains(_Model):
+    """What probes and sweeps have shown; empty for a package that has neither."""
+
+    headline: str = ""
+    changed: tuple[str, ...] = ()
+    families: tuple[Family, ...] = ()
+    sweeps: tuple[SweepView, ...] = ()

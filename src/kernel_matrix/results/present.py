@@ -1,0 +1,130 @@
+"""The checkout and its matrix.yaml -> Present: what a result must agree with to count as one of the present."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from kernel_matrix.base import git
+from kernel_matrix.base.versions import satisfies
+from kernel_matrix.config.concern import Concerned, concerned
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.results.record import Record, versions_of
+
+_CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
+_MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What a toolchain of the present is: the path of its lock, the sha256 of it, and what it requires."""
+
+    lock: str
+    sha256: str
+    requires: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Present:
+    """What results are compared with: the time, the commit of the checkout, its locks and pinned versions.
+
+    ``changed`` has an entry for each commit that a record names: what the files concern that were changed since, or
+    None if the checkout does not have that commit. Without ``is_checkout`` only the name of a commit is compared.
+    """
+
+    now: datetime
+    commit: str = ""
+    is_checkout: bool = False
+    toolchains: Mapping[str, Pins] = field(default_factory=dict)
+    changed: Mapping[str, Concerned | None] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """What cannot be known here, as a sentence; empty if all can."""
+        if self.commit:
+            return ""
+        return "This is no git checkout: whether a result is of another commit is not known."
+
+    def stale(self, platform: str, toolchain: str, record: Record) -> str:
+        """Return why a record is stale for the toolchain on the platform; empty if it is not."""
+        if record.outcome not in _MEASURED:
+            return ""
+        key = (id(record.job), platform, toolchain)  # the records of one file share their job
+        if key not in self._reasons:
+            self._reasons[key] = record.job, "; ".join(self._differences(platform, toolchain, record.job))
+        return self._reasons[key][1]
+
+    @cached_property
+    def _reasons(self) -> dict[tuple[int, str, str], tuple[Mapping[str, str], str]]:
+        """Hold the job beside its reason: as long as it lives, no other job has its identity."""
+        return {}
+
+    def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
+        yield from _from_the_future(job.get("started", ""), self.now)
+        yield from self._another_commit(platform, toolchain, job.get("commit", ""))
+        pins = self.toolchains.get(toolchain)
+        if pins is None:
+            return
+        if pins.sha256 and job.get("lock.sha256", pins.sha256) != pins.sha256:
+            yield f"it was made with another state of {pins.lock} (sha256 {job['lock.sha256'][:12]})"
+        versions = versions_of(job)
+        for text in pins.requires if versions else ():
+            if not satisfies([text], versions):
+                yield f"its versions do not meet {text}"
+
+    def _another_commit(self, platform: str, toolchain: str, revision: str) -> Iterator[str]:
+        if not self.commit or revision == self.commit:
+            return
+        base, _, changes = revision.partition("+")
+        if not base:
+            yield "it names no commit"
+        elif not self.is_checkout:
+            if not _same(base, self.commit):
+                yield f"it is of commit {base[:12]}, and this is {self.commit[:12]} without its history"
+        elif (since := self.changed.get(base)) is None:
+            yield f"commit {base[:12]} is not in this checkout"
+        elif changes:
+            yield f"it is of commit {base[:12]} with changes that no commit has"
+        elif path := since.file_for(platform, toolchain):
+            yield f"{path} was changed since commit {base[:12]}"
+
+
+def present(matrix: Matrix, root: Path, records: Iterable[Record], now: datetime | None = None) -> Present:
+    """Ask git and the lock files below ``root`` what results are compared with. Each commit is asked for once."""
+    is_checkout = git.is_checkout(root)
+    commits = {record.job.get("commit", "").partition("+")[0] for record in records} - {""}
+    changed: dict[str, Concerned | None] = {}
+    for revision in sorted(commits) if is_checkout else ():
+        paths = git.changed_since(root, revision)
+        changed[revision] = None if paths is None else concerned(matrix, paths)
+    toolchains = {
+        name: Pins(toolchain.lock, _sha256(root / toolchain.lock), tuple(toolchain.requires))
+        for name, toolchain in matrix.toolchains.items()
+    }
+    return Present(now or datetime.now(UTC), git.commit(root), is_checkout, toolchains, changed)
+
+
+def _from_the_future(started: str, now: datetime) -> Iterator[str]:
+    if not started:
+        return
+    try:
+        moment = datetime.fromisoformat(started)
+    except ValueError:
+        yield f"its time {started[:40]!r} is none"
+        return
+    if (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) > now + _CLOCKS_DIFFER:
+        yield f"it started at {started}, which is in the future"
+
+
+def _same(one: str, other: str) -> bool:
+    """Return whether two names of commits, one perhaps shortened, name the same one."""
+    return min(len(one), len(other)) >= 7 and (one.startswith(other) or other.startswith(one))
+
+
+def _sha256(path: Path) -> str:
+    """Return the digest of a file; empty if it is not there."""
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

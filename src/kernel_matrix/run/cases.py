@@ -1,0 +1,124 @@
+"""What is known of a job's cases while it runs: its journal is read here, and becomes their records."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from kernel_matrix.config.plan import Case
+from kernel_matrix.job.journal import FIRST_STAGE, Entry, Journal
+from kernel_matrix.results.record import Outcome, Record
+from kernel_matrix.run.executors import Interpreter, Request
+from kernel_matrix.run.job_command import portable
+
+
+class Cases:
+    """The cases of one job: which have ended, which one runs, and what the job's processes said beside that."""
+
+    def __init__(
+        self, request: Request, interpreter: Interpreter, journal: Journal, ended: Callable[[Record], None]
+    ) -> None:
+        """Begin without any case; ``ended`` gets the record of each case."""
+        self.request, self.interpreter, self.journal, self.ended = request, interpreter, journal, ended
+        self.attempts = request.matrix.limits.attempts
+        self.records: dict[str, Record] = {}
+        self.earlier: dict[str, list[str]] = {}  # by case: how each attempt ended that is tried again
+        self.in_flight: Entry | None = None  # the start of the case that runs
+        self.stage = FIRST_STAGE  # in which it is
+        self.since = time.monotonic()  # when it, or the process, began
+        self.broken: Entry | None = None  # that the suite does not import
+        self.environment: dict[str, str] = {}
+
+    @property
+    def tries(self) -> int:
+        """How many attempts at cases have ended."""
+        return len(self.records) + sum(map(len, self.earlier.values()))
+
+    def attempt_at(self, case: str) -> int:
+        """Return the number of the case's next attempt, from 1."""
+        return len(self.earlier.get(case, ())) + 1
+
+    def remaining(self, cases: Iterable[Case]) -> list[Case]:
+        """Return those of ``cases`` that have not ended."""
+        return [case for case in cases if case.id not in self.records]
+
+    def process_begins(self) -> None:
+        """Forget what was known of the process before."""
+        self.broken, self.since, self.stage = None, time.monotonic(), FIRST_STAGE
+
+    def take_in(self) -> None:
+        """Take in what the journal has new."""
+        for entry in self.journal.new_entries():
+            match entry["entry"]:
+                case "job":
+                    self.environment = {key: str(value) for key, value in entry["facts"].items()}
+                case "start":
+                    self.in_flight, self.since, self.stage = entry, time.monotonic(), FIRST_STAGE
+                case "stage":
+                    self.stage = entry["stage"]
+                case "end":
+                    self._end_attempt(entry)
+                case "lost":
+                    self.in_flight = None
+                case "broken":
+                    self.broken = entry
+
+    def end_in_flight(self, stage: str, message: str, detail: str = "") -> None:
+        """Write the end of the case in flight, if there is one: its process could not."""
+        if self.in_flight is None:
+            return
+        fields: dict[str, Any] = {name: self.in_flight[name] for name in ("case", "action", "attempt")}
+        fields |= {"outcome": "error", "stage": stage, "message": message, "detail": detail}
+        self.journal.write("end", **fields, seconds=self._seconds(), facts={"during": self.stage})
+        self.take_in()
+
+    def lose_in_flight(self, message: str) -> None:
+        """End the case in flight as lost with the machine: it says nothing of it, and a resumed run tries it again."""
+        if self.in_flight is None:
+            return
+        case, seconds = self.in_flight["case"], self._seconds()
+        with contextlib.suppress(OSError):  # a full disk may be the very reason
+            self.journal.write("lost", case=case, message=message)
+        self.in_flight = None
+        self._end(Record(case, "error", "", "machine", message, seconds=seconds, facts={"during": self.stage}))
+
+    def give_up(self, cases: Iterable[Case], outcome: Outcome, stage: str, message: str, detail: str = "") -> None:
+        """End all of ``cases`` that have not ended."""
+        for case in self.remaining(cases):
+            self._end(Record(case.id, outcome, "", stage, message, detail))
+
+    def _end_attempt(self, entry: Entry) -> None:
+        """End the case, unless it is to be tried again."""
+        self.in_flight, self.since = None, time.monotonic()
+        case, outcome = entry["case"], entry["outcome"]
+        earlier = self.earlier.setdefault(case, [])
+        if outcome not in ("pass", "unavailable") and len(earlier) + 1 < self.attempts:
+            earlier.append(f"{outcome}:{entry.get('stage') or ''}".rstrip(":"))
+            return
+        self._end(
+            Record(
+                case=case,
+                outcome=outcome,
+                action=entry.get("action", ""),
+                stage=entry.get("stage") or "",
+                message=entry.get("message") or "",
+                detail=entry.get("detail") or "",
+                seconds=entry.get("seconds", 0.0),
+                attempts=tuple(earlier),
+                metrics=entry.get("metrics", {}),
+                facts=entry.get("facts", {}),
+            ),
+        )
+
+    def _end(self, record: Record) -> None:
+        """Keep and pass on the record, without the folders of this machine."""
+        texts = [portable(self.request, self.interpreter, text) for text in (record.message, record.detail)]
+        self.records[record.case] = replace(record, message=texts[0], detail=texts[1])
+        self.ended(self.records[record.case])
+
+    def _seconds(self) -> float:
+        """Return how long the case in flight has run."""
+        return max(0.0, time.monotonic() - self.since)

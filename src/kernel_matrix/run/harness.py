@@ -1,0 +1,47 @@
+"""The part of the harness that a job imports, copied to a folder where nothing else is.
+
+An installed harness shares its folder with every other package of that Python. A job must not find those packages: it
+has its own, from its lock file. So a job gets a copy of ``kernel_matrix.job``, and imports it after its own packages.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import kernel_matrix
+from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.locking import locked
+
+_PACKAGE = Path(kernel_matrix.__file__).parent
+START = Path("kernel_matrix", "job", "start.py")  # the program that a job's Python runs, in the copy
+
+
+def copy_for_jobs(build: Path) -> Path:
+    """Return the folder below ``build`` with what a job imports; make or mend it if need be."""
+    files = _files()
+    folder = copy_folder(build)
+    with locked(folder.with_name(f"{folder.name}.lock"), wait=True):  # several jobs begin at once
+        for name, content in files.items():
+            path = folder / name
+            if not path.exists() or path.read_bytes() != content:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, content)
+    return folder
+
+
+def copy_folder(build: Path) -> Path:
+    """Return where the copy lies, made or not: its name is the hash of its content."""
+    content = hashlib.sha256()
+    for name, data in sorted(_files().items()):
+        content.update(f"{name} {hashlib.sha256(data).hexdigest()}\n".encode())
+    return build / "harness" / content.hexdigest()[:12]
+
+
+@functools.cache
+def _files() -> Mapping[str, bytes]:
+    """Return the content of all that is copied, by its path in the copy."""
+    paths = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "job").glob("*.py"))]
+    return {str(Path("kernel_matrix", path.relative_to(_PACKAGE))): path.read_bytes() for path in paths}

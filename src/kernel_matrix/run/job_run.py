@@ -1,0 +1,144 @@
+"""One job: decide what this machine does with its cases, prepare its environment, run it, and write its records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from threading import Event
+
+from kernel_matrix.base.git import commit
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job
+from kernel_matrix.results import junit
+from kernel_matrix.results.record import Record
+from kernel_matrix.run import executors
+from kernel_matrix.run.decide import Decision, decide, device_of
+from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
+from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.run.supervise import Supervisor
+from kernel_matrix.vendors.machine import Machine
+
+
+@dataclass
+class JobRun:
+    """One job with all that its run needs, and the records of the cases that have ended."""
+
+    request: Request
+    settings: Settings
+    progress: Progress
+    executor: str
+    decisions: Mapping[str, Decision]
+    interpreter: Interpreter | None = None
+    refusal: Record | None = None  # what every case gets where there is no interpreter
+    records: dict[str, Record] = field(default_factory=dict)
+
+    @property
+    def job(self) -> Job:
+        """Return the job."""
+        return self.request.job
+
+    @property
+    def actions(self) -> dict[str, str]:
+        """Return what to do with each case that this machine can do something with."""
+        return {case: decision.action for case, decision in self.decisions.items() if decision.action}
+
+    def ended(self, record: Record) -> None:
+        """Take a case's record."""
+        self.records[record.case] = record
+        self.progress.case(self.job.id, record.outcome)
+
+    def finish(self, turn: AbstractContextManager[object], stop: Event) -> Path | None:
+        """Run the job when it is its ``turn``, and write the records of all its cases.
+
+        Return the file, or None if it could not be written.
+        """
+        began, started = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._end_what_is_not_tried()
+        environment: dict[str, str] = {}
+        if self.interpreter:
+            supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop)
+            self.progress.job(self.job.id, "running")
+            with turn:
+                environment = {**self.interpreter.facts, **supervisor.run(resume=self.settings.resume)}
+        facts = {**self._facts(), "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
+        return self._write(facts)
+
+    def _end_what_is_not_tried(self) -> None:
+        for case in self.job.cases:
+            decision = self.decisions[case.id]
+            if not decision.action:
+                self.ended(Record(case.id, decision.outcome, message=decision.reason))
+            elif self.refusal:
+                self.ended(replace(self.refusal, case=case.id))
+
+    def _facts(self) -> dict[str, str]:
+        device = self.request.device
+        return {
+            "job": self.job.id,
+            "platform": self.job.platform,
+            "toolchain": self.job.toolchain,
+            "executor": self.executor,
+            "device": device.name if device else "none",
+            "driver": device.driver if device else "",
+            "commit": commit(self.settings.root),
+            "lock.sha256": sha256(self.request.lock.read_bytes()).hexdigest(),
+        }
+
+    def _write(self, facts: Mapping[str, str]) -> Path | None:
+        path = self.settings.results / f"{self.job.id}.xml"
+        records = [self.records[case.id] for case in self.job.cases if case.id in self.records]
+        try:
+            junit.write(path, self.job.id, records, facts)
+        except OSError as error:
+            text = f"its results are lost, {path}: {error.strerror or error}. Make room and run it again"
+            self.progress.job(self.job.id, text)
+            return None
+        self.progress.job(self.job.id, "done")
+        return path
+
+
+@dataclass
+class Preparation:
+    """Make each job's run: decide what this machine does with its cases, and make its environment."""
+
+    matrix: Matrix
+    machine: Machine
+    settings: Settings
+    progress: Progress
+    stack: ExitStack  # closes the executors
+    loaded: dict[str, Prepare] = field(default_factory=dict)  # one of each executor for the whole run
+
+    def __call__(self, job: Job) -> JobRun:
+        """Return the job's run, with its interpreter or the reason why it has none."""
+        excluded = self.settings.excluded
+        decisions = {case.id: decide(self.matrix, case, self.machine, excluded=excluded) for case in job.cases}
+        request = Request(
+            self.settings.root,
+            self.settings.build,
+            self.matrix,
+            job,
+            device_of(job, decisions),
+            lambda text: self.progress.job(job.id, text),
+        )
+        executor, _ = executors.choose(self.settings.executor, request.platform)
+        run = JobRun(request, self.settings, self.progress, executor, decisions)
+        if run.actions:
+            self._make_environment(run)
+        return run
+
+    def _make_environment(self, run: JobRun) -> None:
+        if run.executor not in self.loaded:
+            self.loaded[run.executor] = self.stack.enter_context(executors.load(run.executor))
+        try:
+            run.interpreter = self.loaded[run.executor](run.request)
+        except UnavailableError as reason:
+            run.refusal = Record("", "unavailable", message=str(reason))
+        except InstallError as error:
+            text = str(error)
+            run.refusal = Record("", "error", stage="install", message=text.splitlines()[-1], detail=text)
+        except MachineError as error:
+            run.refusal = Record("", "error", stage="machine", message=str(error))

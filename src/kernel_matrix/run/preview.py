@@ -1,0 +1,25 @@
+"""What this machine will do with jobs, said before they start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job
+from kernel_matrix.run import executors
+from kernel_matrix.vendors.machine import Machine
+
+
+def preview(matrix: Matrix, jobs: Sequence[Job], machine: Machine, executor: str) -> Iterator[str]:
+    """Yield one line for the machine, and for each platform its executor and what runs or is only compiled."""
+    yield f"this machine: {'; '.join(device.name for device in machine.devices)}"
+    for name in dict.fromkeys(job.platform for job in jobs):
+        platform = matrix.platforms[name]
+        chosen, why = executors.choose(executor, platform)
+        yield f"{name}: executor {chosen} ({why})"
+        present = [target for target in platform.targets if machine.device_for(platform.device, target)]
+        if not present:
+            yield f"{name}: no {platform.title} device here. Nothing of it will run; what can be is compiled."
+        elif len(present) < len(platform.targets):
+            rest = ", ".join(target for target in platform.targets if target not in present)
+            yield f"{name}: {', '.join(present)} is here and runs; {rest} can only be compiled."

@@ -1,0 +1,81 @@
+"""AMD's GPUs: the amdgpu driver lists them, hipcc compiles for them, and containers get them as device files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.program import Program
+from kernel_matrix.vendors.system import is_on_pci_bus
+from kernel_matrix.vendors.vendor import Device, Vendor
+
+_PCI_ID = "0x1002"
+_TOPOLOGY = Path("/sys/class/kfd/kfd/topology/nodes")
+
+
+def detect(topology: Path = _TOPOLOGY) -> list[Device]:
+    """Return the GPUs that the amdgpu driver offers for computing; a node with version 0 is a CPU."""
+    devices = []
+    for properties in sorted(topology.glob("*/properties")):
+        try:
+            text = properties.read_text()
+        except OSError:  # a container sees the nodes of all GPUs, and may read those of its own
+            continue
+        version = re.search(r"^gfx_target_version (\d+)$", text, re.MULTILINE)
+        if version and int(version.group(1)):
+            target = target_of(int(version.group(1)))
+            devices.append(Device("amd", f"AMD {target}", (target,)))
+    return devices
+
+
+def target_of(version: int) -> str:
+    """Return the target of the driver's ``gfx_target_version``: 90402 is ``gfx942``, 90010 ``gfx90a``."""
+    major, minor, step = version // 10000, version // 100 % 100, version % 100
+    return f"gfx{major}{minor:x}{step:x}"
+
+
+def driver(devices: Sequence[Device], file: str = "/dev/kfd") -> Finding:
+    """Look at the driver and whether this user may open its device file."""
+    if devices and os.access(file, os.R_OK | os.W_OK):
+        return Finding(VENDOR.driver_finding, "good", f"amdgpu, {file}")
+    if devices:
+        remedy = "sudo usermod -aG render,video $USER, and log in anew"
+        return Finding(VENDOR.driver_finding, "broken", f"{file} cannot be opened by this user", remedy)
+    if is_on_pci_bus(_PCI_ID):
+        text = "an AMD GPU is on the PCI bus, and amdgpu offers nothing to compute on"
+        return Finding(VENDOR.driver_finding, "broken", text, "sudo modprobe amdgpu")
+    return Finding(VENDOR.driver_finding, "absent", "no AMD GPU is here")
+
+
+def container_options(dev: Path = Path("/dev")) -> dict[str, Any]:
+    """Give a container the device files of all GPUs, and their groups.
+
+    The groups go by number: the numbers differ from host to host, and an image knows no host's names.
+    """
+    files = [dev / "kfd", *sorted((dev / "dri").glob("renderD*"))]
+    groups = sorted({file.stat().st_gid for file in files if file.exists()})
+    return {"devices": [f"{dev}/{name}:/dev/{name}:rw" for name in ("kfd", "dri")], "group_add": groups}
+
+
+VENDOR = Vendor(
+    title="AMD",
+    kind="GPU",
+    gpu=True,
+    framework_device="cuda",  # frameworks keep the word in their builds for ROCm
+    detect=detect,
+    docker_flags="--device /dev/kfd --device /dev/dri --group-add $(stat -c %g /dev/kfd)",
+    container_options=container_options,
+    driver=driver,
+    programs=(
+        Program(
+            name="hipcc",
+            install="install ROCm 7 (Debian: sudo apt-get install hipcc, from forky on), or use its container",
+            homes=("ROCM_PATH",),
+            folder="/opt/rocm",
+        ),
+    ),
+)

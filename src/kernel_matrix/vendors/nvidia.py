@@ -1,0 +1,83 @@
+"""NVIDIA's GPUs: nvidia-smi finds them, nvcc compiles for them, and the NVIDIA container toolkit hands them on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.program import Program
+from kernel_matrix.vendors.system import Answer, ask, is_on_pci_bus
+from kernel_matrix.vendors.vendor import Device, Vendor
+
+_PCI_ID = "0x10de"
+_QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader")
+_GPU = re.compile(r"(.+), (\d+)\.(\d+), ([^,]+)")
+
+
+def detect() -> list[Device]:
+    """Return the GPUs that nvidia-smi lists; none where it is not here, fails or does not answer."""
+    answer = _nvidia_smi()
+    return [] if answer is None else _devices_in(answer)
+
+
+def _nvidia_smi() -> Answer | None:
+    return ask(_QUERY) if shutil.which("nvidia-smi") else None
+
+
+def _devices_in(answer: Answer) -> list[Device]:
+    if answer.fault:
+        return []
+    gpus = filter(None, map(_GPU.fullmatch, answer.output.splitlines()))
+    return [Device("nvidia", gpu[1].strip(), (f"sm_{gpu[2]}{gpu[3]}",), gpu[4].strip()) for gpu in gpus]
+
+
+def driver(devices: Sequence[Device]) -> Finding:
+    """Look at the driver: its version, or why the GPUs that are here cannot be used."""
+    versions = sorted({device.driver for device in devices})
+    if versions:
+        return Finding(VENDOR.driver_finding, "good", ", ".join(versions))
+    answer = _nvidia_smi()
+    fault = "" if answer is None else answer.fault
+    if answer is not None and not fault and answer.output.strip():
+        fault = f"it says {answer.first_line!r}, which names no GPU"
+    if is_on_pci_bus(_PCI_ID):
+        text = f"an NVIDIA GPU is on the PCI bus, and nvidia-smi does not show it{f': {fault}' if fault else ''}"
+        remedy = "install the driver (Debian: sudo apt-get install nvidia-driver), then look at nvidia-smi"
+        return Finding(VENDOR.driver_finding, "broken", text, remedy)
+    if fault:
+        return Finding(VENDOR.driver_finding, "broken", f"nvidia-smi shows no GPU: {fault}", "look at nvidia-smi")
+    return Finding(VENDOR.driver_finding, "absent", "no NVIDIA GPU is here")
+
+
+def container_options(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Ask the engine for the GPUs that CUDA_VISIBLE_DEVICES chooses, or for all."""
+    chosen = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    which = {"device_ids": chosen} if chosen else {"count": -1}
+    return {"device_requests": [{"capabilities": [["gpu"]], **which}]}
+
+
+VENDOR = Vendor(
+    title="NVIDIA",
+    kind="GPU",
+    gpu=True,
+    framework_device="cuda",
+    detect=detect,
+    docker_flags="--gpus all",
+    container_options=container_options,
+    driver=driver,
+    programs=(
+        Program(
+            name="nvcc",
+            install="install the CUDA toolkit, or set CUDA_HOME",
+            reinstall="reinstall the CUDA toolkit, or take its folder from PATH",
+            homes=("CUDA_HOME", "CUDA_PATH"),
+            folder="/usr/local/cuda",
+            wheels="nvidia/cu*/bin",
+            version="release",
+        ),
+    ),
+)

@@ -1,0 +1,84 @@
+"""Questions to this machine that several vendors ask."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SECONDS = 30.0  # a program that has no answer by then hangs
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a program printed, and what went wrong with it; ``fault`` is empty if nothing did."""
+
+    output: str
+    fault: str = ""
+
+    @property
+    def first_line(self) -> str:
+        """Return the first line of the output."""
+        return self.line_with("")
+
+    def line_with(self, word: str) -> str:
+        """Return the first line of the output that has the word; empty if none has it."""
+        return next((line.strip() for line in self.output.splitlines() if word in line), "")
+
+
+def ask(command: Sequence[str]) -> Answer:
+    """Run a program and return its answer, also where it hangs, fails or does not start."""
+    try:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Answer("", str(error.strerror or error))
+    try:
+        output, errors = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return Answer("", f"no answer within {SECONDS:g} s")
+    if process.returncode:
+        words = last_line(errors) or last_line(output)
+        return Answer(output, f"exit status {process.returncode}{f': {words}' if words else ''}")
+    return Answer(output)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill a program that hangs, and what it started; one that hangs in its driver does not end even so."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1)
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not blank."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def is_on_pci_bus(vendor: str, devices: Path = Path("/sys/bus/pci/devices")) -> bool:
+    """Return whether the PCI bus has a display or 3D controller, or a processing accelerator, of that vendor's id."""
+    for device in devices.glob("*"):
+        try:
+            kind = (device / "class").read_text().strip()
+            if (device / "vendor").read_text().strip() == vendor and kind[:4] in ("0x03", "0x12"):
+                return True
+        except OSError:
+            continue
+    return False

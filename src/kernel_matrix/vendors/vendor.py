@@ -1,0 +1,88 @@
+"""What the file of a vendor says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.program import Program
+
+
+@dataclass(frozen=True)
+class Device:
+    """Something that kernels run on: its vendor, its name, and the targets whose code it runs."""
+
+    vendor: str
+    name: str
+    targets: tuple[str, ...]
+    driver: str = ""
+
+
+def no_options() -> dict[str, Any]:
+    """Return the options of a container that is given no device."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vendor:
+    """All that the harness knows of a vendor. Fields without a default are what each vendor has to answer.
+
+    title: The name that people read, such as ``NVIDIA``.
+    kind: What its devices are, in a sentence: ``GPU``.
+    gpu: Whether its devices are GPUs: one job at a time uses them, after a preflight, with the builds for GPUs.
+    framework_device: The package's word for such a device: the ``device`` of a job.
+    detect: Return this machine's devices. It never fails: what does not answer is no device, and ``driver`` says why.
+    docker_flags: What a person types to give the devices to ``docker run``; empty where nothing is to be given.
+    why_no_flags: Why ``docker_flags`` is empty.
+    container_options: Return the same for the engine's interface (keyword arguments of the Docker SDK).
+    in_containers: Whether a container can have the devices.
+    hosted: Whether the machines of every CI service have such a device.
+    driver: Look whether this machine's devices can be used; None where no driver is needed.
+    programs: What toolchains start to make code for the devices.
+    with_device: The best evidence where a device is.
+    without_device: The best evidence where none is. ``planned``: without a device there is nothing to compile.
+    limit: Why there is no better evidence than ``with_device``, where that is less than ``ran``.
+    lacking: What is lacking where no device is; a device for the targets if empty.
+    stand_in: Make a device that comes with the toolchain, for any target; None where devices are hardware.
+    """
+
+    title: str
+    kind: str
+    gpu: bool
+    framework_device: str
+    detect: Callable[[], list[Device]]
+    docker_flags: str
+    why_no_flags: str = ""
+    container_options: Callable[[], Mapping[str, Any]] = no_options
+    in_containers: bool = True
+    hosted: bool = False
+    driver: Callable[[Sequence[Device]], Finding] | None = None
+    programs: tuple[Program, ...] = ()
+    with_device: Evidence = "ran"
+    without_device: Evidence = "compiled"
+    limit: str = ""
+    lacking: str = ""
+    stand_in: Callable[[Sequence[Device], str], Device] | None = None
+
+    @property
+    def driver_finding(self) -> str:
+        """Return what the finding of :attr:`driver` is called."""
+        return f"{self.title} driver"
+
+    @property
+    def emulates(self) -> bool:
+        """Return whether its devices emulate others."""
+        return self.with_device == "emulated"
+
+    @property
+    def compiles_without_device(self) -> bool:
+        """Return whether there is something to compile where no device is."""
+        return self.without_device != "planned"
+
+    @property
+    def flags_in_words(self) -> str:
+        """Return the flags of ``docker run``, or that there are none and why."""
+        return self.docker_flags or f"none ({self.why_no_flags})"

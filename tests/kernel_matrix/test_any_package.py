@@ -1,0 +1,36 @@
+"""The harness knows no package: what it says about kernels, compilers and frameworks comes from matrix.yaml."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+HARNESS = ROOT / "src" / "kernel_matrix"
+NAMES = re.compile(r"mhc|torch|triton|tilelang|tvm", re.IGNORECASE)  # also inside another word, such as pytorch
+ROOMS = sorted({path.relative_to(HARNESS).parts[0] for path in HARNESS.glob("*") if path.name != "__pycache__"})
+
+
+def lines_with_a_name(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    named = [f"{number}: {line.strip()[:120]}" for number, line in enumerate(lines, 1) if NAMES.search(line)]
+    return [f"{path.relative_to(ROOT)}:{line}" for line in named] + [str(path)] * bool(NAMES.search(path.name))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_module_template_or_rule_of_the_harness_names_a_package_or_toolchain(room):
+    path = HARNESS / room
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    assert [line for file in files for line in lines_with_a_name(file)] == []
+
+
+def test_every_room_is_looked_at():
+    assert {"config", "diagnosis", "job", "lab", "report", "results", "run", "pipeline.py"} <= set(ROOMS)
+
+
+def test_a_name_is_seen_in_any_letter_case_and_inside_a_word(tmp_path):
+    for text in ("import torch", "UV_TORCH_BACKEND", "eager PyTorch", "TileLang's", "apache-tvm-ffi", "MHC_CACHE_DIR"):
+        assert NAMES.search(text), text
+    assert not NAMES.search("a compiler of kernels")

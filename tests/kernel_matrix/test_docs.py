@@ -1,0 +1,189 @@
+"""The pages of the repository: what they name exists, and their generated tables are up to date."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from conftest import ROOT
+
+from kernel_matrix import cli
+
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "ci" / "runner" / "README.md")
+)
+# A placeholder in a path stands for any name: src/mhc/ops/OP.py, src/mhc/backends/<backend>/.
+_PLACEHOLDER = re.compile(r"<[^<>]+>|(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z])")
+_SESSION = re.compile(r"ci/nox -s ([\w-]+)((?: -- [^`|\n]*)?)")
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def code(text: str) -> Iterator[str]:
+    """Yield the words of all code in a page: in fences and between backticks."""
+    fences = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    spans = re.findall(r"`([^`\n]+(?:\n[^`\n]+)?)`", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
+    for piece in (*fences, *spans):
+        yield from re.split(r"[\s'\"=,;()]+", piece)
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_tables", ROOT / "ci" / "docs_tables.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def tracked() -> frozenset[str]:
+    """Return the files of the repository and their folders. A file that is not committed yet counts too."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    files = [name for name in listed if (ROOT / name).exists()]
+    return frozenset([*files, *(str(folder) for name in files for folder in Path(name).parents)])
+
+
+@pytest.fixture(scope="module")
+def sessions() -> frozenset[str]:
+    listed = subprocess.run(
+        [sys.executable, "-m", "nox", "-l"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return frozenset(re.findall(r"^[*-] ([\w-]+) ->", listed, re.MULTILINE))
+
+
+def missing_paths(text: str, tracked: frozenset[str]) -> list[str]:
+    """Return the words in the code of a page that look like a path of the repository, but are not."""
+    top = {name.partition("/")[0] for name in tracked if "/" in name}
+    missing = []
+    for word in code(text):
+        path = word.rstrip("/.:")
+        if path.partition("/")[0] not in top or "/" not in word or path in tracked:
+            continue
+        pattern = _PLACEHOLDER.sub("*", path)
+        if "*" not in pattern or not any(ROOT.glob(pattern)):
+            missing.append(word)
+    return missing
+
+
+def missing_links(page: str, text: str) -> list[str]:
+    """Return the relative links of a page that lead to no file."""
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    return [link for link in links if link and not ((ROOT / page).parent / link).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_that_a_page_names_exists(page, tracked):
+    assert missing_paths(read(page), tracked) == []
+
+
+def test_a_path_that_does_not_exist_is_found(tracked):
+    text = "`ci/nothing`, `src/mhc/ops/OP.py`, `src/<name>/nothing`, and\n```sh\nci/nox -s x\nci/base-image\n```\n"
+    assert missing_paths(text, tracked) == ["ci/base-image", "ci/nothing", "src/<name>/nothing"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_inside_the_repository_leads_to_a_file(page):
+    assert missing_links(page, read(page)) == []
+
+
+def test_a_link_that_leads_nowhere_is_found():
+    text = "[a](runners.md#rows) [b](nowhere.md) [c](https://example.org/x)"
+    assert missing_links("docs/containers.md", text) == ["nowhere.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_session_that_a_page_names_exists(page, sessions):
+    assert {name for name, _ in _SESSION.findall(read(page))} <= sessions
+
+
+def test_the_readme_names_the_sessions_that_a_user_starts_with():
+    assert {"matrix", "tests", "lint", "doctor"} <= {name for name, _ in _SESSION.findall(read("README.md"))}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_option_that_a_page_names_is_one_of_its_command(page, capsys, monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    for session, words in _SESSION.findall(read(page)):
+        command = "run" if session.startswith("test-") else session
+        options = set(re.findall(r"(?<=\s)--[a-z][\w-]*", words))
+        if command in cli.COMMANDS and options:
+            with pytest.raises(SystemExit):
+                cli.main([command, "--help"])
+            known = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", capsys.readouterr().out))
+            assert options <= known, f"ci/nox -s {session}{words}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_toolchain_that_a_command_names_is_in_the_matrix(page, matrix):
+    named = re.findall(r"--toolchain ([\w.-]+)", read(page))
+    assert {name for name in named if name != "NAME"} <= matrix.toolchains.keys()
+
+
+@pytest.mark.parametrize("package", ["kernel_matrix", "mhc"])
+def test_contributing_describes_every_room(package):
+    text = read("CONTRIBUTING.md").partition(f"### The rooms of `src/{package}`")[2].partition("\n#")[0]
+    named = {
+        name.strip("/") for row in re.findall(r"^\| (`.+?) \|", text, re.MULTILINE) for name in row.split("`")[1::2]
+    }
+    folder = ROOT / "src" / package
+    assert [name for name in named if "<" not in name and not (folder / name).exists()] == []
+    rooms = {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert rooms <= {name.partition("/")[0] for name in named}
+
+
+def test_generated_tables_are_up_to_date(tables):
+    assert [page for page in PAGES if tables.page_is_old(ROOT / page, write=False)] == []
+
+
+def test_every_generated_table_has_both_of_its_markers_and_stands_on_a_page_that_is_written(tables):
+    for page in PAGES:
+        text = read(page)
+        blocks = re.findall(r"^<!-- generated: .+? -->\n(?:\|.*\n)*<!-- end -->$", text, re.MULTILINE)
+        assert len(blocks) == text.count("<!-- generated:") == text.count("<!-- end -->"), page
+        assert not blocks or page in tables.PAGES
+
+
+def test_a_table_that_differs_from_its_data_is_found_and_written(tables, tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- generated: events -->\n| wrong |\n<!-- end -->\nafter\n")
+    monkeypatch.setattr(tables, "PAGES", [str(page)])
+    assert tables.main(["--check"]) == 1
+    assert "Write it: ci/nox -s docs" in capsys.readouterr().out
+    assert "wrong" in page.read_text()
+    assert tables.main([]) == 0
+    lines = page.read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    assert "| `nightly` | full | all | tried too |" in lines
+    assert tables.main(["--check"]) == 0
+
+
+def test_an_unknown_table_is_refused(tables):
+    with pytest.raises(ValueError, match="no generated table 'event'"):
+        tables.table("event")
+
+
+def test_a_verdict_holds_for_neighbouring_versions_only(tables):
+    assert tables.windows({"1.0": "works", "1.1": "works", "1.2": "", "1.3": "works", "1.4": "known"}) == [
+        "1.0 to 1.1 works",
+        "1.3 works",
+        "1.4 known",
+    ]
+
+
+def test_an_error_cannot_end_the_cell_of_a_table(tables):
+    assert tables.quoted("a | b\nc") == "`a \\| b`"
+    assert tables.quoted("a `b`") == "`` a `b` ``"
+    assert tables.quoted("") == ""
+    assert tables.quoted("x" * 200) == f"`{'x' * 100}...`"

@@ -1,0 +1,152 @@
+"""What a job imports, what it records of its environment, and how a case of several tests ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import distributions
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Doubles
+from test_run import middle, states
+
+from kernel_matrix.job.end import End, combined
+from kernel_matrix.job.plugin import environment_facts
+from kernel_matrix.results import junit
+from kernel_matrix.run import harness
+
+# A harness in the folder of its first argument, whatever this interpreter has of that name.
+INSTALLED = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from kernel_matrix import cli; sys.exit(cli.main(sys.argv[1:]))"
+)
+
+SECOND_TEST = """
+
+@pytest.fixture
+def prepared(case):
+    if case.backend == "good" and case.axes["tokens"] == 2 and os.environ.get("SECOND") == "fixture":
+        raise OSError("nothing could be prepared")
+
+
+@pytest.mark.op("double", "forward")
+def test_double_again(case, prepared):
+    x = case.draw("x", (4, 8)).astype(np.float32)
+    if os.environ["SECOND"] == "skips" and case.axes["tokens"] == 2:
+        pytest.skip("the second device is not here")
+    if os.environ["SECOND"] == "dies" and case.axes["tokens"] == 2:
+        os._exit(3)
+    if os.environ["SECOND"] == "proves-nothing":
+        return
+    out, golden = {"again": 2 * x}, {"again": 2 * x.astype(np.float64)}
+    case.compare(out, golden, [out], [golden], {"again": 1.0}, {"again": 1})
+"""
+
+
+def other_numpy(folder: Path) -> Path:
+    """Make a folder that looks like another Python's packages, with a numpy of its own."""
+    (folder / "numpy").mkdir(parents=True)
+    (folder / "numpy" / "__init__.py").write_text("raise RuntimeError('a numpy that no lock file names')\n")
+    (folder / "numpy-0.1.dist-info").mkdir()
+    (folder / "numpy-0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
+    return folder
+
+
+@pytest.mark.parametrize("where", ["beside the harness", "on the user's import path"])
+def test_a_job_in_an_environment_has_the_environment_s_own_numpy(here: Doubles, tmp_path, where):
+    others, installed = other_numpy(tmp_path / "others"), tmp_path / "site-packages"
+    if where == "beside the harness":
+        installed = others
+    shutil.copytree(ROOT / "src" / "kernel_matrix", installed / "kernel_matrix")
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if where == "on the user's import path":
+        variables["PYTHONPATH"] = str(others)
+    command = [sys.executable, "-c", INSTALLED, str(installed), "run", "--matrix", str(here.root / "matrix.yaml")]
+    command += ["--executor", "venv", "--toolchain", "good"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = junit.read(here.root / "build" / "results" / "here.good.xml")
+    assert [record.outcome for record in records] == ["pass"] * 3
+    job = records[0].job
+    locked = dict(re.findall(r"^([\w-]+)==(\S+)", (here.root / "lock.txt").read_text(), re.MULTILINE))
+    assert {name: job[f"version.{name.replace('ml-dtypes', 'ml_dtypes')}"] for name in locked} == locked
+    assert job["version.pluggy"], "what the lock file does not name is recorded too"
+    assert "version.kernel-matrix" not in job
+
+
+def test_a_job_imports_the_harness_once_also_where_the_package_s_source_has_one(doubles: Doubles):
+    own = doubles.root / "src" / "kernel_matrix"
+    own.mkdir()
+    (own / "__init__.py").write_text("raise RuntimeError('another harness')\n")
+    assert states(doubles.run("good")) == ["pass"] * 3
+
+
+def test_the_copy_for_jobs_has_what_a_job_imports_and_is_mended(tmp_path):
+    folder = harness.copy_for_jobs(tmp_path)
+    assert folder == harness.copy_folder(tmp_path)
+    assert {path.name for path in folder.iterdir()} == {"kernel_matrix"}
+    assert {path.name for path in (folder / "kernel_matrix").iterdir()} == {"__init__.py", "job"}
+    (folder / harness.START).write_text("a job wrote here")
+    harness.copy_for_jobs(tmp_path)
+    assert (folder / harness.START).read_bytes() == (ROOT / "src" / harness.START).read_bytes()
+
+
+def test_every_distribution_of_the_environment_is_recorded_by_its_own_name():
+    facts = environment_facts()
+    names = {distribution.metadata["Name"] for distribution in distributions()}
+    assert {"ml_dtypes", "pytest", "pluggy"} <= names
+    assert {key.removeprefix("version.") for key in facts if key.startswith("version.")} == names
+
+
+@pytest.fixture
+def twice(doubles: Doubles) -> Doubles:
+    """The doubles with two tests for their operator."""
+    with (doubles.root / "suite" / "test_doubles.py").open("a") as suite:
+        suite.write(SECOND_TEST)
+    return doubles
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "second", "ends", "stage", "message"),
+    [
+        ("good", "passes", ["pass"] * 3, "", ""),
+        ("raises", "passes", ["pass", "error", "pass"], "launch", "ZeroDivisionError: the launch was refused"),
+        ("wrong", "passes", ["pass", "fail", "pass"], "", "kernel_matrix.job.case.OutOfBudgetError: out: max_abs"),
+        ("wrong", "skips", ["pass", "fail", "pass"], "", "the second device is not here"),
+        ("good", "skips", ["pass", "unavailable", "pass"], "", "the second device is not here"),
+        ("good", "fixture", ["pass", "error", "pass"], "import", "OSError: nothing could be prepared"),
+        ("good", "proves-nothing", ["error"] * 3, "import", "RuntimeError: the case ended without a comparison"),
+        ("good", "dies", ["pass", "error", "pass"], "crash", "the process ended with exit status 3"),
+        ("segfault", "passes", ["pass", "error", "pass"], "crash", "the process died of SIGSEGV"),
+    ],
+)
+def test_of_two_tests_of_a_case_the_worst_end_decides(
+    twice: Doubles, monkeypatch, toolchain, second, ends, stage, message
+):
+    monkeypatch.setenv("SECOND", second)
+    comparison = twice.run(toolchain)
+    assert states(comparison) == ends
+    record = middle(comparison).record
+    assert record is not None
+    assert record.stage == stage
+    assert message in record.message
+    journal = (twice.root / "build" / "jobs" / f"here.{toolchain}" / "journal.jsonl").read_text()
+    assert journal.count('"end"') == journal.count('"start"') == 3
+    if second == "passes" and toolchain == "good":
+        assert record.metrics["elements"] == 2 * 8 + 4 * 8
+        assert {"out.max_abs", "again.max_abs"} <= record.metrics.keys()
+
+
+def test_no_end_of_several_is_lost():
+    error = End("error", "launch", "E: one", "trace one", 1.0, {"elements": 4.0}, {"a": "1"})
+    failure = End("fail", None, "F: two", "trace two", 2.0, {"elements": 5.0, "x": 1.0})
+    good = End("pass", seconds=4.0, metrics={"elements": 6.0, "x": 0.0}, facts={"b": "2"})
+    for ends in ((error, failure, good), (good, failure, error)):
+        end = combined(ends)
+        assert (end.outcome, end.stage, end.message, end.seconds) == ("error", "launch", "E: one; F: two", 7.0)
+        assert end.detail == "trace one\ntrace two"
+        assert end.metrics["elements"] == 15.0
+        assert end.facts == {"a": "1", "b": "2"}

@@ -1,0 +1,67 @@
+"""A session ends with the harness's own status: 0 nothing is red, 1 something is, 2 the input cannot be used."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, Doubles
+
+RUN = ("--", "--executor", "current", "--toolchain")
+
+
+@pytest.fixture
+def project(here: Doubles) -> Doubles:
+    """The doubles as a repository of their own, with this noxfile and this harness."""
+    shutil.copy(ROOT / "noxfile.py", here.root)
+    (here.root / "src" / "kernel_matrix").symlink_to(ROOT / "src" / "kernel_matrix")
+    return here
+
+
+def nox(project: Doubles, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nox", *arguments]
+    return subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
+
+
+def test_green_is_0_and_red_is_1(project):
+    green = nox(project, "-s", "test-here", *RUN, "good")
+    assert green.returncode == 0, green.stdout + green.stderr
+    red = nox(project, "-s", "test-here", *RUN, "wrong")
+    assert red.returncode == 1, red.stdout + red.stderr
+    assert "3 cases: 1 fail, 2 pass" in red.stdout
+
+
+def test_input_that_the_harness_refuses_is_2_also_among_other_sessions(project):
+    refused = nox(project, "-s", "test-here", *RUN, "goood")
+    assert refused.returncode == 2, refused.stdout + refused.stderr
+    assert "Did you mean 'good'?" in refused.stdout + refused.stderr
+    # `report` does not know the option and ends with 2; the other session is green, and comes later.
+    both = nox(project, "-s", "report", "test-here", *RUN, "good")
+    assert both.returncode == 2, both.stdout + both.stderr
+    assert "3 cases: 3 pass" in both.stdout
+
+
+def test_a_misspelt_key_of_the_matrix_is_2(project):
+    project.edit("    runner:", "    runnner:")
+    done = nox(project, "-s", "test-here", *RUN, "good")
+    assert done.returncode == 2
+    assert "Did you mean 'runner'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        (("-s", "test-heer"), True),
+        (("--session", "plan", "test-heer"), True),
+        (("--session=test-heer",), True),
+        (("-s", "plan", "test-heer", "--", "--rows"), True),
+        (("-s", "plan", "--", "--write", "test-heer"), False),  # an option of the harness, and no session
+        (("--error-on-missing-interpreters", "-s", "plan", "--", "--write", "test-heer", "--rows"), False),
+    ],
+)
+def test_a_platform_that_is_not_in_the_matrix_is_refused_wherever_a_session_is_named(project, arguments, refused):
+    done = nox(project, *arguments)
+    assert done.returncode == (2 if refused else 0), done.stdout + done.stderr
+    assert ("matrix.yaml has no platform 'heer'. Did you mean 'test-here'?" in done.stderr) is refused
