@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -141,6 +142,30 @@ def test_contributing_describes_every_room(package):
     assert [name for name in named if "<" not in name and not (folder / name).exists()] == []
     rooms = {path.parent.name for path in folder.glob("*/__init__.py")}
     assert rooms <= {name.partition("/")[0] for name in named}
+
+
+def imported_rooms(room: str) -> set[str]:
+    """Return the rooms that the modules of a room import."""
+    folder = ROOT / "src" / "kernel_matrix"
+    names: set[str] = set()
+    for path in (*(folder / room).rglob("*.py"), *folder.glob(f"{room}.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {f"{node.module}.{name.name}" for name in node.names}
+            elif isinstance(node, ast.Import):
+                names |= {name.name for name in node.names}
+    return {name.split(".")[1] for name in names if name.startswith("kernel_matrix.")} - {room}
+
+
+def test_a_room_imports_only_what_stands_left_of_it_in_contributing():
+    [arrows] = re.findall(r"^    (base.* <- .*)$", read("CONTRIBUTING.md"), re.MULTILINE)
+    allowed: set[str] = set()
+    for level in arrows.split(" <- "):
+        for room in level.split(", "):
+            assert imported_rooms(room) <= (set() if room == "job" else allowed), room
+        allowed |= set(level.split(", "))
+    rooms = {path.parent.name for path in (ROOT / "src" / "kernel_matrix").glob("*/__init__.py")}
+    assert allowed == {*rooms, "pipeline"}
 
 
 def test_generated_tables_are_up_to_date(tables):
