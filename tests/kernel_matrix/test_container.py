@@ -17,7 +17,8 @@ from test_run import middle, states
 from kernel_matrix.results import junit
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
-from kernel_matrix.run.docker.engine import OWNER, connect, is_dead, owner, sweep
+from kernel_matrix.run.docker.engine import connect
+from kernel_matrix.run.docker.ownership import OWNER, is_dead, owner, sweep
 
 # What a job can see and do, asked from the inside.
 _LOOK = """

@@ -7,10 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Doubles
 from packaging.version import Version
 from test_probes import make
 
@@ -19,9 +20,10 @@ from kernel_matrix.lab.attempts import Attempt, OpResult, ProbeResult, Sweep, ke
 from kernel_matrix.lab.bisect import bisect, differences, state_of_case, state_of_probe
 from kernel_matrix.lab.probe import load_probes
 from kernel_matrix.lab.subject import Subject, make_subject, picked, toolchain_of
-from kernel_matrix.lab.sweep import IMPORT, as_sweep, sweep
+from kernel_matrix.lab.sweep import as_sweep, sweep
+from kernel_matrix.lab.try_version import IMPORT, try_version
 from kernel_matrix.lab.versions import chosen, published
-from kernel_matrix.pipeline import Project
+from kernel_matrix.pipeline import Project, load
 from kernel_matrix.vendors.machine import Device, Machine
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
@@ -52,8 +54,6 @@ def test_versions_that_do_not_exist_are_bad_input(text, message):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory, request) -> tuple[Subject, list[Attempt]]:
     """Two versions of a tiny package and one pair that cannot be, with a probe that the newer one fails."""
-    from kernel_matrix.config.load import load
-
     folder = tmp_path_factory.mktemp("sweep")
     probe = make(folder, "old_only", "import iniconfig._parse", '[[expect]]\n# verdict = "works"')
     probe.path.write_text(
@@ -62,7 +62,7 @@ def swept(tmp_path_factory, request) -> tuple[Subject, list[Attempt]]:
         .replace("import iniconfig._parse", "import importlib.metadata as m; assert m.version('iniconfig') < '2.1'")
     )
     machine = Machine((Device("cpu", "test", ("any",)),))
-    matrix = load(ROOT / "matrix.yaml")
+    matrix = load(ROOT / "matrix.yaml").matrix
     probes = load_probes(folder)
     project = Project(matrix, ROOT, folder / "build")
     subject = Subject("iniconfig", project, machine, None, probes, say=lambda _: None)
@@ -172,6 +172,25 @@ def test_what_the_installer_picked_is_of_interest_and_neither_pinned_nor_a_compa
     versions = {"tilelang": "0.1.8", "apache-tvm-ffi": "0.1.9", "torch": "2.13.0", "cloudpickle": "3"}
     assert picked(matrix, "tilelang", {}, versions) == {"apache-tvm-ffi": "0.1.9"}
     assert picked(matrix, "tilelang", {"apache_tvm_ffi": "0.1.9"}, versions) == {}
+
+
+def test_a_cell_is_run_in_the_environment_of_each_version(doubles: Doubles):
+    """The doubles' toolchains share one lock, whose other pins stay while numpy moves."""
+    doubles.edit("case: 15,", "case: 60,")
+    (doubles.root / "lock.in").write_text((doubles.root / "lock.txt").read_text().replace("ml-dtypes", "ml_dtypes"))
+    project = load(doubles.root / "matrix.yaml")
+    machine = Machine((Device("cpu", "test", ("any",)),))
+    toolchain = toolchain_of(project.matrix, project.root, "numpy")
+    cell = f"here/any/{toolchain}/double.forward"
+    subject = replace(make_subject(project, "numpy", machine, case=cell), say=lambda _: None)
+    assert subject.companions() == {"ml-dtypes": "0.6.0", "pytest": "9.2.0"}
+    attempt = try_version(subject, "2.3.5", {})
+    assert attempt.versions["numpy"] == "2.3.5"
+    assert attempt.op is not None, attempt.message
+    assert attempt.op.evidence
+    assert attempt.op.case == cell
+    with pytest.raises(UserError, match="must be a case or cell of"):
+        make_subject(project, "numpy", machine, case="here/any/other/double.forward")
 
 
 def attempt_at(version: str, outcome: str, **versions: str) -> Attempt:

@@ -30,6 +30,7 @@ from kernel_matrix.run.docker.sandbox import Sandbox
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request, UnavailableError
 from kernel_matrix.run.job_command import specification
+from kernel_matrix.run.preview import preview
 from kernel_matrix.vendors import Device, Finding, Machine, amd, apple, detect, nvidia, registry, system, vendor_named
 
 # All that the harness has to be told of a vendor that it never heard of.
@@ -233,7 +234,10 @@ def test_a_job_that_only_compiles_has_no_device_although_the_gpu_is_here(doubles
         return LocalInterpreter(Path(sys.executable))
 
     monkeypatch.setattr("kernel_matrix.run.environments.current.prepare", prepare)
-    comparison = doubles.run("good", device=Device("nvidia", "a GPU", ("any",), "580.1"))
+    gpu = Device("nvidia", "a GPU", ("any",), "580.1")
+    jobs = [job for job in plan(doubles.matrix, "quick").jobs if job.toolchain == "good"]
+    assert "here: any is here, and these jobs only compile." in preview(doubles.matrix, jobs, Machine((gpu,)), "venv")
+    comparison = doubles.run("good", device=gpu)
     assert states(comparison) == ["compiled"] * 3
     assert middle(comparison).record.job["device"] == "none"
     [request] = asked
