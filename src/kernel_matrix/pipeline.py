@@ -26,11 +26,13 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
 from kernel_matrix.machines.rows import cut, estimate
 from kernel_matrix.machines.selection import choose
-from kernel_matrix.report.document import Document, document
+from kernel_matrix.report import difference
+from kernel_matrix.report.document import Document
+from kernel_matrix.report.from_comparison import document
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
-from kernel_matrix.results import difference, history, repeat
+from kernel_matrix.results import history, repeat
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
@@ -246,21 +248,19 @@ def report(
     """
     from kernel_matrix.report import site  # its template engine takes long to import, and few commands report
 
-    changes = None
-    if against:
-        cells = document(project.matrix, comparison, collected)["cells"]
-        changes = difference.difference(difference.read(against), cells)
-    return site.report(
+    before = difference.read(against) if against else None
+    made = document(
         project.matrix,
         comparison,
         collected,
-        project.site,
+        project.rules,
         earlier=earlier,
-        difference=changes,
         left_out=left_out,
         toolchains=toolchains,
-        rules=project.rules,
     )
+    changes = difference.difference(before, made) if before else None
+    site.write(made, collected.files, project.site, earlier=earlier, difference=changes)
+    return made
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:

@@ -43,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
     )
     print("\n".join(dashboard.lines))
     if options.annotate:
-        print("\n".join(annotate(dashboard.comparison, project.matrix.package.suite)))
+        print("\n".join(annotate(project.matrix, dashboard.comparison)))
     for problem in (*dashboard.collected.broken, *earlier.problems):
         print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)
     return dashboard.exit_status

@@ -17,6 +17,8 @@ from kernel_matrix.config.model import (
     as_list,
 )
 
+TIMED = "-timed"  # ends the name of a timed case
+
 
 @dataclass(frozen=True, order=True)
 class Cell:
@@ -154,7 +156,7 @@ def _cases(
         of_case = {**axes, **facts} if exclusions or expectations else facts
         exclusion = next((rule for rule in exclusions if selects(rule, of_case)), None)
         expected = tuple(rule for rule in expectations if selects(rule, of_case))
-        yield Case(cell, f"{name}-timed" if timed else name, axes, exclusion, expected, timed)
+        yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, timed)
 
 
 def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:

@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 
 class LaneHistory(BaseModel):
-    """When a lane (``cuda/sm_90/triton-3.6``) last had a result, what its badge said then, and since when not."""
+    """When a lane (``cuda/sm_90/compiler-1.2``) last had a result, what its badge said then, and since when not."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -81,7 +81,7 @@ def measured(records: Iterable[Record]) -> dict[str, float]:
 
 
 def lane_id(case: str) -> str:
-    """``cuda/sm_90/triton-3.6`` of a case or a cell."""
+    """Return the lane of a case or a cell: ``cuda/sm_90/compiler-1.2``."""
     return "/".join(case.split("/", 3)[:3])
 
 

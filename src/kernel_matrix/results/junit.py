@@ -49,7 +49,8 @@ def read(path: Path) -> list[Record]:
         BrokenResultError: the file is truncated or not JUnit XML.
     """
     try:
-        return [_to_record(case, _properties(suite)) for suite in _parse(path) for case in suite]
+        suites = [(suite, _properties(suite)) for suite in _parse(path)]  # all records of a suite share its job
+        return [_to_record(case, job) for suite, job in suites for case in suite]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BrokenResultError(f"{path}: {error}") from None
 

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.cases import expand
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import plan
+from kernel_matrix.config.plan import TIMED
 from kernel_matrix.results.compare import STATES, Verdict
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Machine
@@ -18,23 +19,39 @@ from kernel_matrix.vendors.registry import vendor_named
 _FACTS = ("lock.sha256", "image")
 
 
-def command(matrix: Matrix, identity: str, record: Record | None) -> str:
-    """The command that repeats a case or cell as in ``record``; empty if nothing ran. Safe to paste: all is quoted."""
-    if record is None or not record.job:
-        return ""
-    platform = identity.partition("/")[0]
-    words = ["ci/nox", "-s", f"test-{platform}", "--"]
-    if (executor := record.job.get("executor", "venv")) != "venv":
-        words += ["--executor", executor]
-    for name in _FACTS:
-        if value := record.job.get(name) or record.facts.get(name, ""):
-            words += ["--expect", f"{name}={value}"]
-    words += ["--case", identity]
-    if record.case not in {case.id for case in plan(matrix, "quick").cases}:
-        words += ["--tier", "full"]
-    commit = record.job.get("commit", "").partition("+")[0]
-    first = f"git switch --detach {commit} && " if re.fullmatch(r"[0-9a-f]{7,40}", commit) else ""
-    return f"{first}{shlex.join(words)}"
+class Commands:
+    """The commands that repeat results of one matrix. Each operator's quick tier is listed once."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self._quick: dict[str, frozenset[str]] = {}
+
+    def command(self, identity: str, record: Record | None) -> str:
+        """Return the command that repeats a case or cell as in ``record``. It is safe to paste: all of it is quoted.
+
+        It names what the record knows of its run: commit, executor, lock and image. Without a record these are free.
+        """
+        job, facts = (record.job, record.facts) if record else ({}, {})
+        words = ["ci/nox", "-s", f"test-{identity.partition('/')[0]}", "--"]
+        if executor := job.get("executor", ""):
+            words += ["--executor", executor]
+        for name in _FACTS:
+            if value := job.get(name) or facts.get(name, ""):
+                words += ["--expect", f"{name}={value}"]
+        words += ["--case", identity]
+        if record and not self._is_quick(record.case):
+            words += ["--tier", "full"]
+        commit = job.get("commit", "").partition("+")[0]
+        first = f"git switch --detach {commit} && " if re.fullmatch(r"[0-9a-f]{7,40}", commit) else ""
+        return f"{first}{shlex.join(words)}"
+
+    def _is_quick(self, case: str) -> bool:
+        """Return whether the quick tier has a case; a timed case is in every tier."""
+        operator, name = case.split("/")[-2:]
+        if operator not in self._quick:
+            op, _, direction = operator.rpartition(".")
+            self._quick[operator] = frozenset(name for name, _ in expand(self._matrix.ops[op], "quick", direction))
+        return name.endswith(TIMED) or name in self._quick[operator]
 
 
 def needs(matrix: Matrix, identity: str, record: Record | None, machine: Machine) -> str:
