@@ -39,6 +39,10 @@ nox.options.default_venv_backend = "uv"
 
 LOCKS = ROOT / "ci" / "locks"
 SOURCE = {"PYTHONPATH": "src"}
+SCRIPTS = [
+    *(".ci/run", "ci/base-images", "ci/history", "ci/nox"),
+    *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
+]
 
 # The commands of the harness that are sessions: `ci/nox -s NAME -- OPTIONS` is `kernel-matrix NAME OPTIONS`.
 COMMANDS = {
@@ -114,7 +118,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def lint(session: nox.Session) -> None:
-    """Check style, types, matrix.yaml, its JSON Schema, the tables of the docs and the workflow files."""
+    """Check style, types, matrix.yaml, its JSON Schema, the tables of the docs, the scripts and the workflow files."""
     python = python_with_checks(session)
     session.install("-r", str(LOCKS / "workflows.txt"))
     session.run(*python, "-m", "ruff", "check", ".", external=True)
@@ -124,6 +128,7 @@ def lint(session: nox.Session) -> None:
     if (ROOT / "matrix.schema.json").read_text(encoding="utf-8") != schema():
         session.error("matrix.schema.json is out of date. Write it anew: ci/nox -s schema")
     session.run(*python, "ci/docs_tables.py", "--check", env=SOURCE, external=True)
+    session.run("shellcheck", *SCRIPTS)
     lint_workflows(session, python)
 
 

@@ -17,14 +17,15 @@ from typing import Any
 from packaging.version import Version
 
 from kernel_matrix.config.load import load
-from kernel_matrix.lab.probe import Probe, judge_all, load_probes
+from kernel_matrix.lab.judging import judge_all
+from kernel_matrix.lab.probe import Probe, load_probes
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import versions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "docs" / "toolchains"
 RESULTS = ROOT / "docs" / "results"
-ATTEMPTS = "rows"
+ATTEMPTS = "attempts"
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/containers.md", "docs/runners.md", "docs/toolchains.md")
 
 # A probe's verdicts by version, the oldest version first.
@@ -95,7 +96,7 @@ def attempts(package: str) -> str:
             *(attempt["versions"].get(name, "") for name in beside),
             f"`{attempt['stopped']}`" if attempt["stopped"] else "",
             quoted(attempt["message"]),
-            attempt["op"].get("state", ""),
+            (attempt["op"] or {}).get("state", ""),
         )
         by_version.setdefault(attempt["version"], []).append(line)
     merged = [(names, line) for names, lines in merge(by_version) for line in lines]

@@ -29,7 +29,7 @@ from kernel_matrix.machines.selection import choose
 from kernel_matrix.report import difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.from_comparison import document
-from kernel_matrix.report.toolchains import ToolchainView
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
@@ -236,7 +236,7 @@ def report(
     earlier: History | None = None,
     against: Path | None = None,
     left_out: int = 0,
-    toolchains: ToolchainView | None = None,
+    toolchains: Toolchains | None = None,
 ) -> Document:
     """Write the dashboard and return its document.
 

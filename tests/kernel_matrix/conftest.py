@@ -1,4 +1,4 @@
-"""What the harness's tests share."""
+"""Provide what the tests of the harness share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CPU = Device("cpu", "test", ("any",))
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """Ignore all progress."""
 
     def job(self, job: str, text: str) -> None: ...
 
@@ -40,7 +40,7 @@ class Silent:
 
 @dataclass
 class Doubles:
-    """The package of test doubles in a folder of its own."""
+    """Hold a copy of the package of doubles, in its own folder."""
 
     root: Path
 
@@ -55,7 +55,7 @@ class Doubles:
         path.write_text(text.replace(old, new, 1))
 
     def in_containers(self) -> None:
-        """Give the platform an image: that of the project's environments, made from the doubles' own lock."""
+        """Give the platform the image of the project's environments, made from the doubles' own lock."""
         self.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
         shutil.copytree(ROOT / "containers" / "toolchains", self.root / "containers" / "toolchains")
 
@@ -78,7 +78,7 @@ def doubles(tmp_path: Path) -> Doubles:
 
 @pytest.fixture
 def here(doubles: Doubles) -> Doubles:
-    """The doubles on a target that this machine has, with time enough for a machine that has much to do."""
+    """Return the doubles on a target that this machine has, with time limits that fit a busy machine."""
     doubles.edit("case: 15,", "case: 60,")
     doubles.edit("targets: [any]", f"targets: [{detect().devices[0].targets[-1]}]")
     return doubles
@@ -86,7 +86,7 @@ def here(doubles: Doubles) -> Doubles:
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[DockerClient]:
-    """The Docker engine of this machine; without one, the tests that need it are counted as not run."""
+    """Return the Docker engine of this machine; skip the test if there is none."""
     try:
         found = connect()
     except UnavailableError as reason:
@@ -97,14 +97,14 @@ def engine() -> Iterator[DockerClient]:
 
 @pytest.fixture
 def contained(engine: DockerClient, doubles: Doubles) -> Doubles:
-    """The doubles, with an image."""
+    """Return the doubles with an image for their platform."""
     doubles.in_containers()
     return doubles
 
 
 @pytest.fixture
 def small_disk() -> Iterator[Callable[[Path], None]]:
-    """Mount disks of 160 MiB where asked."""
+    """Return a function that mounts a disk of 160 MiB on a folder."""
     mounted: list[Path] = []
 
     def mount(folder: Path) -> None:
@@ -126,7 +126,7 @@ def small_disk() -> Iterator[Callable[[Path], None]]:
 
 @pytest.fixture(scope="session")
 def matrix() -> Matrix:
-    """The project's own matrix.yaml."""
+    """Return the project's own matrix.yaml."""
     return load(ROOT / "matrix.yaml")
 
 
@@ -144,7 +144,7 @@ def passing() -> Callable[[Case], Record]:
 
 
 class OwnEngine:
-    """A Docker engine that a test may kill: nobody else's containers are in it."""
+    """Hold a Docker engine that a test may kill, because it has no containers of others."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -153,7 +153,7 @@ class OwnEngine:
         self.start()
 
     def start(self) -> None:
-        # In a network of its own: an engine without a bridge takes away that of the machine's own engine.
+        # In its own network namespace: an engine without a bridge removes the bridge of the machine's own engine.
         command = ["unshare", "--net", "dockerd", "--data-root", self.folder / "data"]
         command += ["--exec-root", self.folder / "exec"]
         command += ["--pidfile", self.folder / "pid", "--host", self.address, "--bridge", "none", "--iptables=false"]
@@ -174,7 +174,7 @@ class OwnEngine:
                 time.sleep(0.1)
 
     def kill(self) -> None:
-        """As a crash does it; its containerd follows by itself, and the containers go on."""
+        """Kill the engine as a crash does. Its containerd then ends by itself, and the containers continue."""
         containerd = Path("/proc", (self.folder / "exec" / "containerd" / "containerd.pid").read_text())
         self.process.kill()
         self.process.wait()
@@ -184,12 +184,12 @@ class OwnEngine:
             time.sleep(0.05)
 
     def mounts(self) -> list[str]:
-        """What is mounted below its folder."""
+        """Return what is mounted below the folder of the engine."""
         points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         return [point for point in points if point.startswith(f"{self.folder}/")]
 
     def stop(self) -> None:
-        """End it with all that runs in it, which a killed one has left to itself."""
+        """End the engine and all that runs in it; a killed engine has left its containers running."""
         if self.client is None:
             self.start()
         for container in self.client.containers.list(all=True):
@@ -201,7 +201,7 @@ class OwnEngine:
 
 @pytest.fixture
 def own_engine(engine: DockerClient) -> Iterator[OwnEngine]:
-    """One that is empty, and stopped at the end; a socket's path has to be short."""
+    """Start an empty engine and stop it at the end. Its folder has a short path, as a socket needs one."""
     if shutil.which("dockerd") is None or os.getuid():
         pytest.skip("needs dockerd and root, to start a Docker engine of its own")
     folder = Path(tempfile.mkdtemp(prefix="engine"))

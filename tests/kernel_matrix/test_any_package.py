@@ -1,4 +1,4 @@
-"""The harness knows no package: what it says of kernels, compilers and frameworks comes from matrix.yaml."""
+"""The harness knows no package: what it says about kernels, compilers and frameworks comes from matrix.yaml."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 HARNESS = ROOT / "src" / "kernel_matrix"
-NAMES = re.compile(r"mhc|torch|triton|tilelang|tvm", re.IGNORECASE)  # also as a part of another word, such as pytorch
+NAMES = re.compile(r"mhc|torch|triton|tilelang|tvm", re.IGNORECASE)  # also inside another word, such as pytorch
 ROOMS = sorted({path.relative_to(HARNESS).parts[0] for path in HARNESS.glob("*") if path.name != "__pycache__"})
 
 

@@ -1,4 +1,4 @@
-"""What every room uses: files that are whole, waiting, and texts without this machine's folders."""
+"""The base room: files are written whole, waiting has a limit, and texts name no folder of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input ends with one clear message and exit code 2, and nothing is lost."""
+"""Bad input ends with one clear message and exit status 2, and no result is lost."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import sys
 import pytest
 from conftest import ROOT, Doubles
 
+from kernel_matrix.cli import main
+from kernel_matrix.config import plan as planning
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.results import junit
 
 
@@ -23,7 +26,7 @@ def options(doubles: Doubles, *more: str) -> list[str]:
 
 
 def repeats(output: str) -> list[list[str]]:
-    """The words of the commands that repeat the red cases of a run."""
+    """Return the words of the commands that repeat the red cases of a run."""
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(ci/nox .*)", output)]
 
 
@@ -110,3 +113,15 @@ def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
     assert "39 cases in 13 jobs" in kernel_matrix("check", *options(doubles)).stdout
     assert kernel_matrix("plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
     assert kernel_matrix("schema").stdout.startswith("{")
+
+
+def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, capsys):
+    loaded, planned = [], []
+    validate, list_jobs = Matrix.model_validate, planning._jobs
+    monkeypatch.setattr(Matrix, "model_validate", lambda *given: loaded.append(given) or validate(*given))
+    monkeypatch.setattr(planning, "_jobs", lambda *given: planned.append(given[1]) or list_jobs(*given))
+    status = main(["matrix", *options(here, "--executor", "current", "--toolchain", "good")])
+    assert "3 pass" in capsys.readouterr().out
+    assert status == 1, "the cases of the other toolchains are missing"
+    assert len(loaded) == 1
+    assert planned == ["full", "quick"], "the first one checks matrix.yaml"

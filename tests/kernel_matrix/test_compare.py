@@ -1,4 +1,4 @@
-"""Every planned case ends in one state, and green needs numbers."""
+"""Every planned case ends in one state, and no case is green without compared numbers."""
 
 from __future__ import annotations
 

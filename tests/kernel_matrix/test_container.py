@@ -16,7 +16,9 @@ from test_run import middle, states
 
 from kernel_matrix.results import junit
 from kernel_matrix.run.docker import images
-from kernel_matrix.run.docker.engine import OWNER, connect, is_dead, owner, sweep
+from kernel_matrix.run.docker.build import Image
+from kernel_matrix.run.docker.engine import connect
+from kernel_matrix.run.docker.ownership import OWNER, is_dead, owner, sweep
 
 # What a job can see and do, asked from the inside.
 _LOOK = """
@@ -65,12 +67,14 @@ def wait_for(condition, seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def image_of(doubles: Doubles) -> images.Image:
+def image_of(doubles: Doubles) -> Image:
     """The image that the doubles' jobs run in."""
     client = connect().client
     try:
         dockerfile, lock = doubles.root / "containers" / "here" / "Dockerfile", doubles.root / "lock.txt"
-        return images.build(client, doubles.root, "here", dockerfile, [lock], gpu=False, say=print)
+        return images.build(
+            client, doubles.root, "here", dockerfile, [lock], installer=doubles.matrix.installer, gpu=False, say=print
+        )
     finally:
         client.close()
 

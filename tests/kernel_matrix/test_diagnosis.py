@@ -1,4 +1,4 @@
-"""Every rule knows its recorded real error, and what no rule was written for is honestly not known."""
+"""Every rule knows its recorded real error, and an error without a rule is "not known"."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 
-# The rules of the project: those of its package, and then the harness's own.
+# The rules of the project: first those of its package, then those of the harness.
 RULES = rules_of(load(ROOT / "matrix.yaml"), ROOT)
 
-# Real errors that no rule was written for, met while probing and elsewhere.
+# Real errors that no rule was written for. They came from probes and from other work.
 HELD_OUT = [
     ("lower", "tvm.error.InternalError: Check failed: value < 1LL << (dtype.bits() - 1) (2147483648 vs. 2147483648)"),
     ("compile", "ptxas fatal   : Unresolved extern function 'cudaGetParameterBufferV2'"),
@@ -54,7 +54,7 @@ HELD_OUT = [
 
 
 def seeded(matrix, rule: Rule) -> tuple[Plan, Case, Record]:
-    """A case of the real plan that ended with the rule's recorded error."""
+    """Return the record of a case of the real plan that ended with the recorded error of the rule."""
     whole = plan(matrix, "quick")
     case = next(case for case in whole.cases if not case.exclusion and not case.expectations)
     planned = Plan(whole.package, whole.tier, (Job(case.cell.platform, case.cell.toolchain, (case,)),))

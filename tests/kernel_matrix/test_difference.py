@@ -1,4 +1,4 @@
-"""A pull request is shown what it changes, in a summary that nothing can break out of, and on the lines that fail."""
+"""A pull request shows what it changes: in a summary that escapes all text of results, and on the lines that fail."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def read(page: str) -> str:
 
 
 def code(text: str) -> Iterator[str]:
-    """The words of all code in a page: in fences, and between backticks."""
+    """Yield the words of all code in a page: in fences and between backticks."""
     fences = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     spans = re.findall(r"`([^`\n]+(?:\n[^`\n]+)?)`", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
     for piece in (*fences, *spans):
@@ -48,7 +48,7 @@ def tables() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def tracked() -> frozenset[str]:
-    """The files of the repository, and their folders; a file that is not committed yet counts too."""
+    """Return the files of the repository and their folders. A file that is not committed yet counts too."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     files = [name for name in listed if (ROOT / name).exists()]
@@ -64,7 +64,7 @@ def sessions() -> frozenset[str]:
 
 
 def missing_paths(text: str, tracked: frozenset[str]) -> list[str]:
-    """The words of a page's code that look like a path of the repository, and are none."""
+    """Return the words in the code of a page that look like a path of the repository, but are not."""
     top = {name.partition("/")[0] for name in tracked if "/" in name}
     missing = []
     for word in code(text):
@@ -78,7 +78,7 @@ def missing_paths(text: str, tracked: frozenset[str]) -> list[str]:
 
 
 def missing_links(page: str, text: str) -> list[str]:
-    """The relative links of a page that lead to no file."""
+    """Return the relative links of a page that lead to no file."""
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
     return [link for link in links if link and not ((ROOT / page).parent / link).exists()]
 

@@ -1,4 +1,4 @@
-"""The doctor is right about this machine, and about one from which a piece was taken away."""
+"""doctor is right about this machine, and about a machine that lacks one thing."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.lab import doctor, image_checks
+from kernel_matrix.lab import doctor, image_checks, machine_checks
 from kernel_matrix.lab.doctor import examine
 from kernel_matrix.lab.reachable import prospects
+from kernel_matrix.run.docker.engine import Engine
+from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.vendors import Device, Finding, Machine, detect, nvidia
 from kernel_matrix.vendors.system import is_on_pci_bus
 
 
 @pytest.fixture
 def look(matrix, tmp_path):
-    """Examine this machine; what a test took away before is away."""
+    """Examine this machine without what the test has removed from it."""
 
     def found() -> dict[str, Finding]:
         return {finding.what: finding for finding in examine(matrix, ROOT, tmp_path / "build", detect())}
@@ -33,7 +36,7 @@ def look(matrix, tmp_path):
 
 
 def only(folder: Path, *programs: str) -> str:
-    """A PATH that has these programs and no others."""
+    """Set a PATH that has only these programs."""
     folder.mkdir()
     for program in programs:
         if path := shutil.which(program):
@@ -108,12 +111,34 @@ def test_with_an_engine_the_images_bring_the_compilers_that_this_machine_lacks(
     assert (reaches["cpu-llvm"], reaches["cuda"], reaches["rocm"]) == ("ran", "compiled", "compiled")
 
 
+def test_the_doctor_s_answer_about_docker_is_that_of_the_runs(tmp_path, monkeypatch):
+    closed = []
+    client = SimpleNamespace(close=lambda: closed.append(True))
+    monkeypatch.setattr(machine_checks, "connect", lambda: Engine(client, "unix:///one.sock", 4.0, tmp_path))
+    finding = machine_checks.docker_engine()
+    assert (finding.status, finding.text) == ("good", "an engine answers at unix:///one.sock, with 4 CPUs")
+    assert closed
+
+    def refuse():
+        raise UnavailableError("the Docker engine is rootless")
+
+    monkeypatch.setattr(machine_checks, "connect", refuse)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
+    assert machine_checks.docker_engine().status == "absent", "another machine's engine is none of this one's"
+    (tmp_path / "docker.sock").touch()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    finding = machine_checks.docker_engine()
+    assert (finding.status, finding.text) == ("broken", "the Docker engine is rootless")
+    monkeypatch.setattr(machine_checks.os, "access", lambda *_: False)
+    assert machine_checks.docker_engine().remedy.startswith("sudo usermod -aG docker")
+
+
 def test_a_socket_that_nobody_answers_is_broken(look, tmp_path, monkeypatch):
     import socket
 
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))  # bound, and never listening
+        server.bind(str(path))  # bound, but never listening
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     assert look()["Docker"].status == "broken"
 
@@ -137,7 +162,7 @@ def test_an_index_that_cannot_be_reached_is_diagnosed(look, monkeypatch):
 
 @pytest.fixture
 def strange_index(tmp_path) -> Iterator[tuple[str, Path]]:
-    """A package index behind TLS, and a folder with the CA that signed its certificate and one that did not."""
+    """Start a package index behind TLS, and return it with a CA that signed its certificate and one that did not."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl, to make certificates")
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-config", "/dev/null"]
@@ -214,7 +239,7 @@ def test_a_home_on_a_read_only_disk_is_told_in_the_system_s_words(look, matrix, 
 
 
 def test_a_home_that_cannot_be_written_to_is_named_with_a_way_out(look, monkeypatch):
-    monkeypatch.setenv("HOME", "/proc")  # read-only even for root
+    monkeypatch.setenv("HOME", "/proc")  # even root cannot write there
     found = look()["home"]
     assert found.status == "broken"
     assert found.remedy.startswith("export HOME=")
@@ -265,7 +290,7 @@ def test_a_gpu_that_is_here_and_cannot_be_opened_runs_nothing(matrix):
 
 @pytest.fixture
 def image(matrix, tmp_path, monkeypatch):
-    """Pretend to be in cuda's image: this interpreter is every environment, and the locks name what it has."""
+    """Pretend to be in the image of cuda: each environment is this interpreter, and the locks name what it has."""
     here = f"pytest=={importlib.metadata.version('pytest')}\nnumpy=={importlib.metadata.version('numpy')}\n"
     for toolchain in matrix.toolchains.values():
         lock = tmp_path / toolchain.lock

@@ -1,4 +1,4 @@
-"""Which executor runs a job, and what is looked at before one starts; no engine is needed for these."""
+"""Which executor runs a job, and what it checks before a job starts. These tests need no engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def no_engine(tmp_path, monkeypatch) -> str:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, reaped or not."""
+    """Return whether the process has ended; its parent may not have waited for it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -87,7 +87,7 @@ def test_a_driver_older_than_the_image_needs_makes_cells_unavailable(doubles: Do
 
 
 def test_a_gpu_that_the_engine_cannot_give_makes_cells_unavailable(contained: Doubles):
-    """This machine has neither vendor's GPU, and its engine says so in its own words."""
+    """This machine has no GPU of the two vendors, and the engine reports that in its own words."""
     for vendor in ("nvidia", "amd"):
         contained.edit(f"device: {'cpu' if vendor == 'nvidia' else 'nvidia'}", f"device: {vendor}")
         device = Device(vendor, "a GPU", ("any",), "")

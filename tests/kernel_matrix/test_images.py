@@ -22,15 +22,18 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.lab import doctor
 from kernel_matrix.run.docker import bundle, images, network
+from kernel_matrix.run.docker.build import Image, lines_of
+from kernel_matrix.run.docker.recipe import SHARED, Recipe, content_of
 from kernel_matrix.run.executors import InstallError, MachineError
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "containers").glob("*/Dockerfile"))
 PIN = next(line for line in (ROOT / "containers/toolchains/Dockerfile").read_text().splitlines() if "ARG BOOK" in line)
+INSTALLER = Installer(builds_of="torch", cpu={"UV_TORCH_BACKEND": "cpu"})
 FROM_BASE = f"{PIN}\nFROM ${{BOOKWORM}}\n"
 
 
@@ -41,9 +44,11 @@ def write(root: Path, name: str, text: str) -> Path:
     return path
 
 
-def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None) -> images.Image:
+def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None) -> Image:
     say = (said if said is not None else []).append
-    return images.build(engine, root, dockerfile.parent.name, dockerfile, locks, gpu=False, say=say)
+    return images.build(
+        engine, root, dockerfile.parent.name, dockerfile, locks, installer=INSTALLER, gpu=False, say=say
+    )
 
 
 @pytest.fixture
@@ -55,7 +60,7 @@ def remove(engine) -> Iterator[list[str]]:
         engine.images.remove(reference, force=True)
 
 
-def run(engine, image: images.Image, command: str) -> str:
+def run(engine, image: Image, command: str) -> str:
     """The output of a shell command in a container without a network."""
     container = engine.containers.create(image.id, ["sh", "-ec", command], network_mode="none")
     try:
@@ -97,7 +102,7 @@ def test_a_dockerfile_is_one_that_every_builder_reads(path: Path):
 
 def test_a_recipe_is_known_by_its_files_and_arguments_alone():
     def recipe(files=(("a", b"1"),), arguments=(("B", "2"),), **rest) -> str:
-        return images.Recipe("cuda", "containers/cuda/Dockerfile", dict(files), dict(arguments), **rest).reference
+        return Recipe("cuda", "containers/cuda/Dockerfile", dict(files), dict(arguments), **rest).reference
 
     assert recipe() == recipe(labels={"org.opencontainers.image.revision": "another"})
     assert recipe() == recipe(transient=lambda: {"build/site/ca.crt": b"secret"})
@@ -109,12 +114,12 @@ def test_the_content_of_an_image_changes_with_its_locks_and_not_with_its_base(tm
     shutil.copytree(ROOT / "containers", tmp_path / "containers")
     dockerfile, lock = tmp_path / "containers" / "cuda" / "Dockerfile", tmp_path / "a.txt"
     lock.write_text("pytest==9.2.0\n")
-    before = images.content(dockerfile, [lock], gpu=False)
+    before = content_of(dockerfile, [lock], INSTALLER, gpu=False)
     monkeypatch.setenv("KERNEL_MATRIX_BOOKWORM", "another/debian")
-    assert images.content(dockerfile, [lock], gpu=False) == before
-    assert images.content(dockerfile, [lock], gpu=True) != before
+    assert content_of(dockerfile, [lock], INSTALLER, gpu=False) == before
+    assert content_of(dockerfile, [lock], INSTALLER, gpu=True) != before
     lock.write_text("pytest==9.1.0\n")
-    assert images.content(dockerfile, [lock], gpu=False) != before
+    assert content_of(dockerfile, [lock], INSTALLER, gpu=False) != before
 
 
 def test_only_the_wheels_that_a_lock_names_go_into_a_build(tmp_path, monkeypatch):
@@ -139,7 +144,7 @@ def test_what_a_build_prints_is_read_by_lines_however_it_comes_in_pieces():
     ]
     errors: list[str] = []
     output = [*({"stream": piece} for piece in pieces), {"error": "returned 100"}, {"aux": {}}]
-    assert list(images.lines_of(iter(output), errors)) == [
+    assert list(lines_of(iter(output), errors)) == [
         "Step 1/2 : RUN a",
         "Reading...",
         "Done",
@@ -293,7 +298,7 @@ def test_an_engine_that_dies_in_a_build_is_an_error_of_the_machine(own_engine, t
 
     client = DockerClient(own_engine.address)
     with pytest.raises(MachineError, match="the Docker engine failed to give the image of killed"):
-        images.build(client, tmp_path, "killed", dockerfile, [], gpu=False, say=say)
+        images.build(client, tmp_path, "killed", dockerfile, [], installer=INSTALLER, gpu=False, say=say)
     client.close()
 
 
@@ -390,7 +395,7 @@ def test_what_a_closed_network_needs_is_used_and_leaves_no_trace(engine, tmp_pat
 
 def shared(made) -> list[str]:
     """The references of the shared image that it was made from."""
-    return [tag for row in made.history() for tag in row["Tags"] or () if f"/{images.SHARED}:" in tag]
+    return [tag for row in made.history() for tag in row["Tags"] or () if f"/{SHARED}:" in tag]
 
 
 def stages(engine) -> set[str]:
@@ -437,7 +442,7 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
     subprocess.run(["git", "init", "-q", root], check=True)
     subprocess.run(["git", "-C", root, "add", "containers", "script"], check=True)
     image = built(engine, root, dockerfile)
-    entry = bundle.Carried("carried", images.content(dockerfile, [], gpu=False), image.reference, image.id)
+    entry = bundle.Carried("carried", content_of(dockerfile, [], INSTALLER, gpu=False), image.reference, image.id)
     bundle.write(engine, root, "abc", [entry], wheels, into, print)
     engine.images.remove(image.reference)
 
@@ -469,11 +474,13 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
 def platform_image(engine, matrix: Matrix):
     """The image of a platform of the project."""
 
-    def make(name: str) -> images.Image:
+    def make(name: str) -> Image:
         platform = matrix.platforms[name]
         assert platform.container is not None
         locks = [ROOT / matrix.toolchains[lane.toolchain].lock for lane in platform.entries]
-        return images.build(engine, ROOT, name, ROOT / platform.container, locks, gpu=False, say=print)
+        return images.build(
+            engine, ROOT, name, ROOT / platform.container, locks, installer=matrix.installer, gpu=False, say=print
+        )
 
     return make
 

@@ -1,4 +1,4 @@
-"""Inputs are the same bits on every machine."""
+"""Inputs have the same bits on every machine."""
 
 from __future__ import annotations
 

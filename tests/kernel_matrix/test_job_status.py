@@ -112,7 +112,7 @@ def test_jobs_of_a_called_workflow_are_found_by_their_row(made):
 
 
 class Clock:
-    """Time that passes only by sleeping."""
+    """A clock that only sleeping moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -125,7 +125,7 @@ class Clock:
 
 
 def looks(*rows: str):
-    """One look after another, the last for ever; a letter is a job's status."""
+    """Return a function that gives one row of statuses a call, and then repeats the last. A letter is a status."""
     words = {"q": "queued", "r": "running", "c": "completed", "-": "absent"}
     script = [[JobStatus(row=f"r{i}", status=words[c]) for i, c in enumerate(row)] for row in rows]
 
@@ -139,9 +139,9 @@ def looks(*rows: str):
     ("rows", "least", "most"),
     [
         (["--", "qq", "rq", "cr", "cc"], 0, 300),  # settled
-        (["qq", "rq"] + ["rq"] * 200 + ["cq", "cr", "cc"], 6000, 7000),  # a busy machine works its way through
-        (["qq", "cq"], 600, 700),  # one never starts
-        (["qr"], 5.5 * 3600, 5.5 * 3600 + 60),  # a job that hangs past everything
+        (["qq", "rq"] + ["rq"] * 200 + ["cq", "cr", "cc"], 6000, 7000),  # a busy machine runs its jobs one by one
+        (["qq", "cq"], 600, 700),  # one job never starts
+        (["qr"], 5.5 * 3600, 5.5 * 3600 + 60),  # a job hangs longer than every limit
     ],
 )
 def test_waiting_ends_when_all_is_settled_or_nothing_moves(rows, least, most):

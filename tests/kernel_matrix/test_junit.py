@@ -1,4 +1,4 @@
-"""Results survive the way through JUnit XML; what is broken is named."""
+"""Results are the same after JUnit XML was written and read; a broken file is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a matrix.yaml is said in one line each: where, what, and what to do."""
+"""Each fault of a matrix.yaml is one line: where it is, what it is, and what to do."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_versions_that_no_environment_can_have_are_a_fault(doubles: Doubles, req
     ("requires", "version"),
     [
         ("numpy==2.4.6", "numpy<3"),  # the lock's
-        ("numpy", "numpy<2"),  # an interpreter that is already provisioned may have it
+        ("numpy", "numpy<2"),  # a provisioned interpreter may have it
         ("numpy==2.*", "numpy<2.2"),
         ("numpy", "Ml_Dtypes<1"),  # the lock writes ml-dtypes
     ],

@@ -1,4 +1,4 @@
-"""What a machine has is read off the system."""
+"""The devices of a machine are read from the system."""
 
 from __future__ import annotations
 

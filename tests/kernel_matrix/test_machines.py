@@ -1,4 +1,4 @@
-"""A whole workflow on one machine: the plan drives processes that are machines, some of which go wrong."""
+"""A whole workflow on one machine: each row is run by a process that acts as a machine, and some of them fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kernel_matrix.results import history, junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import detect
 
-# `room` is where the project's own machines stand; each of its toolchains is a machine with a fate of its own.
+# `room` has the project's own machines. Each of its toolchains is a machine that ends in its own way.
 MATRIX = """
 platforms:
   here:
@@ -44,7 +44,7 @@ platforms:
     toolchains: [good, hang, flaky, leaves, writes-nothing, raises]
 ci: { shard_minutes: 15, case_seconds: 1, queue_minutes: 0.01, silent_days: 7, events: { main: { tier: quick } } }
 """
-CONTAINED = "here.good"  # a container where an engine answers, and a process where none does
+CONTAINED = "here.good"  # a container if an engine answers, else a process
 FATES = ("hang", "flaky", "leaves", "writes-nothing")
 DIES, NEVER_ANSWERS, TRUNCATES, IS_HOSTILE = (f"room.{name}.{detect().devices[0].targets[-1]}" for name in FATES)
 
@@ -54,7 +54,7 @@ def target() -> str:
 
 
 def without_network() -> list[str]:
-    """A network namespace of its own for each machine, where this system lets us make one."""
+    """Return the command that gives each machine its own network namespace, if this system allows one."""
     probe = ["unshare", "--net", "true"]
     if not shutil.which("unshare") or subprocess.run(probe, capture_output=True, check=False).returncode:
         return []
@@ -63,7 +63,7 @@ def without_network() -> list[str]:
 
 @contextlib.contextmanager
 def an_empty_image() -> Iterator[str]:
-    """An image with nothing in it, where an engine answers; else no name, and every machine is a process."""
+    """Return an empty image if an engine answers. Otherwise return no name, and every machine is a process."""
     name = f"kernel-matrix-test:{uuid.uuid4().hex}"
     empty = subprocess.run(["tar", "c", "--files-from", "/dev/null"], capture_output=True, check=True).stdout
     if not shutil.which("docker") or subprocess.run(
@@ -79,7 +79,7 @@ def an_empty_image() -> Iterator[str]:
 
 @dataclass
 class Workflow:
-    """What the engine does: start rows on machines, carry their artifacts, and know what became of them."""
+    """Act as the CI service: start rows on machines, carry their artifacts, and know the status of each job."""
 
     root: Path
     statuses: list[dict[str, str]] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Workflow:
         self.rows = json.loads(done.stdout)
 
     def start(self, row: dict) -> subprocess.Popen:
-        """A machine: a process group with its own build folder, home and network."""
+        """Start a machine: a process group with its own build folder, home and network."""
         machine = self.root / "machines" / row["id"]
         (machine / "home").mkdir(parents=True)
         command = [*without_network(), sys.executable, "-m", "kernel_matrix", "run", "--executor", "current"]
@@ -115,7 +115,7 @@ class Workflow:
             return subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True)
 
     def container(self, machine: Path) -> list[str]:
-        """A machine that has this system's programs to read, its own folder to write, and no network."""
+        """Start a machine that can read this system's programs, write to its own folder, and has no network."""
         command = ["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp:exec"]
         for folder in {"/usr", "/lib", "/lib64", "/bin", sys.prefix, sys.base_prefix, str(ROOT), str(self.root)}:
             command += ["--volume", f"{folder}:{folder}:ro"] if Path(folder).exists() else []
@@ -140,7 +140,7 @@ class Workflow:
         self.statuses.append({**job, "completed_at": "2026-01-02T03:04:05Z", "html_url": "https://example.org/1"})
 
     def ask(self) -> subprocess.CompletedProcess[str]:
-        """``kernel-matrix jobs`` with a gh that answers as GitHub would."""
+        """Run ``kernel-matrix jobs`` with a gh that answers as GitHub would."""
         gh = self.root / "bin" / "gh"
         gh.parent.mkdir(exist_ok=True)
         answer = "\n".join(json.dumps(job) for job in self.statuses)
@@ -177,7 +177,7 @@ def workflow(tmp_path_factory) -> Iterator[Workflow]:
 
 
 def earlier(flow: Workflow) -> None:
-    """An earlier run: `room.good` takes long; `room.flaky` had its last result twelve days ago."""
+    """Write an earlier run: `room.good` takes long, and the last result of `room.flaky` is twelve days old."""
     folder = flow.root / "history"
     folder.mkdir()
     cases = [f"room/{target()}/good/double.forward/tokens{n}" for n in (1, 2, 3)]
@@ -190,7 +190,7 @@ def earlier(flow: Workflow) -> None:
 
 @pytest.fixture(scope="module")
 def reported(workflow: Workflow) -> subprocess.CompletedProcess[str]:
-    """Act the workflow out, once for all tests of this module."""
+    """Play the workflow once for all tests of this module."""
     workflow.plan()
     started = {row["id"]: workflow.start(row) for row in [*workflow.rows["hosted"], *workflow.rows["own"]]
                if row["id"] != NEVER_ANSWERS}  # fmt: skip
@@ -205,7 +205,7 @@ def reported(workflow: Workflow) -> subprocess.CompletedProcess[str]:
     workflow.ended(NEVER_ANSWERS, None, "", "queued")
     for child in (workflow.root / "machines" / DIES / "build" / "jobs" / DIES).glob("journal.jsonl"):
         pid = json.loads(child.read_text().splitlines()[0])["pid"]
-        subprocess.run(["kill", "-9", str(pid)], capture_output=True, check=False)  # what the machine left running
+        subprocess.run(["kill", "-9", str(pid)], capture_output=True, check=False)  # the machine left it running
     path = workflow.root / "artifacts" / f"results-{TRUNCATES}" / f"{TRUNCATES}.xml"
     path.write_text(path.read_text()[:400])
     be_hostile(workflow.root / "artifacts" / f"results-{IS_HOSTILE}")
@@ -215,7 +215,7 @@ def reported(workflow: Workflow) -> subprocess.CompletedProcess[str]:
 
 
 def be_hostile(folder: Path) -> None:
-    """What a machine that is not ours may upload."""
+    """Upload what a hostile machine could upload."""
     own = folder / f"{IS_HOSTILE}.xml"
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
     own.write_text(f"<?xml version='1.0'?>{bomb}<testsuites>&b;</testsuites>")
@@ -336,7 +336,7 @@ def test_a_failing_line_is_annotated_where_it_stands(workflow, reported):
 
 
 def test_without_the_refused_files_the_exit_code_says_that_cells_are_red(workflow, reported):
-    """After all tests that look at the whole report: the refused artifacts are taken away."""
+    """This runs after all tests that look at the whole report, because it removes the refused artifacts."""
     for row in (TRUNCATES, IS_HOSTILE):
         shutil.rmtree(workflow.root / "artifacts" / f"results-{row}")
     assert workflow.report().returncode == 1

@@ -1,4 +1,4 @@
-"""A result counts as one of the present only if the checkout, the locks, the versions and the clock agree with it."""
+"""A result counts as a present one only if the checkout, the locks, the versions and the clock agree with it."""
 
 from __future__ import annotations
 

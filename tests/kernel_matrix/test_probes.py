@@ -1,4 +1,4 @@
-"""Probes: their headers are data, their verdicts are strict both ways, and one that dies costs only itself."""
+"""Probes: headers are data, verdicts are strict for success and for failure, and a probe that dies ends no other."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Doubles
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.cli.probe import environments, select_probes, write
 from kernel_matrix.config.plan import Job
-from kernel_matrix.lab.probe import Probe, judge, judge_all, load_probes, record_id
+from kernel_matrix.lab.judging import judge, judge_all, record_id
+from kernel_matrix.lab.probe import Probe, load_probes, select_probes
+from kernel_matrix.lab.probe_toolchains import environments, probe_toolchains, write
 from kernel_matrix.lab.probing import last_exception, run_probes
+from kernel_matrix.pipeline import load
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments import venv
@@ -68,7 +70,7 @@ def test_every_probe_says_what_it_asks_and_is_a_program_of_its_own(probe):
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.id)
 def test_a_known_failure_is_not_any_failure(probe):
-    """A pattern that a broken installation would match too makes every fault look known."""
+    """If a pattern also matched a broken installation, every fault would look known."""
     foreign = [
         "OSError: site-packages/tvm/lib/libtvm_runtime.so: undefined symbol: _ZN3tvm3ffi4json9StringifyERKNS0_3AnyE",
         "ModuleNotFoundError: No module named 'numpy'",
@@ -202,6 +204,36 @@ def test_records_of_probes_travel_as_junit_xml_and_a_lost_one_is_missing(tmp_pat
     assert [record.case for record in back] == ["probe/tool/family/good", "probe/tool/family/other"]
     assert back[0].job["version.numpy"]
     assert [one.verdict for one in judge_all(probes, back[:1], ["tool"])] == ["works", "missing"]
+
+
+def test_every_environment_of_the_project_is_probed_once(doubles: Doubles):
+    """All toolchains of the doubles share one lock, so there is one environment."""
+    doubles.edit("suite: suite,", "suite: suite, probes: probes,")
+    (doubles.root / "probes").mkdir()
+    make(doubles.root / "probes", "good", "print('fine')")
+    make(doubles.root / "probes", "breaks", "raise OSError('No space left on device')")
+    project = load(doubles.root / "matrix.yaml")
+    probes = select_probes(project.matrix, project.root)
+    [probed] = probe_toolchains(project, probes, [], HERE, "current")
+    assert probed.changed
+    assert {one.probe.id: one.verdict for one in probed.judged} == {"family/good": "works", "family/breaks": "changed"}
+    assert "[disk-full]" in "\n".join(probed.lines), "the cause of what was not expected"
+    assert [record.case for record in junit.read(project.results / "probes.lock.xml")] == [
+        "probe/lock/family/breaks",
+        "probe/lock/family/good",
+    ]
+    assert not next(probe_toolchains(project, probes[1:], ["good"], HERE, "current")).changed
+    with pytest.raises(UserError, match=r"--toolchain goood: .* Did you mean 'good'"):
+        next(probe_toolchains(project, probes, ["goood"], HERE, "current"))
+
+
+def test_an_environment_that_cannot_be_made_is_said_with_its_cause(doubles: Doubles):
+    (doubles.root / "lock.txt").write_text("numpy==0.0.999\n")
+    [probed] = probe_toolchains(load(doubles.root / "matrix.yaml"), (), ["good"], HERE, "venv")
+    assert probed.changed
+    assert probed.broken
+    assert probed.lines[0] == "lock: its environment cannot be made"
+    assert "[no-such-version]" in probed.lines[-1]
 
 
 def test_the_exception_that_ended_a_program_is_found_among_its_output():

@@ -1,4 +1,4 @@
-"""The project as a user meets it: its own matrix on this machine's CPU, its sessions, and what its files promise."""
+"""The project as a user sees it: its own matrix on this machine's CPU, its sessions, and what its files promise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sh(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def cpu_run(tmp_path_factory) -> Path:
-    """Every quick case on this CPU, in the environments of the lock files; returns the build folder."""
+    """Run every quick case on this CPU, in the environments of the lock files, and return the build folder."""
     if "x86-64-v3" not in detect().devices[0].targets:
         pytest.fail("these tests need a CPU of the level x86-64-v3, as matrix.yaml's cpu-llvm does")
     build = tmp_path_factory.mktemp("build")
@@ -63,7 +63,7 @@ def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, toolchain):
 
 
 def test_a_container_gives_the_records_of_an_environment(engine, cpu_run, tmp_path):
-    """States, errors to the last digit, digests of inputs and of what compilers made, versions of packages."""
+    """Compare states, errors to the last digit, digests of inputs and of compiled code, and versions of packages."""
     cells = [f"cpu-llvm/x86-64-v3/{name}/sinkhorn.forward" for name in ("tvm-0.27", "tilelang-0.1.15", "triton-3.6")]
     cells += ["cpu-llvm/x86-64-v3/reference/mhc_pre.forward", "cpu-llvm/x86-64-v3/reference/sinkhorn.backward"]
     selection = [word for cell in cells for word in ("--case", cell)]
@@ -127,7 +127,7 @@ def test_the_kernel_package_s_own_tests_pass_in_its_environment(cpu_run):
 
 
 def test_a_transformer_trains_alike_with_every_backend(cpu_run, matrix):
-    """200 steps from the same weights on the same batches: the loss halves, and ends alike."""
+    """200 steps from the same weights on the same batches: each loss halves, and the losses end almost equal."""
     losses = {}
     for toolchain in ("reference", "tvm-0.27", "tilelang-0.1.15"):
         job = Job("cpu-llvm", toolchain, ())
@@ -199,7 +199,7 @@ def test_an_unknown_platform_in_a_session_s_name_is_bad_input():
 
 
 def test_a_plain_nox_gets_what_the_harness_imports():
-    """nox makes an environment from the noxfile's own list when it runs elsewhere than in .venv."""
+    """Outside .venv, nox makes an environment from the list in the noxfile."""
     text = (ROOT / "noxfile.py").read_text()
     script = re.search(r"^# /// script\n(.*?)^# ///$", text, re.DOTALL | re.MULTILINE).group(1)
     own = tomllib.loads(re.sub(r"^# ?", "", script, flags=re.MULTILINE))["dependencies"]
@@ -207,7 +207,7 @@ def test_a_plain_nox_gets_what_the_harness_imports():
 
 
 def test_a_job_imports_no_more_than_the_standard_library_pytest_and_numpy():
-    """Importing the plugin must not pull in what only the harness has."""
+    """An import of the plugin must not import what only the harness has."""
     code = "import sys, kernel_matrix.job.plugin; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = set(sh(sys.executable, "-c", code).stdout.split())
     assert "numpy" in loaded

@@ -1,4 +1,4 @@
-"""Timing a kernel in turns with its baseline."""
+"""A race times a kernel and its baseline in turns."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def test_a_cpu_runner_begins_when_the_threads_of_the_other_are_at_rest(tmp_path,
     spinning, met = threading.Event(), []
 
     def baseline() -> None:
-        """Its threads go on for a while when it is done, as those of an OpenMP runtime do."""
+        """Return while the threads still run for some time, as those of an OpenMP runtime do."""
         spinning.set()
         threading.Timer(SPINNING, spinning.clear).start()
 

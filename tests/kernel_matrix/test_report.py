@@ -1,4 +1,4 @@
-"""The dashboard says what is known, shows no more than that, and needs no network."""
+"""The dashboard shows what is known and no more, and needs no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cell of a far machine is repeated by one command, or the hardware that it needs is said."""
+"""One command repeats a cell of another machine, or the message names the hardware that the cell needs."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ ops:
 
 
 def test_a_plan_of_five_thousand_rows_takes_less_than_two_seconds(doubles):
-    """Process time of the whole command, start of Python included: the machine is shared, so its clock says little."""
+    """This measures the CPU time of the whole command, with the start of Python: other work shares the machine."""
     names = [f"t{number}" for number in range(50)]
     targets = ", ".join(f"g{number}" for number in range(100))
     each = "\n".join(f"  {name}: {{ backend: good, lock: lock.txt, requires: [numpy] }}" for name in names)

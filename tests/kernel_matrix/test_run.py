@@ -1,4 +1,4 @@
-"""One faulty case costs one case: doubles that crash, hang, raise, write nothing, and worse."""
+"""A faulty case harms no other case: the doubles crash, hang, raise, write nothing, and do worse."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def states(comparison):
 
 
 def middle(comparison):
-    """The verdict of the case of two tokens, the one that goes wrong."""
+    """Return the verdict of the case with two tokens, which is the one that fails."""
     [cell] = comparison.cells
     return next(verdict for verdict in cell.cases if verdict.case.axes["tokens"] == 2)
 
@@ -44,7 +44,7 @@ def test_a_timed_case_has_the_machine_to_itself_and_tells_how_many_times_eager_i
     assert timed.job["job"] == "here.good.timed"
     others = [verdict.record for verdict in cell.cases if not verdict.case.timed]
     ended = max(datetime.fromisoformat(r.job["started"]).timestamp() + float(r.job["seconds"]) for r in others)
-    assert datetime.fromisoformat(timed.job["started"]).timestamp() >= ended - 1  # times are told in whole seconds
+    assert datetime.fromisoformat(timed.job["started"]).timestamp() >= ended - 1  # starts are in whole seconds
 
 
 def test_a_timed_case_that_times_nothing_is_an_error(doubles: Doubles):
@@ -155,7 +155,7 @@ def test_an_interpreter_without_the_toolchain_makes_cells_unavailable_and_says_w
 
 
 def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
-    """Kill the harness while a case hangs; --resume keeps the case that ended and goes on after the other."""
+    """Kill the harness while a case hangs. --resume keeps the case that ended, and continues after the other one."""
     doubles.edit("targets: [any]", "targets: [x86-64]")
     doubles.edit("{ case: 15, job: 120 }", "{ case: 20, job: 120 }")
     command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(doubles.root / "matrix.yaml")]

@@ -1,4 +1,4 @@
-"""A runner's scripts, with fakes of nvidia-smi, docker and gh on PATH."""
+"""The scripts of a runner, with fakes of nvidia-smi, docker and gh on PATH."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OURS = "owner/kernel-matrix"
 
 @dataclass
 class Box:
-    """A machine with a state folder, a /sys, and programs that are fakes."""
+    """Hold a machine with a state folder, a /sys, and programs that are fakes."""
 
     root: Path
     variables: dict[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Box:
 @pytest.fixture
 def box(tmp_path: Path) -> Box:
     made = Box(tmp_path)
-    for name in ("docker", "podman", "nvidia-smi"):  # whatever this machine has of them stays out of the tests
+    for name in ("docker", "podman", "nvidia-smi"):  # the tests must not use those of this machine
         made.fake(name, "exit 1")
     return made
 

@@ -1,4 +1,4 @@
-"""A change runs what it concerns, the sentinels, and everything when nobody can tell."""
+"""A change runs what it concerns and the sentinels, or everything if nobody can tell what it concerns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def jobs(matrix):
 
 
 def whole(matrix, jobs, choice) -> set[str]:
-    """The toolchains of which every case is left."""
+    """Return the toolchains of which no case was left out."""
     sizes = Counter(case.cell.toolchain for job in jobs for case in job.cases)
     left = Counter(case.cell.toolchain for job in choice.jobs for case in job.cases)
     return {toolchain for toolchain in sizes if left[toolchain] == sizes[toolchain]}
@@ -94,7 +94,7 @@ def test_a_sentinel_that_is_no_cell_is_bad_input(tmp_path):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A repository with a branch that committed, moved, changed and added files since it left main."""
+    """Make a repository with a branch that has committed, moved, changed and added files since it left main."""
     if not shutil.which("git"):
         pytest.fail("these tests need git")
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Doubles
 from packaging.version import Version
 from test_probes import make
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.lab.attempts import Attempt, OpResult, ProbeResult, Sweep, keep, read
 from kernel_matrix.lab.bisect import bisect, differences, state_of_case, state_of_probe
 from kernel_matrix.lab.probe import load_probes
-from kernel_matrix.lab.sweep import Row, Subject, added, chosen, document, published, sweep, toolchain_of
+from kernel_matrix.lab.subject import Subject, make_subject, picked, toolchain_of
+from kernel_matrix.lab.sweep import as_sweep, sweep
+from kernel_matrix.lab.try_version import IMPORT, try_version
+from kernel_matrix.lab.versions import chosen, published
+from kernel_matrix.pipeline import Project, load
 from kernel_matrix.vendors.machine import Device, Machine
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
@@ -43,10 +52,8 @@ def test_versions_that_do_not_exist_are_bad_input(text, message):
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory, request) -> tuple[Subject, list[Row]]:
+def swept(tmp_path_factory, request) -> tuple[Subject, list[Attempt]]:
     """Two versions of a tiny package and one pair that cannot be, with a probe that the newer one fails."""
-    from kernel_matrix.config.load import load
-
     folder = tmp_path_factory.mktemp("sweep")
     probe = make(folder, "old_only", "import iniconfig._parse", '[[expect]]\n# verdict = "works"')
     probe.path.write_text(
@@ -55,35 +62,38 @@ def swept(tmp_path_factory, request) -> tuple[Subject, list[Row]]:
         .replace("import iniconfig._parse", "import importlib.metadata as m; assert m.version('iniconfig') < '2.1'")
     )
     machine = Machine((Device("cpu", "test", ("any",)),))
-    matrix = load(ROOT / "matrix.yaml")
+    matrix = load(ROOT / "matrix.yaml").matrix
     probes = load_probes(folder)
-    subject = Subject("iniconfig", ROOT, folder / "build", matrix, machine, None, probes, say=lambda _: None)
-    rows = sweep(subject, [Version("2.0.0"), Version("2.1.0")], {}, workers=2)
-    rows += sweep(subject, [Version("2.0.0")], {"packaging": ["0.0.999"]}, workers=1)
-    return subject, rows
+    project = Project(matrix, ROOT, folder / "build")
+    subject = Subject("iniconfig", project, machine, None, probes, say=lambda _: None)
+    attempts = sweep(subject, [Version("2.0.0"), Version("2.1.0")], {}, workers=2)
+    attempts += sweep(subject, [Version("2.0.0")], {"packaging": ["0.0.999"]}, workers=1)
+    return subject, attempts
 
 
 def test_a_sweep_makes_an_environment_per_version_and_says_where_it_stopped(swept):
     _, (old, new, impossible) = swept
     assert old.stopped == ""
     assert old.versions["iniconfig"] == "2.0.0"
-    assert old.lock == ["iniconfig==2.0.0"]
-    assert old.probes["family/old_only"]["verdict"] == "works"
+    assert old.lock == ("iniconfig==2.0.0",)
+    assert old.probes["family/old_only"].verdict == "works"
     assert (new.stopped, new.message) == ("probes", "changed: family/old_only")
     assert impossible.stopped == "resolve"
     assert "no version of packaging==0.0.999" in impossible.message
 
 
-def test_a_sweep_s_file_is_plain_data_without_folders_of_this_machine(swept):
-    subject, rows = swept
-    text = json.dumps(document(subject, rows))
-    assert json.loads(text)["rows"][0]["version"] == "2.0.0"
-    assert str(subject.build) not in text
+def test_a_sweep_s_file_is_plain_data_without_folders_of_this_machine(swept, tmp_path):
+    subject, attempts = swept
+    keep(tmp_path / "kept.json", as_sweep(subject, attempts))
+    text = (tmp_path / "kept.json").read_text()
+    assert json.loads(text)["attempts"][0]["version"] == "2.0.0"
+    assert str(subject.project.build) not in text
+    assert read(tmp_path / "kept.json").attempts[-1].stopped == "resolve"
 
 
 def test_an_environment_that_was_made_is_taken_again(swept):
     subject, _ = swept
-    [complete] = (subject.build / "sweeps" / "iniconfig" / "envs").glob("iniconfig-2.0.0-cpu-*/complete")
+    [complete] = (subject.folder / "envs").glob("iniconfig-2.0.0-cpu-*/complete")
     before = complete.stat().st_mtime_ns
     sweep(subject, [Version("2.0.0")], {}, workers=1)
     assert complete.stat().st_mtime_ns == before
@@ -104,83 +114,145 @@ def test_a_package_is_swept_in_its_newest_toolchain(matrix):
 
 
 def test_a_sweep_adds_to_a_kept_one(swept):
-    subject, rows = swept
-    kept = document(subject, rows[:1])
-    whole = added(kept, document(subject, rows[1:]))
-    assert [(row["version"], row["pins"]) for row in whole["rows"]] == [
+    subject, attempts = swept
+    kept = as_sweep(subject, attempts[:1])
+    whole = kept.with_attempts(as_sweep(subject, attempts[1:]))
+    assert [(attempt.version, attempt.pins) for attempt in whole.attempts] == [
         ("2.0.0", {"packaging": "0.0.999"}),
         ("2.0.0", {}),
         ("2.1.0", {}),
     ]
-    again = json.loads(json.dumps(kept))
-    again["rows"][0]["probes"] = {"family/new": {"verdict": "changed", "outcome": "error", "stage": "", "reason": ""}}
-    [one] = added(kept, again)["rows"]
-    assert one["probes"].keys() == {"family/old_only", "family/new"}
-    assert one["stopped"] == "probes"
-    assert added({"package": "another", "rows": []}, kept) == kept
+    new = ProbeResult(verdict="changed", outcome="error")
+    again = attempts[0].model_copy(update={"probes": {"family/new": new}})
+    [one] = kept.with_attempts(as_sweep(subject, [again])).attempts
+    assert one.probes.keys() == {"family/old_only", "family/new"}
+    assert one.stopped == "probes"
+    assert Sweep(package="another", created="", attempts=[]).with_attempts(kept) == kept
 
 
-def row(version: str, outcome: str, **versions: str) -> Row:
-    one = {"verdict": "works", "outcome": outcome, "stage": "launch", "reason": "broken"}
-    return Row(version, {}, versions={"tool": version, **versions}, probes={"family/probe": one})
+def test_a_file_of_an_older_form_is_bad_input_with_its_name(tmp_path):
+    (tmp_path / "old.json").write_text('{"schema_version": 1, "package": "tool", "created": "", "rows": []}')
+    with pytest.raises(UserError, match=r"old\.json: not the result of a sweep"):
+        read(tmp_path / "old.json")
+
+
+def test_the_module_of_a_distribution_imports_however_its_name_is_written(tmp_path):
+    """The name that a user gives has a hyphen, and the installed distribution calls itself with an underscore."""
+    (tmp_path / "own_kernels.py").write_text("print('imported')")
+    folder = tmp_path / "own_kernels-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: own_kernels\nVersion: 1.0\n")
+    (folder / "RECORD").write_text("own_kernels.py,,\nown_kernels-1.0.dist-info/METADATA,,\n")
+
+    def run(name: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+        command = [sys.executable, "-c", IMPORT, name]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    for name in ("own-kernels", "own_kernels", "Own.Kernels"):
+        assert run(name).stdout == "imported\n", name
+    assert "no-such-kernels brings no module" in run("no-such-kernels").stderr
+
+
+def test_only_probes_about_the_package_itself_are_asked(matrix):
+    subject = make_subject(Project(matrix, ROOT, ROOT / "build"), "apache-tvm", Machine(()))
+    assert {probe.family for probe in subject.probes} == {"tvm"}
+    assert make_subject(Project(matrix, ROOT, ROOT / "build"), "apache_tvm", Machine(())).probes == subject.probes
+
+
+def test_the_companions_that_matrix_yaml_names_stay_and_all_else_moves(matrix):
+    subject = make_subject(Project(matrix, ROOT, ROOT / "build"), "tilelang", Machine(()))
+    stay = subject.companions()
+    assert {"torch", "numpy", "pytest", "ml-dtypes", "nvidia-cuda-nvcc"} <= stay.keys()
+    assert not {"tilelang", "apache-tvm-ffi"} & stay.keys()
+    assert "torch" not in subject.companions(["Torch"])
+
+
+def test_what_the_installer_picked_is_of_interest_and_neither_pinned_nor_a_companion(matrix):
+    versions = {"tilelang": "0.1.8", "apache-tvm-ffi": "0.1.9", "torch": "2.13.0", "cloudpickle": "3"}
+    assert picked(matrix, "tilelang", {}, versions) == {"apache-tvm-ffi": "0.1.9"}
+    assert picked(matrix, "tilelang", {"apache_tvm_ffi": "0.1.9"}, versions) == {}
+
+
+def test_a_cell_is_run_in_the_environment_of_each_version(doubles: Doubles):
+    """The doubles' toolchains share one lock, whose other pins stay while numpy moves."""
+    doubles.edit("case: 15,", "case: 60,")
+    (doubles.root / "lock.in").write_text((doubles.root / "lock.txt").read_text().replace("ml-dtypes", "ml_dtypes"))
+    project = load(doubles.root / "matrix.yaml")
+    machine = Machine((Device("cpu", "test", ("any",)),))
+    toolchain = toolchain_of(project.matrix, project.root, "numpy")
+    cell = f"here/any/{toolchain}/double.forward"
+    subject = replace(make_subject(project, "numpy", machine, case=cell), say=lambda _: None)
+    assert subject.companions() == {"ml-dtypes": "0.6.0", "pytest": "9.2.0"}
+    attempt = try_version(subject, "2.3.5", {})
+    assert attempt.versions["numpy"] == "2.3.5"
+    assert attempt.op is not None, attempt.message
+    assert attempt.op.evidence
+    assert attempt.op.case == cell
+    with pytest.raises(UserError, match="must be a case or cell of"):
+        make_subject(project, "numpy", machine, case="here/any/other/double.forward")
+
+
+def attempt_at(version: str, outcome: str, **versions: str) -> Attempt:
+    result = ProbeResult(verdict="works", outcome=outcome, stage="launch", reason="broken")
+    return Attempt(version=version, versions={"tool": version, **versions}, probes={"family/probe": result})
 
 
 def test_a_bisection_finds_the_first_version_that_differs_in_log2_steps():
     tried: list[str] = []
 
-    def attempt(version: Version) -> Row:
+    def attempt(version: Version) -> Attempt:
         tried.append(str(version))
         bad = version >= Version("0.1.12")
-        return row(str(version), "error" if bad else "pass", helper="2" if bad else "1", same="3")
+        return attempt_at(str(version), "error" if bad else "pass", helper="2" if bad else "1", same="3")
 
-    change = bisect(KNOWN, attempt, state_of_probe("family/probe"), "tool")
-    assert (change.last_good.version, change.first_bad.version) == ("0.1.11", "0.1.12")
-    assert change.old == "works"
-    assert change.new == "fails in launch: broken"
-    assert change.elsewhere == {"helper": ("1", "2")}
+    point = bisect(KNOWN, attempt, state_of_probe("family/probe"), "tool")
+    assert (point.last_good.version, point.first_bad.version) == ("0.1.11", "0.1.12")
+    assert point.old == "works"
+    assert point.new == "fails in launch: broken"
+    assert point.elsewhere == {"helper": ("1", "2")}
     assert len(tried) == len(set(tried)) <= 5
 
 
 def test_ends_in_the_same_state_cannot_be_bisected():
     with pytest.raises(UserError, match="are in the same state: works"):
-        bisect(KNOWN, lambda version: row(str(version), "pass"), state_of_probe("family/probe"), "tool")
+        bisect(KNOWN, lambda version: attempt_at(str(version), "pass"), state_of_probe("family/probe"), "tool")
 
 
 def test_a_version_that_stopped_earlier_is_another_state():
-    stopped = Row("1", {}, stopped="import")
+    stopped = Attempt(version="1", stopped="import")
     assert state_of_probe("family/probe")(stopped) == "stopped at import"
     assert state_of_case(stopped) == "stopped at import"
-    assert state_of_case(Row("1", {}, op={"state": "error", "stage": "lower"})) == "error in lower"
+    assert state_of_case(Attempt(version="1", op=OpResult(case="c", state="error", stage="lower"))) == "error in lower"
     assert differences({"a": "1", "b": "1"}, {"b": "2"}, "b") == {"a": ("1", "-")}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "toolchains").glob("*.json")), ids=lambda path: path.stem)
 def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
     text = path.read_text()
-    sweep = json.loads(text)
-    assert sweep["rows"]
+    sweep = read(path)
+    assert sweep.attempts
     assert not any(word in text for word in ("/root/", "/home/", "/tmp/"))
-    for one in sweep["rows"]:
-        assert one["lock"] or one["stopped"] == "resolve"
+    for attempt in sweep.attempts:
+        assert attempt.lock or attempt.stopped == "resolve"
 
 
 def verdicts(package: str) -> dict[str, str]:
     """Each probe's verdicts over the kept versions, of the environment that imports: ``1 to 2 works, 3 known``."""
-    rows = json.loads((ROOT / "docs" / "toolchains" / f"{package}.json").read_text())["rows"]
-    order = list(dict.fromkeys(row["version"] for row in rows))
-    far = sorted(rows, key=lambda row: row["stopped"] in ("resolve", "install", "import"), reverse=True)
-    of_version = {row["version"]: row["probes"] for row in far}
-    told = {}
-    for name in dict.fromkeys(name for row in rows for name in row["probes"]):
+    attempts = read(ROOT / "docs" / "toolchains" / f"{package}.json").attempts
+    order = list(dict.fromkeys(attempt.version for attempt in attempts))
+    of_version = {attempt.version: attempt.probes for attempt in sorted(attempts, key=lambda attempt: attempt.imports)}
+    by_probe = {}
+    for name in dict.fromkeys(name for attempt in attempts for name in attempt.probes):
         runs: list[list[str]] = []
         for before, version in zip(["", *order], order, strict=False):
-            one = of_version[version].get(name)
-            if one and runs and runs[-1][1:] == [before, one["verdict"]]:
+            result = of_version[version].get(name)
+            if result and runs and runs[-1][1:] == [before, result.verdict]:
                 runs[-1][1] = version
-            elif one:
-                runs.append([version, version, one["verdict"]])
-        told[name] = ", ".join(f"{a} {verdict}" if a == b else f"{a} to {b} {verdict}" for a, b, verdict in runs)
-    return told
+            elif result:
+                runs.append([version, version, result.verdict])
+        by_probe[name] = ", ".join(f"{a} {verdict}" if a == b else f"{a} to {b} {verdict}" for a, b, verdict in runs)
+    return by_probe
 
 
 @pytest.mark.parametrize("package", ["tilelang", "apache-tvm", "triton"])

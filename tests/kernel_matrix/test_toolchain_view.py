@@ -1,8 +1,9 @@
-"""The dashboard's toolchain view: every probe with its verdict, every version with where it stopped, and why."""
+"""The toolchain view of the dashboard: each probe with its verdict, each version with where it stopped, and why."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from conftest import ROOT, Doubles
@@ -13,17 +14,19 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.lab.toolchain_view import toolchain_view
-from kernel_matrix.report.toolchains import ToolchainView
+from kernel_matrix.pipeline import Project
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 
 SWEEP = {
+    "schema_version": 2,
     "package": "numpy",
     "created": "2026-01-01T00:00:00Z",
     "case": None,
     "probes": ["family/limit"],
-    "rows": [
+    "attempts": [
         {
             "version": "1.0",
             "pins": {},
@@ -33,7 +36,7 @@ SWEEP = {
             "versions": {"numpy": "1.0"},
             "lock": ["numpy==1.0"],
             "probes": {},
-            "op": {},
+            "op": None,
         }
     ],
 }
@@ -50,6 +53,11 @@ def with_probes(doubles: Doubles):
     return doubles
 
 
+def view_of(doubles: Doubles, found: Sequence[Record] = ()) -> Toolchains:
+    matrix = load(doubles.root / "matrix.yaml")
+    return toolchain_view(Project(matrix, doubles.root, doubles.root / "build"), found)
+
+
 def records(message: str) -> list[Record]:
     job = {"version.numpy": "2.0"}
     return [
@@ -61,7 +69,7 @@ def records(message: str) -> list[Record]:
 def test_the_view_shows_probes_versions_and_causes(with_probes, tmp_path):
     matrix = load(with_probes.root / "matrix.yaml")
     found = records("ValueError: the known limit")
-    view = toolchain_view(matrix, with_probes.root, found)
+    view = view_of(with_probes, found)
     assert view.headline == "Of 2 probes in toolchains 1 work, 1 fail as known."
     assert view.changed == ()
     comparison = compare(plan(matrix, "quick"), [])
@@ -77,20 +85,20 @@ def test_the_view_shows_probes_versions_and_causes(with_probes, tmp_path):
 def test_a_sweep_of_pairs_is_a_grid_with_every_pair_behind_it(with_probes, tmp_path):
     def pair(beside: str, stopped: str = "", outcome: str = "pass") -> dict:
         probe = {"verdict": "works", "outcome": outcome, "stage": "", "reason": "it did not lower"}
-        row = SWEEP["rows"][0] | {
+        attempt = SWEEP["attempts"][0] | {
             "pins": {"helper": beside},
             "stopped": stopped,
             "message": stopped and "why it stopped",
         }
-        return row | {"probes": {} if stopped else {"family/limit": probe}}
+        return attempt | {"probes": {} if stopped else {"family/limit": probe}}
 
-    rows = [pair("0.10"), pair("0.9", "import"), pair("0.11", outcome="error"), pair("1.0", "resolve")]
-    (with_probes.root / "sweeps" / "numpy.json").write_text(json.dumps(SWEEP | {"rows": rows}))
+    attempts = [pair("0.10"), pair("0.9", "import"), pair("0.11", outcome="error"), pair("1.0", "resolve")]
+    (with_probes.root / "sweeps" / "numpy.json").write_text(json.dumps(SWEEP | {"attempts": attempts}))
     matrix = load(with_probes.root / "matrix.yaml")
-    view = toolchain_view(matrix, with_probes.root, [])
+    view = view_of(with_probes)
     grid = view.sweeps[0].grid
     assert (grid.beside, grid.columns) == ("helper", ("0.9", "0.10", "0.11", "1.0"))
-    states = {beside: one.state for beside, one in grid.cells["1.0"].items()}
+    states = {beside: pair.state for beside, pair in grid.cells["1.0"].items()}
     assert states == {"0.9": "import", "0.10": "works", "0.11": "fails", "1.0": "resolve"}
     assert grid.cells["1.0"]["0.11"].reason == "family/limit: it did not lower"
     write_site(matrix, compare(plan(matrix, "quick"), []), Collected((), (), ()), tmp_path, toolchains=view)
@@ -100,33 +108,31 @@ def test_a_sweep_of_pairs_is_a_grid_with_every_pair_behind_it(with_probes, tmp_p
 
 
 def test_one_pin_a_version_is_no_grid(with_probes):
-    rows = [SWEEP["rows"][0], SWEEP["rows"][0] | {"version": "2.0", "pins": {"helper": "1"}}]
-    (with_probes.root / "sweeps" / "numpy.json").write_text(json.dumps(SWEEP | {"rows": rows}))
-    view = toolchain_view(load(with_probes.root / "matrix.yaml"), with_probes.root, [])
+    attempts = [SWEEP["attempts"][0], SWEEP["attempts"][0] | {"version": "2.0", "pins": {"helper": "1"}}]
+    (with_probes.root / "sweeps" / "numpy.json").write_text(json.dumps(SWEEP | {"attempts": attempts}))
+    view = view_of(with_probes)
     assert view.sweeps[0].grid is None
 
 
 def test_another_error_than_the_known_one_has_changed(with_probes):
-    matrix = load(with_probes.root / "matrix.yaml")
-    view = toolchain_view(matrix, with_probes.root, records("ValueError: something else"))
+    view = view_of(with_probes, records("ValueError: something else"))
     assert view.changed == ("lock: family/limit",)
 
 
 def test_what_was_not_probed_is_said(with_probes):
-    matrix = load(with_probes.root / "matrix.yaml")
-    assert toolchain_view(matrix, with_probes.root, []).headline == "No probe was run. Not probed: lock."
+    assert view_of(with_probes).headline == "No probe was run. Not probed: lock."
 
 
 def test_a_broken_sweep_file_is_bad_input_with_its_name(with_probes):
     (with_probes.root / "sweeps" / "numpy.json").write_text("{}")
     with pytest.raises(UserError, match=r"numpy\.json: not the result of a sweep"):
-        toolchain_view(load(with_probes.root / "matrix.yaml"), with_probes.root, [])
+        view_of(with_probes)
 
 
 def test_a_package_without_probes_has_no_such_view(doubles: Doubles):
-    assert toolchain_view(doubles.matrix, doubles.root, []) == ToolchainView()
+    assert view_of(doubles) == Toolchains()
 
 
 def test_the_project_s_kept_sweeps_are_shown(matrix):
-    view = toolchain_view(matrix, ROOT, [])
+    view = toolchain_view(Project(matrix, ROOT, ROOT / "build"), [])
     assert {sweep.package for sweep in view.sweeps} >= {"tilelang", "apache-tvm", "triton"}

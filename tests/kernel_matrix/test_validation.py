@@ -1,4 +1,4 @@
-"""Results from strangers are data: what is not an honest result is refused with a sentence, and the rest stands."""
+"""Results of other machines are data: a dishonest result is refused with a reason, and the others count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When installed versions are what was asked for."""
+"""Which installed versions meet the requirements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INSTALLED = {"some-Compiler": "1.2.0rc1", "numpy": "2.4.6", "kernels": "3.0+cu12
         (["numpy"], True),
         (["numpy==2.4.6", "kernels>=3"], True),
         (["numpy==2.4.6", "numpy<2"], False),
-        (["some_compiler>=1.1"], True),  # a prerelease counts, and names are canonical
+        (["some_compiler>=1.1"], True),  # a prerelease counts, and names are compared in their canonical form
         (["Some.Compiler<1.3"], True),
         (["kernels==3.0"], True),  # a local version is the same version
         (["absent"], False),

@@ -1,7 +1,7 @@
-"""The conformance suite kills every mutant: faults that kernels really had, and their like, put into the reference.
+"""The conformance suite kills every mutant: faults that kernels really had, and similar ones, put into the reference.
 
-A mutant is an edit of the reference's source, or of the gradients that it returns. It is dead when some case of the
-list below fails for it; the reference itself passes them all.
+A mutant is an edit of the reference's source, or of the gradients that it returns. The suite kills it if at least one
+case of the list below fails for it. The reference itself passes them all.
 """
 
 from __future__ import annotations
@@ -59,27 +59,28 @@ def edit(name: str, op: str, old: str, new: str) -> Mutant:
     return Mutant(name, op, "backward", old, new)
 
 
-ROWS_THEN_COLUMNS = """matrix.sum(dim=2, keepdim=True) + eps)
-        matrix = matrix / (matrix.sum(dim=1, keepdim=True)"""
+# The two halves of an iteration of Sinkhorn.
+ROWS = "        matrix = matrix / (matrix.sum(dim=2, keepdim=True) + eps)\n"
+COLUMNS = "        matrix = matrix / (matrix.sum(dim=1, keepdim=True) + eps)\n"
 
 MUTANTS = [
-    # The predecessor's five.
+    # Faults that an earlier implementation had.
     forward("gamma is missing in the forward", "mhc_pre", "v * gamma.flatten()", "v"),
     forward("inv_rms is multiplied in twice", "mhc_pre", "(weighted @ phi.T) * r", "(weighted @ phi.T) * r * r"),
     forward("h_pre is taken from h_post", "mhc_pre", "torch.sigmoid(alpha[0] * m_pre + b_pre)", "torch.sigmoid(alpha[1] * m_post + b_post)"),
     edit("dbias is accumulated twice", "mhc_pre", "bias=dz.sum(dim=0)", "bias=2 * dz.sum(dim=0)"),
     backward("the grid of dx ends a block early", "mhc_pre", lambda g, _: g._replace(x=torch.cat([g.x[..., :32], 0 * g.x[..., 32:]], dim=-1))),
     edit("gamma is missing in the gradient of x", "mhc_pre", "(dweighted if gamma is None else dweighted * gamma.flatten())", "dweighted"),
-    # Their like.
+    # Similar faults.
     forward("gamma reaches the mean square", "mhc_pre", "v.square().mean", "(v if gamma is None else v * gamma.flatten()).square().mean"),
-    forward("gamma reaches h_in", "mhc_pre", "(h_pre.unsqueeze(-1) * streams)", "(h_pre.unsqueeze(-1) * (streams if gamma is None else streams * gamma))"),
+    forward("gamma reaches h_in", "mhc_pre", "(h_pre.unsqueeze(-1) * wide)", "(h_pre.unsqueeze(-1) * (wide if gamma is None else wide * gamma))"),
     forward("norm_eps is left out", "mhc_pre", "+ norm_eps", "+ 0 * norm_eps"),
     forward("pre_eps is left out", "mhc_pre", "+ pre_eps", "+ 0 * pre_eps"),
     forward("the norm sums instead of averaging", "mhc_pre", "v.square().mean(dim=1, keepdim=True)", "v.square().sum(dim=1, keepdim=True)"),
     forward("h_post lacks its factor of two", "mhc_pre", "2 * torch.sigmoid", "torch.sigmoid"),
-    forward("h_res is transposed", "mhc_pre", "h_res.reshape(tokens, n, n)", "h_res.reshape(tokens, n, n).mT.contiguous()"),
+    forward("h_res is transposed", "mhc_pre", "h_res.reshape(tokens, streams, streams)", "h_res.reshape(tokens, streams, streams).mT.contiguous()"),
     forward("h_res uses the gate of h_post", "mhc_pre", "alpha[2] * m_res", "alpha[1] * m_res"),
-    forward("h_in loses the last stream", "mhc_pre", "(h_pre.unsqueeze(-1) * streams).sum", "(h_pre.unsqueeze(-1) * streams)[:, :-1].sum" ),
+    forward("h_in loses the last stream", "mhc_pre", "(h_pre.unsqueeze(-1) * wide).sum", "(h_pre.unsqueeze(-1) * wide)[:, :-1].sum" ),
     forward("the bias is gated too", "mhc_pre", "alpha[2] * m_res + b_res", "alpha[2] * (m_res + b_res)"),
     forward("x is rounded to bf16 on the way", "mhc_pre", "x.to(phi.dtype)", "x.to(torch.bfloat16).to(phi.dtype)"),
     forward("tokens share the norm of the first", "mhc_pre", "(weighted @ phi.T) * r", "(weighted @ phi.T) * r[:1]"),
@@ -88,7 +89,8 @@ MUTANTS = [
     edit("dgamma is not weighted by v", "mhc_pre", "(dweighted * v).sum(dim=0)", "dweighted.sum(dim=0)"),
     backward("dalpha mixes up its gates", "mhc_pre", lambda g, _: g._replace(alpha=g.alpha[[1, 0, 2]])),
     edit("inv_rms stands once too often in dphi", "mhc_pre", "dq.T @ weighted", "(dq * r).T @ weighted"),
-    forward("rows and columns change places", "sinkhorn", ROWS_THEN_COLUMNS, ROWS_THEN_COLUMNS.translate({ord("1"): "2", ord("2"): "1"})),
+    forward("columns are normalised twice, and rows never", "sinkhorn", "matrix.sum(dim=2, keepdim=True)", "matrix.sum(dim=1, keepdim=True)"),
+    forward("rows and columns change places", "sinkhorn", f"{ROWS}{COLUMNS}", f"{COLUMNS}{ROWS}"),
     forward("one iteration is left out", "sinkhorn", "range(iterations)", "range(iterations - 15)"),
     forward("the maximum is not subtracted", "sinkhorn", "logits - logits.amax(dim=2, keepdim=True).detach()", "8 * logits"),
     edit("the gradient goes around the last iterations", "sinkhorn", "reversed(quotients)", "reversed(quotients[:-8])"),
@@ -129,7 +131,7 @@ def mutate(mutant: Mutant) -> Any:
 
 
 def attempt(op: str, direction: str, axes: dict[str, Any], backend: Any, folder: Path) -> AssertionError | None:
-    """What the suite says of the backend in one case."""
+    """Run the suite on the backend in one case, and return the failure, if there is one."""
     job = {
         "backend": "reference",
         "device": "cpu",

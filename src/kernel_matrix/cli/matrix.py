@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from kernel_matrix import pipeline
-from kernel_matrix.cli import probe
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -15,6 +15,8 @@ from kernel_matrix.cli.options import (
     settings_of,
 )
 from kernel_matrix.lab.everything import run_everything
+from kernel_matrix.lab.probe import select_probes
+from kernel_matrix.lab.probe_toolchains import probe_toolchains
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.run.preview import preview
@@ -35,18 +37,21 @@ def main(options: argparse.Namespace) -> int:
     selected = pipeline.select(project, selection_of(options))
     machine = detect()
 
-    def probe_toolchains() -> None:
-        if project.matrix.package.probes is not None:
-            asked = {"toolchain": sorted({job.toolchain for job in selected.jobs}), "probe": None}
-            executor = "current" if options.executor == "current" else "venv"
-            probe.main(argparse.Namespace(**{**vars(options), **asked, "executor": executor}))
+    def probe() -> None:
+        if project.matrix.package.probes is None:
+            return
+        probes = select_probes(project.matrix, project.root)
+        toolchains = sorted({job.toolchain for job in selected.jobs})
+        executor = "current" if options.executor == "current" else "venv"
+        for probed in probe_toolchains(project, probes, toolchains, machine, executor, max(1, options.jobs)):
+            print("\n".join(probed.lines), file=sys.stderr if probed.broken else sys.stdout)
 
     with Console(selected.jobs) as console:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
 
         def show(comparison: Comparison) -> None:
-            for line in summary(project.matrix, comparison):
+            for line in summary(project.matrix, comparison, project.rules):
                 console.say(line)
 
         dashboard = run_everything(
@@ -57,7 +62,7 @@ def main(options: argparse.Namespace) -> int:
             console,
             expected=options.expect or (),
             on_comparison=show,
-            probe=probe_toolchains,
+            probe=probe,
         )
     print("\n".join(dashboard.lines))
     return dashboard.exit_status

@@ -32,6 +32,15 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row", help="only this row of the plan's file")
 
 
+def add_subject_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that tries versions of a package."""
+    add_matrix_options(parser)
+    parser.add_argument("package", help="the package whose versions are tried")
+    parser.add_argument("--probe", action="append", help="only this probe (repeatable); all that apply by default")
+    parser.add_argument("--case", help="run this case or cell in each version, by its id")
+    parser.add_argument("--discard", action="store_true", help="delete each environment when it was tried")
+
+
 def load_project(options: argparse.Namespace) -> Project:
     """Load the matrix.yaml that the options name.
 

@@ -36,5 +36,5 @@ def main(options: argparse.Namespace) -> int:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
         comparison = pipeline.run_and_compare(project, selected, machine, settings, console, options.expect or ())
-    print("\n".join(summary(project.matrix, comparison)))
+    print("\n".join(summary(project.matrix, comparison, project.rules)))
     return int(comparison.is_red)

@@ -34,7 +34,7 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     platforms: dict[str, str] = {}
     everything = ""
     for path in sorted(set(paths)):
-        if any(fnmatch.fnmatchcase(path, pattern) for pattern in _ONLY_READ_BY_PEOPLE):
+        if path == matrix.package.rules or any(fnmatch.fnmatchcase(path, pattern) for pattern in _ONLY_READ_BY_PEOPLE):
             continue
         if names := _toolchains_of(matrix, path):
             for name in names:

@@ -12,10 +12,8 @@ import numpy.typing as npt
 from kernel_matrix.job import inputs
 from kernel_matrix.job.accuracy import Budget, Errors, Golden, budget, measure, worst
 from kernel_matrix.job.inputs import Array
-from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.journal import FIRST_STAGE, Journal
 from kernel_matrix.job.race import race
-
-FIRST_STAGE = "import"  # where a case stands until its test says more
 
 
 class OutOfBudgetError(AssertionError):

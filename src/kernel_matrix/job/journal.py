@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+FIRST_STAGE = "import"  # where a case stands until its test says more
+
 Entry = dict[str, Any]
 
 

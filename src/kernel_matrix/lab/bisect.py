@@ -1,45 +1,46 @@
-"""Which published version changed the state of a probe or a case, found in log2 steps."""
+"""Find the published version that changed the state of a probe or a cell, in log2 steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.lab.sweep import Row
-
-Try = Callable[[Version], Row]
+from kernel_matrix.lab.attempts import Attempt
 
 
 @dataclass(frozen=True)
-class Change:
-    """The last version with the old state, the first with a new one, and what else differs between the two."""
+class TurningPoint:
+    """The last version in the old state, the first one in a new state, and what else differs between the two."""
 
-    last_good: Row
-    first_bad: Row
+    last_good: Attempt
+    first_bad: Attempt
     old: str
     new: str
     tried: tuple[str, ...]
     elsewhere: Mapping[str, tuple[str, str]]
 
 
-def bisect(versions: Sequence[Version], attempt: Try, state: Callable[[Row], str], package: str) -> Change:
-    """Find the first of ``versions`` (oldest first) whose state is not that of the first one.
+def bisect(
+    versions: Sequence[Version], attempt: Callable[[Version], Attempt], state: Callable[[Attempt], str], package: str
+) -> TurningPoint:
+    """Return the first of ``versions`` (oldest first) whose state is not that of the first one.
 
-    Like every bisection it takes for granted that the state changes once between the ends.
+    Every bisection takes for granted that the state changes once between the two ends.
 
     Raises:
         UserError: both ends are in the same state, so that there is nothing to find.
     """
-    rows: dict[Version, Row] = {}
+    attempts: dict[Version, Attempt] = {}
 
     def at(index: int) -> str:
         version = versions[index]
-        if version not in rows:
-            rows[version] = attempt(version)
-        return state(rows[version])
+        if version not in attempts:
+            attempts[version] = attempt(version)
+        return state(attempts[version])
 
     low, high = 0, len(versions) - 1
     old = at(low)
@@ -54,36 +55,36 @@ def bisect(versions: Sequence[Version], attempt: Try, state: Callable[[Row], str
             low = middle
         else:
             high = middle
-    good, bad = rows[versions[low]], rows[versions[high]]
-    tried = tuple(str(version) for version in rows)
-    return Change(good, bad, old, state(bad), tried, differences(good.versions, bad.versions, package))
+    good, bad = attempts[versions[low]], attempts[versions[high]]
+    tried = tuple(str(version) for version in attempts)
+    return TurningPoint(good, bad, old, state(bad), tried, differences(good.versions, bad.versions, package))
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str], package: str) -> dict[str, tuple[str, str]]:
-    """What differs between two environments beside the package itself; ``-`` where one has it not."""
+    """Return what differs between two environments beside the package itself; ``-`` stands for an absent one."""
     return {
         name: (before.get(name, "-"), after.get(name, "-"))
-        for name in sorted({*before, *after} - {package})
-        if before.get(name) != after.get(name)
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name) and canonicalize_name(name) != canonicalize_name(package)
     }
 
 
-def state_of_probe(probe: str) -> Callable[[Row], str]:
-    """What came of a probe, in words that are the same when the same happened."""
+def state_of_probe(probe: str) -> Callable[[Attempt], str]:
+    """Return a function that gives a probe's state in an attempt, in words that are the same for the same failure."""
 
-    def state(row: Row) -> str:
-        one = row.probes.get(probe)
-        if one is None:
-            return f"stopped at {row.stopped}" if row.stopped else "the probe does not apply"
-        if one["outcome"] == "pass":
+    def state(attempt: Attempt) -> str:
+        result = attempt.probes.get(probe)
+        if result is None:
+            return f"stopped at {attempt.stopped}" if attempt.stopped else "the probe does not apply"
+        if result.outcome == "pass":
             return "works"
-        return f"fails in {one['stage']}: {one['reason'][:120]}"
+        return f"fails in {result.stage}: {result.reason[:120]}"
 
     return state
 
 
-def state_of_case(row: Row) -> str:
-    """What came of the chosen case or cell."""
-    if not row.op:
-        return f"stopped at {row.stopped}"
-    return f"{row.op['state']}{' in ' + row.op['stage'] if row.op['stage'] else ''}"
+def state_of_case(attempt: Attempt) -> str:
+    """Return the state of the chosen case or cell in an attempt."""
+    if not attempt.op:
+        return f"stopped at {attempt.stopped}"
+    return f"{attempt.op.state}{' in ' + attempt.op.stage if attempt.op.stage else ''}"

@@ -59,7 +59,7 @@ def make_dashboard(
     """
     collected = pipeline.collect(project, folders, row_plan)
     comparison = pipeline.compare(project, planned, collected, row_plan=row_plan, statuses=statuses, earlier=earlier)
-    toolchains = toolchain_view(project.matrix, project.root, collected.records)
+    toolchains = toolchain_view(project, collected.records)
     document = pipeline.report(
         project,
         comparison,

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.base.waiting import wait_until
-from kernel_matrix.lab.probe import Probe, record_id
+from kernel_matrix.lab.judging import record_id
+from kernel_matrix.lab.probe import Probe
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.executors import Child, InstallError, Interpreter
 from kernel_matrix.run.supervise import death
@@ -24,7 +25,7 @@ from kernel_matrix.vendors.registry import programs, vendor_names
 
 _OUTPUT = 12_000  # characters of a program's output that its record keeps
 
-# What the environment is, said by the environment itself: every distribution, and the compilers that it finds.
+# Run in the environment: it prints its Python, every distribution, and the compilers that it finds.
 _FACTS = """
 import importlib.metadata, json, os, pathlib, platform, shutil, sys
 tools = {}
@@ -43,7 +44,7 @@ print("facts" + json.dumps({"python": platform.python_version(), "versions": ver
 
 @dataclass(frozen=True)
 class Environment:
-    """What an environment said of itself: Python, every distribution's version, and its compilers' paths."""
+    """What an environment has: Python, every distribution's version, and the paths of its compilers."""
 
     python: str
     versions: Mapping[str, str]
@@ -51,15 +52,19 @@ class Environment:
 
     @property
     def facts(self) -> dict[str, str]:
-        """As a job's facts."""
+        """The facts of a job in this environment."""
         return {"python": self.python} | {f"version.{name}": version for name, version in self.versions.items()}
+
+    def has(self, need: str, machine: Machine) -> bool:
+        """Return whether this environment, on this machine, has what a probe needs."""
+        return machine.has(need) if need in vendor_names() else bool(self.tools.get(need))
 
 
 def examine(interpreter: Interpreter, scratch: Path) -> Environment:
     """Ask the environment what it has.
 
     Raises:
-        InstallError: its Python does not even do that.
+        InstallError: its Python does not run.
     """
     described = [
         {key: getattr(program, key) for key in ("name", "variable", "homes", "folder", "wheels")}
@@ -88,35 +93,31 @@ def run_probes(
 
         def run_one(numbered: tuple[int, Probe]) -> Record:
             number, probe = numbered
+            record = Record(record_id(toolchain, probe), "unavailable", job=environment.facts)
+            if absent := next((need for need in probe.needs if not environment.has(need, machine)), None):
+                return replace(record, message=f"the probe needs {absent}, which is not here")
             folder = scratch / str(number)
             folder.mkdir()
-            return _run(probe, toolchain, interpreter, machine, environment, variables, folder)
+            return _run(probe, record, interpreter, _variables(environment, variables, folder), folder)
 
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(run_one, enumerate(chosen)))
 
 
-def _run(
-    probe: Probe,
-    toolchain: str,
-    interpreter: Interpreter,
-    machine: Machine,
-    environment: Environment,
-    variables: Mapping[str, str],
-    folder: Path,
-) -> Record:
-    record = Record(record_id(toolchain, probe), "unavailable", job=environment.facts)
-    for need in probe.needs:
-        has = machine.has(need) if need in vendor_names() else bool(environment.tools.get(need))
-        if not has:
-            return replace(record, message=f"the probe needs {need}, which is not here")
-    own = {key: value.replace("{cache}", str(folder / "cache")) for key, value in variables.items()}
+def _variables(environment: Environment, variables: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the environment variables of a probe's process."""
+    own = {name: value.replace("{cache}", str(folder / "cache")) for name, value in variables.items()}
     own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
     # What importing the toolchain compiles serves the other probes of the environment too.
     own |= {"PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     own |= _paths_of(environment.tools)
-    status, output, seconds = process(interpreter, [str(probe.path.resolve())], own, folder, probe.seconds)
-    detail = _portable(output, probe, folder)
+    return own
+
+
+def _run(probe: Probe, record: Record, interpreter: Interpreter, variables: Mapping[str, str], folder: Path) -> Record:
+    program = probe.path.resolve()
+    status, output, seconds = process(interpreter, [str(program)], variables, folder, probe.seconds)
+    detail = without_folders(output, {str(program): f"probes/{probe.id}.py", str(folder): "scratch"}, packages=True)
     record = replace(record, action="run", seconds=seconds, detail=_shortened(detail))
     if status == 0:
         return replace(record, outcome="pass")
@@ -140,14 +141,14 @@ def _paths_of(tools: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shortened(text: str) -> str:
-    """Beginning and end of a text that is too long to travel."""
+    """Return the text, or the beginning and the end of one that is too long to travel."""
     if len(text) <= _OUTPUT:
         return text
     return f"{text[: _OUTPUT // 4]}\n[...]\n{text[-_OUTPUT * 3 // 4 :]}"
 
 
 def last_exception(output: str) -> str:
-    """The exception that ended a Python program, as Python printed it, without its traceback."""
+    """Return the exception that ended a Python program, as Python printed it, without its traceback."""
     lines = output.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     if not starts:
@@ -159,7 +160,7 @@ def last_exception(output: str) -> str:
 def process(
     interpreter: Interpreter, arguments: Sequence[str], variables: Mapping[str, str], folder: Path, seconds: float
 ) -> tuple[int | None, str, float]:
-    """Exit status (None: the time limit came first), output and duration of one process."""
+    """Return the exit status (None: the time limit came first), the output and the duration of one process."""
     log = folder / "log.txt"
     log.unlink(missing_ok=True)
     began = time.monotonic()
@@ -170,9 +171,3 @@ def process(
         child.kill()
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return status, text, time.monotonic() - began
-
-
-def _portable(output: str, probe: Probe, folder: Path) -> str:
-    """Without the folders of this machine: results travel."""
-    names = {str(probe.path.resolve()): f"probes/{probe.id}.py", str(folder): "scratch"}
-    return without_folders(output, names, packages=True)

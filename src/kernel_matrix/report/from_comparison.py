@@ -24,7 +24,7 @@ from kernel_matrix.report.document import (
     Times,
     UndiagnosedError,
 )
-from kernel_matrix.report.toolchains import ToolchainView
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import STATES, Comparison, State
@@ -41,7 +41,7 @@ def document(
     *,
     earlier: History | None = None,
     left_out: int = 0,
-    toolchains: ToolchainView | None = None,
+    toolchains: Toolchains | None = None,
     now: datetime | None = None,
 ) -> Document:
     """Return everything that is known of the results.
@@ -69,7 +69,7 @@ def document(
         undiagnosed=_undiagnosed(cells),
         problems=collected.broken,
         notes=comparison.notes,
-        toolchains=toolchains or ToolchainView(),
+        toolchains=toolchains or Toolchains(),
         cells=cells,
         jobs=tuple(dict(job) for job in jobs.jobs),
     )

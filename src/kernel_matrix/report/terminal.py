@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.diagnosis import diagnose, in_words
+from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.results.compare import RED, CellVerdict, Comparison, Verdict
 from kernel_matrix.results.repeat import Commands
 
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
-def summary(matrix: Matrix, comparison: Comparison) -> Iterator[str]:
+def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...] | None = None) -> Iterator[str]:
     """Yield the counts of all cases, and the first red cases of every cell."""
     counts = ", ".join(f"{count} {state}" for state, count in comparison.counts.items())
     yield f"{len(comparison.plan.cases)} cases: {counts}"
@@ -20,22 +20,22 @@ def summary(matrix: Matrix, comparison: Comparison) -> Iterator[str]:
         yield "Nothing ran on hardware of the platforms that were asked for."
     commands = Commands(matrix)
     for cell in comparison.cells:
-        yield from _red_cases(commands, cell)
+        yield from _red_cases(commands, cell, rules)
 
 
-def _red_cases(commands: Commands, cell: CellVerdict) -> Iterator[str]:
+def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...] | None) -> Iterator[str]:
     red = [verdict for verdict in cell.cases if verdict.state in RED]
     for verdict in red[:_MOST_CASES]:
-        yield from _red_case(commands, verdict)
+        yield from _red_case(commands, verdict, rules)
     if len(red) > _MOST_CASES:
         yield f"  and {len(red) - _MOST_CASES} more of {cell.cell.id}"
 
 
-def _red_case(commands: Commands, verdict: Verdict) -> Iterator[str]:
+def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...] | None) -> Iterator[str]:
     case, record = verdict.case, verdict.record
     stage = f" in {record.stage}" if record and record.stage else ""
     yield f"{verdict.state}{stage}: {case.id}\n  {verdict.reason.splitlines()[0][:300]}"
     if record and verdict.state == "error":
         text = f"{record.message}\n{record.detail}"
-        yield f"  {in_words(diagnose(text, record.stage, record.job))}"
+        yield f"  {in_words(diagnose(text, record.stage, record.job, rules))}"
     yield f"  repeat it: {commands.command(case.id, record)}"

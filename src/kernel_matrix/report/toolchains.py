@@ -1,27 +1,33 @@
-"""What probes and sweeps have shown, as the page and compat.json have it."""
+"""The part of the report about toolchains: probes and kept sweeps. Models only; the lab fills them."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kernel_matrix.diagnosis import Diagnosis
-
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cause(_Model):
+    """What an error means; all texts are empty where nothing failed."""
+
+    rule: str = ""
+    cause: str = ""
+    remedy: str = ""
 
 
 class ProbeVerdict(_Model):
-    """What came of a probe in one environment."""
+    """A probe in one environment."""
 
-    verdict: str = Field(description="works, known, changed, unavailable or missing.")
+    verdict: str
     reason: str
-    error: str = Field(description="The exact error; empty where the probe did not fail.")
-    diagnosis: Diagnosis | None
+    error: str = Field(description="The exact error; empty where the probe passed or was not run.")
+    diagnosis: Cause
 
 
-class ProbeEntry(_Model):
-    """One question, with its answer in every environment that has what it asks about."""
+class ProbeLine(_Model):
+    """A probe, with its verdict in each environment that has one."""
 
     id: str
     asks: str
@@ -30,71 +36,91 @@ class ProbeEntry(_Model):
     truth: str
     link: str
     needs: tuple[str, ...]
-    verdicts: dict[str, ProbeVerdict] = Field(description="By the environment, which has the name of its lock.")
+    verdicts: dict[str, ProbeVerdict]
 
 
 class Family(_Model):
-    """The probes of one folder, and the environments in which some of them were run."""
+    """The probes of one folder, and the environments in which some of them have a verdict."""
 
     name: str
     toolchains: tuple[str, ...]
-    probes: tuple[ProbeEntry, ...]
+    probes: tuple[ProbeLine, ...]
 
 
-class Question(_Model):
+class SweptProbe(_Model):
+    """What came of a probe in one attempt of a sweep."""
+
+    verdict: str
+    outcome: str
+    stage: str
+    reason: str
+
+
+class SweptOp(_Model):
+    """What came of a case or cell in one attempt of a sweep."""
+
+    case: str
+    state: str
+    evidence: str
+    cases: str
+    stage: str
+    reason: str
+
+
+class SweptVersion(_Model):
+    """One attempt of a sweep: a version with its pins, and how far it got."""
+
+    version: str
+    pins: str
+    picked: str = Field(description="The versions of interest that the installer picked.")
+    stopped: str = Field(description="The stage that it did not pass; empty: it passed all.")
+    message: str
+    cause: str
+    remedy: str
+    lock: tuple[str, ...]
+    counts: dict[str, int] = Field(description="Probes by verdict.")
+    probes: dict[str, SweptProbe]
+    op: SweptOp | None
+
+
+class Pair(_Model):
+    """How far one version gets beside one of another package."""
+
+    state: str
+    reason: str
+
+
+class Grid(_Model):
+    """Every version beside every version of another package."""
+
+    beside: str
+    columns: tuple[str, ...]
+    cells: dict[str, dict[str, Pair]]
+
+
+class Asked(_Model):
     """A probe that a sweep asked."""
 
     id: str
     asks: str
 
 
-class Pair(_Model):
-    """How far a version gets beside a version of another distribution."""
-
-    state: str = Field(description="works, fails, or the stage that it did not pass.")
-    reason: str
-
-
-class Grid(_Model):
-    """A sweep over versions of two distributions."""
-
-    beside: str = Field(description="The other distribution.")
-    columns: tuple[str, ...] = Field(description="Its versions.")
-    cells: dict[str, dict[str, Pair]] = Field(description="By the version, and by that of the other distribution.")
-
-
-class Attempt(_Model):
-    """One version that a sweep tried."""
-
-    version: str
-    pins: str
-    picked: str = Field(description="What was installed beside it without a pin.")
-    stopped: str = Field(description="The stage at which it stopped; empty if it got through.")
-    message: str
-    cause: str
-    remedy: str
-    lock: tuple[str, ...]
-    counts: dict[str, int] = Field(description="How many probes have each verdict.")
-    probes: dict[str, dict[str, str]]
-    op: dict[str, str] = Field(description="The state of the operator, where one was run.")
-
-
-class Sweep(_Model):
-    """A kept result of a sweep over the versions of one distribution."""
+class SweepView(_Model):
+    """A kept sweep."""
 
     title: str
     package: str
     created: str
     case: str
-    rows: tuple[Attempt, ...]
+    attempts: tuple[SweptVersion, ...]
     grid: Grid | None
-    probes: tuple[Question, ...]
+    probes: tuple[Asked, ...]
 
 
-class ToolchainView(_Model):
-    """All probes and all kept sweeps."""
+class Toolchains(_Model):
+    """What probes and sweeps have shown; empty for a package that has neither."""
 
     headline: str = ""
-    changed: tuple[str, ...] = Field(default=(), description="The probes that do not do what is known of them.")
+    changed: tuple[str, ...] = ()
     families: tuple[Family, ...] = ()
-    sweeps: tuple[Sweep, ...] = ()
+    sweeps: tuple[SweepView, ...] = ()

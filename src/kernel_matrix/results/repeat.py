@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.cases import expand
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import TIMED, expand
+from kernel_matrix.config.plan import TIMED
 from kernel_matrix.results.compare import STATES, Verdict
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Machine

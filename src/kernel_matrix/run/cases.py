@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernel_matrix.config.plan import Case
-from kernel_matrix.job.case import FIRST_STAGE
-from kernel_matrix.job.journal import Entry, Journal
+from kernel_matrix.job.journal import FIRST_STAGE, Entry, Journal
 from kernel_matrix.results.record import Outcome, Record
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.job_command import portable

@@ -12,6 +12,10 @@ from kernel_matrix.config.plan import Case, platform_toolchain
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
 
+# Threads of OpenMP that wait keep their core busy by default. A job that shares the machine would so take the cores of
+# the others: most of the time that a small job took. A timed job runs alone and keeps the default.
+_BESIDE_OTHERS = {"OMP_WAIT_POLICY": "passive"}
+
 
 def specification(
     request: Request, actions: Mapping[str, str], cases: Iterable[Case], attempts: Mapping[str, int] | None = None
@@ -71,6 +75,7 @@ def environment(request: Request, interpreter: Interpreter) -> Mapping[str, str]
         "PYTHONPYCACHEPREFIX": f"{cache}/bytecode",
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONFAULTHANDLER": "1",
+        **({} if request.job.alone else _BESIDE_OTHERS),
         **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
         **platform_toolchain(request.matrix, request.job.platform, request.job.toolchain).environment,
     }

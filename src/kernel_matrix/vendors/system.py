@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,20 +30,40 @@ class Answer:
         return next((line.strip() for line in self.output.splitlines() if word in line), "")
 
 
-def ask(command: Sequence[str], seconds: float = SECONDS) -> Answer:
+def ask(command: Sequence[str]) -> Answer:
     """Run a program and return its answer, also where it hangs, fails or does not start."""
     try:
-        done = subprocess.run(
-            list(command), capture_output=True, text=True, errors="replace", timeout=seconds, check=False
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return Answer("", f"no answer within {seconds:g} s")
     except OSError as error:
         return Answer("", str(error.strerror or error))
-    if done.returncode:
-        words = last_line(done.stderr) or last_line(done.stdout)
-        return Answer(done.stdout, f"exit status {done.returncode}{f': {words}' if words else ''}")
-    return Answer(done.stdout)
+    try:
+        output, errors = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return Answer("", f"no answer within {SECONDS:g} s")
+    if process.returncode:
+        words = last_line(errors) or last_line(output)
+        return Answer(output, f"exit status {process.returncode}{f': {words}' if words else ''}")
+    return Answer(output)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill a program that hangs, and what it started; one that hangs in its driver does not end even so."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1)
 
 
 def last_line(text: str) -> str:

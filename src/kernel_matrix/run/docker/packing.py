@@ -11,6 +11,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run.docker import bundle, images
 from kernel_matrix.run.docker.engine import connect
+from kernel_matrix.run.docker.recipe import content_of
 from kernel_matrix.run.executors import InstallError, UnavailableError
 
 
@@ -41,8 +42,8 @@ def pack(
                 continue
             locks = [root / matrix.toolchains[entry.toolchain].lock for entry in platform.entries]
             dockerfile = root / platform.container
-            image = images.build(client, root, name, dockerfile, locks, gpu=False, say=say)
-            content = images.content(dockerfile, locks, gpu=False)
+            image = images.build(client, root, name, dockerfile, locks, installer=matrix.installer, gpu=False, say=say)
+            content = content_of(dockerfile, locks, matrix.installer, gpu=False)
             carried.append(bundle.Carried(name, content, image.reference, image.id))
         bundle.write(client, root, commit(root), carried, wheels, into, say)
     except InstallError as error:

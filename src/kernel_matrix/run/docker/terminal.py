@@ -1,38 +1,45 @@
-"""A person, or a command's output, at a container."""
+"""A person at a terminal, or a command's output, at a container."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import shutil
-import signal
-import socket
+import subprocess
 import sys
-import termios
-import tty
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernel_matrix.run.docker.container import ContainerInterpreter
-from kernel_matrix.run.docker.engine import answering, remove
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.run.docker.engine import answering
+from kernel_matrix.run.docker.interpreter import ContainerInterpreter
+from kernel_matrix.run.docker.ownership import remove
 
-_CHUNK = 1 << 16
+_DETACH_KEYS = "ctrl-^,ctrl-^"  # by default ctrl-p begins them, and a shell wants that key
 
 
 def attach(interpreter: ContainerInterpreter, command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run the command in a container of its own with this terminal, if it is one; return its exit status."""
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if terminal:
+    """Run the command in a container of its own, with this terminal if it is one; return its exit status.
+
+    Raises:
+        UserError: there is a terminal, and no Docker client that can connect it.
+    """
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    client = shutil.which("docker")
+    if is_terminal:
+        if client is None:
+            raise UserError(
+                "a terminal in a container needs Docker's client, and no 'docker' is on PATH. Install it, "
+                "or give a command after -- and send its output to a file or a pipe."
+            )
         environment = {**environment, "TERM": os.environ.get("TERM", "xterm")}
     interpreter.sandbox.prepare()
-    container = interpreter.create(command, environment, tty=terminal, stdin_open=terminal)
+    container = interpreter.create(command, environment, tty=is_terminal, stdin_open=is_terminal)
     try:
+        if is_terminal and client:
+            start = [client, "--host", interpreter.engine.address, "start", "--attach", "--interactive"]
+            return subprocess.run([*start, f"--detach-keys={_DETACH_KEYS}", container.id], check=False).returncode
         with answering("to run a container"):
-            if terminal:
-                _converse(container)
-            else:
-                _show(container)
+            _show(container)
             return int(container.wait(timeout=None)["StatusCode"])
     finally:
         remove(container)
@@ -40,7 +47,7 @@ def attach(interpreter: ContainerInterpreter, command: Sequence[str], environmen
 
 
 def _show(container: Any) -> None:
-    """Pass on what the container prints."""
+    """Start the container, and pass on what it prints."""
     output = container.attach(stream=True, demux=True)
     container.start()
     for out, err in output:
@@ -48,34 +55,3 @@ def _show(container: Any) -> None:
             if data:
                 stream.buffer.write(data)
                 stream.flush()
-
-
-def _converse(container: Any) -> None:
-    """Carry bytes both ways until the container closes its side."""
-    stream = container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-    connection: socket.socket = stream._sock  # what the SDK gives is a reader around it
-    with contextlib.closing(stream), _raw_terminal(container):
-        container.start()
-        container.resize(*reversed(shutil.get_terminal_size()))
-        while True:
-            ready, _, _ = select.select([sys.stdin, connection], [], [])
-            if connection in ready:
-                data = connection.recv(_CHUNK)
-                if not data:
-                    return
-                os.write(sys.stdout.fileno(), data)
-            if sys.stdin in ready:
-                connection.sendall(os.read(sys.stdin.fileno(), _CHUNK))
-
-
-@contextlib.contextmanager
-def _raw_terminal(container: Any) -> Iterator[None]:
-    """Every key goes to the container, and so does the size of the window."""
-    before = termios.tcgetattr(sys.stdin)
-    handler = signal.signal(signal.SIGWINCH, lambda *_: container.resize(*reversed(shutil.get_terminal_size())))
-    try:
-        tty.setraw(sys.stdin, termios.TCSADRAIN)  # what was typed already is not lost
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-        signal.signal(signal.SIGWINCH, handler)

@@ -1,4 +1,4 @@
-"""An isolated environment made from the toolchain's lock file, by uv; made once per content of the lock."""
+"""The executor ``venv``: an isolated environment made from the toolchain's lock file by uv, once per content."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from kernel_matrix.base.locking import locked
+from kernel_matrix.config.model import Installer
+from kernel_matrix.run.environments.builds import pin_of
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, Interpreter, Prepare, Request
 
@@ -26,7 +28,7 @@ _PIP_TO_UV = {
 
 @contextmanager
 def executor() -> Iterator[Prepare]:
-    """Every toolchain gets the environment of its lock file."""
+    """Give every toolchain the environment of its lock file."""
     yield prepare
 
 
@@ -37,10 +39,10 @@ def prepare(request: Request) -> Interpreter:
         InstallError: uv's own words.
     """
     lock = request.lock
-    flavour = "gpu" if request.gpu else "cpu"
+    machine = "gpu" if request.gpu else "cpu"
     version = ".".join(str(part) for part in sys.version_info[:3])
-    key = hashlib.sha256(f"{flavour} {version} {lock.read_text(encoding='utf-8')}".encode()).hexdigest()[:10]
-    folder = request.build / "envs" / f"{lock.stem}-{flavour}-{key}"
+    key = hashlib.sha256(f"{machine} {version} {lock.read_text(encoding='utf-8')}".encode()).hexdigest()[:10]
+    folder = request.build / "envs" / f"{lock.stem}-{machine}-{key}"
     python, complete = folder / "bin" / "python", folder / "complete"
     if complete.exists():
         return LocalInterpreter(python)
@@ -49,31 +51,33 @@ def prepare(request: Request) -> Interpreter:
             request.say(f"making the environment of {lock.name}")
             shutil.rmtree(folder, ignore_errors=True)
             uv("venv", "--python", sys.executable, "--no-project", str(folder))
-            backend = torch_backend(python, lock, gpu=request.gpu)
-            uv("pip", "install", "--python", str(python), *backend, "-r", str(lock))
+            variables = variables_for(request.matrix.installer, python, lock, gpu=request.gpu)
+            uv("pip", "install", "--python", str(python), "-r", str(lock), variables=variables)
             complete.touch()
     return LocalInterpreter(python)
 
 
-def torch_backend(python: Path, lock: Path, *, gpu: bool) -> list[str]:
-    """Where PyTorch comes from: configured wheel folders if one there fits, else PyTorch's own index, which uv knows.
+def variables_for(installer: Installer, python: Path, lock: Path, *, gpu: bool) -> Mapping[str, str]:
+    """Return the variables that make uv install the build for this kind of machine.
 
-    The package index's default build brings gigabytes of CUDA libraries, so a CPU machine must not take that one.
+    None are needed where the lock does not name the distribution that has several builds. On a machine without a GPU,
+    none are needed either where a configured folder of wheels has one that fits.
     """
-    pins = [line for line in lock.read_text(encoding="utf-8").splitlines() if line.startswith("torch==")]
-    if not pins:
-        return []
+    pin = pin_of(installer, lock.read_text(encoding="utf-8"))
+    if pin is None:
+        return {}
     if gpu:
-        return ["--torch-backend", "auto"]
+        return installer.gpu
     try:
-        uv("pip", "install", "--python", str(python), "--no-index", "--no-deps", "--dry-run", pins[0].split()[0])
+        # With these options uv refuses a cached wheel of another index, too, which is what is asked here.
+        uv("pip", "install", "--python", str(python), "--no-index", "--no-deps", "--dry-run", pin)
     except InstallError:
-        return ["--torch-backend", "cpu"]
-    return []
+        return installer.cpu
+    return {}
 
 
-def uv(*arguments: str) -> str:
-    """Run uv with pip's settings and return what it says.
+def uv(*arguments: str, variables: Mapping[str, str] | None = None) -> str:
+    """Run uv with pip's settings, and return what it says.
 
     Raises:
         InstallError: it failed, with all that it said.
@@ -81,13 +85,13 @@ def uv(*arguments: str) -> str:
     program = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
         raise InstallError("uv is not installed beside this interpreter nor on PATH. Install it: pip install uv")
-    environment = dict(os.environ)
+    environment = {**os.environ, **(variables or {})}
     for pip, own in _PIP_TO_UV.items():
         if pip in environment and own not in environment:
             value = environment[pip]
             environment[own] = ",".join(value.split()) if own == "UV_FIND_LINKS" else value
-    # Under --dry-run --no-index uv would also refuse a cached wheel of another index: exactly what is asked there.
     done = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        raise InstallError(f"$ uv {' '.join(arguments)}\n{done.stderr.strip()}")
+        set_here = "".join(f"{name}={value} " for name, value in (variables or {}).items())
+        raise InstallError(f"$ {set_here}uv {' '.join(arguments)}\n{done.stderr.strip()}")
     return done.stdout + done.stderr

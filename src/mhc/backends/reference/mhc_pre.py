@@ -18,21 +18,21 @@ def forward(
 ) -> MhcPreOutputs:
     """Compute in ``phi``'s dtype (fp32, or float64 for the golden); ``h_in`` is rounded to x's dtype at the end.
 
-    ``x`` is [tokens, n, hidden]; the other shapes are those of :class:`mhc.ops.mhc_pre.MhcPreInputs`.
+    ``x`` is [tokens, streams, hidden]; the other shapes are those of :class:`mhc.ops.mhc_pre.MhcPreInputs`.
     """
-    tokens, n, _ = x.shape
-    streams = x.to(phi.dtype)
-    v = streams.flatten(1)
+    tokens, streams, _ = x.shape
+    wide = x.to(phi.dtype)
+    v = wide.flatten(1)
     r = torch.rsqrt(v.square().mean(dim=1, keepdim=True) + norm_eps)
     weighted = v if gamma is None else v * gamma.flatten()
     m = (weighted @ phi.T) * r
-    m_pre, m_post, m_res = m.split([n, n, n * n], dim=1)
-    b_pre, b_post, b_res = bias.split([n, n, n * n])
+    m_pre, m_post, m_res = m.split([streams, streams, streams * streams], dim=1)
+    b_pre, b_post, b_res = bias.split([streams, streams, streams * streams])
     h_pre = torch.sigmoid(alpha[0] * m_pre + b_pre) + pre_eps
     h_post = 2 * torch.sigmoid(alpha[1] * m_post + b_post)
     h_res = alpha[2] * m_res + b_res
-    h_in = (h_pre.unsqueeze(-1) * streams).sum(dim=1)
-    return MhcPreOutputs(h_in.to(x.dtype), h_post, h_res.reshape(tokens, n, n))
+    h_in = (h_pre.unsqueeze(-1) * wide).sum(dim=1)
+    return MhcPreOutputs(h_in.to(x.dtype), h_post, h_res.reshape(tokens, streams, streams))
 
 
 def backward(
@@ -48,10 +48,10 @@ def backward(
     pre_eps: float,
 ) -> MhcPreGrads:
     """Compute in ``phi``'s dtype; the gradient of ``x`` is rounded to its dtype at the end."""
-    _, n, hidden = x.shape
-    parts = [n, n, n * n]
-    streams, grad_h_in = x.to(phi.dtype), grad_h_in.to(phi.dtype).unsqueeze(1)
-    v = streams.flatten(1)
+    _, streams, hidden = x.shape
+    parts = [streams, streams, streams * streams]
+    wide, grad_h_in = x.to(phi.dtype), grad_h_in.to(phi.dtype).unsqueeze(1)
+    v = wide.flatten(1)
     r = torch.rsqrt(v.square().mean(dim=1, keepdim=True) + norm_eps)
     weighted = v if gamma is None else v * gamma.flatten()
     q = weighted @ phi.T
@@ -59,7 +59,7 @@ def backward(
     gates = torch.cat([gate.expand(part) for gate, part in zip(alpha, parts, strict=True)])
     s_pre, s_post, _ = torch.sigmoid(gates * m + bias).split(parts, dim=1)
 
-    grad_h_pre = (grad_h_in * streams).sum(dim=2)
+    grad_h_pre = (grad_h_in * wide).sum(dim=2)
     dz = torch.cat(
         [grad_h_pre * s_pre * (1 - s_pre), 2 * grad_h_post * s_post * (1 - s_post), grad_h_res.flatten(1)], dim=1
     )
@@ -68,11 +68,11 @@ def backward(
     dweighted = dq @ phi
     dr = (dm * q).sum(dim=1, keepdim=True)
     dv = (dweighted if gamma is None else dweighted * gamma.flatten()) - dr * r**3 * v / v.shape[1]
-    dx = dv.unflatten(1, (n, hidden)) + (s_pre + pre_eps).unsqueeze(2) * grad_h_in
+    dx = dv.unflatten(1, (streams, hidden)) + (s_pre + pre_eps).unsqueeze(2) * grad_h_in
     return MhcPreGrads(
         x=dx.to(x.dtype),
         phi=dq.T @ weighted,
         alpha=torch.stack([part.sum() for part in (dz * m).split(parts, dim=1)]),
         bias=dz.sum(dim=0),
-        gamma=None if gamma is None else (dweighted * v).sum(dim=0).reshape(n, hidden),
+        gamma=None if gamma is None else (dweighted * v).sum(dim=0).reshape(streams, hidden),
     )

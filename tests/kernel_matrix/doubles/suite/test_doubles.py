@@ -13,6 +13,9 @@ if os.environ.get("DOUBLES_BROKEN_SUITE"):
 
 @pytest.mark.op("double", "forward")
 def test_double(case):
+    if case.action == "compile":
+        case.compiled("text", b"out = 2 * x", {})
+        return
     tokens = case.axes["tokens"]
     x = case.draw("x", (tokens, 8)).astype(np.float32)
     out = np.full_like(x, np.nan)

@@ -7,28 +7,30 @@ from typing import Any
 from mhc.backends.tilelang.compat import CPU_LAUNCH
 from mhc.backends.tilelang.compat import cpu_language as T
 from mhc.backends.tilelang.cpu import FP32, STORAGE, narrow, widen
+from mhc.backends.tilelang.mhc_post.tensors import tensors_of
 from mhc.ops.mhc_post import MhcPostSpec
 
 
 def backward(spec: MhcPostSpec, lanes: int) -> Any:
-    """The gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]."""
+    """Return the gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]."""
     streams, hidden, dtype = spec.streams, spec.hidden, spec.dtype
     _, stored = STORAGE[dtype]
     lanes = min(lanes, hidden)
     sums = streams * (streams + 1)  # of h_res, then of h_post
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, stored, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_post_backward(
-        x: T.Tensor((tokens, streams * hidden), stored),
-        y: T.Tensor((tokens, hidden), stored),
-        h_post: T.Tensor((tokens, streams), FP32),
-        h_res: T.Tensor((tokens, streams * streams), FP32),
-        grad_out: T.Tensor((tokens, streams * hidden), stored),
-        grad_x: T.Tensor((tokens, streams * hidden), stored),
-        grad_y: T.Tensor((tokens, hidden), stored),
-        grad_h_post: T.Tensor((tokens, streams), FP32),
-        grad_h_res: T.Tensor((tokens, streams * streams), FP32),
+        x: tensors.x,
+        y: tensors.y,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
+        grad_out: tensors.grad_out,
+        grad_x: tensors.grad_x,
+        grad_y: tensors.grad_y,
+        grad_h_post: tensors.grad_h_post,
+        grad_h_res: tensors.grad_h_res,
     ):
         with T.Kernel(tokens, **CPU_LAUNCH) as token:
             grads = T.alloc_local((streams, lanes), FP32)

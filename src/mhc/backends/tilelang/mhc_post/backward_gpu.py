@@ -7,13 +7,14 @@ from typing import Any
 import tilelang.language as T
 
 from mhc.backends.tilelang.gpu import DTYPES, FP32, SEGMENT, add_segments, vector_of
+from mhc.backends.tilelang.mhc_post.tensors import tensors_of
 from mhc.ops.mhc_post import MhcPostSpec
 
 THREADS = 128
 
 
 def backward(spec: MhcPostSpec) -> Any:
-    """The gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]: one block per token.
+    """Return the gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]: one block per token.
 
     The sums over the columns are those of the threads, added up in a fixed order.
     """
@@ -22,19 +23,20 @@ def backward(spec: MhcPostSpec) -> Any:
     sums = streams * (streams + 1)  # of h_res, then of h_post
     segments = THREADS // SEGMENT
     add_up = add_segments(sums, segments, THREADS)
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, dtype, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_post_backward(
-        x: T.Tensor((tokens, streams * hidden), dtype),
-        y: T.Tensor((tokens, hidden), dtype),
-        h_post: T.Tensor((tokens, streams), FP32),
-        h_res: T.Tensor((tokens, streams * streams), FP32),
-        grad_out: T.Tensor((tokens, streams * hidden), dtype),
-        grad_x: T.Tensor((tokens, streams * hidden), dtype),
-        grad_y: T.Tensor((tokens, hidden), dtype),
-        grad_h_post: T.Tensor((tokens, streams), FP32),
-        grad_h_res: T.Tensor((tokens, streams * streams), FP32),
+        x: tensors.x,
+        y: tensors.y,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
+        grad_out: tensors.grad_out,
+        grad_x: tensors.grad_x,
+        grad_y: tensors.grad_y,
+        grad_h_post: tensors.grad_h_post,
+        grad_h_res: tensors.grad_h_res,
     ):
         with T.Kernel(tokens, threads=THREADS) as token:
             thread = T.get_thread_binding()

@@ -7,24 +7,26 @@ from typing import Any
 from mhc.backends.tilelang.compat import CPU_LAUNCH
 from mhc.backends.tilelang.compat import cpu_language as T
 from mhc.backends.tilelang.cpu import FP32, STORAGE, narrow, widen
+from mhc.backends.tilelang.mhc_post.tensors import tensors_of
 from mhc.ops.mhc_post import MhcPostSpec
 
 
 def forward(spec: MhcPostSpec, lanes: int) -> Any:
-    """``mhc_post`` as a prim_func over x [tokens, n·hidden]."""
+    """Return ``mhc_post`` as a prim_func over x [tokens, n·hidden]."""
     streams, hidden, dtype = spec.streams, spec.hidden, spec.dtype
     _, stored = STORAGE[dtype]
     # The last vector of a stream begins early enough to end with it: some columns are computed twice, and alike.
     lanes = min(lanes, hidden)
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, stored, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_post(
-        x: T.Tensor((tokens, streams * hidden), stored),
-        y: T.Tensor((tokens, hidden), stored),
-        h_post: T.Tensor((tokens, streams), FP32),
-        h_res: T.Tensor((tokens, streams * streams), FP32),
-        out: T.Tensor((tokens, streams * hidden), stored),
+        x: tensors.x,
+        y: tensors.y,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
+        out: tensors.out,
     ):
         with T.Kernel(tokens, **CPU_LAUNCH) as token:
             xs = T.alloc_local((streams, lanes), FP32)

@@ -7,24 +7,26 @@ from typing import Any
 import tilelang.language as T
 
 from mhc.backends.tilelang.gpu import DTYPES, FP32, vector_of
+from mhc.backends.tilelang.mhc_post.tensors import tensors_of
 from mhc.ops.mhc_post import MhcPostSpec
 
 THREADS = 128
 
 
 def forward(spec: MhcPostSpec) -> Any:
-    """``mhc_post`` as a prim_func over x [tokens, n·hidden]: each thread has some columns of all streams."""
+    """Return ``mhc_post`` as a prim_func over x [tokens, n·hidden]: each thread has some columns of all streams."""
     streams, hidden, dtype = spec.streams, spec.hidden, DTYPES[spec.dtype]
     vector = vector_of(hidden)
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, dtype, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_post(
-        x: T.Tensor((tokens, streams * hidden), dtype),
-        y: T.Tensor((tokens, hidden), dtype),
-        h_post: T.Tensor((tokens, streams), FP32),
-        h_res: T.Tensor((tokens, streams * streams), FP32),
-        out: T.Tensor((tokens, streams * hidden), dtype),
+        x: tensors.x,
+        y: tensors.y,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
+        out: tensors.out,
     ):
         with T.Kernel(tokens, T.ceildiv(hidden, THREADS * vector), threads=THREADS) as (token, part):
             thread = T.get_thread_binding()

@@ -7,32 +7,34 @@ from typing import Any
 from mhc.backends.tilelang.compat import CPU_LAUNCH
 from mhc.backends.tilelang.compat import cpu_language as T
 from mhc.backends.tilelang.cpu import FP32, STORAGE, narrow, widen
-from mhc.backends.tilelang.mhc_pre.factors import STAGE, factors_of
+from mhc.backends.tilelang.mhc_pre.factors import STAGE
 from mhc.backends.tilelang.mhc_pre.forward_cpu import GROUP, PIECE, TILE, add_width
+from mhc.backends.tilelang.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
 
 def factors(spec: MhcPreSpec, lanes: int) -> Any:
-    """As the forward's kernel for the CPU."""
+    """Return the kernel for the factors, with the loops of the forward's."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    weighted, dtype, size = spec.gamma, spec.dtype, factors_of(spec)
+    dtype = spec.dtype
     norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
     _, stored = STORAGE[dtype]
     rows, add_products = add_width(spec, lanes)
     columns, last_column = hidden // lanes, hidden // lanes * lanes
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, stored, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_pre_factors(
-        x: T.Tensor((tokens, width), stored),
-        phi: T.Tensor((mixes, width), FP32),
-        alpha: T.Tensor((3,), FP32),
-        bias: T.Tensor((mixes,), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        grad_h_in: T.Tensor((tokens, hidden), stored),
-        grad_h_post: T.Tensor((tokens, streams), FP32),
-        grad_h_res: T.Tensor((tokens, streams * streams), FP32),
-        factors: T.Tensor((tokens, size), FP32),
+        x: tensors.x,
+        phi: tensors.phi,
+        alpha: tensors.alpha,
+        bias: tensors.bias,
+        gamma: tensors.gamma,
+        grad_h_in: tensors.grad_h_in,
+        grad_h_post: tensors.grad_h_post,
+        grad_h_res: tensors.grad_h_res,
+        factors: tensors.factors,
     ):
         with T.Kernel(T.ceildiv(tokens, TILE), **CPU_LAUNCH) as block:
             piece = T.alloc_local((TILE, PIECE), FP32)
@@ -108,25 +110,26 @@ def factors(spec: MhcPreSpec, lanes: int) -> Any:
 
 
 def columns(spec: MhcPreSpec, lanes: int) -> Any:
-    """Four vectors of columns at a time, down the tokens in groups; every call is one split."""
+    """Return the kernel by columns: four vectors of columns at a time, down the tokens in groups. A call is a split."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    weighted, dtype, size = spec.gamma, spec.dtype, factors_of(spec)
+    weighted, dtype = spec.gamma, spec.dtype
     _, stored = STORAGE[dtype]
     # The last vector of a stream begins early enough to end with it: some columns are computed twice, and alike.
     lanes = min(lanes, hidden)
     staged, vectors = mixes + streams + 1, 4
-    tokens, splits = T.dynamic("tokens"), T.dynamic("splits")
+    tensors = tensors_of(spec, stored, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_pre_columns(
-        x: T.Tensor((tokens, width), stored),
-        phi: T.Tensor((mixes, width), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        grad_h_in: T.Tensor((tokens, hidden), stored),
-        factors: T.Tensor((tokens, size), FP32),
-        grad_x: T.Tensor((tokens, width), stored),
-        sums: T.Tensor((splits, mixes * width), FP32),
-        small: T.Tensor((splits, 2 * mixes), FP32),
+        x: tensors.x,
+        phi: tensors.phi,
+        gamma: tensors.gamma,
+        grad_h_in: tensors.grad_h_in,
+        factors: tensors.factors,
+        grad_x: tensors.grad_x,
+        sums: tensors.sums,
+        small: tensors.small,
     ):
         with T.Kernel(streams, **CPU_LAUNCH) as i:
             f = T.alloc_local((GROUP, staged), FP32)
@@ -203,21 +206,22 @@ def columns(spec: MhcPreSpec, lanes: int) -> Any:
 
 
 def total(spec: MhcPreSpec, lanes: int) -> Any:
-    """A vector of columns at a time."""
+    """Return the kernel for the totals: a vector of columns at a time."""
     streams, width, mixes, weighted = spec.streams, spec.width, spec.mixes, spec.gamma
     lanes = min(lanes, width)
-    splits = T.dynamic("splits")
+    tensors = tensors_of(spec, FP32, T)
+    splits = tensors.splits
 
     @T.prim_func
     def mhc_pre_total(
-        phi: T.Tensor((mixes, width), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        sums: T.Tensor((splits, mixes * width), FP32),
-        small: T.Tensor((splits, 2 * mixes), FP32),
-        grad_phi: T.Tensor((mixes, width), FP32),
-        grad_alpha: T.Tensor((3,), FP32),
-        grad_bias: T.Tensor((mixes,), FP32),
-        grad_gamma: T.Tensor((width if weighted else 1,), FP32),
+        phi: tensors.phi,
+        gamma: tensors.gamma,
+        sums: tensors.sums,
+        small: tensors.small,
+        grad_phi: tensors.grad_phi,
+        grad_alpha: tensors.grad_alpha,
+        grad_bias: tensors.grad_bias,
+        grad_gamma: tensors.grad_gamma,
     ):
         with T.Kernel(T.ceildiv(width, lanes), **CPU_LAUNCH) as block:
             q = T.alloc_local((lanes,), FP32)

@@ -7,8 +7,9 @@ from typing import Any
 import tilelang.language as T
 
 from mhc.backends.tilelang.gpu import DTYPES, FP32, SEGMENT, add_segments, vector_of
-from mhc.backends.tilelang.mhc_pre.factors import STAGE, factors_of
+from mhc.backends.tilelang.mhc_pre.factors import STAGE
 from mhc.backends.tilelang.mhc_pre.forward_gpu import GROUPS, LANES, add_width, tokens_per_block
+from mhc.backends.tilelang.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
 THREADS = 128  # of a block that owns columns
@@ -16,7 +17,7 @@ REGISTERS = 128  # of one thread, for its part of phi and of the sums
 
 
 def columns_per_thread(spec: MhcPreSpec) -> int:
-    """As many as make one access, less if their part of phi and of the sums would not fit the registers."""
+    """Return the columns of one access, or fewer if their part of phi and of the sums would not fit the registers."""
     vector = vector_of(spec.hidden)
     while vector > 1 and 2 * spec.mixes * vector > REGISTERS:
         vector //= 2
@@ -24,10 +25,9 @@ def columns_per_thread(spec: MhcPreSpec) -> int:
 
 
 def factors(spec: MhcPreSpec) -> Any:
-    """As the forward's kernel: a block takes a tile of tokens, and its threads walk the width together."""
+    """Return the kernel for the factors: a block has a tile of tokens, and its threads walk the width together."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     dtype, norm_eps, pre_eps = DTYPES[spec.dtype], spec.norm_eps, spec.pre_eps
-    weighted, size = spec.gamma, factors_of(spec)
     vector = vector_of(hidden)
     rows, own = -(-mixes // GROUPS), -(-streams // GROUPS)
     tile = tokens_per_block(rows + own)
@@ -35,19 +35,20 @@ def factors(spec: MhcPreSpec) -> Any:
     segments = LANES // SEGMENT
     sums = mixes + 1 + streams  # phi's rows, the sum of squares, then the gradients of h_pre
     add_products, add_up = add_width(spec, vector, rows, tile), add_segments(sums, segments, threads)
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, dtype, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_pre_factors(
-        x: T.Tensor((tokens, width), dtype),
-        phi: T.Tensor((mixes, width), FP32),
-        alpha: T.Tensor((3,), FP32),
-        bias: T.Tensor((mixes,), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        grad_h_in: T.Tensor((tokens, hidden), dtype),
-        grad_h_post: T.Tensor((tokens, streams), FP32),
-        grad_h_res: T.Tensor((tokens, streams * streams), FP32),
-        factors: T.Tensor((tokens, size), FP32),
+        x: tensors.x,
+        phi: tensors.phi,
+        alpha: tensors.alpha,
+        bias: tensors.bias,
+        gamma: tensors.gamma,
+        grad_h_in: tensors.grad_h_in,
+        grad_h_post: tensors.grad_h_post,
+        grad_h_res: tensors.grad_h_res,
+        factors: tensors.factors,
     ):
         with T.Kernel(T.ceildiv(tokens, tile), threads=threads) as block:
             thread = T.get_thread_binding()
@@ -146,24 +147,26 @@ def factors(spec: MhcPreSpec) -> Any:
 
 
 def columns(spec: MhcPreSpec) -> Any:
-    """Each thread keeps its columns of phi and of the sums in registers; a block is one split of some columns."""
+    """Return the kernel by columns: a thread keeps its part of phi and of the sums in registers. A block is a split."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    dtype, weighted, size = DTYPES[spec.dtype], spec.gamma, factors_of(spec)
+    dtype, weighted = DTYPES[spec.dtype], spec.gamma
     vector = columns_per_thread(spec)
     staged = mixes + streams + 1
     parts = -(-2 * mixes // THREADS)
-    tokens, splits = T.dynamic("tokens"), T.dynamic("splits")
+    tensors = tensors_of(spec, dtype, T)
+    tokens = tensors.tokens
+    splits = tensors.splits
 
     @T.prim_func
     def mhc_pre_columns(
-        x: T.Tensor((tokens, width), dtype),
-        phi: T.Tensor((mixes, width), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        grad_h_in: T.Tensor((tokens, hidden), dtype),
-        factors: T.Tensor((tokens, size), FP32),
-        grad_x: T.Tensor((tokens, width), dtype),
-        sums: T.Tensor((splits, mixes * width), FP32),
-        small: T.Tensor((splits, 2 * mixes), FP32),
+        x: tensors.x,
+        phi: tensors.phi,
+        gamma: tensors.gamma,
+        grad_h_in: tensors.grad_h_in,
+        factors: tensors.factors,
+        grad_x: tensors.grad_x,
+        sums: tensors.sums,
+        small: tensors.small,
     ):
         with T.Kernel(T.ceildiv(width, THREADS * vector), splits, threads=THREADS) as (block, split):
             thread = T.get_thread_binding()
@@ -254,20 +257,21 @@ def columns(spec: MhcPreSpec) -> Any:
 
 
 def total(spec: MhcPreSpec) -> Any:
-    """One thread per column; the first block has the sums that are not of columns, too."""
+    """Return the kernel for the totals: one thread per column. The first block has the sums over no column, too."""
     streams, width, mixes, weighted = spec.streams, spec.width, spec.mixes, spec.gamma
-    splits = T.dynamic("splits")
+    tensors = tensors_of(spec, FP32, T)
+    splits = tensors.splits
 
     @T.prim_func
     def mhc_pre_total(
-        phi: T.Tensor((mixes, width), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        sums: T.Tensor((splits, mixes * width), FP32),
-        small: T.Tensor((splits, 2 * mixes), FP32),
-        grad_phi: T.Tensor((mixes, width), FP32),
-        grad_alpha: T.Tensor((3,), FP32),
-        grad_bias: T.Tensor((mixes,), FP32),
-        grad_gamma: T.Tensor((width if weighted else 1,), FP32),
+        phi: tensors.phi,
+        gamma: tensors.gamma,
+        sums: tensors.sums,
+        small: tensors.small,
+        grad_phi: tensors.grad_phi,
+        grad_alpha: tensors.grad_alpha,
+        grad_bias: tensors.grad_bias,
+        grad_gamma: tensors.grad_gamma,
     ):
         with T.Kernel(T.ceildiv(width, THREADS), threads=THREADS) as block:
             thread = T.get_thread_binding()

@@ -7,6 +7,7 @@ from typing import Any
 from mhc.backends.tilelang.compat import CPU_LAUNCH
 from mhc.backends.tilelang.compat import cpu_language as T
 from mhc.backends.tilelang.cpu import FP32, STORAGE, narrow, widen
+from mhc.backends.tilelang.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
 GROUP = 4  # tokens whose partial sums advance together
@@ -16,7 +17,9 @@ UNROLL = 4  # vectors along the width between two writes of the partial sums
 
 
 def add_width(spec: MhcPreSpec, lanes: int) -> tuple[int, Any]:
-    """A macro: the products with phi's rows, and the squares, of a tile of tokens, by lane.
+    """Return how many rows of phi advance together, and a macro.
+
+    The macro computes, by lane, the products with phi's rows, and the squares, of a tile of tokens.
 
     With it comes how many rows of phi advance together.
     """
@@ -105,30 +108,31 @@ def add_width(spec: MhcPreSpec, lanes: int) -> tuple[int, Any]:
 
 
 def forward(spec: MhcPreSpec, lanes: int) -> Any:
-    """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
+    """Return ``mhc_pre`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
 
     ``lanes`` is how many independent sums run along the width: what lets a compiler vectorise them without reordering
     an addition. bf16 and fp16 tensors are their bits. The sums of a token are its own and in an order that depends on
     nothing but ``spec`` and ``lanes``, so tokens can be given to any number of calls.
     """
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    weighted, dtype = spec.gamma, spec.dtype
+    dtype = spec.dtype
     norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
     _, stored = STORAGE[dtype]
     rows, add_products = add_width(spec, lanes)
     columns, last_column = hidden // lanes, hidden // lanes * lanes
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, stored, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_pre(
-        x: T.Tensor((tokens, width), stored),
-        phi: T.Tensor((mixes, width), FP32),
-        alpha: T.Tensor((3,), FP32),
-        bias: T.Tensor((mixes,), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        h_in: T.Tensor((tokens, hidden), stored),
-        h_post: T.Tensor((tokens, streams), FP32),
-        h_res: T.Tensor((tokens, streams * streams), FP32),
+        x: tensors.x,
+        phi: tensors.phi,
+        alpha: tensors.alpha,
+        bias: tensors.bias,
+        gamma: tensors.gamma,
+        h_in: tensors.h_in,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
     ):
         with T.Kernel(T.ceildiv(tokens, TILE), **CPU_LAUNCH) as block:
             piece = T.alloc_local((TILE, PIECE), FP32)

@@ -7,6 +7,7 @@ from typing import Any
 import tilelang.language as T
 
 from mhc.backends.tilelang.gpu import DTYPES, FP32, SEGMENT, add_segments, vector_of
+from mhc.backends.tilelang.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
 LANES = 64  # threads that share the width of a token; each group of them has its own rows of phi
@@ -16,7 +17,7 @@ MAX_TILE = 8  # tokens of one block: each row of phi is read once for all of the
 
 
 def tokens_per_block(rows: int) -> int:
-    """The largest power of two of tokens whose partial products fit the registers of a thread."""
+    """Return the largest power of two of tokens whose partial products fit the registers of a thread."""
     tile = MAX_TILE
     while tile > 1 and tile * rows > ACCUMULATORS:
         tile //= 2
@@ -24,7 +25,7 @@ def tokens_per_block(rows: int) -> int:
 
 
 def add_width(spec: MhcPreSpec, vector: int, rows: int, tile: int) -> Any:
-    """A macro: each thread's part of the products with its rows of phi, and of the squares, of a tile of tokens."""
+    """Return a macro: a thread's part of the products with its rows of phi, and of the squares, of a tile of tokens."""
     width, mixes, weighted = spec.width, spec.mixes, spec.gamma
 
     @T.macro
@@ -63,14 +64,14 @@ def add_width(spec: MhcPreSpec, vector: int, rows: int, tile: int) -> Any:
 
 
 def forward(spec: MhcPreSpec) -> Any:
-    """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
+    """Return ``mhc_pre`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
 
     One block takes a tile of tokens, so a row of phi is read once per tile. Its threads form groups: a group has its
     share of phi's rows, its lanes walk the width together. Sums are added in a fixed order, without atomics, and no
     sum crosses tokens.
     """
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    dtype, weighted = DTYPES[spec.dtype], spec.gamma
+    dtype = DTYPES[spec.dtype]
     norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
     vector = vector_of(hidden)
     rows = -(-mixes // GROUPS)
@@ -79,18 +80,19 @@ def forward(spec: MhcPreSpec) -> Any:
     segments = LANES // SEGMENT
     sums = mixes + 1  # phi's rows, then the sum of squares
     add_products, add_up = add_width(spec, vector, rows, tile), add_segments(sums, segments, threads)
-    tokens = T.dynamic("tokens")
+    tensors = tensors_of(spec, dtype, T)
+    tokens = tensors.tokens
 
     @T.prim_func
     def mhc_pre(
-        x: T.Tensor((tokens, width), dtype),
-        phi: T.Tensor((mixes, width), FP32),
-        alpha: T.Tensor((3,), FP32),
-        bias: T.Tensor((mixes,), FP32),
-        gamma: T.Tensor((width if weighted else 1,), FP32),
-        h_in: T.Tensor((tokens, hidden), dtype),
-        h_post: T.Tensor((tokens, streams), FP32),
-        h_res: T.Tensor((tokens, streams * streams), FP32),
+        x: tensors.x,
+        phi: tensors.phi,
+        alpha: tensors.alpha,
+        bias: tensors.bias,
+        gamma: tensors.gamma,
+        h_in: tensors.h_in,
+        h_post: tensors.h_post,
+        h_res: tensors.h_res,
     ):
         with T.Kernel(T.ceildiv(tokens, tile), threads=threads) as block:
             thread = T.get_thread_binding()

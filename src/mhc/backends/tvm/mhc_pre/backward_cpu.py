@@ -20,15 +20,15 @@ _SPAN = 32
 
 
 def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
-    """Three parts, each parallel over what it alone writes, so that no sum depends on the number of threads.
+    """Compute three parts in turn. In each, no two threads write the same element: no sum depends on their number.
 
     1. Blocks of tokens are projected again. With z the arguments of the sigmoids and m as in the equations, a token
-       leaves what the others need: ``weights`` r·alpha·dz, ``pull`` -Σ alpha·dz·m · r²/width, and h_pre.
-    2. Columns of the flattened streams, through all tokens in order: ``dv = weights @ phi`` is the gradient of v·gamma,
-       and ``weights · v·gamma`` what the token adds to that of phi.
+       leaves what the others need: ``grad_q`` r·alpha·dz, ``slope`` -Σ alpha·dz·m · r²/width, and h_pre.
+    2. Columns of the flattened streams, through all tokens in order: ``dv = grad_q @ phi`` is the gradient of v·gamma,
+       and ``grad_q · v·gamma`` what the token adds to that of phi.
     3. The rows of phi, through all tokens in order and in fp64: the gradients of bias and alpha.
 
-    Without gamma the fifth and the last argument are not looked at.
+    Without gamma the fifth and the last argument are not read.
     """
     f32, dtype = "float32", name_of(spec.dtype)
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
@@ -62,19 +62,19 @@ def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
     ):
         T.func_attr({"global_symbol": "mhc_pre_backward", "tirx.noalias": True})
         # What a token adds to the gradients of bias and, in the last three, of alpha.
-        shares = T.alloc_buffer((tokens, mixes + 3), f32)
-        pull = T.alloc_buffer((tokens,), f32)
+        grad_z = T.alloc_buffer((tokens, mixes + 3), f32)
+        slope = T.alloc_buffer((tokens,), f32)
         h_pre = T.alloc_buffer((tokens, streams), f32)
-        # A last group that is not full repeats the last token, with weights of zero.
-        weights = T.alloc_buffer((T.truncdiv(tokens + (group - 1), T.int64(group)) * group, mixes), f32)
+        # A last group that is not full repeats the last token, with a grad_q of zero.
+        grad_q = T.alloc_buffer((T.truncdiv(tokens + (group - 1), T.int64(group)) * group, mixes), f32)
         for t in range(T.truncdiv(tokens + (group - 1), T.int64(group)) * group - tokens):
             for o in range(mixes):
-                weights[tokens + t, o] = T.float32(0)
+                grad_q[tokens + t, o] = T.float32(0)
 
         for block in T.parallel(T.truncdiv(tokens + (height - 1), T.int64(height))):
-            total = T.alloc_buffer((height, mixes, lanes), f32)
-            square = T.alloc_buffer((height, lanes), f32)
-            mix = T.alloc_buffer((mixes,), f32)
+            sums = T.alloc_buffer((height, mixes, lanes), f32)
+            squares = T.alloc_buffer((height, lanes), f32)
+            m = T.alloc_buffer((mixes,), f32)
             dots = T.alloc_buffer((streams, row.lanes), f32)
             g = T.alloc_buffer((row.lanes,), f32)
             r = T.alloc_buffer((1,), f32)
@@ -82,18 +82,18 @@ def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
             # The last few additions have the largest rounding errors, and the gradient of alpha adds these up.
             lane_sum = T.alloc_buffer((1,), "float64")
 
-            project(x, phi, gamma, tokens, block, total, square)
+            project(x, phi, gamma, tokens, block, sums, squares)
 
             for t in range(T.min(T.int64(height), tokens - block * height)):
                 r[0] = T.float32(0)
                 for j in T.unroll(lanes):
-                    r[0] = r[0] + square[t, j]
+                    r[0] = r[0] + squares[t, j]
                 r[0] = T.rsqrt(r[0] / T.float32(width) + T.float32(spec.norm_eps))
                 for o in range(mixes):
                     lane_sum[0] = T.float64(0)
                     for j in T.unroll(lanes):
-                        lane_sum[0] = lane_sum[0] + T.Cast("float64", total[t, o, j])
-                    mix[o] = T.Cast(f32, lane_sum[0]) * r[0]
+                        lane_sum[0] = lane_sum[0] + T.Cast("float64", sums[t, o, j])
+                    m[o] = T.Cast(f32, lane_sum[0]) * r[0]
 
                 for i in T.unroll(streams):
                     for j in T.vectorized(row.lanes):
@@ -108,33 +108,33 @@ def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
                             )
 
                 for i in T.unroll(streams):
-                    sigmoid[0] = T.sigmoid(alpha[0] * mix[i] + bias[i])
+                    sigmoid[0] = T.sigmoid(alpha[0] * m[i] + bias[i])
                     h_pre[block * height + t, i] = sigmoid[0] + T.float32(spec.pre_eps)
                     lane_sum[0] = T.float64(0)
                     for j in T.unroll(row.lanes):
                         lane_sum[0] = lane_sum[0] + T.Cast("float64", dots[i, j])
-                    shares[block * height + t, i] = T.Cast(f32, lane_sum[0]) * sigmoid[0] * (T.float32(1) - sigmoid[0])
+                    grad_z[block * height + t, i] = T.Cast(f32, lane_sum[0]) * sigmoid[0] * (T.float32(1) - sigmoid[0])
                 for i in range(streams):
-                    sigmoid[0] = T.sigmoid(alpha[1] * mix[streams + i] + bias[streams + i])
-                    shares[block * height + t, streams + i] = (
+                    sigmoid[0] = T.sigmoid(alpha[1] * m[streams + i] + bias[streams + i])
+                    grad_z[block * height + t, streams + i] = (
                         T.float32(2) * grad_h_post[block * height + t, i] * sigmoid[0] * (T.float32(1) - sigmoid[0])
                     )
                 for i in range(streams * streams):
-                    shares[block * height + t, 2 * streams + i] = grad_h_res[block * height + t, i]
+                    grad_z[block * height + t, 2 * streams + i] = grad_h_res[block * height + t, i]
 
                 for k in range(3):
-                    shares[block * height + t, mixes + k] = T.float32(0)
+                    grad_z[block * height + t, mixes + k] = T.float32(0)
                 for o in range(mixes):
                     # alpha has one gate each for the rows of phi that make h_pre, h_post and h_res.
                     gate: T.let = T.min(o // streams, 2)
-                    share: T.let = shares[block * height + t, o]
-                    shares[block * height + t, mixes + gate] = shares[block * height + t, mixes + gate] + share * mix[o]
-                    weights[block * height + t, o] = alpha[gate] * share * r[0]
-                pull[block * height + t] = (
+                    dz: T.let = grad_z[block * height + t, o]
+                    grad_z[block * height + t, mixes + gate] = grad_z[block * height + t, mixes + gate] + dz * m[o]
+                    grad_q[block * height + t, o] = alpha[gate] * dz * r[0]
+                slope[block * height + t] = (
                     -(
-                        alpha[0] * shares[block * height + t, mixes]
-                        + alpha[1] * shares[block * height + t, mixes + 1]
-                        + alpha[2] * shares[block * height + t, mixes + 2]
+                        alpha[0] * grad_z[block * height + t, mixes]
+                        + alpha[1] * grad_z[block * height + t, mixes + 1]
+                        + alpha[2] * grad_z[block * height + t, mixes + 2]
                     )
                     * r[0]
                     * r[0]
@@ -150,7 +150,7 @@ def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
             v = T.alloc_buffer((group, row.lanes), f32)
             dv = T.alloc_buffer((group, row.lanes), f32)
             one = T.alloc_buffer((row.lanes,), f32)
-            sums = T.alloc_buffer((row.lanes,), f32)
+            acc = T.alloc_buffer((row.lanes,), f32)
             stream: T.let = item // pieces
             first: T.let = item % pieces * owned
             vectors: T.let = T.min(owned, row.vectors - first)
@@ -194,14 +194,14 @@ def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
                             for j in T.vectorized(row.lanes):
                                 one[j] = rows[o, k * row.lanes + j]
                             for j in T.vectorized(row.lanes):
-                                sums[j] = to_phi[o, k * row.lanes + j]
+                                acc[j] = to_phi[o, k * row.lanes + j]
                             for t in T.unroll(group):
                                 for j in T.vectorized(row.lanes):
-                                    dv[t, j] = dv[t, j] + weights[t0 + t, o] * one[j]
+                                    dv[t, j] = dv[t, j] + grad_q[t0 + t, o] * one[j]
                                 for j in T.vectorized(row.lanes):
-                                    sums[j] = sums[j] + weights[t0 + t, o] * v[t, j]
+                                    acc[j] = acc[j] + grad_q[t0 + t, o] * v[t, j]
                             for j in T.vectorized(row.lanes):
-                                to_phi[o, k * row.lanes + j] = sums[j]
+                                to_phi[o, k * row.lanes + j] = acc[j]
                         for t in T.unroll(group):
                             for j in T.vectorized(row.lanes):
                                 one[j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
@@ -215,7 +215,7 @@ def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
                                     grad_x[t0 + t, stream * hidden + column + j] = narrow(
                                         dtype,
                                         dv[t, j]
-                                        + pull[t0 + t] * one[j]
+                                        + slope[t0 + t] * one[j]
                                         + h_pre[t0 + t, stream] * wide(grad_h_in[t0 + t, column + j]),
                                     )
 
@@ -242,7 +242,7 @@ def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
             every = T.alloc_buffer((1,), "float64")
             every[0] = T.float64(0)
             for t in range(tokens):
-                every[0] = every[0] + T.Cast("float64", shares[t, o])
+                every[0] = every[0] + T.Cast("float64", grad_z[t, o])
             if o < mixes:
                 grad_bias[o] = T.Cast(f32, every[0])
             else:

@@ -1,12 +1,12 @@
-"""Gradients of ``mhc_pre`` for GPUs: four launches, each of which alone writes what it writes.
+"""The scripts of ``mhc_pre``'s gradients for GPUs: four launches. No two threads write the same element.
 
 1. Blocks of a few tokens project them again. With z the arguments of the sigmoids and m as in the equations, a token
-   leaves what the others need: ``weights`` r·alpha·dz, ``pull`` -Σ alpha·dz·m · r²/width, h_pre, and ``shares``, what
+   leaves what the others need: ``grad_q`` r·alpha·dz, ``slope`` -Σ alpha·dz·m · r²/width, h_pre, and ``grad_z``, what
    it adds to the gradients of bias and, in the last three, of alpha.
-2. Blocks of columns go through a span of tokens: ``dv = weights @ phi`` is the gradient of v·gamma, and
-   ``weights · v·gamma`` what the token adds to that of phi. The span's sums are its ``parts``.
+2. Blocks of columns go through a span of tokens: ``dv = grad_q @ phi`` is the gradient of v·gamma, and
+   ``grad_q · v·gamma`` what the token adds to that of phi. The span's sums are its ``parts``.
 3. The parts of all spans are added, in their order: the gradients of phi and, in the last row, of gamma.
-4. The shares of all tokens are added in a tree: the gradients of bias and alpha.
+4. The grad_z of all tokens are added in a tree: the gradients of bias and alpha.
 """
 
 # No postponed annotations here: TVM reads those of a script as its parameters.
@@ -24,32 +24,32 @@ from mhc.ops.mhc_pre import MhcPreSpec
 # Spans that the tokens are cut into, at most: their parts are memory, this many times that of phi.
 _SPANS = 32
 
-# Tokens whose weights wait in shared memory.
+# Tokens whose grad_q waits in shared memory.
 _TILE = 16
 
 
 def _length(tokens: Any) -> Any:
-    """Tokens of a span, for a number of them or for the variable of a script."""
+    """Return the tokens of a span, for a number of tokens or for the variable of a script."""
     return (tokens + (_SPANS - 1)) // _SPANS
 
 
 def _spans(tokens: Any) -> Any:
-    """Spans that cover all tokens."""
+    """Return the number of spans that cover all tokens."""
     return (tokens + (_length(tokens) - 1)) // _length(tokens)
 
 
 def scratch(spec: MhcPreSpec, tokens: int) -> Mapping[str, tuple[int, ...]]:
     return {
-        "weights": (tokens, spec.mixes),
-        "pull": (tokens,),
+        "grad_q": (tokens, spec.mixes),
+        "slope": (tokens,),
         "h_pre": (tokens, spec.streams),
-        "shares": (tokens, spec.mixes + 3),
+        "grad_z": (tokens, spec.mixes + 3),
         "parts": (_SPANS, spec.mixes + 1, spec.width),
     }
 
 
 def backward(spec: MhcPreSpec, dialect: Dialect) -> tuple[Launch, ...]:
-    return (_by_token(spec, dialect), _by_column(spec, dialect), _add_parts(spec), _add_shares(spec, dialect))
+    return (_by_token(spec, dialect), _by_column(spec, dialect), _add_parts(spec), _add_tokens(spec, dialect))
 
 
 def _by_token(spec: MhcPreSpec, dialect: Dialect) -> Launch:
@@ -72,10 +72,10 @@ def _by_token(spec: MhcPreSpec, dialect: Dialect) -> Launch:
         grad_h_in: tensors.grad_h_in,
         grad_h_post: tensors.grad_h_post,
         grad_h_res: tensors.grad_h_res,
-        weights: tensors.weights,
-        pull: tensors.pull,
+        grad_q: tensors.grad_q,
+        slope: tensors.slope,
         h_pre: tensors.h_pre,
-        shares: tensors.shares,
+        grad_z: tensors.grad_z,
     ):
         T.func_attr({"global_symbol": "by_token", "tirx.noalias": True})
         block = T.launch_thread("blockIdx.x", T.truncdiv(tokens + (height - 1), T.int64(height)))
@@ -85,7 +85,7 @@ def _by_token(spec: MhcPreSpec, dialect: Dialect) -> Launch:
         r = T.alloc_buffer((1,), f32, scope="local")
         m = T.alloc_buffer((1,), f32, scope="local")
         sigmoid = T.alloc_buffer((1,), f32, scope="local")
-        share = T.alloc_buffer((1,), f32, scope="local")
+        dz = T.alloc_buffer((1,), f32, scope="local")
         tree = T.alloc_buffer((rows, THREADS // 2), f32, scope="shared")
         sums = T.alloc_buffer((height, rows), f32, scope="shared")
         products = T.alloc_buffer((height, mixes), f32, scope="shared")
@@ -114,33 +114,33 @@ def _by_token(spec: MhcPreSpec, dialect: Dialect) -> Launch:
                 m[0] = sums[t, thread] * r[0]
                 sigmoid[0] = T.sigmoid(alpha[gate] * m[0] + bias[thread])
                 if thread < streams:
-                    share[0] = sums[t, mixes + 1 + thread] * sigmoid[0] * (T.float32(1) - sigmoid[0])
+                    dz[0] = sums[t, mixes + 1 + thread] * sigmoid[0] * (T.float32(1) - sigmoid[0])
                     h_pre[block * height + t, thread] = sigmoid[0] + T.float32(spec.pre_eps)
                 elif thread < 2 * streams:
-                    share[0] = (
+                    dz[0] = (
                         T.float32(2)
                         * grad_h_post[block * height + t, thread - streams]
                         * sigmoid[0]
                         * (T.float32(1) - sigmoid[0])
                     )
                 else:
-                    share[0] = grad_h_res[block * height + t, thread - 2 * streams]
-                shares[block * height + t, thread] = share[0]
-                weights[block * height + t, thread] = alpha[gate] * share[0] * r[0]
-                products[t, thread] = share[0] * m[0]
+                    dz[0] = grad_h_res[block * height + t, thread - 2 * streams]
+                grad_z[block * height + t, thread] = dz[0]
+                grad_q[block * height + t, thread] = alpha[gate] * dz[0] * r[0]
+                products[t, thread] = dz[0] * m[0]
         T.tvm_storage_sync("shared")
         for t in each(height):
             if thread < 3 and block * height + t < tokens:
-                share[0] = T.float32(0)
+                dz[0] = T.float32(0)
                 for o in T.serial(T.if_then_else(thread < 2, streams, streams * streams)):
-                    share[0] = share[0] + products[t, thread * streams + o]
-                shares[block * height + t, mixes + thread] = share[0]
-                to_alpha[t, thread] = alpha[thread] * share[0]
+                    dz[0] = dz[0] + products[t, thread * streams + o]
+                grad_z[block * height + t, mixes + thread] = dz[0]
+                to_alpha[t, thread] = alpha[thread] * dz[0]
         T.tvm_storage_sync("shared")
         for t in each(height):
             if thread == 0 and block * height + t < tokens:
                 r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
-                pull[block * height + t] = (
+                slope[block * height + t] = (
                     -(to_alpha[t, 0] + to_alpha[t, 1] + to_alpha[t, 2]) * r[0] * r[0] / T.float32(width)
                 )
 
@@ -161,8 +161,8 @@ def _by_column(spec: MhcPreSpec, dialect: Dialect) -> Launch:
         phi: tensors.phi,
         gamma: tensors.gamma,
         grad_h_in: tensors.grad_h_in,
-        weights: tensors.weights,
-        pull: tensors.pull,
+        grad_q: tensors.grad_q,
+        slope: tensors.slope,
         h_pre: tensors.h_pre,
         grad_x: tensors.grad_x,
         parts: tensors.parts,
@@ -193,7 +193,7 @@ def _by_column(spec: MhcPreSpec, dialect: Dialect) -> Launch:
             T.tvm_storage_sync("shared")
             for k in range(-(-_TILE * mixes // THREADS)):
                 if k * THREADS + thread < _TILE * mixes and begin + (k * THREADS + thread) // mixes < end:
-                    waiting[(k * THREADS + thread) // mixes, (k * THREADS + thread) % mixes] = weights[
+                    waiting[(k * THREADS + thread) // mixes, (k * THREADS + thread) % mixes] = grad_q[
                         begin + (k * THREADS + thread) // mixes, (k * THREADS + thread) % mixes
                     ]
             T.tvm_storage_sync("shared")
@@ -208,7 +208,7 @@ def _by_column(spec: MhcPreSpec, dialect: Dialect) -> Launch:
                     grad_x[begin + t, column] = dialect.narrow(
                         spec.dtype,
                         dv[0] * weight[0]
-                        + pull[begin + t] * v[0]
+                        + slope[begin + t] * v[0]
                         + h_pre[begin + t, column // hidden]
                         * dialect.wide(spec.dtype, grad_h_in[begin + t, column % hidden]),
                     )
@@ -244,15 +244,15 @@ def _add_parts(spec: MhcPreSpec) -> Launch:
     return Launch(add_parts, lambda _: (-(-elements // THREADS), 1))
 
 
-def _add_shares(spec: MhcPreSpec, dialect: Dialect) -> Launch:
+def _add_tokens(spec: MhcPreSpec, dialect: Dialect) -> Launch:
     f32, mixes = "float32", spec.mixes
     add = add_up(dialect, 1, 1)
     tensors = tensors_of(spec, f32, scratch)
     tokens = tensors.tokens
 
     @T.prim_func
-    def add_shares(shares: tensors.shares, grad_alpha: tensors.grad_alpha, grad_bias: tensors.grad_bias):
-        T.func_attr({"global_symbol": "add_shares", "tirx.noalias": True})
+    def add_tokens(grad_z: tensors.grad_z, grad_alpha: tensors.grad_alpha, grad_bias: tensors.grad_bias):
+        T.func_attr({"global_symbol": "add_tokens", "tirx.noalias": True})
         row = T.launch_thread("blockIdx.x", mixes + 3)
         thread = T.launch_thread("threadIdx.x", THREADS)
         acc = T.alloc_buffer((1, 1), f32, scope="local")
@@ -261,7 +261,7 @@ def _add_shares(spec: MhcPreSpec, dialect: Dialect) -> Launch:
         acc[0, 0] = T.float32(0)
         for k in range(T.truncdiv(tokens + (THREADS - 1), T.int64(THREADS))):
             if k * THREADS + thread < tokens:
-                acc[0, 0] = acc[0, 0] + shares[k * THREADS + thread, row]
+                acc[0, 0] = acc[0, 0] + grad_z[k * THREADS + thread, row]
         add(acc, tree, total, thread)
         if thread == 0:
             if row < mixes:
@@ -269,4 +269,4 @@ def _add_shares(spec: MhcPreSpec, dialect: Dialect) -> Launch:
             else:
                 grad_alpha[row - mixes] = total[0, 0]
 
-    return Launch(add_shares, lambda _: (mixes + 3, 1))
+    return Launch(add_tokens, lambda _: (mixes + 3, 1))

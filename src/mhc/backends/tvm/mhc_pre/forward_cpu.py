@@ -26,7 +26,7 @@ _CHUNK_BYTES = 2048
 
 @dataclass(frozen=True)
 class Tile:
-    """How the loops are blocked: ``tokens x rows`` accumulators of ``lanes`` floats."""
+    """The blocking of the loops: ``tokens x rows`` accumulators of ``lanes`` floats."""
 
     tokens: int
     rows: int
@@ -34,7 +34,7 @@ class Tile:
 
 
 def tile(spec: MhcPreSpec, target: Target) -> Tile:
-    """The block with the most multiplications per load among those that the target's vector registers hold.
+    """Return the block with the most multiplications per load among those that the target's vector registers hold.
 
     ``rows`` divides the rows of phi; beside the accumulators the registers hold the operands of one side and one more.
     """
@@ -51,10 +51,10 @@ def tile(spec: MhcPreSpec, target: Target) -> Tile:
 
 
 def projection(spec: MhcPreSpec, blocking: Tile) -> Any:
-    """A macro ``project(x, phi, gamma, tokens, block, total, square)``.
+    """Return a macro ``project(x, phi, gamma, tokens, block, sums, squares)``.
 
-    It writes ``total[t, o, lane]`` and ``square[t, lane]``, whose sums over the lanes are (v · gamma) @ phiᵀ and v²,
-    for the tokens of one block. Without gamma its third argument is not looked at.
+    It writes ``sums[t, o, lane]`` and ``squares[t, lane]``, whose sums over the lanes are (v · gamma) @ phiᵀ and v²,
+    for the tokens of one block. Without gamma it does not read its third argument.
     """
     f32 = "float32"
     mixes = spec.mixes
@@ -64,17 +64,17 @@ def projection(spec: MhcPreSpec, blocking: Tile) -> Any:
     chunk = -(-row.vectors // chunks)
 
     @T.macro
-    def project(x, phi, gamma, tokens, block, total, square):
+    def project(x, phi, gamma, tokens, block, sums, squares):
         v = T.alloc_buffer((height, chunk * lanes), f32)
         acc = T.alloc_buffer((height, rows, lanes), f32)
         acc_square = T.alloc_buffer((lanes,), f32)
 
         for t in range(height):
             for j in T.vectorized(lanes):
-                square[t, j] = T.float32(0)
+                squares[t, j] = T.float32(0)
         for t, o in T.grid(height, mixes):
             for j in T.vectorized(lanes):
-                total[t, o, j] = T.float32(0)
+                sums[t, o, j] = T.float32(0)
 
         for c in range(chunks):
             for t in range(height):
@@ -95,7 +95,7 @@ def projection(spec: MhcPreSpec, blocking: Tile) -> Any:
                         for j in T.vectorized(lanes):
                             v[t, k * lanes + j] = v[t, k * lanes + j] * gamma[row.start(c * chunk + k) + j]
                 for j in T.vectorized(lanes):
-                    square[t, j] = square[t, j] + acc_square[j]
+                    squares[t, j] = squares[t, j] + acc_square[j]
             for o in range(mixes // rows):
                 for t in T.unroll(height):
                     for p in T.unroll(rows):
@@ -111,15 +111,15 @@ def projection(spec: MhcPreSpec, blocking: Tile) -> Any:
                 for t in T.unroll(height):
                     for p in T.unroll(rows):
                         for j in T.vectorized(lanes):
-                            total[t, o * rows + p, j] = total[t, o * rows + p, j] + acc[t, p, j]
+                            sums[t, o * rows + p, j] = sums[t, o * rows + p, j] + acc[t, p, j]
 
     return project
 
 
 def forward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
-    """A block of tokens is projected, then read a second time, from the cache, for ``h_in``.
+    """Project a block of tokens, then read it a second time, from the cache, for ``h_in``.
 
-    Without gamma the fifth argument is not looked at.
+    Without gamma the fifth argument is not read.
     """
     f32, dtype = "float32", name_of(spec.dtype)
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
@@ -128,7 +128,6 @@ def forward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
     project = projection(spec, blocking)
     row = Row.of(hidden, lanes)
 
-    # Tensors are asked for no more than their elements' alignment: views into larger ones are taken as they are.
     tensors = tensors_of(spec, dtype)
     tokens = tensors.tokens
 
@@ -145,38 +144,38 @@ def forward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
     ):
         T.func_attr({"global_symbol": "mhc_pre", "tirx.noalias": True})
         for block in T.parallel(T.truncdiv(tokens + (height - 1), T.int64(height))):
-            total = T.alloc_buffer((height, mixes, lanes), f32)
-            square = T.alloc_buffer((height, lanes), f32)
-            mix = T.alloc_buffer((mixes,), f32)
-            pre = T.alloc_buffer((streams,), f32)
+            sums = T.alloc_buffer((height, mixes, lanes), f32)
+            squares = T.alloc_buffer((height, lanes), f32)
+            m = T.alloc_buffer((mixes,), f32)
+            h_pre = T.alloc_buffer((streams,), f32)
             read = T.alloc_buffer((row.lanes,), f32)
             r = T.alloc_buffer((1,), f32)
 
-            project(x, phi, gamma, tokens, block, total, square)
+            project(x, phi, gamma, tokens, block, sums, squares)
 
             for t in range(T.min(T.int64(height), tokens - block * height)):
                 r[0] = T.float32(0)
                 for j in T.unroll(lanes):
-                    r[0] = r[0] + square[t, j]
+                    r[0] = r[0] + squares[t, j]
                 r[0] = T.rsqrt(r[0] / T.float32(width) + T.float32(spec.norm_eps))
                 for o in range(mixes):
-                    mix[o] = T.float32(0)
+                    m[o] = T.float32(0)
                     for j in T.unroll(lanes):
-                        mix[o] = mix[o] + total[t, o, j]
-                    mix[o] = mix[o] * r[0]
+                        m[o] = m[o] + sums[t, o, j]
+                    m[o] = m[o] * r[0]
                 for i in range(streams):
-                    pre[i] = T.sigmoid(alpha[0] * mix[i] + bias[i]) + T.float32(spec.pre_eps)
+                    h_pre[i] = T.sigmoid(alpha[0] * m[i] + bias[i]) + T.float32(spec.pre_eps)
                     h_post[block * height + t, i] = T.float32(2) * T.sigmoid(
-                        alpha[1] * mix[streams + i] + bias[streams + i]
+                        alpha[1] * m[streams + i] + bias[streams + i]
                     )
                 for i in range(streams * streams):
-                    h_res[block * height + t, i] = alpha[2] * mix[2 * streams + i] + bias[2 * streams + i]
+                    h_res[block * height + t, i] = alpha[2] * m[2 * streams + i] + bias[2 * streams + i]
                 for d in range(row.vectors):
                     for j in T.vectorized(row.lanes):
                         read[j] = T.float32(0)
                     for i in T.unroll(streams):
                         for j in T.vectorized(row.lanes):
-                            read[j] = read[j] + pre[i] * wide(x[block * height + t, i * hidden + row.start(d) + j])
+                            read[j] = read[j] + h_pre[i] * wide(x[block * height + t, i * hidden + row.start(d) + j])
                     for j in T.vectorized(row.lanes):
                         h_in[block * height + t, row.start(d) + j] = narrow(dtype, read[j])
 

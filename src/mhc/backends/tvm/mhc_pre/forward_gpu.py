@@ -14,20 +14,20 @@ from mhc.backends.tvm.gpu import THREADS, Dialect, Launch, add_up
 from mhc.backends.tvm.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
-# Sums that a thread holds: registers, of which no GPU here has more than 255 for a thread, must be left for the rest.
+# Sums that a thread holds. They are in registers, of which a thread has at most 255, and the rest needs some too.
 _SUMS = 112
 
 
 def tokens_of_a_block(rows: int) -> int:
-    """As many as leave room for ``rows`` sums of each: a row of phi is read once for all of them."""
+    """Return as many tokens as leave room for ``rows`` sums of each; a row of phi is read once for all of them."""
     return max(1, min(4, _SUMS // rows))
 
 
 def projection(spec: MhcPreSpec, dialect: Dialect, height: int) -> Any:
-    """A macro ``project(x, phi, gamma, tokens, block, thread, acc)``, the same in both directions.
+    """Return a macro ``project(x, phi, gamma, tokens, block, thread, acc)``, the same in both directions.
 
     It writes the thread's share of (v · gamma) @ phiᵀ to ``acc[t, :mixes]``, and that of Σ v² to ``acc[t, mixes]``.
-    Without gamma its third argument is not looked at.
+    Without gamma it does not read its third argument.
     """
     width, mixes, each = spec.width, spec.mixes, dialect.each
 
@@ -81,24 +81,26 @@ def forward(spec: MhcPreSpec, dialect: Dialect) -> tuple[Launch, ...]:
         acc = T.alloc_buffer((height, mixes + 1), f32, scope="local")
         r = T.alloc_buffer((1,), f32, scope="local")
         tree = T.alloc_buffer((mixes + 1, THREADS // 2), f32, scope="shared")
-        mix = T.alloc_buffer((height, mixes + 1), f32, scope="shared")
-        pre = T.alloc_buffer((height, streams), f32, scope="shared")
+        sums = T.alloc_buffer((height, mixes + 1), f32, scope="shared")
+        h_pre = T.alloc_buffer((height, streams), f32, scope="shared")
 
         project(x, phi, gamma, tokens, block, thread, acc)
-        add(acc, tree, mix, thread)
+        add(acc, tree, sums, thread)
 
         for t in each(height):
-            r[0] = T.rsqrt(mix[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
+            r[0] = T.rsqrt(sums[t, mixes] / T.float32(width) + T.float32(spec.norm_eps))
             if thread < streams:
-                pre[t, thread] = T.sigmoid(alpha[0] * (mix[t, thread] * r[0]) + bias[thread]) + T.float32(spec.pre_eps)
+                h_pre[t, thread] = T.sigmoid(alpha[0] * (sums[t, thread] * r[0]) + bias[thread]) + T.float32(
+                    spec.pre_eps
+                )
             if block * height + t < tokens:
                 if thread < streams:
                     h_post[block * height + t, thread] = T.float32(2) * T.sigmoid(
-                        alpha[1] * (mix[t, streams + thread] * r[0]) + bias[streams + thread]
+                        alpha[1] * (sums[t, streams + thread] * r[0]) + bias[streams + thread]
                     )
                 if thread < streams * streams:
                     h_res[block * height + t, thread] = (
-                        alpha[2] * (mix[t, 2 * streams + thread] * r[0]) + bias[2 * streams + thread]
+                        alpha[2] * (sums[t, 2 * streams + thread] * r[0]) + bias[2 * streams + thread]
                     )
         T.tvm_storage_sync("shared")
         for t in each(height):
@@ -107,7 +109,7 @@ def forward(spec: MhcPreSpec, dialect: Dialect) -> tuple[Launch, ...]:
                     if d * THREADS + thread < hidden:
                         r[0] = T.float32(0)
                         for i in each(streams):
-                            r[0] = r[0] + pre[t, i] * dialect.wide(
+                            r[0] = r[0] + h_pre[t, i] * dialect.wide(
                                 spec.dtype, x[block * height + t, i * hidden + d * THREADS + thread]
                             )
                         h_in[block * height + t, d * THREADS + thread] = dialect.narrow(spec.dtype, r[0])

@@ -1,0 +1,94 @@
+"""Records of probes -> verdicts: each result is held against what is expected of its versions. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kernel_matrix.diagnosis import Rule, diagnose, in_words
+from kernel_matrix.lab.probe import Probe, Window
+from kernel_matrix.results.record import Record, versions_of
+
+Verdict = Literal["changed", "missing", "unavailable", "known", "works"]
+VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
+
+_PREFIX = "probe/"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A probe in one environment: the verdict, and a sentence that says why."""
+
+    probe: Probe
+    toolchain: str
+    verdict: Verdict
+    reason: str
+    record: Record | None
+
+
+def record_id(toolchain: str, probe: Probe) -> str:
+    """Return the id that a probe's record has in JUnit XML."""
+    return f"{_PREFIX}{toolchain}/{probe.id}"
+
+
+def is_probe_record(record: Record) -> bool:
+    """Return whether a record is of a probe and not of a case."""
+    return record.case.startswith(_PREFIX)
+
+
+def judge(probe: Probe, toolchain: str, record: Record | None) -> Judged:
+    """Return the verdict on the result of a probe."""
+    if record is None:
+        return Judged(probe, toolchain, "missing", "no result came", None)
+    if record.outcome in ("unavailable", "missing"):
+        return Judged(probe, toolchain, record.outcome, record.message, record)
+    verdict, reason = _compare(probe.expected(versions_of(record.job)), record)
+    return Judged(probe, toolchain, verdict, reason, record)
+
+
+def _compare(window: Window | None, record: Record) -> tuple[Verdict, str]:
+    error = record.message.splitlines()[0] if record.message else record.stage
+    if record.outcome == "pass":
+        if window and window.verdict == "fails":
+            return "changed", f"it works, and these versions were known to fail with {window.match!r}"
+        return "works", ""
+    if window is None or window.verdict == "works":
+        return "changed", f"it fails, and these versions are not known to: {error}"
+    if re.search(window.match, f"{record.message}\n{record.detail}"):
+        return "known", error
+    return "changed", f"it fails, and not with {window.match!r} as known: {error}"
+
+
+def judge_all(probes: Sequence[Probe], records: Sequence[Record], toolchains: Sequence[str]) -> tuple[Judged, ...]:
+    """Return the verdict on every probe in every environment that has a record of one.
+
+    An environment of ``toolchains`` has a missing result for each probe that makes sense in it and left none.
+    """
+    judged: list[Judged] = []
+    # Of several machines' records the one that tried decides, so that "unavailable" counts only when all say so.
+    by_id: dict[str, Record] = {}
+    for record in sorted(records, key=lambda record: record.outcome in ("unavailable", "missing"), reverse=True):
+        by_id[record.case] = record
+    probed = [record.case.split("/")[1] for record in records if is_probe_record(record)]
+    for toolchain in dict.fromkeys([*toolchains, *probed]):
+        own = [record for case, record in by_id.items() if case.startswith(f"{_PREFIX}{toolchain}/")]
+        versions = versions_of(own[0].job) if own else {}
+        for probe in probes:
+            result = by_id.get(record_id(toolchain, probe))
+            if result or (own and probe.makes_sense_with(versions)):
+                judged.append(judge(probe, toolchain, result))
+    return tuple(judged)
+
+
+def described(toolchain: str, judged: Sequence[Judged], rules: tuple[Rule, ...]) -> Iterator[str]:
+    """Yield a line for each probe, the cause of each failure that was not expected, and the counts."""
+    for one in judged:
+        yield f"{toolchain}  {one.verdict:<11} {one.probe.id}{f': {one.reason[:200]}' if one.reason else ''}"
+        if one.verdict == "changed" and one.record and one.record.outcome != "pass":
+            text = f"{one.record.message}\n{one.record.detail}"
+            yield f"  {in_words(diagnose(text, one.record.stage, one.record.job, rules))}"
+    counts = Counter(one.verdict for one in judged)
+    yield f"{toolchain}: {len(judged)} probes: {', '.join(f'{counts[v]} {v}' for v in VERDICTS if counts[v])}"

@@ -1,0 +1,124 @@
+"""Run the probes in every environment of the project, and keep their results beside those of the jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernel_matrix.base.errors import unknown
+from kernel_matrix.base.git import commit
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Job
+from kernel_matrix.diagnosis import diagnose, in_words
+from kernel_matrix.lab.judging import Judged, described, judge_all
+from kernel_matrix.lab.probe import Probe
+from kernel_matrix.lab.probing import run_probes
+from kernel_matrix.pipeline import Project
+from kernel_matrix.results import junit
+from kernel_matrix.results.record import Record
+from kernel_matrix.run import executors
+from kernel_matrix.run.executors import InstallError, Interpreter, Request, UnavailableError
+from kernel_matrix.vendors.machine import Machine
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What the probes have shown in one environment: the verdicts, and lines for people.
+
+    ``broken`` says that the environment could not be made.
+    """
+
+    environment: str
+    lines: tuple[str, ...]
+    judged: tuple[Judged, ...] = field(default=())
+    broken: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether somebody must look."""
+        return self.broken or any(one.verdict == "changed" for one in self.judged)
+
+
+def probe_toolchains(
+    project: Project,
+    probes: Sequence[Probe],
+    toolchains: Sequence[str],
+    machine: Machine,
+    executor: str = "venv",
+    workers: int = 1,
+    say: Callable[[str], None] = print,
+) -> Iterator[Probed]:
+    """Run the probes in each environment of these toolchains, or of all when none is named.
+
+    The records of an environment are written into the project's folder of results.
+
+    Raises:
+        UserError: there is no such toolchain.
+    """
+    for name in toolchains:
+        if name not in project.matrix.toolchains:
+            raise unknown("--toolchain", "toolchain", name, project.matrix.toolchains)
+    chosen = [name for name in project.matrix.toolchains if not toolchains or name in toolchains]
+    for environment, toolchain in environments(project.matrix, chosen).items():
+        try:
+            with interpreter_of(project, toolchain, executor, say) as interpreter:
+                yield _probe(project, probes, environment, interpreter, machine, executor, workers)
+        except UnavailableError as reason:
+            yield Probed(environment, (f"{environment}: not probed: {reason}",))
+        except InstallError as error:
+            cause = in_words(diagnose(str(error), "install", rules=project.rules))
+            lines = (f"{environment}: its environment cannot be made", str(error), cause)
+            yield Probed(environment, lines, broken=True)
+
+
+def _probe(
+    project: Project,
+    probes: Sequence[Probe],
+    environment: str,
+    interpreter: Interpreter,
+    machine: Machine,
+    executor: str,
+    workers: int,
+) -> Probed:
+    facts = {"executor": executor, "commit": commit(project.root)}
+    facts["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    records = run_probes(probes, environment, interpreter, machine, project.matrix.package.environment, workers)
+    write(project.results, environment, records, facts)
+    judged = judge_all(probes, records, [environment])
+    return Probed(environment, tuple(described(environment, judged, project.rules)), judged)
+
+
+def environments(matrix: Matrix, toolchains: Sequence[str] | None = None) -> dict[str, str]:
+    """Return the environments by name, each with one of the toolchains that it serves: two may share a lock file."""
+    by_lock: dict[str, str] = {}
+    for name in toolchains if toolchains is not None else matrix.toolchains:
+        by_lock.setdefault(Path(matrix.toolchains[name].lock).stem, name)
+    return by_lock
+
+
+@contextmanager
+def interpreter_of(
+    project: Project, toolchain: str, executor: str, say: Callable[[str], None]
+) -> Iterator[Interpreter]:
+    """Give the interpreter of a toolchain's environment, which is made if need be.
+
+    Raises:
+        InstallError: the environment could not be made.
+        UnavailableError: this machine cannot have it.
+    """
+    job = Job("", toolchain, ())  # of no platform: it runs no case
+    request = Request(project.root, project.build, project.matrix, job, None, say)
+    with executors.load(executor) as prepare:
+        yield prepare(request)
+
+
+def write(results: Path, environment: str, records: Sequence[Record], facts: dict[str, str]) -> Path:
+    """Write the records of one environment beside those of the jobs, and return the file."""
+    results.mkdir(parents=True, exist_ok=True)
+    job = {"job": f"probes.{environment}", "toolchain": environment, **facts}
+    path = results / f"probes.{environment}.xml"
+    junit.write(path, f"probes.{environment}", records, {**job, **(dict(records[0].job) if records else {})})
+    return path

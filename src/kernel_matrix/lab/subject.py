@@ -1,0 +1,120 @@
+"""What a sweep or a bisection tries: a package, with probes and a cell, beside the pins of a toolchain."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.paths import without_folders
+from kernel_matrix.config.locks import pins
+from kernel_matrix.config.model import Matrix, Toolchain
+from kernel_matrix.lab.probe import Probe, select_probes
+from kernel_matrix.pipeline import Project
+from kernel_matrix.vendors.machine import Machine
+
+# What a job itself imports. These pins of a toolchain's lock stay while one package moves.
+_OF_A_JOB = ("numpy", "pytest", "ml-dtypes")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A package whose versions are tried, in the toolchain whose other pins stay, and what is asked of each version."""
+
+    package: str
+    project: Project
+    machine: Machine
+    toolchain: str | None
+    probes: tuple[Probe, ...]
+    case: str | None = None
+    discard: bool = False
+    say: Callable[[str], None] = print
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its environments and locks."""
+        return self.project.build / "sweeps" / self.package
+
+    def stays(self, name: str) -> bool:
+        """Return whether the pin of a distribution stays as the toolchain's lock has it."""
+        patterns = (*_OF_A_JOB, *map(canonicalize_name, self.project.matrix.package.companions))
+        name = canonicalize_name(name)
+        return name != canonicalize_name(self.package) and any(fnmatch.fnmatch(name, one) for one in patterns)
+
+    def companions(self, pinned: Sequence[str] = ()) -> dict[str, str]:
+        """Return the pins of the toolchain's lock that stay, without those that are ``pinned`` otherwise."""
+        if self.toolchain is None:
+            return {}
+        source = (self.project.root / self.project.matrix.toolchains[self.toolchain].lock).with_suffix(".in")
+        moved = {canonicalize_name(name) for name in pinned}
+        return {name: version for name, version in pins(source).items() if self.stays(name) and name not in moved}
+
+    def toolchain_with(self, lock: Path) -> Toolchain:
+        """Return the toolchain as it is with another lock."""
+        if self.toolchain:
+            return self.project.matrix.toolchains[self.toolchain].model_copy(update={"lock": str(lock)})
+        return Toolchain(backend="none", lock=str(lock), requires=[])
+
+    def portable(self, text: str) -> str:
+        """Return a text without this machine's folders."""
+        names = {str(self.project.build): "build", str(self.project.root): "."}
+        return without_folders(text, names, packages=True)
+
+
+def make_subject(
+    project: Project,
+    package: str,
+    machine: Machine,
+    *,
+    probes: Sequence[str] = (),
+    case: str | None = None,
+    discard: bool = False,
+) -> Subject:
+    """Return what is to be tried: the named probes, or all probes that are about the package, and the case.
+
+    Raises:
+        UserError: the case is of no toolchain whose lock is made for the package, or there is no such probe.
+    """
+    toolchain = toolchain_of(project.matrix, project.root, package)
+    if case and (toolchain is None or f"/{toolchain}/" not in case):
+        raise UserError(
+            f"--case {case}: it must be a case or cell of {toolchain or 'a toolchain'}, "
+            f"whose lock is made for {package}."
+        )
+    chosen: tuple[Probe, ...] = ()
+    if project.matrix.package.probes is not None:
+        every = select_probes(project.matrix, project.root, probes)
+        chosen = tuple(probe for probe in every if probes or _is_about(probe, package))
+    return Subject(package, project, machine, toolchain, chosen, case, discard)
+
+
+def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:
+    """Return the last toolchain of the matrix whose lock is made for this package; None if there is none."""
+    name_of_package, result = canonicalize_name(package), None
+    for name, toolchain in matrix.toolchains.items():
+        source = (root / toolchain.lock).with_suffix(".in")
+        if source.exists() and name_of_package in pins(source):
+            result = name
+    return result
+
+
+def picked(matrix: Matrix, package: str, pinned: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
+    """Return the versions of interest that the installer picked: those of no pin and no companion of the package."""
+    settled = {canonicalize_name(name) for name in (package, *pinned)}
+    patterns = (*_OF_A_JOB, *map(canonicalize_name, matrix.package.companions))
+    by_name = {canonicalize_name(name): version for name, version in versions.items()}
+    names = (canonicalize_name(name) for name in matrix.package.distributions)
+    return {
+        name: by_name[name]
+        for name in names
+        if name in by_name and name not in settled and not any(fnmatch.fnmatch(name, one) for one in patterns)
+    }
+
+
+def _is_about(probe: Probe, package: str) -> bool:
+    return canonicalize_name(package) in {canonicalize_name(Requirement(text).name) for text in probe.requires}

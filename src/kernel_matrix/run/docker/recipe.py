@@ -1,0 +1,154 @@
+"""What an image is made from: its files, its build arguments and its labels, and the hash that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import docker
+import docker.errors
+
+from kernel_matrix.base.git import commit
+from kernel_matrix.config.model import Installer
+from kernel_matrix.run.docker import network
+from kernel_matrix.run.environments.builds import is_among
+
+PREFIX = "kernel-matrix"
+SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
+_SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared image
+_BASE = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)
+_GPU_VARIABLES = re.compile(r"^ARG GPU_INSTALLER_VARIABLES=(\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an image is made from. ``transient`` is for the build alone: it leaves no trace and makes no other image."""
+
+    name: str
+    dockerfile: str
+    files: Mapping[str, bytes]
+    arguments: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    transient: Callable[[], Mapping[str, bytes | Path]] = dict
+
+    @property
+    def content(self) -> str:
+        """The hash of all that goes into the image."""
+        content = hashlib.sha256()
+        for kind, entries in (("file", self.files), ("argument", {k: v.encode() for k, v in self.arguments.items()})):
+            for name, data in sorted(entries.items()):
+                content.update(f"{kind} {name} {hashlib.sha256(data).hexdigest()}\n".encode())
+        return content.hexdigest()[:12]
+
+    @property
+    def reference(self) -> str:
+        """``kernel-matrix/cuda:5f0c...``: the name, and the hash of the content."""
+        return f"{PREFIX}/{self.name}:{self.content}"
+
+
+def content_of(dockerfile: Path, locks: Sequence[Path], installer: Installer, *, gpu: bool) -> str:
+    """Return the hash of what the repository puts into an image, wherever that is built and upon whichever base."""
+    files = _folder(dockerfile)
+    if needs_shared_image(dockerfile):
+        variables = _installer_variables(dockerfile, installer, gpu=gpu)
+        files |= {**_folder(_shared_dockerfile(dockerfile)), **_pins(locks), "installer": variables.encode()}
+    return Recipe("", "", files, {}).content
+
+
+def needs_shared_image(dockerfile: Path) -> bool:
+    """Return whether the platform's image is made from the one with the environments."""
+    return _SHARES in dockerfile.read_text(encoding="utf-8")
+
+
+def platform_recipe(
+    client: docker.DockerClient, root: Path, platform: str, dockerfile: Path, locks: Sequence[Path], shared: str | None
+) -> Recipe:
+    """Return the recipe of a platform's image, made from the image ``shared`` if it needs that."""
+    arguments = _bases(client, dockerfile) | ({"TOOLCHAINS": shared} if shared else {})
+    return Recipe(platform, _name(dockerfile), _folder(dockerfile), arguments, _labels(root, platform, locks))
+
+
+def shared_recipe(
+    client: docker.DockerClient, root: Path, platform: Path, locks: Sequence[Path], installer: Installer, *, gpu: bool
+) -> Recipe:
+    """Return the recipe of the image with the environments; ``platform`` is the Dockerfile that needs it."""
+    dockerfile, pins = _shared_dockerfile(platform), _pins(locks)
+    wheels = network.wheels(pins.values())
+    variables = _installer_variables(platform, installer, gpu=gpu)
+    if not gpu and is_among(installer, wheels):
+        variables = ""  # a wheel that comes along is the right build
+    return Recipe(
+        SHARED,
+        _name(dockerfile),
+        {**_folder(dockerfile), **pins},
+        {**_bases(client, dockerfile), "INSTALLER_VARIABLES": variables},
+        _labels(root, SHARED, ()),
+        lambda: {f"build/site/{name}": data for name, data in network.site(wheels).items()},
+    )
+
+
+def _installer_variables(dockerfile: Path, installer: Installer, *, gpu: bool) -> str:
+    """Return the installer's variables (``NAME=VALUE NAME=VALUE``): the matrix's, or the Dockerfile's for a GPU.
+
+    A build sees no GPU, so the Dockerfile says which build its platform needs.
+    """
+    for_gpu = _GPU_VARIABLES.search(dockerfile.read_text(encoding="utf-8")) if gpu else None
+    return for_gpu[1] if for_gpu else " ".join(f"{name}={value}" for name, value in sorted(installer.cpu.items()))
+
+
+def _shared_dockerfile(dockerfile: Path) -> Path:
+    """Return the Dockerfile of what the platforms share."""
+    return dockerfile.parents[1] / SHARED / "Dockerfile"
+
+
+def _pins(locks: Sequence[Path]) -> dict[str, bytes]:
+    """Return the lock files, under the names that they have in the context."""
+    return {f"ci/locks/{lock.name}": lock.read_bytes() for lock in sorted(set(locks))}
+
+
+def _name(dockerfile: Path) -> str:
+    """Return the Dockerfile's name in the context."""
+    return f"containers/{dockerfile.parent.name}/{dockerfile.name}"
+
+
+def _folder(dockerfile: Path) -> dict[str, bytes]:
+    """Return the Dockerfile and what lies beside it, under the names that they have in the context."""
+    return {
+        f"containers/{dockerfile.parent.name}/{path.relative_to(dockerfile.parent)}": path.read_bytes()
+        for path in sorted(dockerfile.parent.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _bases(client: docker.DockerClient, dockerfile: Path) -> dict[str, str]:
+    """Return the base images by argument: what the user names, what ci/base-images made here, or the pinned one."""
+    bases = {}
+    for argument, tag, digest in _BASE.findall(dockerfile.read_text(encoding="utf-8")):
+        bases[argument] = os.environ.get(f"KERNEL_MATRIX_{argument}") or f"{tag}@{digest}"
+        if bases[argument] == f"{tag}@{digest}":
+            try:
+                local = client.images.get(tag)
+            except docker.errors.ImageNotFound:
+                continue
+            if "kernel-matrix.base" in (local.labels or {}):
+                bases[argument] = str(local.id)
+    return bases
+
+
+def _labels(root: Path, name: str, locks: Sequence[Path]) -> dict[str, str]:
+    """Return what the image says of itself: its title, the commit, and the versions in its environments."""
+    texts = {lock.stem: lock.read_text(encoding="utf-8") for lock in sorted(set(locks))}
+    labels = {
+        "org.opencontainers.image.title": f"{PREFIX}/{name}",
+        "org.opencontainers.image.revision": commit(root),
+    }
+    if texts:
+        labels["kernel-matrix.locks"] = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
+    for stem, text in texts.items():
+        pins = re.findall(r"^[\w.-]+==[^\s;]+", text, re.MULTILINE)
+        labels[f"kernel-matrix.versions.{stem}"] = " ".join(pins)
+    return labels

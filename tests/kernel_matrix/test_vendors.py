@@ -1,0 +1,296 @@
+"""A vendor is one file, and a toolchain one lock and one entry: nothing else in the harness knows either."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Doubles
+from test_run import middle, states
+
+from kernel_matrix import vendors as package
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.cli import main
+from kernel_matrix.cli.labels import labels
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.config.schema import schema
+from kernel_matrix.lab.doctor import examine
+from kernel_matrix.lab.reachable import Prospect, prospects
+from kernel_matrix.machines.rows import rows
+from kernel_matrix.results import junit
+from kernel_matrix.results.record import Record
+from kernel_matrix.run.docker.container import Containers
+from kernel_matrix.run.docker.sandbox import Sandbox
+from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.run.executors import Request, UnavailableError
+from kernel_matrix.run.job_command import specification
+from kernel_matrix.run.preview import preview
+from kernel_matrix.vendors import Device, Finding, Machine, amd, apple, detect, nvidia, registry, system, vendor_named
+
+# All that the harness has to be told of a vendor that it never heard of.
+ACME = '''
+"""ACME's GPUs."""
+
+from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.program import Program
+from kernel_matrix.vendors.vendor import Device, Vendor
+
+VENDOR = Vendor(
+    title="ACME",
+    kind="GPU",
+    gpu=True,
+    framework_device="acme",
+    detect=lambda: [Device("acme", "ACME One", ("acme1",), "7.3")],
+    docker_flags="--device /dev/acme",
+    container_options=lambda: {"devices": ["/dev/acme:/dev/acme:rw"]},
+    driver=lambda devices: Finding("ACME driver", "good", devices[0].driver),
+    programs=(Program(name="acmecc", install="install ACME's compiler", homes=("ACME_HOME",)),),
+)
+'''
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch):
+    """Add one file to the vendors, for one test."""
+    folder = tmp_path / "more_vendors"
+    folder.mkdir()
+    (folder / "acme.py").write_text(ACME)
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
+    importlib.invalidate_caches()
+    registry.vendors.cache_clear()
+    yield
+    registry.vendors.cache_clear()
+    sys.modules.pop("kernel_matrix.vendors.acme", None)
+    vars(package).pop("acme", None)
+
+
+@pytest.fixture
+def there(acme: None, doubles: Doubles) -> Doubles:
+    """Add a platform of the made-up vendor and a toolchain: one lock, one entry."""
+    (doubles.root / "made-up.txt").write_text("numpy==2.4.6\n")
+    (doubles.root / "preflight.py").write_text("import pathlib\npathlib.Path('asked').touch()\n")
+    doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
+    doubles.edit("{ case: 15,", "{ case: 60,")
+    doubles.edit(
+        "toolchains:\n",
+        "toolchains:\n  made-up-1: { backend: good, lock: made-up.txt, requires: [numpy], ahead_of_time: true }\n",
+    )
+    doubles.edit(
+        "platforms:\n",
+        "platforms:\n"
+        "  there:\n"
+        "    title: ACME\n"
+        "    device: acme\n"
+        "    runner: [self-hosted, linux, x64, acme]\n"
+        "    targets: [acme1, acme2]\n"
+        "    machines: [acme1]\n"
+        "    toolchains: [{ toolchain: made-up-1, needs: { acmecc: lowered } }]\n",
+    )
+    return doubles
+
+
+def request_for(doubles: Doubles, toolchain: str, device: Device | None, platform: str = "there") -> Request:
+    job = Job(
+        platform, toolchain, tuple(c for c in plan(doubles.matrix, "quick").cases if c.cell.toolchain == toolchain)
+    )
+    return Request(doubles.root, doubles.root / "build", doubles.matrix, job, device, print)
+
+
+def prospect(doubles: Doubles) -> Prospect:
+    findings = examine(doubles.matrix, doubles.root, doubles.root / "build", detect())
+    return next(p for p in prospects(doubles.matrix, findings, detect()) if p.platform == "there")
+
+
+def program(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_a_made_up_vendor_is_detected_and_its_targets_run(there: Doubles):
+    machine = detect()
+    assert machine.devices[0].vendor == "cpu"
+    [device] = machine.of("acme")
+    comparison = there.run("made-up-1", device=device)
+    ran, compiled = comparison.cells
+    assert (ran.cell.target, ran.state, ran.evidence) == ("acme1", "pass", "ran")
+    assert (compiled.cell.target, compiled.state, compiled.evidence) == ("acme2", "compiled", "compiled")
+    assert (there.root / "asked").exists(), "a GPU is asked before a job uses it"
+    assert ran.cases[0].record.job["device"] == "ACME One"
+    assert ran.cases[0].record.job["driver"] == "7.3"
+    todo = json.loads((there.root / "build/jobs/there.made-up-1/todo.json").read_text())
+    assert todo["device"] == "acme"
+
+
+def test_a_made_up_vendor_s_results_are_reported_and_repeated(there: Doubles, capsys):
+    there.run("made-up-1", device=detect().of("acme")[0])
+    matrix = ["--matrix", str(there.root / "matrix.yaml"), "--build", str(there.root / "build")]
+    assert main(["report", *matrix]) == 1, "the other platform's cases are missing"
+    [cell] = [c for c in json.loads((there.root / "build/site/compat.json").read_text())["cells"]
+              if c["target"] == "acme1"]  # fmt: skip
+    assert (cell["state"], cell["evidence"]) == ("pass", "ran")
+    capsys.readouterr()
+    assert main(["repro", *matrix, "there/acme1/made-up-1/double.forward"]) == 0
+    printed = capsys.readouterr().out
+    assert "# GPU flags: --device /dev/acme" in printed
+    assert "ci/nox -s test-there -- " in printed
+
+
+def test_doctor_asks_what_a_made_up_vendor_and_toolchain_need(there: Doubles, tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    found = {f.what: f for f in examine(there.matrix, there.root, there.root / "build", detect())}
+    assert found["acme device"].text == "ACME One: acme1"
+    assert found["ACME driver"].text == "7.3"
+    assert (found["acmecc"].status, found["acmecc"].remedy) == ("absent", "install ACME's compiler")
+    assert "there: made-up-1 stays at 'lowered' without it" in found["acmecc"].text
+    lacking = prospect(there)
+    assert (lacking.reaches, lacking.command) == ("lowered", "install ACME's compiler")
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin" / "acmecc", "echo acmecc 1.0")
+    monkeypatch.setenv("ACME_HOME", str(tmp_path))
+    reached = prospect(there)
+    assert (reached.reaches, reached.lacking) == ("ran", "acme2: other GPUs; compiled only here")
+
+
+def test_a_made_up_vendor_s_devices_are_given_to_a_container_and_labelled(there: Doubles):
+    request = request_for(there, "made-up-1", detect().of("acme")[0])
+    assert Sandbox(request, "image", 2.0).options({})["devices"] == ["/dev/acme:/dev/acme:rw"]
+    assert labels(detect(), "x86_64") == ["self-hosted", "linux", "x64", "acme", "acme1"]
+    placed = rows(there.matrix, plan(there.matrix, "quick").jobs, lambda _: 1.0)
+    assert ("self-hosted", "linux", "x64", "acme", "acme1") in {row.labels for row in placed}
+
+
+def test_names_of_vendors_and_programs_are_checked_and_offered_to_editors(there: Doubles, acme: None):
+    offered = json.loads(schema())["$defs"]
+    assert "acme" in offered["Platform"]["properties"]["device"]["enum"]
+    assert "acmecc" in offered["PlatformToolchain"]["properties"]["needs"]["propertyNames"]["enum"]
+    there.edit("needs: { acmecc:", "needs: { acmec:")
+    with pytest.raises(UserError, match="this should be 'g\\+\\+', 'acmecc', 'hipcc' or 'nvcc', and it is 'acmec'"):
+        load(there.root / "matrix.yaml")
+
+
+@pytest.mark.parametrize("name", registry.vendor_names())
+def test_every_vendor_says_what_a_container_needs(name):
+    vendor = vendor_named(name)
+    assert bool(vendor.docker_flags) != bool(vendor.why_no_flags)
+    assert bool(vendor.docker_flags) == bool(vendor.container_options())
+
+
+@pytest.mark.parametrize(("cell", "flags"), [
+    ("opencl/pocl/tvm-0.27/mhc_pre.forward", "none (the device comes with the toolchain and runs on the CPU)"),
+    ("metal/metal/tvm-0.27/mhc_pre.forward", "none (a container on a Mac is in a virtual machine, which does not have"),
+])  # fmt: skip
+def test_a_cell_of_every_vendor_can_be_repeated(matrix, tmp_path, capsys, cell, flags):
+    case = next(case for case in plan(matrix, "quick").cases if case.cell.id == cell)
+    record = Record(case.id, "pass", "compile", facts={"artifact.kind": "source"}, metrics={"artifact.bytes": 9.0})
+    junit.write(tmp_path / "results.xml", "job", [record], {"job": "job", "executor": "venv"})
+    main(["repro", "--matrix", str(ROOT / "matrix.yaml"), cell, str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert f"# GPU flags: {flags}" in printed
+    assert f"--case {cell}" in printed
+
+
+def test_a_job_on_a_mac_has_apple_s_device_and_no_container_gets_it(doubles: Doubles):
+    doubles.in_containers()
+    doubles.edit("device: cpu", "device: apple")
+    doubles.edit("targets: [any]", "targets: [metal]")
+    device = Device("apple", "Apple M4 GPU", ("metal",))
+    request = request_for(doubles, "good", device, "here")
+    said = json.loads(specification(request, {c.id: "run" for c in request.job.cases}, request.job.cases))
+    assert said["device"] == "mps"
+    assert "devices" not in Sandbox(request, "image", 2.0).options({})
+    with pytest.raises(UnavailableError, match="no container can be given the GPU of here: a container on a Mac"):
+        Containers().prepare(request)
+
+
+def test_the_gpu_of_a_mac_is_detected(tmp_path, monkeypatch):
+    program(tmp_path / "sysctl", '[ "$2" = machdep.cpu.brand_string ] && echo Apple M4')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert apple.detect() == []
+    monkeypatch.setattr(apple.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(apple.platform, "machine", lambda: "arm64")
+    [device] = apple.detect()
+    assert (device.vendor, device.name, device.targets) == ("apple", "Apple M4 GPU", ("metal",))
+    assert labels(Machine((device,)), "arm64", "Darwin") == ["self-hosted", "macos", "arm64", "apple", "metal"]
+
+
+def test_a_job_that_only_compiles_has_no_device_although_the_gpu_is_here(doubles: Doubles, monkeypatch):
+    """It must not wait for the GPU's turn, nor take the GPU's build, nor ask whether the GPU is fit."""
+    (doubles.root / "preflight.py").write_text("raise SystemExit('never to be run')\n")
+    doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
+    doubles.edit("{ case: 15,", "{ case: 60,")
+    doubles.edit("device: cpu", "device: nvidia")
+    doubles.edit("good: { backend: good,", "good: { backend: good, ahead_of_time: true,")
+    doubles.edit("toolchains: [good,", "toolchains: [{ toolchain: good, runs: false },")
+    asked: list[Request] = []
+
+    def prepare(request: Request) -> LocalInterpreter:
+        asked.append(request)
+        return LocalInterpreter(Path(sys.executable))
+
+    monkeypatch.setattr("kernel_matrix.run.environments.current.prepare", prepare)
+    gpu = Device("nvidia", "a GPU", ("any",), "580.1")
+    jobs = [job for job in plan(doubles.matrix, "quick").jobs if job.toolchain == "good"]
+    assert "here: any is here, and these jobs only compile." in preview(doubles.matrix, jobs, Machine((gpu,)), "venv")
+    comparison = doubles.run("good", device=gpu)
+    assert states(comparison) == ["compiled"] * 3
+    assert middle(comparison).record.job["device"] == "none"
+    [request] = asked
+    assert (request.device, request.gpu) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("sleep 60", "no answer within 0.5 s"),
+        ("echo NVIDIA-SMI has failed >&2; exit 9", "exit status 9: NVIDIA-SMI has failed"),
+        ("echo '[N/A], [N/A], [N/A]'", "it says '[N/A], [N/A], [N/A]', which names no GPU"),
+        ("printf '\\377\\376'", "which names no GPU"),
+    ],
+)
+def test_an_nvidia_smi_that_is_odd_finds_no_gpu_and_doctor_says_why(tmp_path, monkeypatch, script, words):
+    program(tmp_path / "nvidia-smi", script)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(system, "SECONDS", 0.5)
+    assert nvidia.detect() == []
+    finding = nvidia.driver([])
+    assert finding.status == "broken"
+    assert words in finding.text
+
+
+def test_a_gpu_whose_files_cannot_be_read_is_not_detected(tmp_path):
+    (tmp_path / "1" / "properties").mkdir(parents=True)  # to read it is an error, as for a GPU of another container
+    assert amd.detect(tmp_path) == []
+
+
+def test_no_other_room_knows_a_vendor_or_its_programs():
+    """Names of vendors, their programs and the package's words for devices stand in the vendors' own files alone."""
+    vendors = registry.vendors()
+    words = {*vendors, *registry.program_names(), *(vendor.framework_device for vendor in vendors.values())}
+    words -= {"cpu"}  # also the name of a build, and of the device that every package has
+    sources = ROOT / "src" / "kernel_matrix"
+    knowing = [
+        f"{path.relative_to(sources)}:{node.lineno}: {node.value}"
+        for path in sources.rglob("*.py")
+        if path.parent.name != "vendors"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in words
+    ]
+    assert knowing == []
+
+
+def test_a_program_that_does_not_start_is_broken(tmp_path, monkeypatch):
+    program(tmp_path / "hipcc", "echo no device libraries >&2; exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    [hipcc] = amd.VENDOR.programs
+    assert hipcc.examine("") == Finding(
+        "hipcc",
+        "broken",
+        f"{tmp_path}/hipcc: it does not start: exit status 1: no device libraries",
+        hipcc.install,
+    )

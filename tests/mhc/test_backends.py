@@ -1,0 +1,83 @@
+"""How a backend is found and loaded, and how an operator is registered."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+import torch
+
+import mhc
+from mhc import backends
+from mhc.library import OPERATORS
+
+KERNELS = """
+class Kernel:
+    def run(self, inputs, out, target=None):
+        out[0].fill_(7)
+
+KERNELS = {("expand", "forward"): Kernel()}
+"""
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    """Add a backend ``made_up`` that has no table yet, and return the file for its table."""
+    folder = tmp_path / "made_up"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    monkeypatch.setattr(backends, "__path__", [*backends.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    yield folder / "operators.py"
+    for name in [name for name in sys.modules if name.startswith("mhc.backends.made_up")]:
+        del sys.modules[name]
+    backends._kernels.cache_clear()
+
+
+def test_a_folder_with_a_table_is_a_backend(made_up):
+    made_up.write_text(KERNELS)
+    assert "made_up" in backends.names()
+    assert mhc.expand(torch.zeros(2, 3), 2, backend="made_up").eq(7).all()
+    with pytest.raises(LookupError, match="backend 'made_up' does not have 'expand' backward"):
+        backends.load("made_up", "expand", "backward")
+
+
+def test_a_failed_import_is_tried_again(made_up):
+    made_up.write_text("import a_toolchain_that_nobody_has")
+    for _ in range(2):
+        with pytest.raises(ImportError, match="a_toolchain_that_nobody_has"):
+            mhc.expand(torch.zeros(2, 3), 2, backend="made_up")
+    made_up.write_text(KERNELS)
+    importlib.invalidate_caches()
+    assert mhc.expand(torch.zeros(2, 3), 2, backend="made_up").eq(7).all()
+
+
+def test_a_loaded_backend_is_found_without_reading_a_folder(monkeypatch):
+    kernel = backends.load("reference", "mhc_pre")
+
+    def refuse(*arguments):
+        raise AssertionError("load read a folder or imported again")
+
+    monkeypatch.setattr(backends.pkgutil, "iter_modules", refuse)
+    monkeypatch.setattr(backends.importlib, "import_module", refuse)
+    assert backends.load("reference", "mhc_pre") is kernel
+    mhc.expand(torch.zeros(2, 3), 2)
+
+
+def test_inductor_has_what_the_reference_has():
+    reference, inductor = (
+        importlib.import_module(f"mhc.backends.{name}.operators") for name in ("reference", "inductor")
+    )
+    assert set(inductor.KERNELS) == set(reference.KERNELS)
+    assert {op for op, _ in reference.KERNELS} == {operator.name for operator in OPERATORS}
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+def test_a_schema_names_the_fields_that_kernels_get_in_their_order(operator):
+    def names(*declared):
+        return tuple(text.split()[-1] for group in declared for text in group)
+
+    assert names(operator.tensors, operator.options) == operator.inputs._fields
+    kept = (operator.tensors, operator.grads, operator.options) if operator.keeps_inputs else (operator.grads,)
+    assert names(*kept) == operator.backward_inputs._fields

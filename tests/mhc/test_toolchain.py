@@ -1,0 +1,133 @@
+"""What backends share of the compilers that they call: finding nvcc, reading its report, and the cache."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pytest
+
+from mhc.toolchain import cache, compilers
+
+PTXAS = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'first' for 'sm_90'
+ptxas info    : Function properties for first
+    16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 16 bytes cumulative stack size, 512 bytes smem
+ptxas info    : Compiling entry function 'second' for 'sm_90'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 168 registers, used 0 barriers
+"""
+CLANG = """\
+kernel.hip:3:1: remark:     TotalSGPRs: 24 [-Rpass-analysis=kernel-resource-usage]
+kernel.hip:3:1: remark:     VGPRs: 61 [-Rpass-analysis=kernel-resource-usage]
+kernel.hip:3:1: remark:     ScratchSize [bytes/lane]: 8 [-Rpass-analysis=kernel-resource-usage]
+kernel.hip:3:1: remark:     VGPRs Spill: 2 [-Rpass-analysis=kernel-resource-usage]
+kernel.hip:3:1: remark:     LDS Size [bytes/block]: 2048 [-Rpass-analysis=kernel-resource-usage]
+"""
+
+
+def test_of_several_kernels_the_most_that_one_uses_is_reported():
+    assert compilers.ptxas_resources(PTXAS) == {
+        "registers": 168,
+        "stack_bytes": 16,
+        "shared_bytes": 512,
+        "spill_bytes": 20,
+    }
+    assert compilers.clang_resources(CLANG) == {
+        "registers": 61,
+        "stack_bytes": 8,
+        "shared_bytes": 2048,
+        "spill_bytes": 8,
+    }
+    assert compilers.ptxas_resources("nothing of the kind") == {}
+
+
+@pytest.fixture
+def no_packages(monkeypatch):
+    monkeypatch.setattr(compilers.importlib.util, "find_spec", lambda name: None)
+
+
+def test_nvcc_of_cuda_home_goes_before_the_one_on_path(no_packages, monkeypatch, tmp_path):
+    for name in ("home", "path"):
+        nvcc = tmp_path / name / "bin" / "nvcc"
+        nvcc.parent.mkdir(parents=True)
+        nvcc.write_text("#!/bin/sh\n")
+        nvcc.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    assert compilers.find_nvcc() == str(tmp_path / "home" / "bin" / "nvcc")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "empty"))
+    assert compilers.find_nvcc() == str(tmp_path / "path" / "bin" / "nvcc")
+
+
+def test_no_nvcc_is_said_with_the_places_that_were_looked_at(no_packages, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    with pytest.raises(FileNotFoundError, match="nvcc is missing: neither among this environment's packages"):
+        compilers.find_nvcc()
+
+
+def test_a_compiler_s_own_words_are_the_error():
+    failing = [sys.executable, "-c", "import sys; sys.exit('error: no such thing')"]
+    with pytest.raises(RuntimeError, match=r"^error: no such thing\s*$"):
+        compilers.compile_source(failing, "text", ".cu", ".cubin")
+
+
+def test_a_compiler_gets_the_source_and_its_output_comes_back():
+    copy = "import sys; open(sys.argv[-2], 'wb').write(open(sys.argv[-1], 'rb').read()[::-1]); print('log')"
+    data, log = compilers.compile_source([sys.executable, "-c", copy], "source", ".cu", ".cubin")
+    assert (data, log.strip()) == (b"ecruos", "log")
+
+
+class Counting:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        return b"code\nwith a line", {"log": f"call {self.calls}"}
+
+
+def test_code_is_made_once_for_each_key(monkeypatch, tmp_path):
+    monkeypatch.setenv("MHC_CACHE_DIR", str(tmp_path / "cache"))
+    make = Counting()
+    first = cache.cached(lambda: ["a", "b"], make)
+    assert cache.cached(lambda: ["a", "b"], make) == first == (b"code\nwith a line", {"log": "call 1"})
+    assert cache.cached(lambda: ["a b"], make)[1] == {"log": "call 2"}
+    assert len(list((tmp_path / "cache").iterdir())) == 2, "an entry is one file, and no part is left"
+
+
+DAMAGES = {
+    "cut": lambda entry: entry[:-1],
+    "empty": lambda entry: b"",
+    "of another shape": lambda entry: b"[]\n",
+    "changed": lambda entry: entry.replace(b"call 1", b"call 9"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_entry_is_made_again(monkeypatch, tmp_path, damage):
+    monkeypatch.setenv("MHC_CACHE_DIR", str(tmp_path))
+    make = Counting()
+    cache.cached(lambda: ["key"], make)
+    [entry] = tmp_path.iterdir()
+    entry.write_bytes(damage(entry.read_bytes()))
+    assert cache.cached(lambda: ["key"], make)[1] == {"log": "call 2"}
+    assert cache.cached(lambda: ["key"], make)[1] == {"log": "call 2"}
+
+
+def test_without_a_folder_nothing_is_kept(monkeypatch):
+    monkeypatch.delenv("MHC_CACHE_DIR", raising=False)
+    make = Counting()
+    for _ in range(2):
+        cache.cached(lambda: pytest.fail("the key is not needed"), make)
+    assert make.calls == 2
+
+
+def test_a_compiler_is_known_by_its_version_and_by_what_native_means_here():
+    compiler = shutil.which("g++") or pytest.skip("needs g++")
+    plain, native = compilers.identity(compiler), compilers.identity(compiler, ("-O3", "-march=native"))
+    assert native.startswith(plain)
+    assert "#define __x86_64__ 1" in native or "#define __aarch64__ 1" in native
