@@ -1,4 +1,4 @@
-"""Records as JUnit XML, the form in which results travel between machines, and back."""
+"""Records <-> JUnit XML, in which results travel between machines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ELEMENTS = ("skipped", "error", "failure")
 
 
 class BrokenResultError(Exception):
-    """A file that is not JUnit XML, or not all of it."""
+    """A file is not JUnit XML, or it is truncated."""
 
 
 def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, str]) -> None:
-    """Write one job's records as one test suite; every metric and fact is a property."""
+    """Write the records of a job as one test suite; every metric and fact becomes a property."""
     suite = TestSuite(name)
     for key, value in job.items():
         suite.add_property(key, _clean(value))
@@ -42,7 +42,8 @@ def merge(paths: Iterable[Path], into: Path) -> None:
         for suite in _parse(path):
             whole.add_testsuite(suite)
     whole.update_statistics()
-    whole.write(str(into), pretty=True)
+    with written_whole(into) as part:
+        whole.write(str(part), pretty=True)
 
 
 def read(path: Path) -> list[Record]:
