@@ -217,7 +217,7 @@ def compare(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
         planned = row_plan.only_asked(planned)
-    return comparing.compare(planned, records, present(project.matrix, project.root, records))
+    return comparing.compare(planned, records, present(project.matrix, project.root, records, collected.files))
 
 
 def run_and_compare(
