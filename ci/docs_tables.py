@@ -1,4 +1,4 @@
-"""Write the tables of the docs that repeat data: from matrix.yaml, the headers of probes, and kept results.
+"""Write the tables of the docs that repeat data: matrix.yaml, headers of probes, kept results, meanings of states.
 
 A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``ci/nox -s docs`` writes all of them;
 with ``--check`` nothing is written, and a table that is out of date ends with status 1.
@@ -19,6 +19,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.lab.attempts import Attempt, Sweep, read
 from kernel_matrix.lab.judging import judge_all
 from kernel_matrix.lab.probe import Probe, load_probes
+from kernel_matrix.report.words import MEANING
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import versions_of
 
@@ -80,6 +81,13 @@ def events(_: str) -> str:
         for name, event in load(ROOT / "matrix.yaml").ci.events.items()
     ]
     return markdown(("`ci.events`", "tier", "toolchains", "excluded cases"), lines)
+
+
+def states(_: str) -> str:
+    """Return the states and their meanings, as the dashboard says them."""
+    return markdown(
+        ("state", "meaning"), [(f"**{state}**", escaped(meaning)) for state, (_, meaning) in MEANING.items()]
+    )
 
 
 def attempts(package: str) -> str:
@@ -223,6 +231,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "events": events,
     "pairs": pairs,
     "probes": probes,
+    "states": states,
 }
 
 if __name__ == "__main__":

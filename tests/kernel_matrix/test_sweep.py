@@ -1,4 +1,4 @@
-"""A sweep says how far each version gets; a bisection finds the one that changed something, and what else moved."""
+"""A sweep says how far each version gets. A bisect finds the version that changed something, and what else changed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_versions_that_do_not_exist_are_bad_input(text, message):
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory, request) -> tuple[Subject, list[Attempt]]:
-    """Two versions of a tiny package and one pair that cannot be, with a probe that the newer one fails."""
+    """Sweep two versions of a tiny package, and a pair that does not resolve. The newer version fails the probe."""
     folder = tmp_path_factory.mktemp("sweep")
     probe = make(folder, "old_only", "import iniconfig._parse", '[[expect]]\n# verdict = "works"')
     probe.path.write_text(
@@ -238,7 +238,7 @@ def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
 
 
 def verdicts(package: str) -> dict[str, str]:
-    """Each probe's verdicts over the kept versions, of the environment that imports: ``1 to 2 works, 3 known``."""
+    """Return each probe's verdicts over the kept versions, where the package imports: ``1 to 2 works, 3 known``."""
     attempts = read(ROOT / "docs" / "toolchains" / f"{package}.json").attempts
     order = list(dict.fromkeys(attempt.version for attempt in attempts))
     of_version = {attempt.version: attempt.probes for attempt in sorted(attempts, key=lambda attempt: attempt.imports)}
