@@ -16,6 +16,7 @@ from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
+from kernel_matrix.config.load import Checked
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.selection import Selection, ids, narrow, plan_with
@@ -54,6 +55,7 @@ class Project:
     matrix: Matrix
     root: Path
     build: Path
+    checked: Checked | None = None  # holds the plan of the full tier, which loading has made to check matrix.yaml
 
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
@@ -97,12 +99,15 @@ def load(path: Path, build: Path | None = None) -> Project:
     Raises:
         UserError: the file cannot be used; the message has one line per fault.
     """
-    matrix, root = loading.load(path), path.parent.resolve()
-    return Project(matrix, root, Path(build or root / "build").resolve())
+    checked, root = loading.load_and_plan(path), path.parent.resolve()
+    return Project(checked.matrix, root, Path(build or root / "build").resolve(), checked)
 
 
 def plan(project: Project, tier: Tier) -> Plan:
     """Return every case of the tier, whether or not some machine can run it."""
+    checked = project.checked
+    if tier == "full" and checked and checked.matrix is project.matrix:  # a changed matrix has another plan
+        return checked.full
     return planning.plan(project.matrix, tier)
 
 
@@ -212,7 +217,7 @@ def compare(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
         planned = row_plan.only_asked(planned)
-    return comparing.compare(planned, records, present(project.matrix, project.root, records))
+    return comparing.compare(planned, records, present(project.matrix, project.root, records, collected.files))
 
 
 def run_and_compare(
