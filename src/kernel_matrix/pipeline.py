@@ -7,7 +7,7 @@ loaded or planned twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -79,7 +79,13 @@ class Selected:
 
     plan: Plan
     jobs: tuple[Job, ...]
-    excluded: bool = False  # whether the excluded cases are tried too
+    row_plan: RowPlan | None = None
+    earlier: History = field(default_factory=History)
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the row plan says that the excluded cases are tried too."""
+        return self.row_plan is not None and self.row_plan.excluded
 
     @property
     def part(self) -> Plan:
@@ -119,23 +125,24 @@ def select(project: Project, selection: Selection) -> Selected:
     """Return the jobs that are asked for.
 
     Raises:
-        UserError: a name is not in the plan, or nothing is left.
+        UserError: a name is not in the plan, a file or folder cannot be used, or nothing is left.
     """
     if (selection.row_plan is None) != (selection.row is None):
         raise UserError("--plan FILE and --row ID belong together: the file holds the plan, the row is a part of it.")
     planned = plan_for(project, selection)
     row_plan = row_plan_file.from_json(selection.row_plan, planned) if selection.row_plan else None
+    earlier = history.read(selection.history)
     jobs = row_plan.row(selection.row).jobs if row_plan and selection.row else planned.jobs
     jobs = tuple(narrow(project.matrix, planned, jobs, selection))
     if selection.changed_since:
         jobs = choose(project.matrix, jobs, git.changed_files(project.root, selection.changed_since)).jobs
     if shard := selection.shard:
-        seconds = estimate(project.matrix, planned.cases, history.read(selection.history).seconds)
+        seconds = estimate(project.matrix, planned.cases, earlier.seconds)
         parts = (cut(job, seconds, shard.count)[shard.number - 1] for job in jobs)
         jobs = tuple(part for part in parts if part.cases)
     if not jobs:
         raise UserError("no job is left: the options exclude each other. Ask for less at once.")
-    return Selected(planned, jobs, bool(row_plan and row_plan.excluded))
+    return Selected(planned, jobs, row_plan, earlier)
 
 
 def plan_rows(
@@ -210,7 +217,7 @@ def compare(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
         planned = row_plan.only_asked(planned)
-    return comparing.compare(planned, records, present(project.matrix, project.root, records))
+    return comparing.compare(planned, records, present(project.matrix, project.root, records, collected.files))
 
 
 def run_and_compare(

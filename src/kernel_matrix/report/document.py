@@ -83,7 +83,7 @@ class CaseResult(_Model):
 
 
 class CellOutline(_Model):
-    """What a cell is compared by with an earlier report."""
+    """The part of a cell that reports are compared by."""
 
     id: str
     state: State
@@ -118,7 +118,7 @@ class Cell(CellOutline):
 
 
 class Lane(_Model):
-    """A toolchain on a target of a platform: the worst state of its cells, and how many are how far."""
+    """A toolchain on a target of a platform: the worst state of its cells, and their number by state and evidence."""
 
     platform: str
     target: str
@@ -153,7 +153,7 @@ class SilentLane(_Model):
 
 
 class StaleReason(_Model):
-    """Why results are stale, and how many cases are for this reason."""
+    """Why results are stale, and how many cases this makes stale."""
 
     reason: str
     cases: int
@@ -186,7 +186,7 @@ class PlatformEntry(_Model):
 
 
 class RunOutline(_Model):
-    """What names an earlier report."""
+    """The part of a run that names the report."""
 
     tier: str
     created: str
