@@ -7,7 +7,7 @@ loaded or planned twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
+from kernel_matrix.config.load import Checked
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.selection import Selection, ids, narrow, plan_with
@@ -54,6 +55,7 @@ class Project:
     matrix: Matrix
     root: Path
     build: Path
+    checked: Checked | None = None  # holds the plan of the full tier, which loading has made to check matrix.yaml
 
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
@@ -77,7 +79,13 @@ class Selected:
 
     plan: Plan
     jobs: tuple[Job, ...]
-    excluded: bool = False  # whether the excluded cases are tried too
+    row_plan: RowPlan | None = None
+    earlier: History = field(default_factory=History)
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the row plan says that the excluded cases are tried too."""
+        return self.row_plan is not None and self.row_plan.excluded
 
     @property
     def part(self) -> Plan:
@@ -91,12 +99,15 @@ def load(path: Path, build: Path | None = None) -> Project:
     Raises:
         UserError: the file cannot be used; the message has one line per fault.
     """
-    matrix, root = loading.load(path), path.parent.resolve()
-    return Project(matrix, root, Path(build or root / "build").resolve())
+    checked, root = loading.load_and_plan(path), path.parent.resolve()
+    return Project(checked.matrix, root, Path(build or root / "build").resolve(), checked)
 
 
 def plan(project: Project, tier: Tier) -> Plan:
     """Return every case of the tier, whether or not some machine can run it."""
+    checked = project.checked
+    if tier == "full" and checked and checked.matrix is project.matrix:  # a changed matrix has another plan
+        return checked.full
     return planning.plan(project.matrix, tier)
 
 
@@ -114,23 +125,24 @@ def select(project: Project, selection: Selection) -> Selected:
     """Return the jobs that are asked for.
 
     Raises:
-        UserError: a name is not in the plan, or nothing is left.
+        UserError: a name is not in the plan, a file or folder cannot be used, or nothing is left.
     """
     if (selection.row_plan is None) != (selection.row is None):
         raise UserError("--plan FILE and --row ID belong together: the file holds the plan, the row is a part of it.")
     planned = plan_for(project, selection)
     row_plan = row_plan_file.from_json(selection.row_plan, planned) if selection.row_plan else None
+    earlier = history.read(selection.history)
     jobs = row_plan.row(selection.row).jobs if row_plan and selection.row else planned.jobs
     jobs = tuple(narrow(project.matrix, planned, jobs, selection))
     if selection.changed_since:
         jobs = choose(project.matrix, jobs, git.changed_files(project.root, selection.changed_since)).jobs
     if shard := selection.shard:
-        seconds = estimate(project.matrix, planned.cases, history.read(selection.history).seconds)
+        seconds = estimate(project.matrix, planned.cases, earlier.seconds)
         parts = (cut(job, seconds, shard.count)[shard.number - 1] for job in jobs)
         jobs = tuple(part for part in parts if part.cases)
     if not jobs:
         raise UserError("no job is left: the options exclude each other. Ask for less at once.")
-    return Selected(planned, jobs, bool(row_plan and row_plan.excluded))
+    return Selected(planned, jobs, row_plan, earlier)
 
 
 def plan_rows(

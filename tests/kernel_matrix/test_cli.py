@@ -120,8 +120,13 @@ def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, cap
     validate, list_jobs = Matrix.model_validate, planning._jobs
     monkeypatch.setattr(Matrix, "model_validate", lambda *given: loaded.append(given) or validate(*given))
     monkeypatch.setattr(planning, "_jobs", lambda *given: planned.append(given[1]) or list_jobs(*given))
+    broken = here.root / "build" / "results" / "elsewhere.xml"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("<testsuite")
     status = main(["matrix", *options(here, "--executor", "current", "--toolchain", "good")])
-    assert "3 pass" in capsys.readouterr().out
-    assert status == 1, "the cases of the other toolchains are missing"
+    output = capsys.readouterr()
+    assert "3 pass" in output.out
+    assert "elsewhere.xml: not whole JUnit XML" in output.err
+    assert status == 2, "a file could not be used"
     assert len(loaded) == 1
     assert planned == ["full", "quick"], "the first one checks matrix.yaml"

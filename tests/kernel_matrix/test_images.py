@@ -26,7 +26,8 @@ from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.lab import doctor
 from kernel_matrix.run.docker import bundle, images, network
-from kernel_matrix.run.docker.build import Image, lines_of
+from kernel_matrix.run.docker.build import Image
+from kernel_matrix.run.docker.build_steps import lines_of
 from kernel_matrix.run.docker.recipe import SHARED, Recipe, content_of
 from kernel_matrix.run.executors import InstallError, MachineError
 

@@ -14,6 +14,7 @@ from kernel_matrix.cli.options import (
     selection_of,
     settings_of,
 )
+from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.lab.everything import run_everything
 from kernel_matrix.lab.probe import select_probes
 from kernel_matrix.lab.probe_toolchains import probe_toolchains
@@ -64,5 +65,5 @@ def main(options: argparse.Namespace) -> int:
             on_comparison=show,
             probe=probe,
         )
-    print("\n".join(dashboard.lines))
+    print_dashboard(dashboard)
     return dashboard.exit_status

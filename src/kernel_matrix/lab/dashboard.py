@@ -27,12 +27,18 @@ class Dashboard:
     document: Document
     comparison: Comparison
     collected: Collected
+    earlier: History
 
     @property
     def lines(self) -> list[str]:
         """What a person reads of it in a terminal."""
         lines = [headline(self.document), self.document.toolchains.headline, f"dashboard: {self.index}"]
         return [line for line in lines if line]
+
+    @property
+    def problems(self) -> list[str]:
+        """One sentence for each file that could not be used."""
+        return [*self.collected.broken, *self.earlier.problems]
 
     @property
     def exit_status(self) -> int:
@@ -69,4 +75,4 @@ def make_dashboard(
         left_out=row_plan.left_out if row_plan else 0,
         toolchains=toolchains,
     )
-    return Dashboard(project.site / "index.html", document, comparison, collected)
+    return Dashboard(project.site / "index.html", document, comparison, collected, earlier or History())

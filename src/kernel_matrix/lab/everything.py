@@ -32,4 +32,6 @@ def run_everything(
     """
     on_comparison(pipeline.run_and_compare(project, selected, machine, settings, progress, expected))
     probe()
-    return make_dashboard(project, selected.plan, [project.results])
+    return make_dashboard(
+        project, selected.plan, [project.results], row_plan=selected.row_plan, earlier=selected.earlier
+    )

@@ -35,8 +35,8 @@ CPU_FLAGS = (
 )
 
 
-# TileLang 0.1.8 includes its matrix multiplications in every kernel. nvcc needs 2.5 of 4 s to read that header, for each
-# kernel and each architecture.
+# TileLang 0.1.8 includes its matrix multiplications in every kernel. nvcc needs 2.5 of 4 s to read that header, for
+# each kernel and each architecture.
 _MATMUL_HEADER = "#include <tl_templates/cuda/gemm.h>\n"
 
 
