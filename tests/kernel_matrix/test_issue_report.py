@@ -1,4 +1,4 @@
-"""A report for a maintainer holds what repeats the failure, and its case is the smallest that still fails so."""
+"""A report for a maintainer says how to repeat the failure. Its case is the smallest that still fails in this way."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_versions_that_no_environment_can_have_are_a_fault(doubles: Doubles, req
 @pytest.mark.parametrize(
     ("requires", "version"),
     [
-        ("numpy==2.4.6", "numpy<3"),  # the lock's
+        ("numpy==2.4.6", "numpy<3"),  # the version in the lock
         ("numpy", "numpy<2"),  # a provisioned interpreter may have it
         ("numpy==2.*", "numpy<2.2"),
         ("numpy", "Ml_Dtypes<1"),  # the lock writes ml-dtypes

@@ -32,13 +32,13 @@ ROOMS = {room for line in ORDER for room in line}
 
 
 def name_of(path: Path) -> list[str]:
-    """``["cli", "run"]`` for cli/run.py; a package by its own name."""
+    """Return ``["cli", "run"]`` for cli/run.py, and the own name of a package."""
     parts = list(path.relative_to(HARNESS).with_suffix("").parts)
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
 def imports(path: Path) -> Iterator[list[str]]:
-    """The modules of the harness that a module imports, as ``name_of`` gives them."""
+    """Yield the modules of the harness that a module imports, as ``name_of`` gives them."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
