@@ -127,6 +127,8 @@ def lint(session: nox.Session) -> None:
     session.run(*python, "-m", "kernel_matrix", "check", env=SOURCE, external=True)
     if (ROOT / "matrix.schema.json").read_text(encoding="utf-8") != schema():
         session.error("matrix.schema.json is out of date. Write it anew: ci/nox -s schema")
+    if (ROOT / "compat.schema.json").read_text(encoding="utf-8") != compat_schema(session, python):
+        session.error("compat.schema.json is out of date. Write it anew: ci/nox -s schema")
     session.run(*python, "ci/docs_tables.py", "--check", env=SOURCE, external=True)
     session.run("shellcheck", *SCRIPTS)
     lint_workflows(session, python)
@@ -171,9 +173,16 @@ def actionlint(session: nox.Session, folder: Path) -> Path:
 
 @nox.session(name="schema", venv_backend="none")
 def write_schema(session: nox.Session) -> None:
-    """Write matrix.schema.json from the model."""
+    """Write matrix.schema.json and compat.schema.json from their models."""
     (ROOT / "matrix.schema.json").write_text(schema(), encoding="utf-8")
-    session.log("wrote matrix.schema.json")
+    (ROOT / "compat.schema.json").write_text(compat_schema(session, [sys.executable]), encoding="utf-8")
+    session.log("wrote matrix.schema.json and compat.schema.json")
+
+
+def compat_schema(session: nox.Session, python: Sequence[str]) -> str:
+    """Return the JSON Schema of compat.json."""
+    command = (*python, "-m", "kernel_matrix", "schema", "--of", "compat")
+    return str(session.run(*command, env=SOURCE, external=True, silent=True, log=False))
 
 
 @nox.session(venv_backend="none")

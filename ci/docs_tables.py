@@ -1,4 +1,4 @@
-"""Write the tables of the docs that repeat data: from matrix.yaml, the headers of probes, and kept results.
+"""Write the tables of the docs that repeat data: matrix.yaml, headers of probes, kept results, meanings of states.
 
 A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``ci/nox -s docs`` writes all of them;
 with ``--check`` nothing is written, and a table that is out of date ends with status 1.
@@ -6,7 +6,6 @@ with ``--check`` nothing is written, and a table that is out of date ends with s
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,22 +16,22 @@ from typing import Any
 from packaging.version import Version
 
 from kernel_matrix.config.load import load
+from kernel_matrix.lab.attempts import Attempt, Sweep, read
 from kernel_matrix.lab.judging import judge_all
 from kernel_matrix.lab.probe import Probe, load_probes
+from kernel_matrix.report.words import MEANING
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import versions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "docs" / "toolchains"
 RESULTS = ROOT / "docs" / "results"
-ATTEMPTS = "attempts"
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/containers.md", "docs/runners.md", "docs/toolchains.md")
 
 # A probe's verdicts by version, the oldest version first.
 Verdicts = Mapping[str, str]
 
 _BLOCK = re.compile(r"^(<!-- generated: (.+?) -->)\n.*?^(<!-- end -->)$", re.DOTALL | re.MULTILINE)
-_UNUSABLE = ("resolve", "install", "import")  # where an attempt stopped before any probe could answer
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -84,21 +83,28 @@ def events(_: str) -> str:
     return markdown(("`ci.events`", "tier", "toolchains", "excluded cases"), lines)
 
 
+def states(_: str) -> str:
+    """Return the states and their meanings, as the dashboard says them."""
+    return markdown(
+        ("state", "meaning"), [(f"**{state}**", escaped(meaning)) for state, (_, meaning) in MEANING.items()]
+    )
+
+
 def attempts(package: str) -> str:
     """Return how far each version of a package came, from its kept sweep: alone and with the pins that were tried."""
     sweep = read_sweep(package)
     beside = sorted({name for path in SWEEPS.glob(f"{package}*.json") for name in pins_of(read_sweep(path.stem))})
-    op = sweep["case"].split("/")[3]
+    op = (sweep.case or "///the operator").split("/")[3]
     by_version: dict[str, list[tuple[str, ...]]] = {}
-    for attempt in sorted(sweep[ATTEMPTS], key=lambda one: (Version(one["version"]), bool(one["pins"]))):
+    for attempt in sorted(sweep.attempts, key=lambda one: (Version(one.version), bool(one.pins))):
         line = (
-            ", ".join(f"{name} {version}" for name, version in attempt["pins"].items()) or "none",
-            *(attempt["versions"].get(name, "") for name in beside),
-            f"`{attempt['stopped']}`" if attempt["stopped"] else "",
-            quoted(attempt["message"]),
-            (attempt["op"] or {}).get("state", ""),
+            attempt.pinned or "none",
+            *(attempt.versions.get(name, "") for name in beside),
+            f"`{attempt.stopped}`" if attempt.stopped else "",
+            quoted(attempt.message),
+            attempt.op.state if attempt.op else "",
         )
-        by_version.setdefault(attempt["version"], []).append(line)
+        by_version.setdefault(attempt.version, []).append(line)
     merged = [(names, line) for names, lines in merge(by_version) for line in lines]
     head = (package, "pins", *(f"{name} in the environment" for name in beside), "stopped at", "error", f"`{op}`")
     return markdown(head, [(names, *line) for names, line in merged])
@@ -108,24 +114,24 @@ def pairs(stem: str) -> str:
     """Return how each version of a package goes with each version of another one, from a kept sweep over pairs."""
     sweep = read_sweep(stem)
     [beside] = pins_of(sweep)
-    columns = sorted({attempt["pins"][beside] for attempt in sweep[ATTEMPTS]}, key=Version)
+    columns = sorted({attempt.pins[beside] for attempt in sweep.attempts}, key=Version)
     grid: dict[str, dict[str, str]] = {}
-    for attempt in sorted(sweep[ATTEMPTS], key=lambda one: Version(one["version"])):
-        grid.setdefault(attempt["version"], {})[attempt["pins"][beside]] = outcome_of_pair(attempt)
+    for attempt in sorted(sweep.attempts, key=lambda one: Version(one.version)):
+        grid.setdefault(attempt.version, {})[attempt.pins[beside]] = outcome_of_pair(attempt)
     joined = merge({column: [grid[version].get(column, "not tried") for version in grid] for column in columns})
     lines = merge({version: [cells[row] for _, cells in joined] for row, version in enumerate(grid)})
     names = [names for names, _ in joined]
-    head = (sweep["package"], f"{beside} {names[0]}", *names[1:])
+    head = (sweep.package, f"{beside} {names[0]}", *names[1:])
     return markdown(head, [(names, *cells) for names, cells in lines])
 
 
-def outcome_of_pair(attempt: Mapping[str, Any]) -> str:
+def outcome_of_pair(attempt: Attempt) -> str:
     """Return in a few words how a pair ended."""
-    if attempt["stopped"] == "resolve":
+    if attempt.stopped == "resolve":
         return "does not resolve"
-    if attempt["stopped"] in _UNUSABLE:
-        return f"`{attempt['stopped']}`: {quoted(attempt['message'])}"
-    failed = [(name, one["reason"]) for name, one in attempt["probes"].items() if one["outcome"] != "pass"]
+    if not attempt.imports:
+        return f"`{attempt.stopped}`: {quoted(attempt.message)}"
+    failed = [(name, probe.reason) for name, probe in attempt.probes.items() if probe.outcome != "pass"]
     return "; ".join(f"`{name.split('/')[1]}` fails: {quoted(reason)}" for name, reason in failed) or "fits"
 
 
@@ -150,13 +156,12 @@ def verdicts_in_sweep(probe: Probe) -> Verdicts:
     package = re.split(r"[<>=~!]", probe.requires[0])[0]
     if not (SWEEPS / f"{package}.json").exists():
         return {}
-    tried = sorted(
-        read_sweep(package)[ATTEMPTS],
-        key=lambda one: (Version(one["version"]), one["stopped"] in _UNUSABLE, bool(one["pins"])),
+    order = sorted(
+        read_sweep(package).attempts, key=lambda one: (Version(one.version), not one.imports, bool(one.pins))
     )
-    first = {version: next(some) for version, some in groupby(tried, key=lambda one: one["version"])}
+    first = {version: next(some) for version, some in groupby(order, key=lambda one: one.version)}
     return {
-        version: attempt["probes"][probe.id]["verdict"] if probe.id in attempt["probes"] else ""
+        version: attempt.probes[probe.id].verdict if probe.id in attempt.probes else ""
         for version, attempt in first.items()
     }
 
@@ -192,15 +197,14 @@ def merge(content: Mapping[str, Sequence[Any]]) -> list[tuple[str, Sequence[Any]
     return merged
 
 
-def pins_of(sweep: Mapping[str, Any]) -> set[str]:
+def pins_of(sweep: Sweep) -> set[str]:
     """Return the packages that a sweep has pinned."""
-    return {name for attempt in sweep[ATTEMPTS] for name in attempt["pins"]}
+    return {name for attempt in sweep.attempts for name in attempt.pins}
 
 
-def read_sweep(stem: str) -> dict[str, Any]:
+def read_sweep(stem: str) -> Sweep:
     """Read a kept sweep."""
-    sweep: dict[str, Any] = json.loads((SWEEPS / f"{stem}.json").read_text(encoding="utf-8"))
-    return sweep
+    return read(SWEEPS / f"{stem}.json")
 
 
 def quoted(text: str, most: int = 100) -> str:
@@ -227,6 +231,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "events": events,
     "pairs": pairs,
     "probes": probes,
+    "states": states,
 }
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Train a small transformer whose residual connections are mHC, on a CPU, with one backend or with several in turn.
+"""Train a small transformer whose residual connections are mHC, on a CPU, with one backend or several in turn.
 
     python examples/train_transformer.py --backend reference --backend tvm
 
-reads the repository's licence byte by byte and learns to predict the next byte. Every backend starts from the same
-weights and sees the same batches, so the losses agree until rounding errors have grown. The last line of each backend
-can be read by a program: ``BACKEND first=... last=...``. The example needs PyTorch and the backend's toolchain.
+The model reads the repository's licence byte by byte and learns to predict the next byte. Every backend starts from the
+same weights and gets the same batches, so the losses agree until rounding errors grow. The last line of each backend is
+for programs: ``BACKEND first=... last=...``. The example needs PyTorch and the backend's toolchain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Attention(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Bytes ``[batch, context]`` to the logits of the next bytes ``[batch, context, 256]``."""
+    """Map bytes ``[batch, context]`` to the logits of the next bytes ``[batch, context, 256]``."""
 
     def __init__(self, backend: str) -> None:
         super().__init__()
@@ -63,15 +63,15 @@ class Transformer(nn.Module):
 
 
 def batches(steps: int) -> list[torch.Tensor]:
-    """``steps`` batches ``[batch, context + 1]`` of the text, the same in every call."""
+    """Return ``steps`` batches ``[batch, context + 1]`` of the text, the same in every call."""
     text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
     random = torch.Generator().manual_seed(1)
     starts = torch.randint(len(text) - CONTEXT - 1, (steps, BATCH), generator=random)
     return [torch.stack([text[start : start + CONTEXT + 1] for start in row.tolist()]) for row in starts]
 
 
-def train(backend: str, steps: int, tell: Callable[[int, float], None] | None = None) -> list[float]:
-    """The loss of every step, in nats per byte; ``tell`` is told each at once."""
+def train(backend: str, steps: int, report: Callable[[int, float], None] | None = None) -> list[float]:
+    """Train, and return the loss of every step in nats per byte; ``report`` gets each loss at once."""
     torch.manual_seed(0)
     model = Transformer(backend)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
@@ -82,8 +82,8 @@ def train(backend: str, steps: int, tell: Callable[[int, float], None] | None = 
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-        if tell:
-            tell(step, losses[-1])
+        if report:
+            report(step, losses[-1])
     return losses
 
 
@@ -95,11 +95,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     for backend in options.backend or ["reference"]:
 
-        def tell(step: int, loss: float, backend: str = backend) -> None:
+        def report(step: int, loss: float, backend: str = backend) -> None:
             if step % 20 == 0:
                 print(f"{backend} step {step}: {loss:.3f}", flush=True)
 
-        losses = train(backend, options.steps, tell)
+        losses = train(backend, options.steps, report)
         print(f"{backend} first={sum(losses[:10]) / 10:.6f} last={sum(losses[-10:]) / 10:.6f}")
 
 

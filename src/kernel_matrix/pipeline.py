@@ -7,7 +7,7 @@ loaded or planned twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
+from kernel_matrix.config.load import Checked
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.selection import Selection, ids, narrow, plan_with
@@ -26,12 +27,14 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
 from kernel_matrix.machines.rows import cut, estimate
 from kernel_matrix.machines.selection import choose
-from kernel_matrix.report.document import Document, document
+from kernel_matrix.report import difference
+from kernel_matrix.report.document import Document
+from kernel_matrix.report.from_comparison import document
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
-from kernel_matrix.results import difference, history, repeat
+from kernel_matrix.results import history, repeat
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
@@ -53,6 +56,7 @@ class Project:
     matrix: Matrix
     root: Path
     build: Path
+    checked: Checked | None = None  # holds the plan of the full tier, which loading has made to check matrix.yaml
 
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
@@ -76,7 +80,13 @@ class Selected:
 
     plan: Plan
     jobs: tuple[Job, ...]
-    excluded: bool = False  # whether the excluded cases are tried too
+    row_plan: RowPlan | None = None
+    earlier: History = field(default_factory=History)
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the row plan says that the excluded cases are tried too."""
+        return self.row_plan is not None and self.row_plan.excluded
 
     @property
     def part(self) -> Plan:
@@ -90,12 +100,15 @@ def load(path: Path, build: Path | None = None) -> Project:
     Raises:
         UserError: the file cannot be used; the message has one line per fault.
     """
-    matrix, root = loading.load(path), path.parent.resolve()
-    return Project(matrix, root, Path(build or root / "build").resolve())
+    checked, root = loading.load_and_plan(path), path.parent.resolve()
+    return Project(checked.matrix, root, Path(build or root / "build").resolve(), checked)
 
 
 def plan(project: Project, tier: Tier) -> Plan:
     """Return every case of the tier, whether or not some machine can run it."""
+    checked = project.checked
+    if tier == "full" and checked and checked.matrix is project.matrix:  # a changed matrix has another plan
+        return checked.full
     return planning.plan(project.matrix, tier)
 
 
@@ -113,23 +126,24 @@ def select(project: Project, selection: Selection) -> Selected:
     """Return the jobs that are asked for.
 
     Raises:
-        UserError: a name is not in the plan, or nothing is left.
+        UserError: a name is not in the plan, a file or folder cannot be used, or nothing is left.
     """
     if (selection.row_plan is None) != (selection.row is None):
         raise UserError("--plan FILE and --row ID belong together: the file holds the plan, the row is a part of it.")
     planned = plan_for(project, selection)
     row_plan = row_plan_file.from_json(selection.row_plan, planned) if selection.row_plan else None
+    earlier = history.read(selection.history)
     jobs = row_plan.row(selection.row).jobs if row_plan and selection.row else planned.jobs
     jobs = tuple(narrow(project.matrix, planned, jobs, selection))
     if selection.changed_since:
         jobs = choose(project.matrix, jobs, git.changed_files(project.root, selection.changed_since)).jobs
     if shard := selection.shard:
-        seconds = estimate(project.matrix, planned.cases, history.read(selection.history).seconds)
+        seconds = estimate(project.matrix, planned.cases, earlier.seconds)
         parts = (cut(job, seconds, shard.count)[shard.number - 1] for job in jobs)
         jobs = tuple(part for part in parts if part.cases)
     if not jobs:
         raise UserError("no job is left: the options exclude each other. Ask for less at once.")
-    return Selected(planned, jobs, bool(row_plan and row_plan.excluded))
+    return Selected(planned, jobs, row_plan, earlier)
 
 
 def plan_rows(
@@ -206,7 +220,7 @@ def compare(
             row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
         )
         planned = row_plan.only_asked(planned)
-    return comparing.compare(planned, records, present(project.matrix, project.root, records))
+    return comparing.compare(planned, records, present(project.matrix, project.root, records, collected.files))
 
 
 def run_and_compare(
@@ -216,15 +230,13 @@ def run_and_compare(
     settings: Settings,
     progress: Progress,
     expected: Sequence[str] = (),
-    on_result: Callable[[Path], object] | None = None,
-    beside: Sequence[Callable[[], object]] = (),
 ) -> Comparison:
     """Run the selected jobs and return the states of their cases; ``expected`` are facts of a result, as FACT=VALUE.
 
     Raises:
         UserError: another run is at one of the jobs, or a result has another value of a fact.
     """
-    files = run(project, selected.jobs, machine, settings, progress, on_result, beside)
+    files = run(project, selected.jobs, machine, settings, progress)
     collected = collect(project, files)
     repeat.check(collected.records, expected)
     return compare(project, selected.part, collected)
@@ -251,22 +263,19 @@ def report(
     """
     from kernel_matrix.report import site  # its template engine takes long to import, and few commands report
 
-    changes = None
-    if against:
-        cells = document(project.matrix, comparison, collected)["cells"]
-        changes = difference.difference(difference.read(against), cells)
-    return site.report(
+    before = difference.read(against) if against else None
+    made = document(
         project.matrix,
         comparison,
         collected,
-        project.site,
+        project.rules,
         earlier=earlier,
-        difference=changes,
         left_out=left_out,
         toolchains=toolchains,
-        rules=project.rules,
-        notes=notes or RunNotes(),
     )
+    changes = difference.difference(before, made) if before else None
+    site.write(made, collected.files, project.site, earlier=earlier, difference=changes, notes=notes)
+    return made
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
@@ -289,7 +298,7 @@ def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Seque
             f"{identity}: no result of it is here. Name the folder of the run that is to be repeated, such as an "
             "unpacked artifact."
         )
-    return repeat.deciding(verdicts).record or next(record for records in by_case.values() for record in records)
+    return repeat.worst_result(verdicts).record or next(record for records in by_case.values() for record in records)
 
 
 def _asked(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:

@@ -1,7 +1,7 @@
 """Manifold-constrained hyper-connections (mHC, arXiv 2512.24880): operators in several kernel languages.
 
-Each operator is one module of :mod:`mhc.ops` (its equation, its tensors); each way to write it is one folder of
-:mod:`mhc.backends`. Nothing of a backend's toolchain is imported before that backend is asked for.
+Each operator is one module of :mod:`mhc.ops` (its equation and its tensors). Each backend is one folder of
+:mod:`mhc.backends`. A backend's toolchain is imported when that backend is first used, not before.
 """
 
 from mhc.functional import expand, mhc_head, mhc_post, mhc_pre, sinkhorn

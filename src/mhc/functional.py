@@ -1,8 +1,8 @@
 """The operators as functions: check the tensors, choose a backend, and call.
 
 Leading dimensions are free everywhere, gradients flow to every tensor, and ``backend`` is ``reference``, ``inductor``,
-``triton``, ``tilelang`` or ``tvm``. None takes ``triton`` on a GPU and ``reference`` elsewhere; a backend that is named
-is used or raises: there is no fallback.
+``triton``, ``tilelang`` or ``tvm``. None takes ``triton`` on a GPU and ``reference`` elsewhere. A named backend is
+used or raises: there is no fallback.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 class _Expected(NamedTuple):
-    """A tensor that goes with x, and the shape that x asks for."""
+    """A tensor that goes with x, and the shape and dtype that it needs for this x."""
 
     tensor: torch.Tensor | None
     shape: tuple[int, ...]
@@ -218,7 +218,7 @@ def expand(x: torch.Tensor, streams: int, *, backend: str | None = None) -> torc
 
 
 def _backend(name: str | None, x: torch.Tensor, op: str) -> str:
-    """The backend's name, once it is sure that it has the operator and that its toolchain imports."""
+    """Return the backend's name, after checking that it has the operator and that its toolchain imports."""
     chosen = name or default_backend(x.device)
     if not torch.compiler.is_compiling():
         load(chosen, op)
@@ -226,7 +226,7 @@ def _backend(name: str | None, x: torch.Tensor, op: str) -> str:
 
 
 def _streams(op: str, x: torch.Tensor) -> tuple[int, int]:
-    """The streams and the hidden size of x, which is refused if it cannot be what it should."""
+    """Return the streams and the hidden size of x, or raise if its shape or dtype does not fit."""
     if x.dim() < 2:
         raise ValueError(f"{op}: x has shape {tuple(x.shape)}; it needs [..., streams, hidden]")
     if x.dtype not in DTYPES:

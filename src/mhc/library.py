@@ -24,7 +24,7 @@ class Operator:
     """What PyTorch has to know of one operator.
 
     ``tensors``, ``options`` and ``results`` are the forward's schema; the backward takes ``tensors``, ``grads`` and
-    ``options``. Where ``keeps_inputs`` is false, the backward needs nothing of the forward and takes ``grads`` alone.
+    ``options``. Where ``keeps_inputs`` is false, the backward needs nothing of the forward and takes only ``grads``.
     ``inputs`` and ``backward_inputs`` are the types that a kernel gets.
     """
 

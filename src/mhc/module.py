@@ -29,7 +29,7 @@ class HyperConnection(nn.Module):
         norm_eps, pre_eps, sinkhorn_eps: the small constants of the operators.
         backend: for all operators; None chooses by the device.
 
-    Under autocast the layer may answer in another dtype than x has; the answer is then cast to x's. The parameters of
+    Under autocast the layer may return another dtype than that of x; the result is then cast to x's. The parameters of
     the mapping stay in fp32.
     """
 
@@ -63,7 +63,7 @@ class HyperConnection(nn.Module):
         self.bias = nn.Parameter(torch.cat([read, torch.zeros(streams), kept_apart.flatten()]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[..., n, hidden]`` to the same shape and dtype."""
+        """Compute ``[..., n, hidden]`` to the same shape and dtype."""
         mapping = (self.phi, self.alpha, self.bias, self.gamma)
         h_in, h_post, h_res = mhc_pre(x, *mapping, norm_eps=self.norm_eps, pre_eps=self.pre_eps, backend=self.backend)
         h_res = sinkhorn(h_res, iterations=self.iterations, eps=self.sinkhorn_eps, backend=self.backend)
@@ -71,5 +71,5 @@ class HyperConnection(nn.Module):
         return mhc_post(x, y, h_post, h_res, backend=self.backend)
 
     def extra_repr(self) -> str:
-        """What ``print`` shows beside the layer."""
+        """Return what ``print`` shows beside the layer."""
         return f"streams={self.streams}, hidden={self.hidden}, backend={self.backend}"

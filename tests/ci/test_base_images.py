@@ -28,7 +28,7 @@ SECURITY = "deb http://security.example.org/debian-security trixie-security main
 
 @dataclass
 class Machine:
-    """A Debian machine with apt sources of its own."""
+    """Hold a Debian machine with its own apt sources."""
 
     root: Path
 
@@ -56,12 +56,12 @@ class Machine:
 
     @property
     def mirrors(self) -> list[str]:
-        """What debootstrap was asked for."""
+        """Return the mirrors that debootstrap was asked for."""
         return (self.root / "debootstrap").read_text().splitlines()
 
     @property
     def apt_settings(self) -> str:
-        """What apt in the image is told."""
+        """Return the settings of apt in the image."""
         return "".join(path.read_text() for path in (self.root / "etc" / "apt" / "apt.conf.d").iterdir())
 
 

@@ -1,4 +1,4 @@
-"""The workflow files keep the rules that keep machines safe, and a broken rule is found."""
+"""The workflow files keep the rules for safe machines, and a broken rule is found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 NO_TOKEN = "          persist-credentials: false\n"
 GUARD = f"machines: ${{{{ {SAME_REPOSITORY} }}}}"
 
-# file, what is there, what somebody makes of it, and a part of the sentence that tells them.
+# the file, the text that is there, the text that breaks a rule, and a part of the message.
 MUTATIONS = {
     "a fork gets machines": (PULL, GUARD, "machines: true", "a fork's pull request gets here"),
     "machines if anybody says so": (PULL, GUARD, f"{GUARD[:-3]} || github.actor == 'me' }}}}", "a fork's pull request"),
@@ -121,7 +121,7 @@ def test_a_new_workflow_of_a_pull_request_is_held_to_the_same_rules(files):
 
 def test_every_event_of_the_workflows_is_one_of_the_matrix(files, matrix):
     asked = set(re.findall(r"^\s+event: ([\w-]+)$", "\n".join(files.values()), re.MULTILINE))
-    asked |= {"label", "pull_request"}  # by expression
+    asked |= {"label", "pull_request"}  # workflows choose these by an expression
     asked |= set(re.search(r"options: \[(.*)\]", files[HAND]).group(1).split(", "))
     assert asked == set(matrix.ci.events)
 

@@ -10,6 +10,9 @@ import sys
 import pytest
 from conftest import ROOT, Doubles
 
+from kernel_matrix.cli import main
+from kernel_matrix.config import plan as planning
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.results import junit
 
 
@@ -110,3 +113,20 @@ def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
     assert "39 cases in 13 jobs" in kernel_matrix("check", *options(doubles)).stdout
     assert kernel_matrix("plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
     assert kernel_matrix("schema").stdout.startswith("{")
+
+
+def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, capsys):
+    loaded, planned = [], []
+    validate, list_jobs = Matrix.model_validate, planning._jobs
+    monkeypatch.setattr(Matrix, "model_validate", lambda *given: loaded.append(given) or validate(*given))
+    monkeypatch.setattr(planning, "_jobs", lambda *given: planned.append(given[1]) or list_jobs(*given))
+    broken = here.root / "build" / "results" / "elsewhere.xml"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("<testsuite")
+    status = main(["matrix", *options(here, "--executor", "current", "--toolchain", "good")])
+    output = capsys.readouterr()
+    assert "3 pass" in output.out
+    assert "elsewhere.xml: not whole JUnit XML" in output.err
+    assert status == 2, "a file could not be used"
+    assert len(loaded) == 1
+    assert planned == ["full", "quick"], "the first one checks matrix.yaml"

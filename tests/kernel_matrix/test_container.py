@@ -1,4 +1,4 @@
-"""Jobs in containers of a real engine: what they may do, and what becomes of those that go wrong."""
+"""Jobs in containers of a real engine: what they may do, and how those that fail end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from test_run import middle, states
 from kernel_matrix.results import junit
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
-from kernel_matrix.run.docker.engine import OWNER, connect, is_dead, owner, sweep
+from kernel_matrix.run.docker.engine import connect
+from kernel_matrix.run.docker.ownership import OWNER, is_dead, owner, sweep
 
-# What a job can see and do, asked from the inside.
+# Print what a job can see and do; this runs inside the job.
 _LOOK = """
 import json, os, pathlib, socket
 def writable(folder):
@@ -48,13 +49,13 @@ def left_over(engine) -> list:
 
 
 def processes(*words: str) -> list[int]:
-    """The processes of this machine with exactly that command line."""
+    """Return the processes of this machine that have exactly this command line."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if tuple(path.read_text().split("\0")[:-1]) == words:
                 found.append(int(path.parent.name))
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             continue
     return found
 
@@ -67,7 +68,7 @@ def wait_for(condition, seconds: float = 60) -> None:
 
 
 def image_of(doubles: Doubles) -> Image:
-    """The image that the doubles' jobs run in."""
+    """Return the image that the jobs of the doubles run in."""
     client = connect().client
     try:
         dockerfile, lock = doubles.root / "containers" / "here" / "Dockerfile", doubles.root / "lock.txt"
@@ -142,7 +143,7 @@ def test_a_shell_ends_with_the_status_of_its_command_and_shows_both_outputs(cont
 
 
 def test_a_shell_in_a_terminal_is_a_terminal(contained: Doubles):
-    """``script`` gives the command a terminal, and what is typed is what it reads."""
+    """``script`` gives the command a terminal; the command reads what is typed there."""
     command = f"{sys.executable} -m kernel_matrix shell here --matrix {contained.root / 'matrix.yaml'}"
     done = subprocess.run(
         ["script", "--quiet", "--return", "--command", command, "/dev/null"],
@@ -228,7 +229,7 @@ def test_a_full_disk_is_the_machine_s_error_and_costs_no_other_job(engine, small
     comparison = contained.run("fills-disk", "good", executor="container")
     good, fills = comparison.cells
     assert good.counts == {"pass": 12}
-    # The last block of the journal has room for a little more.
+    # The last block of the journal on the disk has room for a few more entries.
     assert fills.counts.keys() == {"error", "pass"}
     assert sorted(states(comparison)[12:], reverse=True) == states(comparison)[12:]
     for verdict in (verdict for verdict in fills.cases if verdict.state == "error"):
@@ -287,7 +288,7 @@ def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container
     [loaded] = own_engine.client.images.load(b"".join(engine.images.get(image.reference).save()))
     program = (
         "import sys; from kernel_matrix import cli; from kernel_matrix.run.docker import images;"
-        f"images.build = lambda *_, **__: images.Image({image.reference!r}, {loaded.id!r});"  # it has no base images
+        f"images.build = lambda *_, **__: images.Image({image.reference!r}, {loaded.id!r});"  # without base images
         "sys.exit(cli.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", program, "run", "--matrix", str(contained.root / "matrix.yaml")]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Doubles
+from test_report import write_site
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
 from kernel_matrix.diagnosis.rule import harness_rules
-from kernel_matrix.report.document import document
-from kernel_matrix.report.site import report
+from kernel_matrix.report.from_comparison import document
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
@@ -75,12 +75,12 @@ def test_a_rule_knows_its_recorded_error_before_any_other_does(rule):
 def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, rule):
     planned, case, record = seeded(matrix, rule)
     whole = document(matrix, compare(planned, [record]), Collected((), (record,), ()), RULES)
-    cell = next(cell for cell in whole["cells"] if cell["id"] == case.cell.id)
-    result = next(result for result in cell["results"] if result["name"] == case.name)
-    assert result["diagnosis"]["rule"] == rule.name
-    assert result["diagnosis"]["remedy"] == rule.remedy
-    assert result["reason"] == record.message, "the raw error stays"
-    assert whole["undiagnosed"] == []
+    cell = next(cell for cell in whole.cells if cell.id == case.cell.id)
+    result = next(result for result in cell.results if result.name == case.name)
+    assert result.diagnosis.rule == rule.name
+    assert result.diagnosis.remedy == rule.remedy
+    assert result.reason == record.message, "the raw error stays"
+    assert whole.undiagnosed == ()
 
 
 @pytest.mark.parametrize(("stage", "error"), HELD_OUT)
@@ -114,7 +114,7 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
     cases = [case for case in planned.cases if not case.exclusion and not case.expectations][:3]
     records = [Record(case.id, "error", "run", "launch", "StrangeError: never seen", "", job={}) for case in cases]
     comparison = compare(planned, records)
-    report(matrix, comparison, Collected((), tuple(records), ()), tmp_path)
+    write_site(matrix, comparison, Collected((), tuple(records), ()), tmp_path)
     compat = json.loads((tmp_path / "compat.json").read_text())
     assert compat["undiagnosed"] == [{"stage": "launch", "message": "StrangeError: never seen", "cases": 3}]
     assert "Cause not known." in (tmp_path / "index.html").read_text()
@@ -126,7 +126,7 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
 def test_a_known_cause_is_in_every_form_of_the_report(matrix, tmp_path):
     rule = next(rule for rule in RULES if rule.name == "disk-full")
     planned, _, record = seeded(matrix, rule)
-    report(matrix, compare(planned, [record]), Collected((), (record,), ()), tmp_path)
+    write_site(matrix, compare(planned, [record]), Collected((), (record,), ()), tmp_path)
     for name in ("compat.json", "summary.md", "index.html"):
         text = (tmp_path / name).read_text()
         assert rule.cause in text, name

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import pytest
 from test_compare import TRITON
-from test_report import all_cases
+from test_report import all_cases, write_site
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import annotations as annotate
 from kernel_matrix.report import markdown
-from kernel_matrix.report.document import document
-from kernel_matrix.report.site import report
+from kernel_matrix.report.difference import read
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
-from kernel_matrix.results.difference import difference, read
 from kernel_matrix.results.record import Record
 
 TRACEBACK = """Traceback (most recent call last):
@@ -40,8 +38,7 @@ def site(matrix, planned, tmp_path):
     def write(name, records, against=None):
         collected = Collected((), tuple(records), ())
         comparison = compare(planned, records)
-        changed = difference(read(against), document(matrix, comparison, collected)["cells"]) if against else None
-        report(matrix, comparison, collected, tmp_path / name, difference=changed)
+        write_site(matrix, comparison, collected, tmp_path / name, against=against)
         return tmp_path / name
 
     return write
@@ -58,7 +55,7 @@ def test_a_pull_request_is_shown_what_it_breaks_and_not_the_whole_table(site, pl
     assert "**1 newly red**" in summary
     assert "## Newly red" in summary
     assert "out: max&#95;abs 1 is over 0.1" in summary
-    assert f"ci/nox -s test-cuda -- --case '{TRITON}'" in summary
+    assert f"ci/nox -s test-cuda -- --case {TRITON}" in summary
     assert summary.count("\n|") == 3, "a head, its line, and one cell"
 
 
@@ -107,25 +104,24 @@ def test_a_summary_stays_within_what_is_shown_and_says_that_it_was_cut(site, pla
     assert (site("large", every) / "summary.md").stat().st_size <= markdown.MOST_BYTES
 
 
-def test_an_annotation_stands_on_the_suite_s_innermost_line(planned, passing):
-    [note] = annotate.annotate(compare(planned, fail(all_cases(planned, passing))), "tests/mhc")[:1]
+def test_an_annotation_stands_on_the_suite_s_innermost_line(matrix, planned, passing):
+    [note] = annotate.annotate(matrix, compare(planned, fail(all_cases(planned, passing))))[:1]
     assert note.startswith(
         "::error file=tests/mhc/test_forward.py,line=42,title=triton-3.6 on sm_90%3A fail::out: max_abs"
     )
     assert "%0ARepeat it: ci/nox -s test-cuda -- --case" in note
 
 
-def test_annotations_are_no_more_than_are_shown_and_say_how_many_are_left(planned):
+def test_annotations_are_no_more_than_are_shown_and_say_how_many_are_left(matrix, planned):
     records = [Record(case.id, "error", "run", "launch", f"message {n}") for n, case in enumerate(planned.cases[:200])]
-    notes = annotate.annotate(compare(replace(planned, jobs=planned.jobs[:3]), records), "tests/mhc")
+    notes = annotate.annotate(matrix, compare(replace(planned, jobs=planned.jobs[:3]), records))
     assert len(notes) == 10
     assert "more cases are red, for" in notes[-1]
 
 
-def test_a_message_starts_no_command_of_its_own(planned, passing):
-    notes = annotate.annotate(
-        compare(planned, fail(all_cases(planned, passing), "a%0A::c\r\n::add-mask::b")), "tests/mhc"
-    )
+def test_a_message_starts_no_command_of_its_own(matrix, planned, passing):
+    hostile = fail(all_cases(planned, passing), "a%0A::c\r\n::add-mask::b")
+    notes = annotate.annotate(matrix, compare(planned, hostile))
     assert all(line.startswith("::error") for note in notes for line in note.splitlines())
     assert "%250A" in notes[0]
 

@@ -101,10 +101,10 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     assert "No module named 'mhc'" in execute(empty, "-c", "import mhc").stderr
 
 
-def test_the_kernels_work_where_they_alone_are_installed(wheels, empty):
+def test_the_kernels_work_where_they_alone_are_installed(wheels, empty, matrix):
     lock = LOCKS / "torch-2.13.txt"
-    backend = venv.torch_backend(empty, lock, gpu=False)
-    venv.uv("pip", "install", "--python", str(empty), *backend, "-c", str(lock), str(wheels["mhc"]))
+    variables = venv.variables_for(matrix.installer, empty, lock, gpu=False)
+    venv.uv("pip", "install", "--python", str(empty), "-c", str(lock), str(wheels["mhc"]), variables=variables)
     version = wheels["mhc"].name.split("-")[1]
     done = execute(empty, "-W", "ignore", "-c", STEP.format(version=version))
     assert done.returncode == 0, done.stderr

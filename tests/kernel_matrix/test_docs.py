@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 from conftest import ROOT
+from test_rooms import ORDER
 
 from kernel_matrix import cli
 
@@ -141,6 +142,11 @@ def test_contributing_describes_every_room(package):
     assert [name for name in named if "<" not in name and not (folder / name).exists()] == []
     rooms = {path.parent.name for path in folder.glob("*/__init__.py")}
     assert rooms <= {name.partition("/")[0] for name in named}
+
+
+def test_contributing_has_the_order_of_the_rooms_that_imports_are_held_to():
+    [arrows] = re.findall(r"^    (base.* <- .*)$", read("CONTRIBUTING.md"), re.MULTILINE)
+    assert re.split(r", | <- ", arrows) == [room for line in ORDER for room in line]
 
 
 def test_generated_tables_are_up_to_date(tables):

@@ -11,13 +11,16 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.lab import doctor, image_checks
+from kernel_matrix.lab import doctor, image_checks, machine_checks
 from kernel_matrix.lab.doctor import examine
 from kernel_matrix.lab.reachable import prospects
+from kernel_matrix.run.docker.engine import Engine
+from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.vendors import Device, Finding, Machine, detect, nvidia
 from kernel_matrix.vendors.system import is_on_pci_bus
 
@@ -106,6 +109,28 @@ def test_with_an_engine_the_images_bring_the_compilers_that_this_machine_lacks(
     here = Machine((Device("cpu", "test", ("x86-64-v3",)),))
     reaches = {p.platform: p.reaches for p in prospects(matrix, list(found.values()), here)}
     assert (reaches["cpu-llvm"], reaches["cuda"], reaches["rocm"]) == ("ran", "compiled", "compiled")
+
+
+def test_the_doctor_s_answer_about_docker_is_that_of_the_runs(tmp_path, monkeypatch):
+    closed = []
+    client = SimpleNamespace(close=lambda: closed.append(True))
+    monkeypatch.setattr(machine_checks, "connect", lambda: Engine(client, "unix:///one.sock", 4.0, tmp_path))
+    finding = machine_checks.docker_engine()
+    assert (finding.status, finding.text) == ("good", "an engine answers at unix:///one.sock, with 4 CPUs")
+    assert closed
+
+    def refuse():
+        raise UnavailableError("the Docker engine is rootless")
+
+    monkeypatch.setattr(machine_checks, "connect", refuse)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
+    assert machine_checks.docker_engine().status == "absent", "another machine's engine is none of this one's"
+    (tmp_path / "docker.sock").touch()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    finding = machine_checks.docker_engine()
+    assert (finding.status, finding.text) == ("broken", "the Docker engine is rootless")
+    monkeypatch.setattr(machine_checks.os, "access", lambda *_: False)
+    assert machine_checks.docker_engine().remedy.startswith("sudo usermod -aG docker")
 
 
 def test_a_socket_that_nobody_answers_is_broken(look, tmp_path, monkeypatch):

@@ -16,9 +16,11 @@ from conftest import CPU, ROOT, Doubles
 from docker.types import DeviceRequest
 from test_run import middle, states
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
 from kernel_matrix.run import executors
 from kernel_matrix.run.docker import container, engine
+from kernel_matrix.run.docker.terminal import attach
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.vendors import Device, amd, nvidia
 
@@ -59,6 +61,14 @@ def test_containers_that_were_asked_for_are_not_replaced(doubles: Doubles, no_en
     comparison = doubles.run("good", executor="container")
     assert states(comparison) == ["unavailable"] * 3
     assert middle(comparison).reason == f"no Docker engine answers at {no_engine}"
+
+
+def test_a_terminal_in_a_container_needs_docker_s_client_and_says_so(monkeypatch):
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UserError, match="needs Docker's client, and no 'docker' is on PATH"):
+        attach(None, ["bash"], {})
 
 
 def test_an_engine_that_cannot_be_used_is_said_in_a_sentence(tmp_path, monkeypatch):

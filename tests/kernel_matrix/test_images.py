@@ -1,4 +1,4 @@
-"""Images: what they are made from, what they may not keep, and what is said when they cannot be made."""
+"""Images: what they are made from, what they must not keep, and the message if one cannot be made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.lab import doctor
 from kernel_matrix.run.docker import bundle, images, network
-from kernel_matrix.run.docker.build import Image, lines_of
+from kernel_matrix.run.docker.build import Image
+from kernel_matrix.run.docker.build_steps import lines_of
 from kernel_matrix.run.docker.recipe import SHARED, Recipe, content_of
 from kernel_matrix.run.executors import InstallError, MachineError
 
@@ -53,7 +54,7 @@ def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None
 
 @pytest.fixture
 def remove(engine) -> Iterator[list[str]]:
-    """References of images that the test has made."""
+    """Return a list for references of images; at the end these images are removed."""
     references: list[str] = []
     yield references
     for reference in references:
@@ -61,7 +62,7 @@ def remove(engine) -> Iterator[list[str]]:
 
 
 def run(engine, image: Image, command: str) -> str:
-    """The output of a shell command in a container without a network."""
+    """Return the output of a shell command in a container without a network."""
     container = engine.containers.create(image.id, ["sh", "-ec", command], network_mode="none")
     try:
         container.start()
@@ -165,7 +166,7 @@ def test_an_image_that_fails_to_build_says_its_last_lines_and_where(engine, tmp_
 
 
 def test_a_certificate_that_a_build_does_not_trust_names_the_remedy(engine, tmp_path):
-    """pip's words; Python and pip are not in the base image."""
+    """The text is pip's own; the base image has no Python and no pip."""
     said = "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed'))"
     dockerfile = write(
         tmp_path, "strange", FROM_BASE + f'RUN echo "{said}"; echo No matching distribution found; exit 1\n'
@@ -176,7 +177,7 @@ def test_a_certificate_that_a_build_does_not_trust_names_the_remedy(engine, tmp_
 
 
 def cause(failure) -> str:
-    """The rule that knows the error, at the stage of the build and at that which its records name."""
+    """Return the rule that knows the error, for the stage of the build and for the stage that records name."""
     [one] = {diagnose(str(failure.value), stage) for stage in ("build", "install")}
     return one.rule if one else ""
 
@@ -208,7 +209,7 @@ def test_a_base_image_that_the_registry_does_not_have_is_told_from_one_that_is_n
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """A registry of images that has none, as the engine sees it."""
+    """Start a registry without images, and return its address as the engine sees it."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -240,7 +241,7 @@ def registry() -> Iterator[str]:
 
 
 def test_a_full_disk_in_a_build_is_told(engine, tmp_path):
-    dockerfile = write(tmp_path, "large", FROM_BASE + "RUN head -c 100M /dev/zero >/dev/shm/file\n")  # it has 64 MB
+    dockerfile = write(tmp_path, "large", FROM_BASE + "RUN head -c 100M /dev/zero >/dev/shm/file\n")  # which has 64 MB
     with pytest.raises(InstallError) as failure:
         built(engine, tmp_path, dockerfile)
     assert cause(failure) == "disk-full"
@@ -250,7 +251,7 @@ def test_a_lock_for_another_python_fails_with_its_cause(engine, tmp_path):
     for name in ("toolchains", "cpu-llvm"):
         shutil.copytree(ROOT / "containers" / name, tmp_path / "containers" / name)
     lock = tmp_path / "newer.txt"
-    lock.write_text("ipython==9.11.0\n")  # it wants Python 3.12
+    lock.write_text("ipython==9.11.0\n")  # this version needs Python 3.12
     with pytest.raises(InstallError) as failure:
         built(engine, tmp_path, tmp_path / "containers" / "cpu-llvm" / "Dockerfile", [lock])
     assert cause(failure) == "wrong-python-for-uv"
@@ -314,7 +315,7 @@ def test_two_runs_at_once_build_an_image_once(engine, tmp_path, remove):
 
 @pytest.fixture
 def index() -> Iterator[tuple[str, list[str]]]:
-    """A package index with a user and a password, as a container sees it, and what it was asked with."""
+    """Start a package index with a user and a password. Return its address and what requests authorize by."""
     wheel = io.BytesIO()
     with zipfile.ZipFile(wheel, "w") as file:
         about = "kernel_matrix_marker-1.0.dist-info"
@@ -386,20 +387,20 @@ def test_what_a_closed_network_needs_is_used_and_leaves_no_trace(engine, tmp_pat
     history = json.dumps(made.history()) + json.dumps(made.attrs)
     assert PASSWORD not in history
     assert own not in history
-    # Every file of every layer, also of one that a later layer would hide.
+    # Look in every file of every layer, and also in files that a later layer hides.
     archive = b"".join(made.save())
     assert PASSWORD.encode() not in archive
     assert own.encode() not in archive
-    assert b"kernel_matrix_marker" in archive  # the archive is not compressed, so this search can find something
+    assert b"kernel_matrix_marker" in archive  # the archive is not compressed, so the search can find a text in it
 
 
 def shared(made) -> list[str]:
-    """The references of the shared image that it was made from."""
+    """Return the references of the shared image that this image was made from."""
     return [tag for row in made.history() for tag in row["Tags"] or () if f"/{SHARED}:" in tag]
 
 
 def stages(engine) -> set[str]:
-    """What the engine keeps of stages that an image only copied from."""
+    """Return the images that the engine keeps of stages from which another image only copied."""
     return {image.id for image in engine.images.list(all=True, filters={"label": "kernel-matrix.stage"})}
 
 
@@ -472,7 +473,7 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
 
 @pytest.fixture(scope="session")
 def platform_image(engine, matrix: Matrix):
-    """The image of a platform of the project."""
+    """Return the image of a platform of the project."""
 
     def make(name: str) -> Image:
         platform = matrix.platforms[name]

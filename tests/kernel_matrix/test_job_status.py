@@ -16,7 +16,7 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.machines.services import github
-from kernel_matrix.report.badges import GREEN, GREY, badge, current, silent
+from kernel_matrix.report.badges import GREEN, GREY, of_history
 from kernel_matrix.results import history
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import History, LaneHistory
@@ -167,8 +167,8 @@ def test_a_file_that_is_no_list_of_statuses_is_bad_input(tmp_path):
 def lane_badge(days: float | None, *, silent_for: float | None = None):
     last = None if days is None else NOW - timedelta(days=days)
     since = None if silent_for is None else NOW - timedelta(days=silent_for)
-    made = badge("x", LaneHistory(last_result=last, message="3 ran of 3", color=GREEN, silent_since=since), NOW, 7)
-    return made["message"], made["color"]
+    made = of_history("x", LaneHistory(last_result=last, message="3 ran of 3", color=GREEN, silent_since=since), NOW, 7)
+    return made.message, made.color
 
 
 def test_a_badge_turns_grey_when_its_lane_is_silent_for_too_long():
@@ -180,8 +180,7 @@ def test_a_badge_turns_grey_when_its_lane_is_silent_for_too_long():
 
 def test_history_remembers_since_when_a_lane_is_silent_until_it_speaks(made, passing):
     planned, _ = made
-    group = {"by_state": {"pass": 1}, "by_evidence": {"ran": 1}, "cells": 1}
-    badges = {f"here/any/{job.toolchain}": current(group) for job in planned.jobs}
+    badges = {f"here/any/{job.toolchain}": ("1 ran of 1", GREEN) for job in planned.jobs}
     nothing, good = compare(planned, []), compare(planned, [passing(case) for case in planned.cases[:3]])
     day = [NOW + timedelta(days=number) for number in range(4)]
     lanes = history.carry_on({}, good, badges, day[0])
@@ -189,7 +188,6 @@ def test_history_remembers_since_when_a_lane_is_silent_until_it_speaks(made, pas
     for moment in day[1:3]:
         lanes = history.carry_on(lanes, nothing, badges, moment)
         assert (lanes[LANE].last_result, lanes[LANE].silent_since) == (day[0], day[1])
-    assert LANE in [lane["lane"] for lane in silent(lanes, {LANE}, day[3], 7)]
     lanes = history.carry_on(lanes, good, badges, day[3])
     assert (lanes[LANE].last_result, lanes[LANE].silent_since) == (day[3], None)
 

@@ -19,7 +19,7 @@ from kernel_matrix.job.plugin import environment_facts
 from kernel_matrix.results import junit
 from kernel_matrix.run import harness
 
-# A harness in the folder of its first argument, whatever this interpreter has of that name.
+# Run the harness in the folder that the first argument names, even if this interpreter has another one.
 INSTALLED = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from kernel_matrix import cli; sys.exit(cli.main(sys.argv[1:]))"
 )
@@ -103,7 +103,7 @@ def test_every_distribution_of_the_environment_is_recorded_by_its_own_name():
 
 @pytest.fixture
 def twice(doubles: Doubles) -> Doubles:
-    """The doubles with two tests for their operator."""
+    """Return the doubles with two tests for their operator."""
     with (doubles.root / "suite" / "test_doubles.py").open("a") as suite:
         suite.write(SECOND_TEST)
     return doubles

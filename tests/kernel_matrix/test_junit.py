@@ -78,6 +78,25 @@ def test_a_failure_element_outweighs_a_property_that_says_pass(tmp_path):
     assert junit.read(tmp_path / "a.xml")[0].outcome == "fail"
 
 
+@pytest.mark.parametrize(
+    ("elements", "outcome", "read"),
+    [
+        ("<error message='it crashed'/>", "pass", "error"),
+        ("<error message='it crashed'/>", "excluded", "error"),
+        ("<skipped message='no GPU'/>", "pass", "unavailable"),
+        ("<skipped message='the matrix says so'/>", "excluded", "excluded"),
+        ("<skipped/><error message='it crashed'/>", "pass", "error"),
+        ("", "fail", "fail"),
+    ],
+)
+def test_a_property_makes_no_outcome_better_than_its_element(tmp_path, elements, outcome, read):
+    (tmp_path / "a.xml").write_text(
+        f'<testsuite name="s"><testcase classname="a" name="b"><properties><property name="outcome" value="{outcome}"/>'
+        f"</properties>{elements}</testcase></testsuite>"
+    )
+    assert junit.read(tmp_path / "a.xml")[0].outcome == read
+
+
 def test_merging_keeps_every_suite(tmp_path):
     for name in ("a", "b"):
         junit.write(tmp_path / f"{name}.xml", name, RECORDS, JOB)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, Doubles
 
+from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load, load_and_plan
+from kernel_matrix.config.model import Exclusion
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.schema import schema
 
@@ -79,7 +82,7 @@ def test_versions_that_no_environment_can_have_are_a_fault(doubles: Doubles, req
 @pytest.mark.parametrize(
     ("requires", "version"),
     [
-        ("numpy==2.4.6", "numpy<3"),  # the lock's
+        ("numpy==2.4.6", "numpy<3"),  # the version in the lock
         ("numpy", "numpy<2"),  # a provisioned interpreter may have it
         ("numpy==2.*", "numpy<2.2"),
         ("numpy", "Ml_Dtypes<1"),  # the lock writes ml-dtypes
@@ -97,6 +100,14 @@ def test_versions_that_some_environment_can_have_are_none(doubles: Doubles, requ
 def test_the_checked_plan_is_kept(doubles: Doubles):
     checked = load_and_plan(doubles.root / "matrix.yaml")
     assert checked.full == plan(checked.matrix, "full")
+
+
+def test_a_project_takes_the_checked_plan_for_its_own_matrix_alone(doubles: Doubles):
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    assert pipeline.plan(project, "full") is pipeline.plan(project, "full")
+    exclusion = Exclusion(where={"tokens": 2}, reason="a reason of some length")
+    other = replace(project, matrix=project.matrix.model_copy(update={"exclusions": [exclusion]}))
+    assert any(case.exclusion for case in pipeline.plan(other, "full").cases)
 
 
 def test_a_platform_makes_its_long_form_once(doubles: Doubles):

@@ -14,7 +14,7 @@ RUN = ("--", "--executor", "current", "--toolchain")
 
 @pytest.fixture
 def project(here: Doubles) -> Doubles:
-    """The doubles as a repository of their own, with this noxfile and this harness."""
+    """Make the doubles a repository of their own, with this noxfile and this harness."""
     shutil.copy(ROOT / "noxfile.py", here.root)
     (here.root / "src" / "kernel_matrix").symlink_to(ROOT / "src" / "kernel_matrix")
     return here
@@ -57,7 +57,7 @@ def test_a_misspelt_key_of_the_matrix_is_2(project):
         (("--session", "plan", "test-heer"), True),
         (("--session=test-heer",), True),
         (("-s", "plan", "test-heer", "--", "--rows"), True),
-        (("-s", "plan", "--", "--write", "test-heer"), False),  # an option of the harness, and no session
+        (("-s", "plan", "--", "--write", "test-heer"), False),  # an option of the harness, not a session
         (("--error-on-missing-interpreters", "-s", "plan", "--", "--write", "test-heer", "--rows"), False),
     ],
 )

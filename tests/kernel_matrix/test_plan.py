@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kernel_matrix.config.cases import case_name
 from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import case_name, plan
+from kernel_matrix.config.plan import plan
 
 
 def test_a_group_is_the_product_of_its_axes(matrix):

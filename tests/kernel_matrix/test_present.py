@@ -63,11 +63,11 @@ def test_a_result_of_the_present_is_not_stale(case, measured):
         ({"commit": OLD}, f"kernels/triton/a.py was changed since commit {OLD}"),
         ({"commit": STRANGE}, f"commit {STRANGE} is not in this checkout"),
         ({"commit": ""}, "it names no commit"),
-        ({"commit": f"{HEAD}+changes"}, f"it is of commit {HEAD} with changes that no commit has"),
-        ({"lock_sha256": "2" * 64}, "it was made with another state of locks/triton.txt (sha256 222222222222)"),
+        ({"commit": f"{HEAD}+changes"}, f"it is of commit {HEAD} with changes that are in no commit"),
+        ({"lock_sha256": "2" * 64}, "it was measured with another locks/triton.txt (sha256 222222222222)"),
         ({"version_triton": "3.5.1"}, "its versions do not meet triton==3.6.*"),
         ({"started": "2099-01-01T00:00:00Z"}, "it started at 2099-01-01T00:00:00Z, which is in the future"),
-        ({"started": "tomorrow"}, "its time 'tomorrow' is none"),
+        ({"started": "tomorrow"}, "its start time 'tomorrow' cannot be read"),
     ],
 )
 def test_what_differs_from_the_present_makes_a_result_stale_and_is_said(case, measured, job, reason):
@@ -95,7 +95,7 @@ def test_a_working_tree_with_changes_agrees_with_what_was_measured_in_it(case, m
 def test_a_copy_without_history_knows_its_own_commit_only(case, measured):
     copy = here(commit=HEAD + "0" * 28, is_checkout=False, changed={})
     assert judge(case, [measured()], copy).stale == "", "a shortened name is the same commit"
-    assert "this is aaaaaaaaaaaa without its history" in judge(case, [measured(commit=OLD)], copy).stale
+    assert "this is aaaaaaaaaaaa, without its history" in judge(case, [measured(commit=OLD)], copy).stale
 
 
 def test_outside_a_checkout_nothing_is_known_of_commits_and_that_is_said(planned, case, measured):
@@ -198,6 +198,8 @@ def test_a_checkout_knows_what_was_changed_since_each_commit_of_the_records(repo
     assert made.changed[STRANGE] is None
     assert made.changed["--output=x"] is None, "the name of a commit is never an option"
     assert sorted(asked) == sorted({first, STRANGE, "--output=x"}), "git is asked once for each commit"
+    without = present(doubles.matrix, repository, records, [repository / "new.py"])
+    assert without.changed[first] == Concerned(), "a result file is no change of the source"
     assert {pins.sha256 for pins in made.toolchains.values()} == {
         sha256((repository / "lock.txt").read_bytes()).hexdigest()
     }

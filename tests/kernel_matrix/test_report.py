@@ -5,17 +5,35 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
+from conftest import ROOT
+from pydantic import ValidationError
 from test_compare import TRITON, compiled
 
+from kernel_matrix.cli import main
+from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
-from kernel_matrix.report.site import report
+from kernel_matrix.report import site as sites
+from kernel_matrix.report.difference import difference, read
+from kernel_matrix.report.document import Document, schema
+from kernel_matrix.report.from_comparison import document
+from kernel_matrix.report.words import STALE, headline
 from kernel_matrix.results import junit
 from kernel_matrix.results.collect import Collected, collect
 from kernel_matrix.results.compare import compare
+from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record
+
+
+def write_site(matrix, comparison, collected, folder, against=None, **others):
+    """Write a site, whose summary is a difference where it is compared with that of another folder."""
+    whole = document(matrix, comparison, collected, **others)
+    changes = difference(read(against), whole) if against else None
+    sites.write(whole, collected.files, folder, difference=changes)
+    return whole
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +45,9 @@ def planned(matrix):
 def make(matrix, planned, tmp_path):
     """Write the site of some records and return (the document, the site's folder)."""
 
-    def write(records, broken=()):
+    def write(records, broken=(), present=None):
         collected = Collected((), tuple(records), tuple(broken))
-        return report(matrix, compare(planned, records), collected, tmp_path / "site"), tmp_path / "site"
+        return write_site(matrix, compare(planned, records, present), collected, tmp_path / "site"), tmp_path / "site"
 
     return write
 
@@ -41,7 +59,7 @@ def all_cases(planned, passing):
 def test_compat_json_says_every_cell_with_its_counts(make, planned, passing):
     _, site = make(all_cases(planned, passing))
     compat = json.loads((site / "compat.json").read_text())
-    assert compat["schema_version"] == 1
+    assert compat["schema_version"] == 2
     keys = {"package", "platform", "target", "toolchain", "backend", "op", "direction", "state", "evidence", "cases"}
     assert all(keys <= cell.keys() for cell in compat["cells"])
     assert sum(sum(cell["cases"].values()) for cell in compat["cells"]) == len(planned.cases) == compat["run"]["cases"]
@@ -106,7 +124,7 @@ def test_the_summary_names_what_is_red_and_how_to_repeat_it(make, planned, passi
     summary = (site / "summary.md").read_text()
     assert f"## {TRITON}: fail" in summary
     assert "out: max_abs 1 is over 0.1" in summary
-    assert f"ci/nox -s test-cuda -- --case '{TRITON}'" in summary
+    assert f"ci/nox -s test-cuda -- --case {TRITON}" in summary
 
 
 def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, tmp_path):
@@ -114,5 +132,123 @@ def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, t
     results.mkdir()
     junit.write(results / "a.xml", "a", [passing(case) for case in planned.cases[:5]], {"device": "x"})
     collected = collect([results])
-    report(matrix, compare(planned, collected.records), collected, tmp_path / "site")
+    write_site(matrix, compare(planned, collected.records), collected, tmp_path / "site")
     assert len(junit.read(tmp_path / "site" / "junit.xml")) == 5
+
+
+def test_compat_json_is_the_document_and_its_schema_is_published(make, planned, passing):
+    whole, site = make(all_cases(planned, passing))
+    text = (site / "compat.json").read_text()
+    read_back = Document.model_validate_json(text)
+    assert read_back.model_dump() == whole.model_dump()
+    assert {result for cell in whole.cells for result in [len(cell.results)]} != {0}
+    assert "results" not in json.loads(text)["cells"][0], "the cases are for the page only"
+    published = ROOT / "compat.schema.json"
+    assert published.read_text() == schema(), "write it anew: kernel-matrix schema --of compat"
+    properties = json.loads(schema())["properties"]
+    assert set(properties) == set(json.loads(text))
+    assert properties["schema_version"]["const"] == whole.schema_version
+
+
+def test_the_schema_command_prints_the_schema_of_either_file(capsys):
+    assert main(["schema", "--of", "compat"]) == 0
+    assert capsys.readouterr().out == schema()
+    assert main(["schema"]) == 0
+    assert capsys.readouterr().out == (ROOT / "matrix.schema.json").read_text()
+
+
+def test_nothing_changes_a_document(make, planned):
+    whole, _ = make([])
+    with pytest.raises(ValidationError, match="frozen"):
+        whole.run.left_out = 1
+
+
+def test_each_job_stands_in_the_document_once(make, planned, passing):
+    records = [replace(record, job={**record.job, "job": f"job {n % 3}"}) for n, record in
+               enumerate(all_cases(planned, passing))]  # fmt: skip
+    whole, _ = make(records)
+    assert [job["job"] for job in whole.jobs] == ["job 0", "job 1", "job 2"]
+    by_case = {record.case: record.job["job"] for record in records}
+    for cell in whole.cells:
+        for result in cell.results:
+            if result.job is not None:
+                assert whole.jobs[result.job]["job"] == by_case[f"{cell.id}/{result.name}"]
+
+
+OLD = Present(datetime(2026, 5, 1, tzinfo=UTC), "a" * 12, True, {}, {"b" * 12: Concerned(everything="kernels/all.py")})
+
+
+def of_the_old_commit(records):
+    return [replace(record, job={**record.job, "commit": "b" * 12}) for record in records]
+
+
+def test_what_is_stale_is_counted_and_never_plain_green(make, planned, passing):
+    expected = {case.id for case in planned.cases if case.expectations}
+    good = [record for record in all_cases(planned, passing) if record.case not in expected]
+    records = [*of_the_old_commit(good), *(Record(case, "unavailable") for case in expected)]
+    whole, site = make(records, present=OLD)
+    [reason] = whole.stale
+    assert reason.reason == f"kernels/all.py was changed since commit {'b' * 12}"
+    assert reason.cases == whole.run.stale_cases == whole.run.cases_by_state["pass"]
+    assert f"{whole.run.stale} are stale." in headline(whole)
+    badge = json.loads((site / "badge.json").read_text())
+    assert badge["color"] == "#6e7781"
+    assert f"{whole.run.stale} stale" in badge["message"]
+    lane = json.loads((site / "badges" / "cuda.sm_90.triton-3.6.json").read_text())
+    assert (lane["color"], "stale" in lane["message"]) == ("#6e7781", True)
+    summary = (site / "summary.md").read_text()
+    assert f"{whole.run.stale_cases} of {whole.run.cases} cases are stale" in summary
+    assert "| pass, stale | ran |" in summary
+    page = (site / "index.html").read_text()
+    assert not re.search(r'class="cell s-pass e-ran"', page)
+    assert 'class="cell s-pass e-ran stale"' in page
+    assert f"<b>{whole.run.stale_cases} of {whole.run.cases}</b> cases stale" in page
+    assert STALE in page
+    cell = next(cell for cell in json.loads((site / "compat.json").read_text())["cells"] if cell["id"] == TRITON)
+    assert (cell["state"], cell["stale"]) == ("pass", reason.reason)
+
+
+def test_a_report_where_nothing_is_stale_does_not_speak_of_it(make, planned, passing):
+    _, site = make(all_cases(planned, passing))
+    assert "stale" not in (site / "badge.json").read_text()
+    assert "stale" not in (site / "summary.md").read_text()
+    assert "cases stale" not in (site / "index.html").read_text()
+
+
+def test_some_present_runs_among_stale_ones_keep_the_badge_green(make, planned, passing):
+    expected = {case.id for case in planned.cases if case.expectations}
+    good = [record for record in all_cases(planned, passing) if record.case not in expected]
+    now = [replace(r, job={**r.job, "commit": "a" * 12}) for r in good if r.case.startswith(f"{TRITON}/")]
+    before = of_the_old_commit(r for r in good if not r.case.startswith(f"{TRITON}/"))
+    _, site = make([*now, *before, *(Record(case, "unavailable") for case in expected)], present=OLD)
+    assert json.loads((site / "badge.json").read_text())["color"] == "#1a7f37"
+
+
+def test_what_cannot_be_known_of_the_results_is_said(make, planned, passing):
+    _, site = make(all_cases(planned, passing), present=replace(OLD, commit="", is_checkout=False, changed={}))
+    for name in ("summary.md", "index.html"):
+        assert "This is no git checkout" in (site / name).read_text(), name
+
+
+def test_the_baseline_has_the_name_that_the_package_gives_it(matrix, planned, passing, tmp_path):
+    package = matrix.package.model_copy(update={"baseline": "the old kernels"})
+    case = next(c for c in planned.cases if c.timed and not c.exclusion)
+    record = passing(case)
+    times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": 2.0, "time.rounds": 5.0}
+    record = replace(record, metrics={**record.metrics, **times})
+    whole = write_site(matrix.model_copy(update={"package": package}), compare(planned, [record]),
+                       Collected((), (record,), ()), tmp_path)  # fmt: skip
+    assert whole.speed[0].toolchains[case.cell.toolchain].ratio == 2
+    page = (tmp_path / "index.html").read_text()
+    assert "Speed against the old kernels" in page
+    assert "1 ms, the old kernels 2 ms, 5 rounds" in page
+
+
+def test_only_the_versions_that_people_look_for_are_shown(matrix, planned, passing, tmp_path):
+    case = next(c for c in planned.cases if c.cell.id == TRITON)
+    record = replace(passing(case), job={"python": "3.12.3", "version.Some_Compiler": "1", "version.left-pad": "2"})
+    package = matrix.package.model_copy(update={"distributions": ["some-compiler"]})
+    whole = document(matrix.model_copy(update={"package": package}), compare(planned, [record]),
+                     Collected((), (record,), ()))  # fmt: skip
+    assert next(cell for cell in whole.cells if cell.id == TRITON).versions == {
+        "Some_Compiler": ("1",), "python": ("3.12.3",)}  # fmt: skip

@@ -26,7 +26,7 @@ RECORD = Record(CASE, "fail", "run", message="out", job=FACTS)
 
 
 def test_the_command_names_commit_executor_lock_image_and_cell(matrix):
-    assert repro.command(matrix, TRITON, RECORD) == (
+    assert repro.Commands(matrix).command(TRITON, RECORD) == (
         "git switch --detach 0123456789ab && ci/nox -s test-cuda -- --executor container --expect lock.sha256=aa11 "
         f"--expect image=kernel-matrix/cuda:bb22 --case {TRITON}"
     )
@@ -34,7 +34,7 @@ def test_the_command_names_commit_executor_lock_image_and_cell(matrix):
 
 def test_facts_that_a_machine_sent_are_quoted(matrix):
     hostile = replace(RECORD, job={**FACTS, "commit": "x; rm -rf /", "image": "$(touch /tmp/x)", "executor": "a b"})
-    words = shlex.split(repro.command(matrix, TRITON, hostile))
+    words = shlex.split(repro.Commands(matrix).command(TRITON, hostile))
     assert words[0] == "ci/nox", "what is no commit is left out"
     assert "image=$(touch /tmp/x)" in words
     assert "a b" in words
@@ -42,7 +42,7 @@ def test_facts_that_a_machine_sent_are_quoted(matrix):
 
 def test_a_case_of_the_full_tier_says_so(matrix):
     name = "tokens2048-streams3-hidden1280-bf16-gamma-scale1-seed0"
-    assert "--tier full" in repro.command(matrix, TRITON, replace(RECORD, case=f"{TRITON}/{name}"))
+    assert "--tier full" in repro.Commands(matrix).command(TRITON, replace(RECORD, case=f"{TRITON}/{name}"))
 
 
 def test_facts_are_image_lock_seed_and_gpu_flags(matrix):
@@ -75,6 +75,7 @@ def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubl
     assert run.returncode == 1
     [printed] = [line for line in run.stdout.splitlines() if "repeat it: " in line]
     command = printed.partition("repeat it: ")[2]
+    assert "--executor current" in command
     case = shlex.split(command)[-1]
     asked = kernel_matrix("repro", *options(here), case, str(here.root / "build" / "results"))
     assert asked.returncode == 0, asked.stderr

@@ -1,4 +1,4 @@
-"""A sweep says how far each version gets; a bisection finds the one that changed something, and what else moved."""
+"""A sweep says how far each version gets. A bisect finds the version that changed something, and what else changed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Doubles
 from packaging.version import Version
 from test_probes import make
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.lab.attempts import Attempt, OpResult, ProbeResult, Sweep, keep, read
+from kernel_matrix.lab.attempts import Attempt, Sweep, keep, read
 from kernel_matrix.lab.bisect import bisect, differences, state_of_case, state_of_probe
 from kernel_matrix.lab.probe import load_probes
 from kernel_matrix.lab.subject import Subject, make_subject, picked, toolchain_of
-from kernel_matrix.lab.sweep import IMPORT, as_sweep, sweep
+from kernel_matrix.lab.sweep import as_sweep, sweep
+from kernel_matrix.lab.try_version import IMPORT, try_version
 from kernel_matrix.lab.versions import chosen, published
-from kernel_matrix.pipeline import Project
+from kernel_matrix.pipeline import Project, load
+from kernel_matrix.report.toolchains import SweptOp, SweptProbe
 from kernel_matrix.vendors.machine import Device, Machine
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
@@ -51,9 +54,7 @@ def test_versions_that_do_not_exist_are_bad_input(text, message):
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory, request) -> tuple[Subject, list[Attempt]]:
-    """Two versions of a tiny package and one pair that cannot be, with a probe that the newer one fails."""
-    from kernel_matrix.config.load import load
-
+    """Sweep two versions of a tiny package, and a pair that does not resolve. The newer version fails the probe."""
     folder = tmp_path_factory.mktemp("sweep")
     probe = make(folder, "old_only", "import iniconfig._parse", '[[expect]]\n# verdict = "works"')
     probe.path.write_text(
@@ -62,7 +63,7 @@ def swept(tmp_path_factory, request) -> tuple[Subject, list[Attempt]]:
         .replace("import iniconfig._parse", "import importlib.metadata as m; assert m.version('iniconfig') < '2.1'")
     )
     machine = Machine((Device("cpu", "test", ("any",)),))
-    matrix = load(ROOT / "matrix.yaml")
+    matrix = load(ROOT / "matrix.yaml").matrix
     probes = load_probes(folder)
     project = Project(matrix, ROOT, folder / "build")
     subject = Subject("iniconfig", project, machine, None, probes, say=lambda _: None)
@@ -122,7 +123,7 @@ def test_a_sweep_adds_to_a_kept_one(swept):
         ("2.0.0", {}),
         ("2.1.0", {}),
     ]
-    new = ProbeResult(verdict="changed", outcome="error")
+    new = SweptProbe(verdict="changed", outcome="error")
     again = attempts[0].model_copy(update={"probes": {"family/new": new}})
     [one] = kept.with_attempts(as_sweep(subject, [again])).attempts
     assert one.probes.keys() == {"family/old_only", "family/new"}
@@ -174,8 +175,27 @@ def test_what_the_installer_picked_is_of_interest_and_neither_pinned_nor_a_compa
     assert picked(matrix, "tilelang", {"apache_tvm_ffi": "0.1.9"}, versions) == {}
 
 
+def test_a_cell_is_run_in_the_environment_of_each_version(doubles: Doubles):
+    """The doubles' toolchains share one lock, whose other pins stay while numpy moves."""
+    doubles.edit("case: 15,", "case: 60,")
+    (doubles.root / "lock.in").write_text((doubles.root / "lock.txt").read_text().replace("ml-dtypes", "ml_dtypes"))
+    project = load(doubles.root / "matrix.yaml")
+    machine = Machine((Device("cpu", "test", ("any",)),))
+    toolchain = toolchain_of(project.matrix, project.root, "numpy")
+    cell = f"here/any/{toolchain}/double.forward"
+    subject = replace(make_subject(project, "numpy", machine, case=cell), say=lambda _: None)
+    assert subject.companions() == {"ml-dtypes": "0.6.0", "pytest": "9.2.0"}
+    attempt = try_version(subject, "2.3.5", {})
+    assert attempt.versions["numpy"] == "2.3.5"
+    assert attempt.op is not None, attempt.message
+    assert attempt.op.evidence
+    assert attempt.op.case == cell
+    with pytest.raises(UserError, match="must be a case or cell of"):
+        make_subject(project, "numpy", machine, case="here/any/other/double.forward")
+
+
 def attempt_at(version: str, outcome: str, **versions: str) -> Attempt:
-    result = ProbeResult(verdict="works", outcome=outcome, stage="launch", reason="broken")
+    result = SweptProbe(verdict="works", outcome=outcome, stage="launch", reason="broken")
     return Attempt(version=version, versions={"tool": version, **versions}, probes={"family/probe": result})
 
 
@@ -204,7 +224,7 @@ def test_a_version_that_stopped_earlier_is_another_state():
     stopped = Attempt(version="1", stopped="import")
     assert state_of_probe("family/probe")(stopped) == "stopped at import"
     assert state_of_case(stopped) == "stopped at import"
-    assert state_of_case(Attempt(version="1", op=OpResult(case="c", state="error", stage="lower"))) == "error in lower"
+    assert state_of_case(Attempt(version="1", op=SweptOp(case="c", state="error", stage="lower"))) == "error in lower"
     assert differences({"a": "1", "b": "1"}, {"b": "2"}, "b") == {"a": ("1", "-")}
 
 
@@ -219,7 +239,7 @@ def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
 
 
 def verdicts(package: str) -> dict[str, str]:
-    """Each probe's verdicts over the kept versions, of the environment that imports: ``1 to 2 works, 3 known``."""
+    """Return each probe's verdicts over the kept versions, where the package imports: ``1 to 2 works, 3 known``."""
     attempts = read(ROOT / "docs" / "toolchains" / f"{package}.json").attempts
     order = list(dict.fromkeys(attempt.version for attempt in attempts))
     of_version = {attempt.version: attempt.probes for attempt in sorted(attempts, key=lambda attempt: attempt.imports)}

@@ -30,9 +30,10 @@ from kernel_matrix.run.docker.sandbox import Sandbox
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request, UnavailableError
 from kernel_matrix.run.job_command import specification
+from kernel_matrix.run.preview import preview
 from kernel_matrix.vendors import Device, Finding, Machine, amd, apple, detect, nvidia, registry, system, vendor_named
 
-# All that the harness has to be told of a vendor that it never heard of.
+# All that the harness must know of a vendor that is new to it.
 ACME = '''
 """ACME's GPUs."""
 
@@ -219,7 +220,7 @@ def test_the_gpu_of_a_mac_is_detected(tmp_path, monkeypatch):
 
 
 def test_a_job_that_only_compiles_has_no_device_although_the_gpu_is_here(doubles: Doubles, monkeypatch):
-    """It must not wait for the GPU's turn, nor take the GPU's build, nor ask whether the GPU is fit."""
+    """It must not wait until the GPU is free, take the build for the GPU, or run the preflight."""
     (doubles.root / "preflight.py").write_text("raise SystemExit('never to be run')\n")
     doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
     doubles.edit("{ case: 15,", "{ case: 60,")
@@ -233,7 +234,10 @@ def test_a_job_that_only_compiles_has_no_device_although_the_gpu_is_here(doubles
         return LocalInterpreter(Path(sys.executable))
 
     monkeypatch.setattr("kernel_matrix.run.environments.current.prepare", prepare)
-    comparison = doubles.run("good", device=Device("nvidia", "a GPU", ("any",), "580.1"))
+    gpu = Device("nvidia", "a GPU", ("any",), "580.1")
+    jobs = [job for job in plan(doubles.matrix, "quick").jobs if job.toolchain == "good"]
+    assert "here: any is here, and these jobs only compile." in preview(doubles.matrix, jobs, Machine((gpu,)), "venv")
+    comparison = doubles.run("good", device=gpu)
     assert states(comparison) == ["compiled"] * 3
     assert middle(comparison).record.job["device"] == "none"
     [request] = asked
@@ -265,7 +269,7 @@ def test_a_gpu_whose_files_cannot_be_read_is_not_detected(tmp_path):
 
 
 def test_no_other_room_knows_a_vendor_or_its_programs():
-    """Names of vendors, their programs and the package's words for devices stand in the vendors' own files alone."""
+    """Only the files of the vendors name vendors, their programs and the package's words for devices."""
     vendors = registry.vendors()
     words = {*vendors, *registry.program_names(), *(vendor.framework_device for vendor in vendors.values())}
     words -= {"cpu"}  # also the name of a build, and of the device that every package has

@@ -1,4 +1,4 @@
-"""What the conformance suite gives to an operator: its specialisation and its inputs, from a case's axes."""
+"""The specialisation and the inputs of an operator, made from a case's axes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kernel_matrix.job.case import RunningCase
 from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 from tensors import DTYPES
 
-PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # of all tokens alike: their gradients are sums over tokens
+PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # shared by all tokens: their gradients are sums over tokens
 OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head": mhc_head, "expand": expand}
 
 
 def spec_of(case: RunningCase) -> Any:
-    """The specialisation that the case's kernel is compiled for; the inputs that are drawn for it ask for the same."""
+    """Return the specialisation that the case's kernel is compiled for; its inputs ask for the same one."""
     axes = case.axes
     n = axes["streams"]
     if case.op == "sinkhorn":
@@ -30,12 +30,12 @@ def spec_of(case: RunningCase) -> Any:
 
 
 def inputs_of(case: RunningCase) -> Any:
-    """The inputs of the case's operator, drawn in float64 and rounded once to their dtypes."""
+    """Draw the inputs of the case's operator in float64 and round them once to their dtypes."""
     return _Draw(case).inputs()
 
 
 def nudged_of(case: RunningCase, inputs: Any, sample: int) -> Any:
-    """The inputs in float64, each value off by one rounding error of fp32."""
+    """Return the inputs in float64, each value off by one rounding error of fp32."""
     values = inputs._asdict()
     for name, value in values.items():
         if isinstance(value, torch.Tensor):
@@ -44,13 +44,13 @@ def nudged_of(case: RunningCase, inputs: Any, sample: int) -> Any:
 
 
 def rounded_like(inputs: Any, values: Any) -> Any:
-    """``values`` in the dtypes of the inputs: a nudge stays in fp32, and is none in a narrower dtype."""
+    """Return ``values`` in the dtypes of the inputs; a nudge stays in fp32, and vanishes in a narrower dtype."""
     pairs = zip(inputs, values, strict=True)
     return type(inputs)(*(b.to(a.dtype) if isinstance(a, torch.Tensor) else b for a, b in pairs))
 
 
 def empty_of(case: RunningCase, inputs: Any) -> Any:
-    """Outputs for the inputs, NaN throughout, so that what a kernel does not write shows."""
+    """Return outputs for the inputs, filled with NaN: an element that a kernel does not write is then seen."""
     op = OPS[case.op]
     outputs = op.empty_outputs(inputs) if case.direction == "forward" else op.empty_grads(inputs)
     for tensor in outputs:
@@ -83,10 +83,10 @@ class _Draw:
         return self.data("x", self.tokens, self.n, self.hidden, scale=self.case.axes["scale"])
 
     def mapping(self, rows: int, gates: int) -> tuple[Any, ...]:
-        """phi, alpha, bias and gamma of a layer near its initialisation; gamma is not one, and the gates differ.
+        """Draw phi, alpha, bias and gamma of a layer near its initialisation; gamma is not one, and the gates differ.
 
-        The weights of the streams lie under 1/n and vary little, so that at unit scale what they sum to stays below 4:
-        from there on the rounding of an exact result to bf16 alone would be above the project's cap.
+        The weights of the streams are below 1/n and vary little: at unit scale their sums stay below 4. Above 4, the
+        rounding of an exact result to bf16 would by itself exceed the project's cap.
         """
         width = self.n * self.hidden
         bias = self.parameter("bias", rows, scale=0.2)
@@ -127,7 +127,7 @@ class _Draw:
         )
 
     def mhc_post(self) -> tuple[Any, Any]:
-        """h_res is near the identity and h_post near 1/2: sums stay below 8 at unit scale."""
+        """Draw h_res near the identity and h_post near 1/2: sums stay below 8 at unit scale."""
         tokens, n = self.tokens, self.n
         tensors = (
             self.x(),

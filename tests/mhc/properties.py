@@ -1,7 +1,7 @@
-"""What holds for an operator whatever its numbers are: checked on every case that runs, beside the golden.
+"""Properties of an operator that hold for any numbers: checked on every case that runs, beside the golden.
 
-Each property runs the backend again on changed inputs. It catches what a comparison of one result cannot: a race, a
-token that reads its neighbour, an equation that is right for one scale.
+Each property runs the backend again on changed inputs. It finds what a comparison of one result cannot: a race, a
+token that reads its neighbour, an equation that is right for one scale only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ ROUNDING = 2e-5
 
 
 def check(op: str, direction: str, run: Run, inputs: Any, out: Any) -> None:
-    """Hold all properties of the operator.
+    """Check all properties of the operator.
 
     Raises:
-        AssertionError: one does not hold, and how far it is off.
+        AssertionError: one does not hold; the text says by how much.
     """
     _same(run(inputs), out, "a second run gives other bits")
     for holds in _PROPERTIES.get((op, direction), ()):
@@ -32,7 +32,7 @@ def check(op: str, direction: str, run: Run, inputs: Any, out: Any) -> None:
 
 
 def _neighbours(run: Run, inputs: Any, out: Any) -> None:
-    """Poison every token but the middle one: the middle one's results stay as they are, bit for bit."""
+    """Poison every token but the middle one: the results of the middle one must not change, bit for bit."""
     tokens = inputs[0].shape[0]
     keep = tokens // 2
     if tokens == 1:
@@ -60,7 +60,7 @@ def _sums_to_one(run: Run, inputs: Any, out: Any) -> None:
 
 
 def _streams_permute(run: Run, inputs: Any, out: Any) -> None:
-    """Number the streams otherwise: the outputs are numbered otherwise, and h_in stays."""
+    """Reverse the order of the streams: the outputs change their order likewise, and h_in stays."""
     _, n, hidden = inputs.x.shape
     order = torch.arange(n - 1, -1, -1, device=inputs.x.device)
     rows = torch.cat([order, n + order, 2 * n + (order[:, None] * n + order).flatten()])
@@ -77,7 +77,7 @@ def _streams_permute(run: Run, inputs: Any, out: Any) -> None:
 
 
 def _scale_is_divided_out(run: Run, inputs: Any, out: Any) -> None:
-    """The norm takes the scale of x out, up to norm_eps."""
+    """Multiply x by 4: the norm removes its scale, up to norm_eps."""
     mean_square = inputs.x.double().square().mean(dim=(1, 2))
     again = run(inputs._replace(x=inputs.x * 4))
     # d log r = -eps / (2 · mean square), times the coefficient itself, which is of order one.

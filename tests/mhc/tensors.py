@@ -1,4 +1,4 @@
-"""Between the matrix's NumPy arrays and the package's tensors."""
+"""Conversion between the matrix's NumPy arrays and the package's tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's values as an array of the same dtype; bf16 becomes ml_dtypes' bfloat16, bit for bit."""
+    """Return a tensor's values as an array of the same dtype; bf16 becomes ml_dtypes' bfloat16, bit for bit."""
     tensor = tensor.detach().cpu().contiguous()
     if tensor.dtype == torch.bfloat16:
         import ml_dtypes

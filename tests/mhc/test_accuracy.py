@@ -16,7 +16,7 @@ from kernel_matrix.job.inputs import digest
 from mhc.backends import Artifact, NoDeviceError, load
 from tensors import to_numpy
 
-NUDGES = 3  # how often the golden is asked how far rounding errors of the inputs move it
+NUDGES = 3  # how often the golden is computed with nudged inputs, to see how far rounding errors move it
 
 
 def every_operator(test: Any) -> Any:
@@ -88,7 +88,7 @@ def compile_once(backend: Any, spec: Any, target: str) -> Artifact | Exception:
     """Cases that differ in tokens, scale or seed share a kernel: compile it, or fail to, once."""
     try:
         return backend.compile(spec, target)
-    except Exception as error:  # whatever it is, it is the result
+    except Exception as error:  # any error is the result of the compilation
         return error
 
 
@@ -97,8 +97,10 @@ def arrays_of(outputs: Any) -> dict[str, np.ndarray]:
 
 
 def steps_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, int]:
-    """The gradients of parameters are sums over tokens. Each of Sinkhorn's 20 iterations makes, for rows and columns,
-    a sum, adds eps and divides; going back through it makes a product, a sum, a difference and a quotient.
+    """Return the rounded operations in turn behind each output.
+
+    The gradients of parameters are sums over tokens. Each of Sinkhorn's 20 iterations makes, for rows and columns, a
+    sum, adds eps and divides. Going back through it makes a product, a sum, a difference and a quotient.
     """
     alone = 1
     if case.op == "sinkhorn":
@@ -107,7 +109,7 @@ def steps_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, int]
 
 
 def units_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, float]:
-    """What "unit scale" is for each output.
+    """Return what "unit scale" is for each output.
 
     A forward's output in x's dtype follows the scale of x; coefficients and matrices are of order one by themselves. A
     gradient is a sum over tokens or over the hidden dimension: its unit is its largest value, and no less than the

@@ -1,4 +1,4 @@
-"""The package's own front: what it takes, what it refuses, and that the reference is the paper's equation."""
+"""The functions of the package: what they take, what they refuse, and that the reference is the paper's equation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators as citizens of PyTorch: gradients, tracing, autocast, and a module that trains."""
+"""The operators in PyTorch: gradients, tracing, autocast, and a module that trains."""
 
 from __future__ import annotations
 

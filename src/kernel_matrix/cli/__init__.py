@@ -1,4 +1,8 @@
-"""The command line. A command is a module of this package: its first line is its help, ``main`` is what it does."""
+"""The command line. Each command is a module of this package that has ``arguments`` and ``main``.
+
+A command turns its options into values, calls the pipeline or the lab, and prints what comes back. The first
+line of its module is its help.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. 0: nothing red; 1: a case is red; 2: the user's input cannot be used."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # whoever ends a run this way wants its jobs ended too
+    """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # its jobs are to end too
         signal.signal(number, signal.default_int_handler)
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -33,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """What stands after ``--`` is not ours: it is for the command that takes words (``shell``)."""
+    """Parse the options. The words after ``--`` are for the command that takes words (``shell``)."""
     parser = _parser(arguments[:1])
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:end])
@@ -45,7 +49,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
-    """The commands' options: of the one that is asked for alone, since the others' modules take longer to import."""
+    """Return the parser of the command that is asked for. Importing all of them would take longer than most."""
     parser = argparse.ArgumentParser(prog="kernel-matrix", description="A multi-vendor test matrix for GPU kernels.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in [name for name in COMMANDS if name in first] or COMMANDS:

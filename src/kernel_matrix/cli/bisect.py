@@ -8,7 +8,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import add_subject_options, load_project
 from kernel_matrix.lab.bisect import bisect, state_of_case, state_of_probe
 from kernel_matrix.lab.subject import make_subject
-from kernel_matrix.lab.sweep import try_version
+from kernel_matrix.lab.try_version import try_version
 from kernel_matrix.lab.versions import chosen, published
 from kernel_matrix.vendors.machine import detect
 

@@ -13,6 +13,7 @@ from kernel_matrix.cli.options import (
     selection_of,
     settings_of,
 )
+from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.lab.everything import run_everything
 from kernel_matrix.lab.kept import Keeper
 from kernel_matrix.lab.probe_toolchains import probing
@@ -62,5 +63,5 @@ def main(options: argparse.Namespace) -> int:
             probes=probes,
             keeper=keeper,
         )
-    print("\n".join(dashboard.lines))
+    print_dashboard(dashboard)
     return dashboard.exit_status

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from kernel_matrix import pipeline
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
+from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.lab.dashboard import make_dashboard
 from kernel_matrix.machines import job_status, row_plan_file
 from kernel_matrix.report.annotations import annotate
@@ -31,19 +31,16 @@ def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
     project = load_project(options)
     planned = pipeline.plan_for(project, selection_of(options))
-    earlier = history.read(options.history)
     dashboard = make_dashboard(
         project,
         planned,
         options.results or [project.results],
         row_plan=row_plan_file.from_json(options.plan, planned) if options.plan else None,
         statuses=job_status.read(options.statuses) if options.plan and options.statuses else None,
-        earlier=earlier,
+        earlier=history.read(options.history),
         against=options.against,
     )
-    print("\n".join(dashboard.lines))
+    print_dashboard(dashboard)
     if options.annotate:
-        print("\n".join(annotate(dashboard.comparison, project.matrix.package.suite)))
-    for problem in (*dashboard.collected.broken, *earlier.problems):
-        print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)
+        print("\n".join(annotate(project.matrix, dashboard.comparison)))
     return dashboard.exit_status

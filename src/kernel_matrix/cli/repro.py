@@ -29,5 +29,5 @@ def main(options: argparse.Namespace) -> int:
     lacking = repeat.needs(project.matrix, options.cell, record, detect())
     if lacking:
         print(f"# {lacking}")
-    print(repeat.command(project.matrix, options.cell, record))
+    print(repeat.Commands(project.matrix).command(options.cell, record))
     return 1 if lacking else 0

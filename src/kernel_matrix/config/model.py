@@ -22,7 +22,7 @@ ScalarOrList = Scalar | list[Scalar]
 
 
 def as_list(value: ScalarOrList) -> list[Scalar]:
-    """One value as a list of one."""
+    """Return a list as it is, and one value as a list of one."""
     return value if isinstance(value, list) else [value]
 
 
@@ -82,7 +82,7 @@ class Container(_Section):
     memory: float = Field(default=8, gt=0, description="Memory, temporary files included; there is no swap.")
     shm: float = Field(default=1, gt=0, description="Shared memory.")
     tmp: float = Field(default=2, gt=0, description="The folder for temporary files, in memory.")
-    disk: float = Field(default=10, ge=0, description="What the engine's disk must have free to make an image.")
+    disk: float = Field(default=10, ge=0, description="What the Docker engine's disk must have free to make an image.")
     cpus: float | None = Field(default=None, gt=0, description="CPUs; all by default.")
     pids: int = Field(default=2048, ge=16, description="Processes and threads.")
     grace: int = Field(default=5, ge=0, description="Seconds between the request to stop and the kill.")
@@ -223,7 +223,9 @@ class Event(_Section):
 class Ci(_Section):
     """How the work is spread over machines, and when a machine counts as gone."""
 
-    hosted: str = Field(default="ubuntu-24.04", description="The label of the engine's own machines, without a GPU.")
+    hosted: str = Field(
+        default="ubuntu-24.04", description="The label of the CI service's own machines, without a GPU."
+    )
     most_rows: int = Field(default=256, ge=1, le=256, description="Rows of one matrix; GitHub takes no more than 256.")
     shard_minutes: float = Field(default=15, gt=0, description="A job that takes longer is cut into shards.")
     case_seconds: float = Field(default=2, gt=0, description="The estimate of a case that was never measured.")

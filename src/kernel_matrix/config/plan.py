@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 
+from kernel_matrix.config.cases import combinations, expand
 from kernel_matrix.config.model import (
     Direction,
     Exclusion,
     Expectation,
     Matrix,
-    Op,
     PlatformToolchain,
     Scalar,
-    ScalarOrList,
     Tier,
     as_list,
 )
+
+TIMED = "-timed"  # ends the name of a timed case
 
 
 @dataclass(frozen=True, order=True)
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The cell's id and the case's name; what ``--case`` takes."""
+        """The cell's id and the case's name, which the option ``--case`` takes."""
         return f"{self.cell.id}/{self.name}"
 
 
@@ -95,12 +95,16 @@ def plan(matrix: Matrix, tier: Tier) -> Plan:
 
 
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
-    every = {(name, way): expand(op, tier, way) for name, op in matrix.ops.items() for way in op.directions}
-    timed = {(name, way): _combinations(op, op.timed, way) for name, op in matrix.ops.items() for way in op.directions}
+    directions = [(name, direction) for name, op in matrix.ops.items() for direction in op.directions]
+    untimed = {(name, direction): expand(matrix.ops[name], tier, direction) for name, direction in directions}
+    timed = {
+        (name, direction): combinations(matrix.ops[name], matrix.ops[name].timed, direction)
+        for name, direction in directions
+    }
     for platform_name, platform in matrix.platforms.items():
         for entry in platform.entries:
             cells = list(_cells(matrix, platform_name, entry))
-            cases = tuple(case for cell in cells for case in _cases(matrix, cell, every[cell.op, cell.direction]))
+            cases = tuple(case for cell in cells for case in _cases(matrix, cell, untimed[cell.op, cell.direction]))
             yield Job(platform_name, entry.toolchain, cases)
             if not entry.runs or entry.emulated:
                 continue
@@ -134,41 +138,8 @@ def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> Platfor
     return matrix.platforms[platform].by_toolchain[toolchain]
 
 
-def expand(op: Op, tier: Tier, direction: Direction) -> list[tuple[str, dict[str, Scalar]]]:
-    """Return the cases of a tier as (name, axes): the product of each group's axes, of which the last moves first."""
-    groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]
-    return _combinations(op, groups, direction)
-
-
-def _combinations(
-    op: Op, groups: Iterable[Mapping[str, ScalarOrList]], direction: Direction
-) -> list[tuple[str, dict[str, Scalar]]]:
-    cases = []
-    for group in groups:
-        if "direction" in group and direction not in as_list(group["direction"]):
-            continue
-        values = [as_list(group[axis] if axis in group else op.defaults[axis]) for axis in op.axes]
-        for combination in product(*values):
-            axes = dict(zip(op.axes, combination, strict=True))
-            cases.append((case_name(axes), axes))
-    return cases
-
-
-def case_name(axes: Mapping[str, Scalar]) -> str:
-    """Return ``tokens7-hidden200-bf16-gamma-scale1-seed0``; the seed of the inputs is made from this name."""
-    return "-".join(_label(axis, value) for axis, value in axes.items())
-
-
-def _label(axis: str, value: Scalar) -> str:
-    if isinstance(value, bool):
-        return axis if value else f"no_{axis}"
-    if isinstance(value, str):
-        return value
-    return f"{axis}{value:g}"
-
-
 def _cases(
-    matrix: Matrix, cell: Cell, combinations: Iterable[tuple[str, dict[str, Scalar]]], *, timed: bool = False
+    matrix: Matrix, cell: Cell, named_axes: Iterable[tuple[str, dict[str, Scalar]]], *, timed: bool = False
 ) -> Iterator[Case]:
     """Yield the cases of a cell, each with the rules that select it."""
     facts: dict[str, Scalar] = {
@@ -178,14 +149,14 @@ def _cases(
         "op": cell.op,
         "direction": cell.direction,
     }
-    # Few rules select anything of a cell: what its name rules out is not asked again for each of its cases.
+    # Few rules could select a case of this cell. The others are not asked again for each of its cases.
     exclusions = [rule for rule in matrix.exclusions if _selects_some(rule, facts)]
     expectations = [rule for rule in matrix.expectations if _selects_some(rule, facts)]
-    for name, axes in combinations:
+    for name, axes in named_axes:
         of_case = {**axes, **facts} if exclusions or expectations else facts
         exclusion = next((rule for rule in exclusions if selects(rule, of_case)), None)
         expected = tuple(rule for rule in expectations if selects(rule, of_case))
-        yield Case(cell, f"{name}-timed" if timed else name, axes, exclusion, expected, timed)
+        yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, timed)
 
 
 def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
@@ -194,5 +165,5 @@ def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
 
 
 def _selects_some(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
-    """Return whether a rule could select a case of a cell: nothing that is known of the cell speaks against it."""
+    """Return whether a rule could select a case of a cell: the cell has no other value of any key of the rule."""
     return all(key not in facts or facts[key] in as_list(values) for key, values in rule.where.items())

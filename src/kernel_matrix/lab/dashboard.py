@@ -12,9 +12,9 @@ from kernel_matrix.lab.toolchain_view import toolchain_view
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report.document import Document, headline
+from kernel_matrix.report.document import Document
 from kernel_matrix.report.notes import RunNotes
-from kernel_matrix.report.toolchains import Toolchains
+from kernel_matrix.report.words import headline
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
@@ -28,20 +28,25 @@ class Dashboard:
     document: Document
     comparison: Comparison
     collected: Collected
-    toolchains: Toolchains
+    earlier: History
 
     @property
     def lines(self) -> list[str]:
         """What a person reads of it in a terminal."""
-        lines = [headline(self.document), self.toolchains.headline, f"dashboard: {self.index}"]
+        lines = [headline(self.document), self.document.toolchains.headline, f"dashboard: {self.index}"]
         return [line for line in lines if line]
+
+    @property
+    def problems(self) -> list[str]:
+        """One sentence for each file that could not be used."""
+        return [*self.collected.broken, *self.earlier.problems]
 
     @property
     def exit_status(self) -> int:
         """2: a result file was not taken; 1: a case is red or a probe has changed; 0: neither."""
         if self.collected.broken:
             return 2
-        return int(self.comparison.is_red or bool(self.toolchains.changed))
+        return int(self.comparison.is_red or bool(self.document.toolchains.changed))
 
 
 def make_dashboard(
@@ -73,4 +78,4 @@ def make_dashboard(
         toolchains=toolchains,
         notes=notes,
     )
-    return Dashboard(project.site / "index.html", document, comparison, collected, toolchains)
+    return Dashboard(project.site / "index.html", document, comparison, collected, earlier or History())

@@ -61,7 +61,18 @@ def run_everything(
             if project.results / f"{job.id}.xml" in files and not any(case.id in red for case in job.cases):
                 keeper.remember(job.id, depends[job.id])
     on_comparison(comparison)
-    return make_dashboard(project, selected.plan, [project.results], notes=notes)
+    return _dashboard(project, selected, notes)
+
+
+def _dashboard(project: Project, selected: Selected, notes: RunNotes) -> Dashboard:
+    return make_dashboard(
+        project,
+        selected.plan,
+        [project.results],
+        row_plan=selected.row_plan,
+        earlier=selected.earlier,
+        notes=notes,
+    )
 
 
 def _made_from(project: Project, settings: Settings, job: Job) -> list[str]:
@@ -100,7 +111,7 @@ class _Page:
             began = time.monotonic()
             running = f"{self.ended} of {self.jobs} jobs have ended. What is missing here has not run yet."
             notes = replace(self.notes, running=running)
-            make_dashboard(self.project, self.selected.plan, [self.project.results], notes=notes)
+            _dashboard(self.project, self.selected, notes)
             self.next = time.monotonic() + _PART_OF_THE_TIME * (time.monotonic() - began)
         finally:
             self.lock.release()

@@ -27,40 +27,37 @@ def prospects(matrix: Matrix, findings: Sequence[Finding], machine: Machine, ins
     """Return what each platform reaches here, or in the image of the platform ``inside``."""
     by_name = {finding.what: finding for finding in findings}
     blocking = next((finding for finding in findings if finding.needed and finding.status == "broken"), None)
-    made = []
+    answers = []
     for name, platform in matrix.platforms.items():
         start = f"ci/nox -s test-{name}"
         if inside and name != inside:
-            belongs = (
-                f"another image: this is {inside}'s" if platform.container else "no image, and runs outside of all"
-            )
-            made.append(Prospect(name, "planned", f"it belongs to {belongs}", f"outside: {start}"))
+            owner = f"another image: this is {inside}'s" if platform.container else "no image, and runs outside of all"
+            answers.append(Prospect(name, "planned", f"it belongs to {owner}", f"outside: {start}"))
         elif blocking:
-            made.append(Prospect(name, "planned", f"{blocking.what} first", blocking.remedy))
+            answers.append(Prospect(name, "planned", f"{blocking.what} first", blocking.remedy))
         else:
             start = f"outside, which runs its jobs in this image: {start}" if inside else start
-            made.append(_prospect(matrix, name, by_name, machine, start))
-    return made
+            answers.append(_prospect(matrix, name, by_name, machine, start))
+    return answers
 
 
 def _prospect(matrix: Matrix, name: str, findings: Mapping[str, Finding], machine: Machine, start: str) -> Prospect:
-    """Take the evidence that the devices here allow, or less where a program is lacking."""
+    """Return what the platform reaches with the devices and the programs that are here."""
     platform = matrix.platforms[name]
-    with_devices = _with_devices(matrix, name, findings, machine, start)
+    prospect = _with_devices(matrix, name, findings, machine, start)
     docker = findings.get("Docker")
     if platform.container is not None and docker is not None and docker.status == "good":
-        return with_devices  # the image brings the programs
-    worst = with_devices
+        return prospect  # the image brings the programs
     for program in programs_needed(platform):
         finding = findings.get(program)
         evidence, text = evidence_without(platform, program)
-        if finding and finding.status != "good" and EVIDENCE.index(evidence) < EVIDENCE.index(worst.reaches):
-            worst = Prospect(name, evidence, text, finding.remedy)
-    return worst
+        if finding and finding.status != "good" and EVIDENCE.index(evidence) < EVIDENCE.index(prospect.reaches):
+            prospect = Prospect(name, evidence, text, finding.remedy)
+    return prospect
 
 
 def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], machine: Machine, start: str) -> Prospect:
-    """Return what the devices of this machine allow."""
+    """Return what the platform reaches with the devices that are here and any program."""
     platform = matrix.platforms[name]
     vendor = vendor_named(platform.device)
     runs = any(entry.runs for entry in platform.entries)
@@ -69,13 +66,13 @@ def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], ma
     without_device = vendor.without_device if _compiles_ahead(matrix, platform) else "planned"
     driver = findings.get(vendor.driver_finding)
     if driver is not None and driver.status == "broken":
-        text = f"the {vendor.kind} that is here, which cannot be used yet"
-        return Prospect(name, without_device, text, driver.remedy)
+        lacking = f"the {vendor.kind} that is here, which cannot be used yet"
+        return Prospect(name, without_device, lacking, driver.remedy)
     if present:
-        rest = f"{', '.join(absent)}: other {vendor.kind}s; compiled only here" if absent else vendor.limit
-        return Prospect(name, vendor.with_device, rest, start)
+        lacking = f"{', '.join(absent)}: other {vendor.kind}s; compiled only here" if absent else vendor.limit
+        return Prospect(name, vendor.with_device, lacking, start)
     if machine.has(platform.device) and not runs:
-        return Prospect(name, without_device, "a toolchain that runs there: all of them have 'runs: false'", start)
+        return Prospect(name, without_device, "a toolchain that runs on it: matrix.yaml has 'runs: false'", start)
     lacking = vendor.lacking or f"a {vendor.kind} of {', '.join(absent)}"
     return Prospect(name, without_device, lacking, f"on a machine that has one: ci/nox -s test-{name}")
 

@@ -1,1 +1,1 @@
-"""From verdicts to files for people and programs: the page, badges, compat.json and annotations."""
+"""Comparison -> files and lines for people and programs: the page, badges, compat.json, summary and annotations."""

@@ -1,59 +1,95 @@
-"""A badge per lane, which turns grey when its machine has said nothing for too long."""
+"""The badges: one of the whole report, and one for each lane, which turns grey when nothing is heard of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
-from kernel_matrix.report.document import RED_FIRST, Document
+from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.report.document import Document, Lane
+from kernel_matrix.results.compare import RED, STATES, State
 from kernel_matrix.results.history import LaneHistory
 
 GREEN, BLUE, GREY, RED_COLOUR = "#1a7f37", "#2f6fde", "#6e7781", "#cf222e"
+RED_FIRST: tuple[State, ...] = tuple(state for state in STATES if state in RED)
+KNOWN: tuple[Evidence, ...] = ("ran", "emulated", "compiled", "lowered")
+
+_WIDTH = 6.4  # of a character of the picture, in pixels
+_MARGIN = 14
 
 
-def current(group: Document) -> tuple[str, str]:
-    """Message and colour of a lane that has results: an entry of the document's overview."""
-    counts, total = group["by_state"], group["cells"]
-    if red := [f"{counts[state]} {state}" for state in RED_FIRST if state in counts]:
-        return f"{', '.join(red)} of {total}", RED_COLOUR
-    evidence = group["by_evidence"]
-    levels = [level for level in ("ran", "emulated", "compiled", "lowered") if evidence.get(level)]
-    known = [f"{evidence[level]} {level}" for level in levels]
-    colour = GREEN if evidence.get("ran") else BLUE if known else GREY
-    return f"{', '.join(known) or 'nothing known'} of {total}", colour
+class Badge(NamedTuple):
+    """A label, a message and a colour; as JSON it is an endpoint of shields.io."""
+
+    label: str
+    message: str
+    color: str
+
+    def endpoint(self) -> dict[str, object]:
+        """Return what shields.io reads."""
+        return {"schemaVersion": 1, **self._asdict()}
+
+    @property
+    def left(self) -> int:
+        """The width of the label's part of the picture."""
+        return round(_WIDTH * len(self.label) + _MARGIN)
+
+    @property
+    def right(self) -> int:
+        """The width of the message's part of the picture."""
+        return round(_WIDTH * len(self.message) + _MARGIN)
 
 
-def badge(name: str, lane: LaneHistory, now: datetime, silent_days: float) -> dict[str, Any]:
-    """What the lane last said, how long ago if not now, and grey when that is too long ago or never was."""
-    if lane.last_result is None:
-        message, color = "no result yet", GREY
+def of_document(document: Document) -> Badge:
+    """Return the badge of the report: red names what is red; green needs a present run and no lane gone silent."""
+    run = document.run
+    gone = sum(lane.gone for lane in document.silent)
+    if red := _red(run.cells_by_state):
+        message, color = f"{red} of {run.cells} cells", RED_COLOUR
     else:
-        days = (now - lane.last_result).total_seconds() / 86400
-        message, color = lane.message, lane.color or GREY
-        if days > silent_days:
-            message, color = f"no result for {days:.0f} days", GREY
-        elif lane.silent_since:
-            message += f", {days:.0f} days ago" if days >= 1 else ", earlier today"
-    return {"schemaVersion": 1, "label": name, "message": message, "color": color}
+        known = _known(run.cells_by_evidence)
+        message = f"{' · '.join(known)} of {run.cells} cells" if known else "nothing known"
+        color = GREEN if _current(run.cells_by_evidence, run.stale_by_evidence, "ran") and not gone else GREY
+    message += f" · {run.stale} stale" if run.stale else ""
+    message += f" · {gone} lanes silent" if gone else ""
+    return Badge("kernel matrix", message, color)
 
 
-def silent(lanes: Mapping[str, LaneHistory], planned: set[str], now: datetime, silent_days: float) -> list[Document]:
-    """The planned lanes without a result in this run, the longest silent first."""
-    said = []
-    for name in sorted(planned):
-        lane = lanes.get(name, LaneHistory())
-        if lane.silent_since is None:
-            continue
-        since = lane.last_result or lane.silent_since
-        days = (now - since).total_seconds() / 86400
-        said.append(
-            {
-                "lane": name,
-                "last_result": lane.last_result.isoformat() if lane.last_result else None,
-                "silent_since": lane.silent_since.isoformat(),
-                "days": round(days, 1),
-                "gone": lane.last_result is not None and days > silent_days,
-            }
-        )
-    return sorted(said, key=lambda lane: (lane["last_result"] is None, -lane["days"]))
+def of_lane(lane: Lane) -> tuple[str, str]:
+    """Return message and colour of a lane that has results. What is stale makes nothing green or blue."""
+    if red := _red(lane.by_state):
+        return f"{red} of {lane.cells}{_stale(lane)}", RED_COLOUR
+    known = _known(lane.by_evidence)
+    color = GREY
+    if any(_current(lane.by_evidence, lane.stale_by_evidence, level) for level in KNOWN):
+        color = GREEN if _current(lane.by_evidence, lane.stale_by_evidence, "ran") else BLUE
+    return f"{', '.join(known) or 'nothing known'} of {lane.cells}{_stale(lane)}", color
+
+
+def of_history(name: str, lane: LaneHistory, now: datetime, silent_days: float) -> Badge:
+    """Return the badge of a lane: what it last said, how long ago, and grey where that is too long ago or never was."""
+    if lane.last_result is None:
+        return Badge(name, "no result yet", GREY)
+    days = (now - lane.last_result).total_seconds() / 86400
+    if days > silent_days:
+        return Badge(name, f"no result for {days:.0f} days", GREY)
+    ago = f", {days:.0f} days ago" if days >= 1 else ", earlier today"
+    return Badge(name, f"{lane.message}{ago if lane.silent_since else ''}", lane.color or GREY)
+
+
+def _red(by_state: Mapping[State, int]) -> str:
+    return ", ".join(f"{by_state[state]} {state}" for state in RED_FIRST if state in by_state)
+
+
+def _known(by_evidence: Mapping[Evidence, int]) -> list[str]:
+    return [f"{by_evidence[level]} {level}" for level in KNOWN if by_evidence.get(level)]
+
+
+def _stale(lane: Lane) -> str:
+    return f", {lane.stale} stale" if lane.stale else ""
+
+
+def _current(by_evidence: Mapping[Evidence, int], stale: Mapping[Evidence, int], level: Evidence) -> int:
+    """Return how many cells of this evidence are not stale."""
+    return by_evidence.get(level, 0) - stale.get(level, 0)

@@ -1,4 +1,4 @@
-"""The job summary: Markdown that no result can break out of, within the size that GitHub shows."""
+"""Texts of results as Markdown that they cannot break out of, within the size of a summary that GitHub shows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _CUT = "\n\nThe rest is too long for a summary. The page in the artifact 'site' 
 
 
 def cell(text: object) -> str:
-    """One line for a table: nothing that ends the cell, opens a tag, a link or a mention."""
+    """Return a text as one line for a table: nothing in it ends the cell or opens a tag, a link or a mention."""
     line = " ".join(str(text).split())
-    return re.sub(r"([\\`|<>\[\]!*_~@#&])", lambda found: f"&#{ord(found.group())};", line)
+    return re.sub(r"([\\`|<>\[\]!*_~@#&])", lambda match: f"&#{ord(match.group())};", line)
 
 
 def fenced(text: object) -> str:
-    """A block of code whose fence is longer than any in the text."""
+    """Return a text as a block of code, whose fence is longer than any in the text."""
     lines = str(text).replace("\r", "\n")
     longest = max((len(run) for run in re.findall(r"`+", lines)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -23,7 +23,7 @@ def fenced(text: object) -> str:
 
 
 def within(text: str, most: int = MOST_BYTES) -> str:
-    """The text, cut after a whole paragraph if it is too long, with a sentence that says so."""
+    """Return the text; if it is too long, cut after a whole paragraph, with a sentence that says so."""
     data = text.encode()
     if len(data) <= most:
         return text

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
-from kernel_matrix.report.document import repeat_command
-from kernel_matrix.results import repeat
 from kernel_matrix.results.compare import RED, CellVerdict, Comparison, Verdict
+from kernel_matrix.results.repeat import Commands
 
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
@@ -19,24 +18,24 @@ def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...] | No
     yield f"{len(comparison.plan.cases)} cases: {counts}"
     if not any(verdict.evidence == "ran" for cell in comparison.cells for verdict in cell.cases):
         yield "Nothing ran on hardware of the platforms that were asked for."
+    commands = Commands(matrix)
     for cell in comparison.cells:
-        yield from _red_cases(matrix, cell, rules)
+        yield from _red_cases(commands, cell, rules)
 
 
-def _red_cases(matrix: Matrix, cell: CellVerdict, rules: tuple[Rule, ...] | None) -> Iterator[str]:
+def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...] | None) -> Iterator[str]:
     red = [verdict for verdict in cell.cases if verdict.state in RED]
     for verdict in red[:_MOST_CASES]:
-        yield from _red_case(matrix, verdict, rules)
+        yield from _red_case(commands, verdict, rules)
     if len(red) > _MOST_CASES:
         yield f"  and {len(red) - _MOST_CASES} more of {cell.cell.id}"
 
 
-def _red_case(matrix: Matrix, verdict: Verdict, rules: tuple[Rule, ...] | None) -> Iterator[str]:
+def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...] | None) -> Iterator[str]:
     case, record = verdict.case, verdict.record
     stage = f" in {record.stage}" if record and record.stage else ""
     yield f"{verdict.state}{stage}: {case.id}\n  {verdict.reason.splitlines()[0][:300]}"
     if record and verdict.state == "error":
         text = f"{record.message}\n{record.detail}"
         yield f"  {in_words(diagnose(text, record.stage, record.job, rules))}"
-    exact = repeat.command(matrix, case.id, record)
-    yield f"  repeat it: {exact or repeat_command(case.cell.platform, case.id)}"
+    yield f"  repeat it: {commands.command(case.id, record)}"

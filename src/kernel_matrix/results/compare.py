@@ -13,8 +13,8 @@ from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Expectation
 from kernel_matrix.config.plan import Case, Cell, Plan
 from kernel_matrix.results.deciding import CommonInputs, Dated, badness, common_inputs, deciding
-from kernel_matrix.results.evidence import evidence_of
 from kernel_matrix.results.present import Present
+from kernel_matrix.results.proof import evidence_of
 from kernel_matrix.results.record import Record, versions_of
 
 State = Literal[

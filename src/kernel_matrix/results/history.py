@@ -1,4 +1,4 @@
-"""What earlier runs left: how long each case took, and when each lane last had a result."""
+"""The history of earlier runs: how long each case took, and when each lane last had a result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 
 class LaneHistory(BaseModel):
-    """When a lane (``cuda/sm_90/triton-3.6``) last had a result, what its badge said then, and since when not."""
+    """When a lane (``cuda/sm_90/compiler-1.2``) last had a result, what its badge said, and since when it is silent."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -39,7 +39,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class History:
-    """Everything that is known of earlier runs; empty where there is none."""
+    """What is known of earlier runs: their lanes, and the seconds of each case. It is empty where there is none."""
 
     lanes: Mapping[str, LaneHistory] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class History:
 
 
 def read(folder: Path | None) -> History:
-    """Read a site of an earlier run, or any folder of results.
+    """Read the site of an earlier run, or any folder of results.
 
-    What cannot be read is a problem that is said, and no reason to stop: a first run has no history at all.
+    What cannot be read becomes one of the ``problems`` and stops nothing: a first run has no history at all.
 
     Raises:
-        UserError: the folder was named and does not exist.
+        UserError: a folder was named and does not exist.
     """
     if folder is None:
         return History()
@@ -72,7 +72,7 @@ def read(folder: Path | None) -> History:
 
 
 def measured(records: Iterable[Record]) -> dict[str, float]:
-    """Seconds by case, of those that ran or compiled; the longest where several machines did."""
+    """Return the seconds of each case that ran or was compiled; the longest time where several machines did it."""
     seconds: dict[str, float] = {}
     for record in records:
         if record.action and 0 < record.seconds < math.inf:
@@ -81,12 +81,12 @@ def measured(records: Iterable[Record]) -> dict[str, float]:
 
 
 def lane_id(case: str) -> str:
-    """``cuda/sm_90/triton-3.6`` of a case or a cell."""
+    """Return the lane of a case or a cell: ``cuda/sm_90/compiler-1.2``."""
     return "/".join(case.split("/", 3)[:3])
 
 
 def lanes_with_results(comparison: Comparison) -> set[str]:
-    """The lanes of which some machine did something with some case."""
+    """Return the lanes in which a machine tried at least one case."""
     return {
         lane_id(verdict.case.id)
         for cell in comparison.cells
@@ -98,29 +98,29 @@ def lanes_with_results(comparison: Comparison) -> set[str]:
 def carry_on(
     before: Mapping[str, LaneHistory], comparison: Comparison, badges: Mapping[str, tuple[str, str]], now: datetime
 ) -> dict[str, LaneHistory]:
-    """The history with this run added; ``badges`` are each lane's message and colour, had it a result."""
-    alive = lanes_with_results(comparison)
+    """Return the history with this run added. ``badges`` has the message and the colour of each lane's badge."""
+    with_results = lanes_with_results(comparison)
     lanes = dict(before)
     for lane in dict.fromkeys(lane_id(cell.cell.id) for cell in comparison.cells):
-        old = before.get(lane, LaneHistory())
-        if lane in alive:
+        earlier = before.get(lane, LaneHistory())
+        if lane in with_results:
             message, color = badges[lane]
             lanes[lane] = LaneHistory(last_result=now, message=message[:200], color=color)
         else:
-            lanes[lane] = old.model_copy(update={"silent_since": old.silent_since or now})
+            lanes[lane] = earlier.model_copy(update={"silent_since": earlier.silent_since or now})
     return lanes
 
 
 def to_json(lanes: Mapping[str, LaneHistory], now: datetime) -> str:
-    """The file's text."""
-    whole = {
+    """Return the text of the file."""
+    content = {
         "schema_version": SCHEMA_VERSION,
         "created": now.isoformat(timespec="seconds"),
         "lanes": {name: lane.model_dump(mode="json") for name, lane in sorted(lanes.items())},
     }
-    return json.dumps(whole, indent=1) + "\n"
+    return json.dumps(content, indent=1) + "\n"
 
 
 def now() -> datetime:
-    """The time, with its zone."""
+    """Return the time in UTC, to the second."""
     return datetime.now(UTC).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""Records as JUnit XML, the form in which results travel between machines, and back."""
+"""Records <-> JUnit XML, in which results travel between machines."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whos
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.results.record import Outcome, Record
 
+# The elements of a result, from the best to the worst: of several the worst counts.
+_ELEMENTS = ("skipped", "error", "failure")
+
 
 class BrokenResultError(Exception):
-    """A file that is not JUnit XML, or not all of it."""
+    """A file is not JUnit XML, or it is truncated."""
 
 
 def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, str]) -> None:
-    """Write one job's records as one test suite; every metric and fact is a property."""
+    """Write the records of a job as one test suite; every metric and fact becomes a property."""
     suite = TestSuite(name)
     for key, value in job.items():
         suite.add_property(key, _clean(value))
@@ -33,23 +36,25 @@ def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, st
 
 
 def merge(paths: Iterable[Path], into: Path) -> None:
-    """All suites of several files in one."""
+    """Write the suites of several files into one."""
     whole = JUnitXml("kernel-matrix")
     for path in paths:
         for suite in _parse(path):
             whole.add_testsuite(suite)
     whole.update_statistics()
-    whole.write(str(into), pretty=True)
+    with written_whole(into) as part:
+        whole.write(str(part), pretty=True)
 
 
 def read(path: Path) -> list[Record]:
-    """The records of any JUnit XML file; one that is not ours gives records without metrics.
+    """Return the records of any JUnit XML file; that of another tool gives records without metrics.
 
     Raises:
         BrokenResultError: the file is truncated or not JUnit XML.
     """
     try:
-        return [_to_record(case, _properties(suite)) for suite in _parse(path) for case in suite]
+        suites = [(suite, _properties(suite)) for suite in _parse(path)]  # all records of a suite share its job
+        return [_to_record(case, job) for suite, job in suites for case in suite]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BrokenResultError(f"{path}: {error}") from None
 
@@ -92,14 +97,10 @@ def _to_testcase(record: Record) -> TestCase:
 
 def _to_record(case: Any, job: Mapping[str, str]) -> Record:
     properties = {item.name: item.value or "" for item in case.properties()}
-    result = case.result[0] if case.result else None
-    kind = "pass" if result is None else {"failure": "fail", "skipped": "unavailable"}.get(result._tag, "error")
-    outcome = properties.get("outcome", kind) if kind != "fail" else "fail"
-    if outcome not in Outcome.__args__:  # type: ignore[attr-defined]
-        raise ValueError(f"unknown outcome {outcome!r}")
+    result = max(case.result, key=lambda element: _ELEMENTS.index(element._tag), default=None)
     return Record(
         case=properties.get("case", f"{case.classname}/{case.name}"),
-        outcome=outcome,  # type: ignore[arg-type]
+        outcome=_outcome(result._tag if result is not None else "", properties.get("outcome", "")),
         action=properties.get("action", ""),
         stage=properties.get("stage", ""),
         message=(result.message or "") if result is not None else "",
@@ -112,10 +113,27 @@ def _to_record(case: Any, job: Mapping[str, str]) -> Record:
     )
 
 
+def _outcome(element: str, outcome: str) -> Outcome:
+    """Return the outcome of a case from the element of its result and from its property.
+
+    The property says more than the element, and cannot make the outcome better than the element does.
+    """
+    if outcome and outcome not in Outcome.__args__:  # type: ignore[attr-defined]
+        raise ValueError(f"unknown outcome {outcome!r}")
+    match element:
+        case "failure":
+            return "fail"
+        case "error":
+            return "error"
+        case "skipped":
+            return outcome if outcome in ("excluded", "missing") else "unavailable"  # type: ignore[return-value]
+    return outcome or "pass"  # type: ignore[return-value]
+
+
 def _properties(suite: Any) -> dict[str, str]:
     return {item.name: item.value or "" for item in suite.properties()}
 
 
 def _clean(text: str) -> str:
-    """Without the control characters that XML cannot hold, and without terminal colours."""
+    """Replace the control characters, such as those of terminal colours: XML cannot hold them."""
     return "".join(char if char in "\n\t" or char >= " " else "\N{REPLACEMENT CHARACTER}" for char in text)

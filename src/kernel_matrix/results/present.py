@@ -1,4 +1,4 @@
-"""The checkout and its matrix.yaml -> Present: what a result must agree with to count as one of the present."""
+"""The checkout and its matrix.yaml -> Present: what a result must agree with; where it does not, it is stale."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
 
 @dataclass(frozen=True)
 class Pins:
-    """What a toolchain of the present is: the path of its lock, the sha256 of it, and what it requires."""
+    """The path of a toolchain's lock, the sha256 of the file, and the versions that the toolchain requires."""
 
     lock: str
     sha256: str
@@ -30,10 +30,11 @@ class Pins:
 
 @dataclass(frozen=True)
 class Present:
-    """What results are compared with: the time, the commit of the checkout, its locks and pinned versions.
+    """What results must agree with: the time, the commit of the checkout, its locks and pinned versions.
 
-    ``changed`` has an entry for each commit that a record names: what the files concern that were changed since, or
-    None if the checkout does not have that commit. Without ``is_checkout`` only the name of a commit is compared.
+    ``changed`` has an entry for each commit that a record names. It says what is concerned by the files that were
+    changed since; it is None if the checkout does not have the commit. In a copy without a history (``is_checkout``
+    is false) only the names of commits are compared.
     """
 
     now: datetime
@@ -44,7 +45,7 @@ class Present:
 
     @property
     def note(self) -> str:
-        """What cannot be known here, as a sentence; empty if all can."""
+        """A sentence that says what cannot be known here; empty if everything can."""
         if self.commit:
             return ""
         return "This is no git checkout: whether a result is of another commit is not known."
@@ -60,7 +61,7 @@ class Present:
 
     @cached_property
     def _reasons(self) -> dict[tuple[int, str, str], tuple[Mapping[str, str], str]]:
-        """Hold the job beside its reason: as long as it lives, no other job has its identity."""
+        """The reasons that were found, with their jobs: as long as a job is kept, no other object has its id."""
         return {}
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
@@ -70,7 +71,7 @@ class Present:
         if pins is None:
             return
         if pins.sha256 and job.get("lock.sha256", pins.sha256) != pins.sha256:
-            yield f"it was made with another state of {pins.lock} (sha256 {job['lock.sha256'][:12]})"
+            yield f"it was measured with another {pins.lock} (sha256 {job['lock.sha256'][:12]})"
         versions = versions_of(job)
         for text in pins.requires if versions else ():
             if not satisfies([text], versions):
@@ -84,23 +85,31 @@ class Present:
             yield "it names no commit"
         elif not self.is_checkout:
             if not _same(base, self.commit):
-                yield f"it is of commit {base[:12]}, and this is {self.commit[:12]} without its history"
+                yield f"it is of commit {base[:12]}; this is {self.commit[:12]}, without its history"
         elif (since := self.changed.get(base)) is None:
             yield f"commit {base[:12]} is not in this checkout"
         elif changes:
-            yield f"it is of commit {base[:12]} with changes that no commit has"
+            yield f"it is of commit {base[:12]} with changes that are in no commit"
         elif path := since.file_for(platform, toolchain):
             yield f"{path} was changed since commit {base[:12]}"
 
 
-def present(matrix: Matrix, root: Path, records: Iterable[Record], now: datetime | None = None) -> Present:
-    """Ask git and the lock files below ``root`` what results are compared with. Each commit is asked for once."""
+def present(
+    matrix: Matrix, root: Path, records: Iterable[Record], files: Iterable[Path] = (), now: datetime | None = None
+) -> Present:
+    """Return what the checkout at ``root`` and its locks say now. Git is asked once for each commit of the records.
+
+    ``files`` are the result files. Where they lie in the checkout, they do not count as changed files.
+    """
+    results = {file.resolve() for file in files}
     is_checkout = git.is_checkout(root)
     commits = {record.job.get("commit", "").partition("+")[0] for record in records} - {""}
     changed: dict[str, Concerned | None] = {}
     for revision in sorted(commits) if is_checkout else ():
-        paths = git.changed_since(root, revision)
-        changed[revision] = None if paths is None else concerned(matrix, paths)
+        if (paths := git.changed_since(root, revision)) is None:
+            changed[revision] = None
+        else:
+            changed[revision] = concerned(matrix, [path for path in paths if (root / path).resolve() not in results])
     toolchains = {
         name: Pins(toolchain.lock, _sha256(root / toolchain.lock), tuple(toolchain.requires))
         for name, toolchain in matrix.toolchains.items()
@@ -114,7 +123,7 @@ def _from_the_future(started: str, now: datetime) -> Iterator[str]:
     try:
         moment = datetime.fromisoformat(started)
     except ValueError:
-        yield f"its time {started[:40]!r} is none"
+        yield f"its start time {started[:40]!r} cannot be read"
         return
     if (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) > now + _CLOCKS_DIFFER:
         yield f"it started at {started}, which is in the future"

@@ -1,4 +1,4 @@
-"""What one machine says of one case."""
+"""The record of a case: what one machine reports of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
 @dataclass(frozen=True)
 class Record:
-    """What one machine says of one case.
+    """What one machine reports of one case.
 
     ``action`` is what was done (``run``, ``emulate``, ``compile``, or nothing); ``attempts`` are the outcomes of the
     earlier tries, oldest first. ``job`` holds what all cases of the job share: versions, device, executor and so on.
@@ -31,5 +31,5 @@ class Record:
 
 
 def versions_of(job: Mapping[str, str]) -> dict[str, str]:
-    """The versions among what a job said of its environment."""
+    """Return the versions among the facts of a job, by distribution."""
     return {key.removeprefix("version."): value for key, value in job.items() if key.startswith("version.")}

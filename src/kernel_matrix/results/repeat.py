@@ -1,4 +1,4 @@
-"""A result -> the one command that makes it again, or the hardware that it needs."""
+"""Record -> the one command that repeats it, the facts that it depends on, and the hardware that it needs."""
 
 from __future__ import annotations
 
@@ -7,54 +7,71 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.cases import expand
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import plan
+from kernel_matrix.config.plan import TIMED
 from kernel_matrix.results.compare import STATES, Verdict
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
 
-# What must be the same for a result to be the same result; facts of a job by their names.
+# The facts of a job that a repeated run must have as well.
 _FACTS = ("lock.sha256", "image")
 
 
-def command(matrix: Matrix, identity: str, record: Record | None) -> str:
-    """The command that repeats a case or cell as in ``record``; empty if nothing ran. Safe to paste: all is quoted."""
-    if record is None or not record.job:
-        return ""
-    platform = identity.partition("/")[0]
-    words = ["ci/nox", "-s", f"test-{platform}", "--"]
-    if (executor := record.job.get("executor", "venv")) != "venv":
-        words += ["--executor", executor]
-    for name in _FACTS:
-        if value := record.job.get(name) or record.facts.get(name, ""):
-            words += ["--expect", f"{name}={value}"]
-    words += ["--case", identity]
-    if record.case not in {case.id for case in plan(matrix, "quick").cases}:
-        words += ["--tier", "full"]
-    commit = record.job.get("commit", "").partition("+")[0]
-    first = f"git switch --detach {commit} && " if re.fullmatch(r"[0-9a-f]{7,40}", commit) else ""
-    return f"{first}{shlex.join(words)}"
+class Commands:
+    """The commands that repeat results of one matrix. Each operator's quick tier is listed once."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self._quick: dict[str, frozenset[str]] = {}
+
+    def command(self, identity: str, record: Record | None) -> str:
+        """Return the command that repeats a case or cell as in ``record``. It is safe to paste: all of it is quoted.
+
+        It names what the record knows of its run: commit, executor, lock and image. Without a record these are free.
+        """
+        job, facts = (record.job, record.facts) if record else ({}, {})
+        words = ["ci/nox", "-s", f"test-{identity.partition('/')[0]}", "--"]
+        if executor := job.get("executor", ""):
+            words += ["--executor", executor]
+        for name in _FACTS:
+            if value := job.get(name) or facts.get(name, ""):
+                words += ["--expect", f"{name}={value}"]
+        words += ["--case", identity]
+        if record and not self._is_quick(record.case):
+            words += ["--tier", "full"]
+        commit = job.get("commit", "").partition("+")[0]
+        first = f"git switch --detach {commit} && " if re.fullmatch(r"[0-9a-f]{7,40}", commit) else ""
+        return f"{first}{shlex.join(words)}"
+
+    def _is_quick(self, case: str) -> bool:
+        """Return whether the quick tier has a case; a timed case is in every tier."""
+        operator, name = case.split("/")[-2:]
+        if operator not in self._quick:
+            op, _, direction = operator.rpartition(".")
+            self._quick[operator] = frozenset(name for name, _ in expand(self._matrix.ops[op], "quick", direction))
+        return name.endswith(TIMED) or name in self._quick[operator]
 
 
 def needs(matrix: Matrix, identity: str, record: Record | None, machine: Machine) -> str:
-    """What hardware is lacking here to repeat it; empty if nothing is."""
+    """Return which hardware this machine lacks to repeat a case or cell; empty if it lacks none."""
     platform_name, target = identity.split("/")[:2]
     platform = matrix.platforms[platform_name]
     action = record.action if record else "run"
     if action not in ("run", "emulate") or machine.device_for(platform.device, target):
         return ""
-    here = "; ".join(f"{device.name} ({', '.join(device.targets) or 'no target'})" for device in machine.devices)
+    devices = "; ".join(f"{device.name} ({', '.join(device.targets) or 'no target'})" for device in machine.devices)
     where = f" It was {record.job['device']}." if record and record.job.get("device", "none") != "none" else ""
     labels = ", ".join(platform.labels(target))
     return (
         f"needs {platform.title} hardware for {target} (the machines with the labels {labels}).{where} "
-        f"This machine has: {here}."
+        f"This machine has: {devices}."
     )
 
 
 def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
-    """What the result hangs on, one ``name: value`` a line."""
+    """Return the facts that a result depends on, each as ``name: value``."""
     platform = matrix.platforms[identity.partition("/")[0]]
     seed = re.search(r"seed(\d+)", record.case.rpartition("/")[2])
     known = {
@@ -71,25 +88,25 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
     return [f"{name}: {value}" for name, value in known.items() if value]
 
 
-def deciding(verdicts: Sequence[Verdict]) -> Verdict:
-    """The worst case of a cell that has a record, else the worst."""
+def worst_result(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the worst case that a machine had a result of; the worst of all if there is none."""
     return min(verdicts, key=lambda v: (v.record is None or not v.record.job, STATES.index(v.state)))
 
 
 def check(records: Iterable[Record], expected: Sequence[str]) -> None:
-    """Hold the facts of the jobs against what was expected of them.
+    """Check that the jobs of the records have the facts that are expected, each as ``FACT=VALUE``.
 
     Raises:
-        UserError: one differs, or is not a fact of the job.
+        UserError: a fact has another value, is not known, or is not written so.
     """
     for text in expected:
         name, equals, value = text.partition("=")
         if not equals:
             raise UserError(f"--expect {text}: write FACT=VALUE, such as lock.sha256=1f3a....")
         for record in records:
-            found = record.job.get(name) or record.facts.get(name)
-            if record.action and found != value:
+            actual = record.job.get(name) or record.facts.get(name)
+            if record.action and actual != value:
                 raise UserError(
-                    f"--expect {text}: here it is {found or 'not known'}, so this does not repeat that run. "
+                    f"--expect {text}: here it is {actual or 'not known'}, so this does not repeat that run. "
                     "Take the commit and the executor of that run."
                 )

@@ -1,7 +1,8 @@
-"""Results from machines that nobody vouches for are data: looked over before anything reads them."""
+"""Checks of result files before they are read, and of their records: nobody vouches for the machine that sent them."""
 
 from __future__ import annotations
 
+import math
 import re
 import stat
 from collections.abc import Collection, Iterable, Mapping
@@ -12,15 +13,17 @@ from xml.parsers import expat
 from kernel_matrix.results.record import Record
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.xml")
+# The figures that must be finite.
+_FINITE = re.compile(r"time|(?:time|artifact)\..*|(?:.*\.)?(?:elements|nan|inf)")
 
 
 class RefusedError(Exception):
-    """A file that is not read; the text is a sentence without its full stop."""
+    """A file is not taken. The text is a sentence without its full stop."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What honest results stay far below: the largest in this repository has 0.6 MB and 430 cases."""
+    """Limits that honest results stay far below: the largest in this repository has 0.6 MB and 430 cases."""
 
     files: int = 2_000
     file_bytes: int = 64 * 2**20
@@ -32,7 +35,7 @@ class Bounds:
 
 
 @dataclass
-class _Seen:
+class _Count:
     bounds: Bounds
     depth: int = 0
     cases: int = 0
@@ -41,7 +44,7 @@ class _Seen:
 
 
 def find(folder: Path, bounds: Bounds) -> tuple[list[Path], list[tuple[Path, str]]]:
-    """The files to read below a folder, and those that are not looked at, each with the reason."""
+    """Return the files to read below a folder, and those that are not read, each with the reason."""
     good: list[Path] = []
     bad: list[tuple[Path, str]] = []
     total = 0
@@ -61,16 +64,16 @@ def find(folder: Path, bounds: Bounds) -> tuple[list[Path], list[tuple[Path, str
 
 
 def check_name(path: Path, folder: Path, bounds: Bounds) -> int:
-    """The size of a plain file of a plain name, not behind a link.
+    """Return the size of a plain file with a plain name that is not behind a symbolic link.
 
     Raises:
-        RefusedError: it is something else, or too large.
+        RefusedError: the path is something else, or the file is too large.
     """
-    here = path
-    while here != folder:
-        if here.is_symlink():
+    part = path
+    while part != folder:
+        if part.is_symlink():
             raise RefusedError("this is a symbolic link, or lies behind one")
-        here = here.parent
+        part = part.parent
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
         raise RefusedError("this is no plain file")
@@ -82,13 +85,12 @@ def check_name(path: Path, folder: Path, bounds: Bounds) -> int:
 
 
 def check_content(path: Path, bounds: Bounds) -> None:
-    """Go through the XML without building anything from it.
+    """Check the XML without building anything from it. What is not XML at all is left to the reader.
 
     Raises:
-        RefusedError: it declares a document type or entities, or holds more than honest results do. What is not XML at
-            all is left for the reader to tell.
+        RefusedError: it declares a document type or entities, or holds more than honest results do.
     """
-    seen = _Seen(bounds)
+    seen = _Count(bounds)
     parser = expat.ParserCreate()
     parser.buffer_text = False
 
@@ -119,7 +121,7 @@ def check_content(path: Path, bounds: Bounds) -> None:
         return
 
 
-def _start(seen: _Seen, name: str, attributes: Mapping[str, str]) -> None:
+def _start(seen: _Count, name: str, attributes: Mapping[str, str]) -> None:
     bounds = seen.bounds
     seen.depth += 1
     seen.text = 0
@@ -137,9 +139,21 @@ def _start(seen: _Seen, name: str, attributes: Mapping[str, str]) -> None:
             raise RefusedError(f"a case has more than {bounds.properties} properties")
 
 
+def check_figures(records: Iterable[Record]) -> None:
+    """Check that times, sizes and counts are finite. An error may be NaN or Inf: a kernel may write these.
+
+    Raises:
+        RefusedError: one of them is not.
+    """
+    for record in records:
+        for name, value in (("time", record.seconds), *record.metrics.items()):
+            if not math.isfinite(value) and _FINITE.fullmatch(name):
+                raise RefusedError(f"the figure {name[:60]!r} of {record.case[:150]!r} is {value}")
+
+
 @dataclass(frozen=True)
 class Asked:
-    """What a job was asked for, in which row, and whether that row's machine can have the hardware."""
+    """The cases that a job was asked for, its row, and whether the row's machine can have the hardware."""
 
     row: str
     cases: Collection[str]
@@ -147,12 +161,12 @@ class Asked:
 
 
 def check_records(path: Path, records: Iterable[Record], asked: Mapping[str, Asked]) -> None:
-    """A job speaks of the cases that it was asked for, once each, and of nothing that its machine cannot do.
+    """Check that a job's file has only cases that the job was asked for, each once, and that its machine can do.
 
-    An artifact lies in a folder ``results-ROW``, and speaks for its own row only.
+    A file in a folder ``results-ROW`` must be of a job of that row.
 
     Raises:
-        RefusedError: it does not.
+        RefusedError: the file has something else.
     """
     stem, folder = path.stem, path.parent.name
     if stem not in asked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kernel_matrix.config.model import Matrix
@@ -57,7 +57,7 @@ def device_for(
     return next((device for device in devices if device is not None), None)
 
 
-def device_of(job: Job, decisions: dict[str, Decision]) -> Device | None:
+def device_of(job: Job, decisions: Mapping[str, Decision]) -> Device | None:
     """Return the device that the job's cases run on; None where each of them is compiled or not tried."""
     devices = (decisions[case.id].device for case in job.cases)
     return next((device for device in devices if device is not None), None)

@@ -1,9 +1,9 @@
-"""Where a job's processes run. An executor is a module of this package with a context manager ``executor``.
+"""Where a job's processes run: the protocols of executors, and the choice of one.
 
-It gives a run a function that turns each job's :class:`Request` into an :class:`Interpreter` in which the toolchain is
-installed, or raises :class:`UnavailableError` (this machine cannot have it: no fault of
-anyone's) or :class:`InstallError` (it should have worked). ``run`` starts the job's processes through the interpreter
-and never learns what is behind it.
+An executor is a module with a context manager ``executor``. That yields a function, which turns the :class:`Request` of
+each job into an :class:`Interpreter` in which the toolchain is installed. It raises :class:`UnavailableError` where
+this machine cannot have the toolchain (nobody's fault), and :class:`InstallError` where it should have worked. A run
+starts the job's processes through the interpreter, and does not know what is behind it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Request:
 
     @property
     def vendor(self) -> Vendor:
-        """Return who makes the devices of the job's platform."""
+        """Who makes the devices of the job's platform."""
         return vendor_named(self.platform.device)
 
     @property
@@ -90,17 +90,17 @@ class Child(Protocol):
 
     @property
     def why(self) -> str:
-        """What is known of its end beyond the exit status; empty if nothing is."""
+        """What is known of the end beyond the exit status; empty if nothing is."""
 
     def poll(self) -> int | None:
-        """Its exit status (negative: the signal that ended it), or None while it runs.
+        """Return the exit status (negative: the signal that ended it), or None while the process runs.
 
         Raises:
-            MachineError: it was lost, and nobody knows how it would have ended.
+            MachineError: the process was lost, and nobody knows how it would have ended.
         """
 
     def kill(self) -> None:
-        """End it and everything that it started, and wait until that is so.
+        """End the process and everything that it started, and wait until that is so.
 
         Raises:
             MachineError: that cannot be done.
@@ -112,10 +112,10 @@ class Interpreter(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of it."""
+        """What a record should say of this Python."""
 
     def seen(self, path: Path) -> str:
-        """The path under which the job finds a file of this machine."""
+        """Return the path under which the job finds a file of this machine."""
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
         """Start ``python ARGUMENTS`` with the variables added, its output appended to ``log``.
@@ -129,7 +129,7 @@ Prepare = Callable[[Request], Interpreter]
 
 
 def load(name: str) -> AbstractContextManager[Prepare]:
-    """The executor of that name, for one run.
+    """Return the executor of that name, for one run.
 
     Raises:
         UserError: there is none.
@@ -141,16 +141,16 @@ def load(name: str) -> AbstractContextManager[Prepare]:
 
 
 def choose(asked: str, platform: Platform) -> tuple[str, str]:
-    """The executor for a platform's jobs, and why it is that one; what was asked for by name is never replaced."""
+    """Return the executor for a platform's jobs, and the reason; one that was asked for by name is never replaced."""
     if asked != AUTO:
         return asked, "as asked"
     if platform.container is None:
         return "venv", "matrix.yaml names no container for it"
-    from kernel_matrix.run.docker import engine
+    from kernel_matrix.run.docker.engine import connect  # which imports this module
 
     try:
-        answer = engine.connect()
+        engine = connect()
     except UnavailableError as reason:
         return "venv", str(reason)
-    answer.client.close()
-    return "container", f"a Docker engine answers at {answer.address}"
+    engine.client.close()
+    return "container", f"a Docker engine answers at {engine.address}"

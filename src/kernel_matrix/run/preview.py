@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
 from kernel_matrix.run import executors
+from kernel_matrix.run.decide import device_for
 from kernel_matrix.vendors.machine import Machine
 
 
@@ -17,9 +18,12 @@ def preview(matrix: Matrix, jobs: Sequence[Job], machine: Machine, executor: str
         platform = matrix.platforms[name]
         chosen, why = executors.choose(executor, platform)
         yield f"{name}: executor {chosen} ({why})"
+        toolchains = {job.toolchain for job in jobs if job.platform == name}
         present = [target for target in platform.targets if machine.device_for(platform.device, target)]
         if not present:
             yield f"{name}: no {platform.title} device here. Nothing of it will run; what can be is compiled."
+        elif not any(device_for(matrix, name, toolchain, present, machine) for toolchain in toolchains):
+            yield f"{name}: {', '.join(present)} is here, and these jobs only compile."
         elif len(present) < len(platform.targets):
             rest = ", ".join(target for target in platform.targets if target not in present)
             yield f"{name}: {', '.join(present)} is here and runs; {rest} can only be compiled."

@@ -19,14 +19,14 @@ _COLOURS = {"pass": "green", "fail": "red", "error": "red", "missing": "magenta"
 
 
 class Console:
-    """Progress of several jobs at a time; safe to call from their threads."""
+    """Show the progress of several jobs at a time; safe to call from their threads."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._console = RichConsole(highlight=False, soft_wrap=True)
         self._totals = {job.id: len(job.cases) for job in jobs}
         self._counts: dict[str, Counter[str]] = {job.id: Counter() for job in jobs}
         self._texts = dict.fromkeys(self._totals, "waiting")
-        self._said: dict[str, float] = {}
+        self._printed: dict[str, float] = {}
         self._lock = Lock()
         self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=4, transient=True)
 
@@ -47,7 +47,7 @@ class Console:
         self._console.print(text, markup=False)
 
     def job(self, job: str, text: str) -> None:
-        """A job is at something new."""
+        """Show what the job is doing now."""
         with self._lock:
             if self._texts[job] == text:
                 return
@@ -55,25 +55,27 @@ class Console:
         self._line(job)
 
     def case(self, job: str, outcome: str) -> None:
-        """A case of the job has ended."""
+        """Count a case of the job that has ended."""
         with self._lock:
             self._counts[job][outcome] += 1
-            due = time.monotonic() - self._said.get(job, time.monotonic()) > _SECONDS_BETWEEN_LINES
-            self._said.setdefault(job, time.monotonic())
+            due = time.monotonic() - self._printed.get(job, time.monotonic()) > _SECONDS_BETWEEN_LINES
+            self._printed.setdefault(job, time.monotonic())
         if due:
             self._line(job)
 
     def _line(self, job: str) -> None:
+        """Print how far the job is, where no table is shown."""
         if self._console.is_terminal:
             return
         counts = self._counts[job]
         done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         with self._lock:
-            self._said[job] = time.monotonic()
+            self._printed[job] = time.monotonic()
         total = f" {sum(counts.values())}/{self._totals[job]}" if counts else ""
         self._console.print(f"{job}: {self._texts[job]}{total}{f' ({done})' if done else ''}", markup=False)
 
     def _table(self) -> Table:
+        """Return one line for each job."""
         table = Table("job", "cases", "ended as", "now", box=None, pad_edge=False)
         for job, total in self._totals.items():
             counts = self._counts[job]

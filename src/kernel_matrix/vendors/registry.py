@@ -14,13 +14,13 @@ from kernel_matrix.vendors.vendor import Vendor
 
 @functools.cache
 def vendors() -> Mapping[str, Vendor]:
-    """Return every vendor by the name of its module; those that every machine has stand before those of GPUs."""
-    found: dict[str, Vendor] = {}
+    """Return every vendor by the name of its module, in the order of names; vendors of GPUs come last."""
+    by_name: dict[str, Vendor] = {}
     for module in pkgutil.iter_modules(package.__path__):
         content = importlib.import_module(f"{package.__name__}.{module.name}")
         if isinstance(vendor := getattr(content, "VENDOR", None), Vendor):
-            found[module.name] = vendor
-    return dict(sorted(found.items(), key=lambda item: (item[1].gpu, item[0])))
+            by_name[module.name] = vendor
+    return dict(sorted(by_name.items(), key=lambda item: (item[1].gpu, item[0])))
 
 
 def vendor_names() -> tuple[str, ...]:
@@ -40,4 +40,4 @@ def programs() -> tuple[Program, ...]:
 
 def program_names() -> tuple[str, ...]:
     """Return the names that ``needs`` may have in matrix.yaml."""
-    return tuple(program.name for program in programs())
+    return tuple(dict.fromkeys(program.name for program in programs()))

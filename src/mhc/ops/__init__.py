@@ -1,1 +1,1 @@
-"""One module per operator: what it computes, what it takes, what it refuses. ``read`` is what two of them share."""
+"""One module per operator: its equation, its inputs and outputs, its specialisation. ``read`` is shared by two."""

@@ -28,7 +28,7 @@ class ExpandInputs(NamedTuple):
 
     @property
     def spec(self) -> ExpandSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         return ExpandSpec(self.streams, self.x.shape[1], self.x.dtype)
 
 
@@ -45,7 +45,7 @@ class ExpandBackwardInputs(NamedTuple):
 
     @property
     def spec(self) -> ExpandSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         _, streams, hidden = self.grad_out.shape
         return ExpandSpec(streams, hidden, self.grad_out.dtype)
 
@@ -57,12 +57,12 @@ class ExpandGrads(NamedTuple):
 
 
 def empty_outputs(inputs: ExpandInputs) -> ExpandOutputs:
-    """Uninitialised outputs, contiguous and on the input's device."""
+    """Return uninitialised outputs, contiguous and on the input's device."""
     tokens, hidden = inputs.x.shape
     return ExpandOutputs(inputs.x.new_empty(tokens, inputs.streams, hidden))
 
 
 def empty_grads(inputs: ExpandBackwardInputs) -> ExpandGrads:
-    """Uninitialised gradients, contiguous and on the input's device."""
+    """Return uninitialised gradients, contiguous and on the input's device."""
     tokens, _, hidden = inputs.grad_out.shape
     return ExpandGrads(inputs.grad_out.new_empty(tokens, hidden))

@@ -23,7 +23,7 @@ class MhcHeadSpec(ReadSpec):
 
     @property
     def mixes(self) -> int:
-        """Rows of ``phi``: n, one for each weight."""
+        """Return the rows of ``phi``: n, one for each weight."""
         return self.streams
 
 
@@ -42,7 +42,7 @@ class MhcHeadInputs(NamedTuple):
 
     @property
     def spec(self) -> MhcHeadSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         return MhcHeadSpec.of(self)
 
 
@@ -66,7 +66,7 @@ class MhcHeadBackwardInputs(NamedTuple):
 
     @property
     def spec(self) -> MhcHeadSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         return MhcHeadSpec.of(self)
 
 
@@ -81,10 +81,10 @@ class MhcHeadGrads(NamedTuple):
 
 
 def empty_outputs(inputs: MhcHeadInputs) -> MhcHeadOutputs:
-    """Uninitialised outputs, contiguous and on the inputs' device."""
+    """Return uninitialised outputs, contiguous and on the inputs' device."""
     return MhcHeadOutputs(inputs.x.new_empty(inputs.x.shape[0], inputs.x.shape[2]))
 
 
 def empty_grads(inputs: MhcHeadBackwardInputs) -> MhcHeadGrads:
-    """Uninitialised gradients, contiguous and on the inputs' device."""
+    """Return uninitialised gradients, contiguous and on the inputs' device."""
     return MhcHeadGrads(*(None if tensor is None else torch.empty_like(tensor) for tensor in inputs[:5]))

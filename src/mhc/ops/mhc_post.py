@@ -34,7 +34,7 @@ class MhcPostInputs(NamedTuple):
 
     @property
     def spec(self) -> MhcPostSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         _, streams, hidden = self.x.shape
         return MhcPostSpec(streams, hidden, self.x.dtype)
 
@@ -56,7 +56,7 @@ class MhcPostBackwardInputs(NamedTuple):
 
     @property
     def spec(self) -> MhcPostSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         _, streams, hidden = self.x.shape
         return MhcPostSpec(streams, hidden, self.x.dtype)
 
@@ -71,10 +71,10 @@ class MhcPostGrads(NamedTuple):
 
 
 def empty_outputs(inputs: MhcPostInputs) -> MhcPostOutputs:
-    """Uninitialised outputs, contiguous and on the inputs' device."""
+    """Return uninitialised outputs, contiguous and on the inputs' device."""
     return MhcPostOutputs(torch.empty_like(inputs.x))
 
 
 def empty_grads(inputs: MhcPostBackwardInputs) -> MhcPostGrads:
-    """Uninitialised gradients, contiguous and on the inputs' device."""
+    """Return uninitialised gradients, contiguous and on the inputs' device."""
     return MhcPostGrads(*(torch.empty_like(tensor) for tensor in inputs[:4]))

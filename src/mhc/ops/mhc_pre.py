@@ -28,7 +28,7 @@ class MhcPreSpec(ReadSpec):
 
     @property
     def mixes(self) -> int:
-        """Rows of ``phi``: n for h_pre, n for h_post, n² for h_res."""
+        """Return the rows of ``phi``: n for h_pre, n for h_post, n² for h_res."""
         return self.streams * (self.streams + 2)
 
 
@@ -49,7 +49,7 @@ class MhcPreInputs(NamedTuple):
 
     @property
     def spec(self) -> MhcPreSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         return MhcPreSpec.of(self)
 
 
@@ -80,7 +80,7 @@ class MhcPreBackwardInputs(NamedTuple):
 
     @property
     def spec(self) -> MhcPreSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         return MhcPreSpec.of(self)
 
 
@@ -95,7 +95,7 @@ class MhcPreGrads(NamedTuple):
 
 
 def empty_outputs(inputs: MhcPreInputs) -> MhcPreOutputs:
-    """Uninitialised outputs, contiguous and on the inputs' device."""
+    """Return uninitialised outputs, contiguous and on the inputs' device."""
     tokens, streams, hidden = inputs.x.shape
     return MhcPreOutputs(
         h_in=inputs.x.new_empty(tokens, hidden),
@@ -105,5 +105,5 @@ def empty_outputs(inputs: MhcPreInputs) -> MhcPreOutputs:
 
 
 def empty_grads(inputs: MhcPreBackwardInputs) -> MhcPreGrads:
-    """Uninitialised gradients, contiguous and on the inputs' device."""
+    """Return uninitialised gradients, contiguous and on the inputs' device."""
     return MhcPreGrads(*(None if tensor is None else torch.empty_like(tensor) for tensor in inputs[:5]))

@@ -1,4 +1,4 @@
-"""What the two operators that read the streams share, ``mhc_pre`` and ``mhc_head``."""
+"""Code that the two operators that read the streams share: ``mhc_pre`` and ``mhc_head``."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class ReadSpec:
 
     @classmethod
     def of(cls, inputs: Reading) -> Self:
-        """The specialisation that ``inputs`` ask for."""
+        """Return the specialisation that ``inputs`` ask for."""
         _, streams, hidden = inputs.x.shape
         return cls(streams, hidden, inputs.x.dtype, inputs.gamma is not None, inputs.norm_eps, inputs.pre_eps)
 
     @property
     def width(self) -> int:
-        """Elements of one token over all streams, n·hidden."""
+        """Return the elements of one token over all streams, n·hidden."""
         return self.streams * self.hidden

@@ -35,7 +35,7 @@ class SinkhornInputs(NamedTuple):
 
     @property
     def spec(self) -> SinkhornSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         return SinkhornSpec(self.logits.shape[-1], self.iterations, self.eps)
 
 
@@ -55,7 +55,7 @@ class SinkhornBackwardInputs(NamedTuple):
 
     @property
     def spec(self) -> SinkhornSpec:
-        """The specialisation that these inputs ask for."""
+        """Return the specialisation that these inputs ask for."""
         return SinkhornSpec(self.logits.shape[-1], self.iterations, self.eps)
 
 
@@ -66,10 +66,10 @@ class SinkhornGrads(NamedTuple):
 
 
 def empty_outputs(inputs: SinkhornInputs) -> SinkhornOutputs:
-    """Uninitialised outputs, contiguous and on the inputs' device."""
+    """Return uninitialised outputs, contiguous and on the inputs' device."""
     return SinkhornOutputs(torch.empty_like(inputs.logits))
 
 
 def empty_grads(inputs: SinkhornBackwardInputs) -> SinkhornGrads:
-    """Uninitialised gradients, contiguous and on the inputs' device."""
+    """Return uninitialised gradients, contiguous and on the inputs' device."""
     return SinkhornGrads(torch.empty_like(inputs.logits))

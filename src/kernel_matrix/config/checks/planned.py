@@ -6,9 +6,10 @@ import fnmatch
 from collections import Counter
 from collections.abc import Iterator
 
+from kernel_matrix.config.cases import expand
 from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Plan, expand
+from kernel_matrix.config.plan import Plan
 
 
 def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:

@@ -1,6 +1,6 @@
 """An archive with all that a machine without a network needs: the source, wheels of the harness, images, checksums.
 
-Goldens are not in it: every job computes its own, in float64, from inputs that the cases' names determine.
+It has no goldens: every job computes its own, in float64, from inputs that the names of the cases determine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SILENT_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Carried:
-    """An image in the archive: whose it is, the content that it was made from, and how the engine knows it."""
+    """An image in the archive: its platform, the content that it was made from, and its names in the engine."""
 
     platform: str
     content: str
@@ -46,7 +46,7 @@ def write(
     into: Path,
     say: Callable[[str], None],
 ) -> None:
-    """Write the archive; its one folder is the source tree, with a folder ``bundle`` for what came along.
+    """Write the archive: one folder with the source tree, and in that a folder ``bundle`` with the rest.
 
     Raises:
         UserError: the source is not a git checkout, which says what belongs to it.
@@ -76,7 +76,7 @@ def write(
 
 
 def find(root: Path, platform: str, content: str) -> Carried | None:
-    """The image that came along with this source tree for that platform and content."""
+    """Return the bundle's image for that platform and content, if this source tree came with one."""
     about = root / FOLDER / "bundle.json"
     if not about.exists():
         return None
@@ -85,7 +85,7 @@ def find(root: Path, platform: str, content: str) -> Carried | None:
 
 
 def load(client: docker.DockerClient, root: Path, say: Callable[[str], None]) -> None:
-    """Give the engine the images of the bundle.
+    """Load the images of the bundle into the engine.
 
     Raises:
         InstallError: their checksum is not the one that the bundle was written with.
@@ -106,16 +106,18 @@ def load(client: docker.DockerClient, root: Path, say: Callable[[str], None]) ->
 
 
 class _Writer:
-    """Adds files to an archive and remembers their checksums."""
+    """Add files to an archive, and keep their checksums."""
 
     def __init__(self, archive: tarfile.TarFile, folder: str) -> None:
         self.archive, self.folder, self.sums = archive, folder, dict[str, str]()
 
     def add_path(self, name: str, path: Path) -> None:
+        """Add a file of this machine, executable if it is so here."""
         with path.open("rb") as file:
             self.add(name, file, 0o755 if path.stat().st_mode & 0o100 else 0o644)
 
     def add(self, name: str, file: IO[bytes], mode: int = 0o644) -> None:
+        """Add a file from its beginning to its end."""
         self.sums[name] = _digest(file)
         entry = tarfile.TarInfo(f"{self.folder}/{name}")
         entry.size, entry.mode = file.seek(0, io.SEEK_END), mode
@@ -124,7 +126,7 @@ class _Writer:
 
 
 def _digest(file: IO[bytes]) -> str:
-    """The SHA-256 of a whole file."""
+    """Return the SHA-256 of a whole file."""
     file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 

@@ -1,26 +1,24 @@
-"""A container of the platform's image, which holds an environment of every toolchain."""
+"""The executor ``container``: a container of the platform's image, which holds an environment of every toolchain."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import docker.errors
 from packaging.version import Version
 
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
-from kernel_matrix.run.docker.engine import ERRORS, Engine, answering, connect, explained, remove, sweep
+from kernel_matrix.run.docker.engine import Engine, connect
+from kernel_matrix.run.docker.interpreter import ContainerInterpreter
+from kernel_matrix.run.docker.ownership import sweep
 from kernel_matrix.run.docker.sandbox import Sandbox
-from kernel_matrix.run.executors import Child, InstallError, MachineError, Prepare, Request, UnavailableError
+from kernel_matrix.run.executors import InstallError, Prepare, Request, UnavailableError
 
 _RESULTS = 64 << 20  # bytes that a job's folder must have room for
-_INTO_LOG = 'exec "$@" >>"$0" 2>&1'
 
 
 @dataclass
@@ -62,18 +60,18 @@ class Containers:
         return interpreter
 
     def _image(self, engine: Engine, request: Request, dockerfile: str) -> Image:
-        """The platform's image; one that cannot be made is tried once."""
+        """Return the platform's image; one that cannot be made is tried once."""
         key = (request.job.platform, request.gpu)
         if key not in self.made:
-            lanes = request.platform.entries
-            locks = [request.root / request.matrix.toolchains[lane.toolchain].lock for lane in lanes]
+            toolchains = [request.matrix.toolchains[entry.toolchain] for entry in request.platform.entries]
+            locks = dict.fromkeys(request.root / toolchain.lock for toolchain in toolchains)
             try:
                 self.made[key] = images.build(
                     engine.client,
                     request.root,
                     request.job.platform,
                     request.root / dockerfile,
-                    list(dict.fromkeys(locks)),
+                    list(locks),
                     installer=request.matrix.installer,
                     gpu=request.gpu,
                     say=request.say,
@@ -91,12 +89,13 @@ class Containers:
 
 @contextlib.contextmanager
 def executor() -> Iterator[Prepare]:
-    """Every platform gets its image, made or found once per run."""
+    """Give every platform its image, made or found once per run."""
     with Containers() as containers:
         yield containers.prepare
 
 
 def _demand_device(request: Request) -> None:
+    """Check that a container can be given the GPU of the platform at all."""
     if request.gpu and not request.vendor.in_containers:
         raise UnavailableError(
             f"no container can be given the GPU of {request.job.platform}: {request.vendor.why_no_flags}"
@@ -104,6 +103,7 @@ def _demand_device(request: Request) -> None:
 
 
 def _demand_driver(request: Request) -> None:
+    """Check that the driver is as new as the image needs it."""
     needed, device = request.platform.driver, request.device
     if request.gpu and needed and device and device.driver and Version(device.driver) < Version(needed):
         raise UnavailableError(
@@ -112,133 +112,9 @@ def _demand_driver(request: Request) -> None:
 
 
 def _demand_room(folder: Path, needed: int, purpose: str) -> None:
+    """Check that so many bytes are free in the folder."""
     if not folder.exists():  # the engine's, seen from a container or a virtual machine's other side
         return
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise UnavailableError(f"{folder} has {free >> 20} MiB free, and {needed >> 20} MiB are needed {purpose}")
-
-
-@dataclass(frozen=True)
-class ContainerInterpreter:
-    """A Python of an image."""
-
-    engine: Engine
-    sandbox: Sandbox
-    python: str
-    reference: str
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """Which image it is."""
-        return {"image": self.reference}
-
-    @property
-    def search_path(self) -> str:
-        """Where the image finds programs."""
-        with answering("to describe an image"):
-            image = self.engine.client.images.get(self.sandbox.image)
-        variables = dict(text.split("=", 1) for text in image.attrs["Config"]["Env"] or ())
-        return str(variables.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"))
-
-    def seen(self, path: Path) -> str:
-        """Where the path is mounted."""
-        return self.sandbox.seen(path)
-
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
-        """Start it in a container of its own, which writes its output itself: that is kept whatever becomes of both."""
-        self.sandbox.prepare()
-        container = self.create(
-            ["sh", "-c", _INTO_LOG, self.seen(log), self.python, *arguments], environment, working_dir=self.seen(cwd)
-        )
-        try:
-            with answering("to start a container"):
-                container.start()
-        except MachineError:
-            remove(container)
-            raise
-        return ContainerChild(container, self.sandbox)
-
-    def create(self, command: Sequence[str], environment: Mapping[str, str], **more: Any) -> Any:
-        """A container in the job's sandbox that has not started."""
-        options = {**self.sandbox.options(environment), **more}
-        with answering("to create a container"):
-            return self.engine.client.containers.create(entrypoint=[command[0]], command=list(command[1:]), **options)
-
-    def demand_device(self) -> None:
-        """Start a container with the device, to see that the engine can give it one.
-
-        Raises:
-            UnavailableError: it cannot; the engine's words.
-        """
-        container = None
-        try:
-            container = self.create(["true"], {})
-            container.start()
-        except (*ERRORS, MachineError) as error:
-            platform = self.sandbox.request.platform
-            raise UnavailableError(
-                f"the engine gives no {platform.title} device to a container: {explained(error)}. "
-                "Set up the vendor's container support, or take --executor venv"
-            ) from None
-        finally:
-            if container is not None:
-                remove(container)
-
-
-class ContainerChild:
-    """A running container."""
-
-    def __init__(self, container: Any, sandbox: Sandbox) -> None:
-        self.why = ""
-        self._container, self._sandbox = container, sandbox
-        self._status: int | None = None
-        self._fault: BaseException | None = None
-        self._over = threading.Event()
-        threading.Thread(target=self._wait, daemon=True).start()
-
-    def _wait(self) -> None:
-        """One long question to the engine instead of many short ones; it breaks off when the engine dies."""
-        try:
-            self._container.wait(timeout=None)
-        except ERRORS as error:
-            self._fault = error
-        finally:
-            self._over.set()
-
-    def poll(self) -> int | None:
-        """Its exit status, once the container is gone."""
-        if self._status is None and self._over.is_set():
-            if self._fault is not None:
-                raise MachineError(f"the Docker engine was lost: {explained(self._fault)}")
-            self._status = self._end()
-        return self._status
-
-    def _end(self) -> int:
-        """Ask how it ended, and remove it."""
-        state = {"Status": "removing"}
-        try:
-            with contextlib.suppress(docker.errors.NotFound):
-                self._container.reload()
-                state = self._container.attrs["State"]
-        except ERRORS as error:
-            raise MachineError(f"the Docker engine was lost: {explained(error)}") from error
-        if state["Status"] == "removing":
-            raise MachineError("somebody else removed the job's container")
-        remove(self._container)
-        self._sandbox.settle()
-        status = int(state["ExitCode"])
-        if state["OOMKilled"] and status == 137:
-            limit = self._sandbox.request.matrix.container.memory
-            self.why = f"it reached the container's memory limit of {limit:g} GiB"
-        return 128 - status if 128 < status < 128 + 65 else status  # as a shell says a signal
-
-    def kill(self) -> None:
-        """Ask it to stop, end it when it does not, and remove it."""
-        if self._status is not None:
-            return
-        with answering("to stop a container"), contextlib.suppress(docker.errors.NotFound):
-            self._container.stop(timeout=self._sandbox.request.matrix.container.grace)
-        remove(self._container)
-        self._sandbox.settle()
-        self._status = -9

@@ -1,4 +1,4 @@
-"""The Docker engine of this machine: reach it, say in a sentence why not, and sweep up after runs that died."""
+"""The Docker engine of this machine: reach it, or say in a sentence why not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import docker
 import docker.errors
@@ -17,7 +16,6 @@ import urllib3
 
 from kernel_matrix.run.executors import MachineError, UnavailableError
 
-OWNER = "kernel-matrix.owner"  # the label that says which process a container belongs to
 SOCKET = "unix:///var/run/docker.sock"
 
 ERRORS = (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError)
@@ -34,7 +32,7 @@ class Engine:
 
 
 def connect() -> Engine:
-    """The engine that DOCKER_HOST names, or the one of this machine.
+    """Return the engine that DOCKER_HOST names, or the one of this machine.
 
     Raises:
         UnavailableError: there is none, this user may not reach it, or it cannot run jobs of this machine.
@@ -64,7 +62,7 @@ def connect() -> Engine:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what it came from, and the errors that it carries as arguments."""
+    """Yield the error, what it came from, and the errors that it carries as arguments."""
     while error is not None:
         yield error
         for part in error.args:
@@ -74,7 +72,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def explained(error: BaseException) -> str:
-    """The engine's own words, without those of the libraries around them."""
+    """Return the engine's own words, without those of the libraries around them."""
     causes = list(_causes(error))
     own = [cause.explanation for cause in causes if isinstance(cause, docker.errors.APIError) and cause.explanation]
     return str(own[0] if own else causes[-1]).strip()
@@ -82,7 +80,7 @@ def explained(error: BaseException) -> str:
 
 @contextmanager
 def answering(doing: str) -> Iterator[None]:
-    """An engine that fails in this block is a fault of the machine.
+    """Make a fault of the machine of an engine that fails in this block.
 
     Raises:
         MachineError: it does; ``doing`` says at what.
@@ -91,54 +89,3 @@ def answering(doing: str) -> Iterator[None]:
         yield
     except ERRORS as error:
         raise MachineError(f"the Docker engine failed {doing}: {explained(error)}") from error
-
-
-def owner() -> str:
-    """Name this process so that no other is ever taken for it: host, boot, namespace, process id and its start."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{socket.gethostname()} {boot} {_namespace()} {os.getpid()} {_started(os.getpid())}"
-
-
-def _namespace() -> str:
-    return str(Path("/proc/self/ns/pid").readlink())
-
-
-def _started(pid: int) -> str:
-    """When the process started, in ticks since the boot; empty if there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    state, *fields = stat.rpartition(")")[2].split()
-    return fields[18] if state not in "ZX" else ""
-
-
-def is_dead(label: str) -> bool:
-    """Whether the process of an owner's label is gone for certain; of what cannot be seen from here, nothing is."""
-    host, boot, namespace, pid, started = label.split()
-    own_host, own_boot, own_namespace, *_ = owner().split()
-    if host != own_host or (boot == own_boot and namespace != own_namespace):
-        return False
-    return boot != own_boot or _started(int(pid)) != started
-
-
-def sweep(client: docker.DockerClient) -> None:
-    """Remove the containers that dead runs have left; never another's, nor those of a run that lives."""
-    with answering("to list its containers"):
-        left: list[Any] = client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER})
-    for container in left:
-        if is_dead(container.labels[OWNER]):
-            remove(container)
-
-
-def remove(container: Any) -> None:
-    """Remove a container, running or not, if it is still there."""
-    try:
-        container.remove(force=True, v=True)
-    except docker.errors.NotFound:
-        return
-    except docker.errors.APIError as error:
-        if error.status_code != 409:  # it is being removed already
-            raise MachineError(f"the Docker engine failed to remove a container: {explained(error)}") from error
-    except ERRORS as error:
-        raise MachineError(f"the Docker engine failed to remove a container: {explained(error)}") from error

@@ -13,24 +13,24 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 
 
 def proxies() -> dict[str, str]:
-    """The proxy settings, which an engine passes to a build without keeping them."""
+    """Return the proxy settings, which an engine passes to a build without keeping them."""
     names = [name for upper in _PROXIES for name in (upper, upper.lower())]
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def certificates() -> Path | None:
-    """The file of certificates that pip or OpenSSL is told to trust."""
+    """Return the file of certificates that pip or OpenSSL is told to trust."""
     return next((Path(path) for name in ("PIP_CERT", "SSL_CERT_FILE") if (path := os.environ.get(name))), None)
 
 
 def wheels(locks: Iterable[bytes]) -> list[Path]:
-    """The wheels in the folders that pip or uv is configured with whose versions a lock names."""
+    """Return the wheels whose versions a lock names, from the folders that pip or uv is configured with."""
     pins = {
         (canonicalize_name(name), version)
         for lock in locks
         for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", lock.decode(), re.MULTILINE)
     }
-    found = {}
+    fitting = {}
     for folder in _words("PIP_FIND_LINKS", "UV_FIND_LINKS"):
         for path in sorted(Path(folder.removeprefix("file://")).glob("*.whl")):
             try:
@@ -38,12 +38,12 @@ def wheels(locks: Iterable[bytes]) -> list[Path]:
             except InvalidWheelFilename:
                 continue
             if {(name, str(version)), (name, version.public)} & pins:
-                found[path.name] = path
-    return list(found.values())
+                fitting[path.name] = path
+    return list(fitting.values())
 
 
 def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
-    """The files that bring these settings into a build: wheels, ``ca.crt``, ``pip.conf`` and ``uv.toml``."""
+    """Return the files that bring these settings into a build: wheels, ``ca.crt``, ``pip.conf`` and ``uv.toml``."""
     files: dict[str, bytes | Path] = {wheel.name: wheel for wheel in wheels}
     if trusted := certificates():
         files["ca.crt"] = trusted
@@ -63,5 +63,5 @@ def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
 
 
 def _words(*names: str) -> list[str]:
-    """The words of the first of these environment variables that is set."""
+    """Return the words of the first of these environment variables that is set."""
     return next((re.split(r"[\s,]+", value.strip()) for name in names if (value := os.environ.get(name))), [])

@@ -10,13 +10,13 @@ from typing import Any
 
 from docker.types import LogConfig, Mount
 
-from kernel_matrix.run.docker.engine import OWNER, owner
+from kernel_matrix.run.docker.ownership import OWNER, owner
 from kernel_matrix.run.executors import Request
 from kernel_matrix.run.harness import copy_folder, copy_for_jobs
 
 SOURCE, HARNESS, JOB = "/mnt/source", "/mnt/harness", "/mnt/job"
 _GIB = 1 << 30
-_NOBODY_SPECIAL = 1000  # who a job is when the harness is root
+_ORDINARY_USER = 1000  # who a job is when the harness is root
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Sandbox:
 
     @property
     def user(self) -> tuple[int, int]:
-        """Whose files the job's are: those of whoever runs the harness, and never root's."""
-        return (os.getuid(), os.getgid()) if os.getuid() else (_NOBODY_SPECIAL, _NOBODY_SPECIAL)
+        """The user and group of the job: those of whoever runs the harness, and never root's."""
+        return (os.getuid(), os.getgid()) if os.getuid() else (_ORDINARY_USER, _ORDINARY_USER)
 
     @property
     def cache(self) -> Path:
-        """Where compilers keep what they made: in the job's folder, and apart for every image.
+        """The folder where compilers keep what they made: in the job's folder, and apart for every image.
 
         A tmpfs would count against the job's own memory and be gone after every crash; and what one image's compiler
         made may not load in another.
@@ -42,7 +42,7 @@ class Sandbox:
         return self.request.folder / "cache" / self.image.removeprefix("sha256:")[:12]
 
     def seen(self, path: Path) -> str:
-        """Where the job finds a file of this machine.
+        """Return where the job finds a file of this machine.
 
         Raises:
             ValueError: the container does not have it.
@@ -64,13 +64,13 @@ class Sandbox:
                 os.chown(path, *self.user, follow_symlinks=False)
 
     def settle(self) -> None:
-        """Take links out of the job's folder: the harness writes there, and a job could point it elsewhere."""
+        """Remove links from the job's folder: the harness writes there, and a job could lead it elsewhere."""
         for path in self.request.folder.iterdir():
             if path.is_symlink():
                 path.unlink()
 
     def options(self, environment: Mapping[str, str]) -> dict[str, Any]:
-        """What the engine is told, the command apart."""
+        """Return what the engine is told, the command apart."""
         limits = self.request.matrix.container
         return {
             "image": self.image,
@@ -100,6 +100,7 @@ class Sandbox:
         return self.request.vendor.container_options() if self.request.gpu else {}
 
     def _mounts(self) -> list[Mount]:
+        """Return the folders of this machine that the job sees."""
         root, folder = self.request.root, self.request.folder
         mounts = [Mount(SOURCE, str(root), "bind", read_only=True), Mount(JOB, str(folder), "bind")]
         mounts.append(Mount(HARNESS, str(copy_for_jobs(self.request.build)), "bind", read_only=True))
@@ -108,6 +109,6 @@ class Sandbox:
         return mounts
 
     def _hidden(self) -> dict[str, str]:
-        """What was built here before is none of the job's business; nor is a network's configuration there."""
+        """Return what hides the build folder: what other jobs made, and the configuration of a closed network."""
         root, build = self.request.root, self.request.build
         return {f"{SOURCE}/{build.relative_to(root)}": "ro,size=4k"} if build.is_relative_to(root) else {}

@@ -13,7 +13,8 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run import job_command
 from kernel_matrix.run.decide import device_for
-from kernel_matrix.run.docker.container import ContainerInterpreter, Containers
+from kernel_matrix.run.docker.container import Containers
+from kernel_matrix.run.docker.interpreter import ContainerInterpreter
 from kernel_matrix.run.docker.terminal import attach
 from kernel_matrix.run.executors import InstallError, MachineError, Request, UnavailableError
 from kernel_matrix.vendors.machine import Machine

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.run.docker.container import ContainerInterpreter
-from kernel_matrix.run.docker.engine import answering, remove
+from kernel_matrix.run.docker.engine import answering
+from kernel_matrix.run.docker.interpreter import ContainerInterpreter
+from kernel_matrix.run.docker.ownership import remove
 
 _DETACH_KEYS = "ctrl-^,ctrl-^"  # by default ctrl-p begins them, and a shell wants that key
 

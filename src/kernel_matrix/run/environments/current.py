@@ -1,4 +1,4 @@
-"""The interpreter that the harness runs in, for a machine that is provisioned already."""
+"""The executor ``current``: the interpreter that the harness runs in, for a machine that is provisioned already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernel_matrix.run.executors import Interpreter, Prepare, Request, Unavailab
 
 @contextmanager
 def executor() -> Iterator[Prepare]:
-    """Every job gets this interpreter."""
+    """Give every job this interpreter."""
     yield prepare
 
 

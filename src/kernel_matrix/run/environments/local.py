@@ -12,8 +12,7 @@ from pathlib import Path
 
 from kernel_matrix.run.executors import Child, MachineError
 
-# Waits for a word from the harness. Its pipe closes without one when the harness dies, however it dies, and then the
-# job goes too.
+# Wait for a line from the harness. When the harness dies, however it dies, the pipe closes without one: end the job.
 _WATCHDOG = 'read -r _ || kill -s KILL -- "-$1"'
 
 
@@ -33,7 +32,7 @@ class LocalChild:
         )
 
     def poll(self) -> int | None:
-        """Its exit status. When it has ended, what it left behind in its group is ended too."""
+        """Return the exit status. When the process has ended, what it left behind in its group is ended too."""
         if self._process.returncode is not None:
             return self._process.returncode
         # Not reaped yet, its process id cannot be anyone else's.
@@ -62,11 +61,11 @@ class LocalInterpreter:
     isolated: bool = True  # from the import path of whoever started the harness
 
     def seen(self, path: Path) -> str:
-        """Every path is what it is."""
+        """Return the path: the job sees this machine's folders."""
         return str(path)
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
-        """Start it in a process group of its own, so that its children can be ended with it."""
+        """Start Python in a process group of its own, so that its children can be ended with it."""
         inherited = dict(os.environ)
         if self.isolated:
             inherited.pop("PYTHONHOME", None)

@@ -1,4 +1,4 @@
-"""An isolated environment made from the toolchain's lock file, by uv; made once per content of the lock."""
+"""The executor ``venv``: an isolated environment made from the toolchain's lock file by uv, once per content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Inductor has: whatever the reference has, compiled."""
+"""The kernels that Inductor has: those of the reference, compiled."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ class GradientKernel(Kernel):
         values = widen(inputs)._asdict()
         grads = [value for name, value in values.items() if name.startswith("grad_")]
         forward = {name: value for name, value in values.items() if not name.startswith("grad_")}
-        found = dict(zip(forward, gradients(self._forward, list(forward.values()), grads), strict=True))
-        return self._grads(*(found[name] for name in self._grads._fields))
+        by_name = dict(zip(forward, gradients(self._forward, list(forward.values()), grads), strict=True))
+        return self._grads(*(by_name[name] for name in self._grads._fields))
 
 
 def widen(inputs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the reference has: every operator, in both directions."""
+"""The kernels that the reference has: every operator, in both directions."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ def forward(logits: torch.Tensor, iterations: int, eps: float) -> SinkhornOutput
 
 
 def backward(logits: torch.Tensor, grad_matrix: torch.Tensor, iterations: int, eps: float) -> SinkhornGrads:
-    """Go forward and keep each quotient with its divisor, then go back: of B = A / (ΣA + eps) the gradient is
+    """Go forward and keep each quotient with its divisor, then go back.
 
-    dA = (dB - Σ(dB · B)) / (ΣA + eps).
+    The gradient of B = A / (ΣA + eps) is dA = (dB - Σ(dB · B)) / (ΣA + eps).
     """
     start = torch.exp(logits - logits.amax(dim=2, keepdim=True))
     matrix, quotients = start, []

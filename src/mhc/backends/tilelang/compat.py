@@ -1,4 +1,4 @@
-"""What moved between TileLang 0.1.8 and 0.1.15, under one name each."""
+"""Differences between TileLang 0.1.8 and 0.1.15: one name for what has several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ else:
 
 
 def reinterpret(value: Any, dtype: str) -> Any:
-    """The bits of ``value`` as ``dtype``; the arguments changed places in 0.1.10."""
+    """Return the bits of ``value`` as ``dtype``; the arguments changed places in 0.1.10."""
     return cpu_language.reinterpret(value, dtype) if VERSION >= (0, 1, 10) else cpu_language.reinterpret(dtype, value)
 
 

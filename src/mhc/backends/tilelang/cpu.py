@@ -1,4 +1,4 @@
-"""What the CPU kernels share: bf16 and fp16 as their bits, which TileLang's C target has no types for."""
+"""Code that the CPU kernels share: bf16 and fp16 as their bits, since TileLang's C target has no types for them."""
 
 # No postponed annotations here: TileLang reads those of a kernel as values.
 
@@ -20,7 +20,7 @@ STORAGE = {
 
 
 def widen(value: Any, dtype: torch.dtype) -> Any:
-    """Stored ``value`` of ``dtype`` as fp32; exact."""
+    """Return the stored ``value`` of ``dtype`` as fp32; exact."""
     if dtype == torch.float32:
         return value
     bits = T.cast(value, "uint32")
@@ -36,7 +36,7 @@ def widen(value: Any, dtype: torch.dtype) -> Any:
 
 
 def narrow(value: Any, dtype: torch.dtype) -> Any:
-    """fp32 ``value`` as stored for ``dtype``, rounded to nearest, ties to even."""
+    """Return the fp32 ``value`` as stored for ``dtype``, rounded to nearest, ties to even."""
     if dtype == torch.float32:
         return value
     bits = reinterpret(value, "uint32")

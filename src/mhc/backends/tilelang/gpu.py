@@ -1,4 +1,4 @@
-"""What the GPU kernels share: dtypes, vectors and sums over a block."""
+"""Code that the GPU kernels share: dtypes, vectors and sums over a block."""
 
 # No postponed annotations here: TileLang reads those of a kernel as values.
 
@@ -14,12 +14,12 @@ DTYPES = {torch.bfloat16: "bfloat16", torch.float16: "float16", torch.float32: "
 
 
 def vector_of(hidden: int) -> int:
-    """Elements of one access: a vector must not cross the end of a stream, and starts at a multiple of its size."""
+    """Return the elements of one access: a vector crosses no stream's end, and starts at a multiple of its size."""
     return next(size for size in (4, 2, 1) if hidden % size == 0)
 
 
 def add_segments(sums: int, segments: int, threads: int) -> Any:
-    """A macro that adds up what ``threads`` threads left in shared memory, for ``sums`` sums, in a fixed order.
+    """Return a macro that adds up what ``threads`` threads left in shared memory, for ``sums`` sums, in a fixed order.
 
     ``partial`` has the segments of a sum as consecutive rows; the sums go to row ``m`` of ``total``.
     """

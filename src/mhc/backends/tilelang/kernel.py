@@ -10,7 +10,7 @@ from mhc.backends.tilelang.program import Operands, Program, artifact, run_per_t
 
 
 class TokenKernel:
-    """One program whose tokens have nothing to do with each other.
+    """One program whose tokens do not depend on each other.
 
     ``operands`` returns the tensors of a call by the names, in the order and in the shapes of the program's
     parameters. ``written`` names the outputs among them, and ``shared`` those that do not have the tokens as their

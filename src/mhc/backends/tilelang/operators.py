@@ -1,4 +1,4 @@
-"""What TileLang has: three operators, in both directions."""
+"""The kernels that TileLang has: three operators, in both directions."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Program:
     symbols: tuple[tuple[str, str], ...]
 
     def prim_func(self, spec: Any, target: str) -> Any:
-        """The kernel for ``spec`` in the form of ``target``."""
+        """Return the kernel for ``spec`` in the form of ``target``."""
         if kind_of(target) != "c":
             return self.gpu(spec)
         # As many lanes as a vector of the target has, for the targets that are known to have 512 bits.
@@ -48,12 +48,12 @@ class Program:
 
 
 def kind_of(target: str) -> str:
-    """TileLang's name for the kind of ``target``."""
+    """Return TileLang's name for the kind of ``target``."""
     return "cuda" if target.startswith("sm_") else "hip" if target.startswith("gfx") else "c"
 
 
 def target_of(device: torch.device) -> str:
-    """The target that is ``device``."""
+    """Return the target that ``device`` is."""
     if device.type != "cuda":
         return "native"
     if torch.version.hip:
@@ -64,14 +64,14 @@ def target_of(device: torch.device) -> str:
 
 @cache
 def lowered(program: Program, spec: Any, target: str) -> Lowered:
-    """The source of the kernel."""
+    """Return the source of the kernel."""
     with stage("lower"):
         return lower(program.prim_func(spec, target), _tilelang_target(target))
 
 
 @cache
 def artifact(program: Program, spec: Any, target: str) -> Artifact:
-    """Compile the kernel; for AMD that needs a hipcc, and gives source where there is none."""
+    """Compile the kernel. AMD's targets need a hipcc; without one the result is source."""
     text = lowered(program, spec, target)
     with stage("compile"):
         if kind_of(target) == "cuda":
@@ -99,7 +99,7 @@ def run_per_token(
     work: int = 1,
     group: int = 1,
 ) -> None:
-    """Run a kernel whose tokens have nothing to do with each other.
+    """Run a kernel whose tokens do not depend on each other.
 
     ``written`` names the outputs among the operands and ``shared`` those that do not have the tokens as their first
     dimension. A CPU's threads share the tokens, ``group`` of them at a time; ``work`` is that of one token.
@@ -124,7 +124,7 @@ def run_on_gpu(program: Program, spec: Any, target: str, operands: Operands, wri
     kernel = _gpu_kernel(program, spec, target)
     tensors = operands.values()
     with stage("launch"), _device_of(next(iter(tensors))):
-        # A tensor that begins inside another one's storage can be anywhere: work on a copy of it then.
+        # A tensor that begins inside another one's storage may begin at any address: work on a copy of it then.
         aligned = [tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone() for tensor in tensors]
         kernel(*aligned)
         for name, copy in zip(operands, aligned, strict=True):
@@ -160,7 +160,7 @@ def _tilelang_target(target: str) -> dict[str, str]:
 
 @cache
 def _gpu_kernel(program: Program, spec: Any, target: str) -> Callable[..., None]:
-    lowered(program, spec, target)  # so that an error of this stage says so
+    lowered(program, spec, target)  # so that an error of this stage is marked as one
     with stage("compile"):
         return load(program.prim_func(spec, target), _tilelang_target(target))
 
@@ -171,7 +171,7 @@ def _device_of(tensor: torch.Tensor) -> AbstractContextManager[Any]:
 
 @cache
 def _cpu_function(program: Program, spec: Any, target: str) -> Callable[..., int]:
-    """The compiled function; ctypes releases the interpreter's lock while it runs."""
+    """Return the compiled function; ctypes releases the interpreter's lock while it runs."""
     binary, text = artifact(program, spec, target), lowered(program, spec, target)
     with stage("compile"), tempfile.TemporaryDirectory(prefix="mhc-") as folder:
         path = Path(folder) / "kernel.so"

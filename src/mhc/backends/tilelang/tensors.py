@@ -1,4 +1,4 @@
-"""The parameters of kernels: tensors are declared once for each operator, and a kernel annotates its parameters so."""
+"""The parameters of kernels. Tensors are declared once for each operator; kernels annotate their parameters so."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def declare(
 ) -> SimpleNamespace:
     """Return a tensor of ``language`` for each name, one for its gradient, and the ``sizes`` that are free.
 
-    The tensors ``in_dtype`` hold ``dtype``, the others fp32. A kernel needs free sizes of its own: declare anew for
-    each kernel.
+    The tensors ``in_dtype`` hold ``dtype``, the others fp32. Each kernel needs free sizes of its own: declare the
+    tensors anew.
     """
     tensors = dict(sizes)
     for name, shape in shapes.items():

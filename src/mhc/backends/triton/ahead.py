@@ -1,4 +1,4 @@
-"""Ahead-of-time compilation with Triton: no device, the binary and what it uses."""
+"""Ahead-of-time compilation with Triton: the binary and the resources that it uses, without a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mhc.backends import Artifact, stage
 _KIB = 1024
 
 # Shared memory (LDS) that one block may have, from NVIDIA's table of compute capabilities (less the 1 KiB per block
-# that the system keeps) and AMD's ISA guides. triton.compile does not look; only a launch would.
+# that the system keeps) and AMD's ISA guides. triton.compile does not check them; only a launch would.
 _SHARED_LIMITS = {
     "sm_80": 163 * _KIB,
     "sm_90": 227 * _KIB,
@@ -32,7 +32,7 @@ _SHARED_LIMITS = {
 
 
 def gpu_target(name: str) -> GPUTarget:
-    """Triton's description of ``sm_90``, ``gfx942`` and so on; gfx9 runs 64 threads a wave, the others here 32."""
+    """Return Triton's description of ``sm_90``, ``gfx942`` and so on; gfx9 has 64 threads a wave, the others 32."""
     if name not in _SHARED_LIMITS:
         raise ValueError(f"triton: there is no target {name!r}; there are {', '.join(_SHARED_LIMITS)}")
     if name.startswith("sm_"):
@@ -41,7 +41,7 @@ def gpu_target(name: str) -> GPUTarget:
 
 
 def target_name(target: GPUTarget) -> str:
-    """The name that :func:`gpu_target` takes, of any target."""
+    """Return the name of a target, as :func:`gpu_target` takes it."""
     return f"sm_{target.arch}" if target.backend == "cuda" else str(target.arch)
 
 
@@ -85,7 +85,7 @@ def compile_ahead(
 
 
 def _cuda_resources(compiled: CompiledKernel, target: GPUTarget) -> dict[str, int]:
-    """Registers and stack as the binary states them, spills as ptxas does."""
+    """Return registers and stack as the binary states them, and spills as ptxas reports them."""
     from triton import knobs
     from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
 
@@ -94,8 +94,8 @@ def _cuda_resources(compiled: CompiledKernel, target: GPUTarget) -> dict[str, in
         cubin.write_bytes(compiled.asm["cubin"])
         ptx.write_text(compiled.asm["ptx"])
         usage = _output(knobs.nvidia.cuobjdump.path, "--dump-resource-usage", cubin)
-        # Nothing in a binary tells a spill from other uses of the stack, and Triton throws ptxas's log away: assemble
-        # once more, as Triton does.
+        # A binary does not show which uses of the stack are spills, and Triton discards ptxas's log: assemble once
+        # more, as Triton does.
         fusion = [] if compiled.metadata.enable_fp_fusion else ["--fmad=false"]
         arch = sm_arch_from_capability(target.arch)
         log = _output(
@@ -111,7 +111,7 @@ def _cuda_resources(compiled: CompiledKernel, target: GPUTarget) -> dict[str, in
 
 
 def _hip_resources(compiled: CompiledKernel) -> dict[str, int]:
-    """What the metadata at the end of the assembly states."""
+    """Return what the metadata at the end of the assembly states."""
     names = {
         "registers": "vgpr_count",
         "scalar_registers": "sgpr_count",
@@ -133,7 +133,7 @@ def _output(*command: str | Path) -> str:
 
 
 def _number(pattern: str, text: str) -> int:
-    found = re.search(pattern, text, re.MULTILINE)
-    if found is None:
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
         raise ValueError(f"triton: {pattern!r} is not in the toolchain's output:\n{text[-2000:]}")
-    return int(found[1])
+    return int(match[1])

@@ -1,4 +1,4 @@
-"""What every operator's host side shares: from kernels and their tiles to launches, or to one artifact."""
+"""The host side that all operators share: from device functions and their tiles to launches, or to one artifact."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ POINTERS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp
 
 
 class Config(NamedTuple):
-    """What a spec becomes on a target: the kernel's constants, and the options of the compiler."""
+    """The constants of a device function and the options of the compiler, for a spec on a target."""
 
     constants: dict[str, Any]
     options: dict[str, Any]
 
 
 class Launch(NamedTuple):
-    """One kernel over a grid; ``arguments`` are those that are no constants, in their order."""
+    """One device function over a grid; ``arguments`` are those that are no constants, in their order."""
 
     kernel: Any
     config: Config
@@ -34,7 +34,7 @@ class Launch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One kernel to compile; ``types`` are those of the arguments that are no constants, None where None is passed."""
+    """One device function to compile; ``types`` are those of its non-constant arguments, None where None is passed."""
 
     kernel: JITFunction
     config: Config
@@ -42,13 +42,13 @@ class Source(NamedTuple):
 
 
 def options(warps: int) -> dict[str, Any]:
-    """The compiler's options for ``warps`` warps."""
+    """Return the compiler's options for ``warps`` warps."""
     # enable_fp_fusion only contracts a·b + c; named, because its default is not the same in every version.
     return {"num_warps": warps, "enable_fp_fusion": True}
 
 
 def elementwise(streams: int, hidden: int, target: GPUTarget | None) -> dict[str, int]:
-    """A tile of tokens by hidden of which each element is alone; a few tiles of it are held for every stream."""
+    """Return a tile of tokens by hidden whose elements do not depend on each other; a few are held for every stream."""
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         return {"BLOCK_TOKENS": 128, "BLOCK_HIDDEN": min(1024, triton.next_power_of_2(hidden))}
@@ -58,12 +58,12 @@ def elementwise(streams: int, hidden: int, target: GPUTarget | None) -> dict[str
 
 
 def elementwise_grid(tokens: int, hidden: int, tiles: Config) -> tuple[int, ...]:
-    """The grid over the tiles that :func:`elementwise` decides."""
+    """Return the grid over the tiles that :func:`elementwise` decides."""
     return *token_grid(tokens, tiles), triton.cdiv(hidden, tiles.constants["BLOCK_HIDDEN"])
 
 
 def token_grid(tokens: int, tiles: Config) -> tuple[int, ...]:
-    """The grid over blocks of tokens."""
+    """Return the grid over blocks of tokens."""
     return (triton.cdiv(tokens, tiles.constants["BLOCK_TOKENS"]),)
 
 

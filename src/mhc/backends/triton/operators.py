@@ -1,4 +1,4 @@
-"""What Triton has: every operator, in both directions."""
+"""The kernels that Triton has: every operator, in both directions."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ import triton.language as tl
 
 @triton.jit
 def span(start, SIZE: tl.constexpr, VECTOR: tl.constexpr):
-    """Offsets from ``start`` on, of which a thread is to own ``VECTOR`` neighbours, in bf16 x as in fp32 phi.
+    """Return offsets from ``start`` on, of which a thread is to own ``VECTOR`` neighbours, in bf16 x as in fp32 phi.
 
-    The hint understates what the compiler sees by itself. Without it x would be laid out in other vectors than phi, and
-    phi would pass through shared memory to meet it.
+    The hint claims less than the compiler finds by itself. Without it, x would have another layout of vectors than phi,
+    and phi would go through shared memory to be brought into that layout.
     """
     offsets = start + tl.arange(0, SIZE)
     if VECTOR > 1:

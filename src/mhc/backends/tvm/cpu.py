@@ -40,7 +40,7 @@ class CpuForm:
         self.artifact = functools.cache(self._export)
 
     def _load(self, spec: Any, target: str | None) -> Callable[..., None]:
-        """The kernel in this process; ``target`` is a CPU that LLVM knows, None this one.
+        """Return the kernel in this process; ``target`` is a CPU that LLVM knows, None this one.
 
         Raises:
             ValueError: the target is not a CPU of this architecture, or has instructions that this CPU lacks.
@@ -54,7 +54,7 @@ class CpuForm:
             return executable[self._name]
 
     def _export(self, spec: Any, target: str) -> Artifact:
-        """A shared library with the kernel in TVM's calling convention, for ``tvm.runtime.load_module``.
+        """Return a shared library with the kernel in TVM's calling convention, for ``tvm.runtime.load_module``.
 
         Raises:
             ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
@@ -75,7 +75,7 @@ class CpuForm:
 
 @functools.cache
 def _target(operator: str, name: str | None) -> Target:
-    """LLVM for the CPU of that name, or for this one less what a hypervisor hides of it.
+    """Return LLVM's target for the CPU of that name, or for this CPU without what a hypervisor hides of it.
 
     TVM itself compiles for a generic CPU, and goes on, when it does not know the name.
     """
@@ -89,7 +89,7 @@ def _target(operator: str, name: str | None) -> Target:
 
 @functools.cache
 def _lacking(target: Target) -> tuple[str, ...]:
-    """Instructions that the target's code may use and that this CPU does not have."""
+    """Return the instructions that the target's code may use and that this CPU does not have."""
     host = tvm.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
     return tuple(
         feature

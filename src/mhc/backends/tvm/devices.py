@@ -19,10 +19,10 @@ from tvm.target import codegen as llvm
 
 @functools.cache
 def target_of(name: str) -> Target:
-    """TVM's target for ``sm_90``, ``gfx942``, ``metal``, or ``opencl`` and its runtimes.
+    """Return TVM's target for ``sm_90``, ``gfx942``, ``metal``, or ``opencl`` and its runtimes.
 
     Raises:
-        ValueError: LLVM does not know the AMD GPU. Asked to compile for it all the same, it ends the process.
+        ValueError: LLVM does not know the AMD GPU. If it compiled for it all the same, LLVM would end the process.
     """
     if name == "metal":
         device = {"kind": "metal"}
@@ -38,10 +38,10 @@ def target_of(name: str) -> Target:
 
 
 def source(module: tvm.IRModule, target: Target) -> str:
-    """What TVM writes in CUDA, Metal or OpenCL C for the module's scripts. It compiles nothing.
+    """Return the module's scripts as TVM writes them in CUDA, Metal or OpenCL C. Nothing is compiled.
 
     Raises:
-        ValueError: there is none. TVM makes host code alone of a script that binds nothing to threads.
+        ValueError: there is no device code. TVM makes only host code of a script that binds nothing to threads.
     """
     imports = tvm.compile(module, target=target).mod.imports
     text = "\n".join(device.inspect_source() for device in imports)
@@ -52,13 +52,13 @@ def source(module: tvm.IRModule, target: Target) -> str:
 
 
 def code_object(unlinked: bytes) -> bytes | None:
-    """What the HIP runtime loads, by LLVM's linker; None where there is none.
+    """Link an AMD object with LLVM's linker into what the HIP runtime loads; return None where there is no linker.
 
     Raises:
         RuntimeError: the linker failed; the message is its own.
     """
     names = ("ld.lld", *(f"ld.lld-{version}" for version in range(25, 16, -1)))
-    linker = next((found for name in names if (found := shutil.which(name))), None)
+    linker = next((path for name in names if (path := shutil.which(name))), None)
     if linker is None:
         return None
     with tempfile.TemporaryDirectory(prefix="mhc-") as folder:
@@ -71,7 +71,7 @@ def code_object(unlinked: bytes) -> bytes | None:
 
 
 def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int]]:
-    """Compile for ``arch`` (``gfx942``): LLVM's object, not linked, and what its metadata tells of the kernels.
+    """Compile for ``arch`` (``gfx942``), and return LLVM's object, not linked, and the resources in its metadata.
 
     Raises:
         RuntimeError: a kernel is not in the object, or calls a function of ROCm's library, which is not linked either.
@@ -82,7 +82,7 @@ def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int
         objects.append(bytes(unlinked))
         return unlinked
 
-    # TVM wants ROCm's libraries and linker even for a kernel that calls nothing from a library.
+    # TVM asks for ROCm's libraries and linker even for a kernel that calls no library.
     with _instead("tvm_callback_rocm_bitcode_path", lambda *_: []), _instead("tvm_callback_rocm_link", link):
         tvm.compile(module, target=target_of(arch))
     (data,) = objects
@@ -105,7 +105,7 @@ def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int
 
 @contextmanager
 def _instead(name: str, function: Any) -> Iterator[None]:
-    """Another function under a global name of TVM's."""
+    """Put another function under a global name of TVM's, for a while."""
     before = tvm.get_global_func(name)
     tvm.register_global_func(name, function, override=True)
     try:
@@ -115,10 +115,10 @@ def _instead(name: str, function: Any) -> Iterator[None]:
 
 
 def _most(key: bytes, data: bytes) -> int | None:
-    """The largest of the unsigned integers that follow a key in MessagePack."""
+    """Return the largest of the unsigned integers that follow a key in MessagePack, or None."""
     numbers = []
-    for found in re.finditer(re.escape(key), data):
-        at = found.end()
+    for match in re.finditer(re.escape(key), data):
+        at = match.end()
         size = {0xCC: 1, 0xCD: 2, 0xCE: 4}.get(data[at])
         numbers.append(data[at] if size is None else int.from_bytes(data[at + 1 : at + 1 + size], "big"))
     return max(numbers, default=None)

@@ -1,4 +1,4 @@
-"""GPUs: an operator is a few scripts for blocks of threads, launched one after the other.
+"""The GPU form: a kernel is a few scripts for blocks of threads, launched one after the other.
 
 One source serves CUDA, ROCm, Metal and OpenCL, and every number of tokens. Sums have a fixed order, so that the same
 inputs give the same bits.
@@ -31,25 +31,25 @@ THREADS = 128
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a kind of device (TVM's name of it) wants to be written in another way."""
+    """What has to be written differently for a kind of device; ``kind`` is TVM's name of it."""
 
     kind: str
 
     @property
     def each(self) -> Any:
-        """A short loop: unrolled, so that arrays become registers. For a CPU that only costs compile time."""
+        """Return a short loop: unrolled, so that arrays become registers. For a CPU that only costs compile time."""
         return T.serial if self.kind == "opencl" else T.unroll
 
     def stored(self, dtype: torch.dtype) -> str:
-        """TVM's name of what memory holds. OpenCL devices without half precision still convert its bits."""
+        """Return TVM's name of what memory holds. OpenCL devices without half precision still convert its bits."""
         return "uint16" if self._half_bits(dtype) else name_of(dtype)
 
     def wide(self, dtype: torch.dtype, value: Any) -> Any:
-        """The value in fp32."""
+        """Return the value in fp32."""
         return T.call_pure_extern("float32", "mhc_float_of", value) if self._half_bits(dtype) else wide(value)
 
     def narrow(self, dtype: torch.dtype, value: Any) -> Any:
-        """The fp32 value rounded to ``dtype``."""
+        """Return the fp32 value rounded to ``dtype``."""
         if self._half_bits(dtype):
             return T.call_pure_extern("uint16", "mhc_half_of", value)
         return narrow(name_of(dtype), value)
@@ -60,14 +60,14 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Launch:
-    """A script and its grid: how many blocks there are for a number of tokens, in x and in y."""
+    """A script and its grid: ``blocks`` returns how many blocks a number of tokens needs, in x and in y."""
 
     script: tvm.tirx.PrimFunc
     blocks: Callable[[int], tuple[int, int]]
 
     @property
     def name(self) -> str:
-        """The script's name; TVM calls its device code ``NAME_kernel``."""
+        """Return the script's name; TVM calls its device code ``NAME_kernel``."""
         return str(self.script.attrs["global_symbol"])
 
 
@@ -79,7 +79,7 @@ Scratch = Callable[[Any, int], Mapping[str, tuple[int, ...]]]
 
 
 def takes(target: str | None) -> bool:
-    """Whether this form is the one for the target."""
+    """Return whether the target is one of this form."""
     return target is not None and (target.startswith(("sm_", "gfx")) or target in ("metal", *opencl.RUNTIMES))
 
 
@@ -113,7 +113,7 @@ class GpuForm:
             opencl.launch(runtime, program, grids, THREADS, operands, self._scratch(spec, tokens), {"tokens": tokens})
 
     def artifact(self, spec: Any, target: str) -> Artifact:
-        """A cubin through nvcc for ``sm_90``, source for Metal and OpenCL.
+        """Return a cubin through nvcc for ``sm_90``, and source for Metal and OpenCL.
 
         For ``gfx942`` it is a code object where LLVM's linker is, and else the object that one would link.
         """
@@ -180,10 +180,10 @@ def _sources() -> str:
 
 
 def add_up(dialect: Dialect, height: int, rows: int) -> Any:
-    """A macro ``add(acc, tree, sums, thread)``: ``sums[t, o]`` is the sum of every thread's ``acc[t, o]``.
+    """Return a macro ``add(acc, tree, sums, thread)``: ``sums[t, o]`` becomes the sum of all ``acc[t, o]``.
 
-    It adds in a tree over the threads, by way of the shared array ``tree`` [rows, THREADS // 2]; ``sums``, [height,
-    rows], is shared too. At each level the upper half of the threads hands its sums to the lower one.
+    The macro adds in a tree over the threads, through the shared array ``tree`` [rows, THREADS // 2]. ``sums`` [height,
+    rows] is shared too. At each level the upper half of the threads hands its sums to the lower one.
     """
     each = dialect.each
 

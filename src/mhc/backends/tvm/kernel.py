@@ -30,7 +30,7 @@ class Kernel:
         ``target`` is a CPU that LLVM knows, None this one, or ``pocl`` or ``oclgrind``.
 
         Raises:
-            ValueError: the target is neither, or has instructions that this CPU lacks.
+            ValueError: the target is none of these, or has instructions that this CPU lacks.
             NoDeviceError: the runtime does not work here.
         """
         operands = self._operands(inputs, out)
@@ -42,7 +42,7 @@ class Kernel:
             kernel(*operands.values())
 
     def compile(self, spec: Any, target: str) -> Artifact:
-        """A shared library for a CPU, in TVM's calling convention; machine code or source for a GPU.
+        """Return a shared library for a CPU, in TVM's calling convention, or machine code or source for a GPU.
 
         Raises:
             ValueError: the target is no GPU that TVM knows, and no CPU of this machine's architecture.

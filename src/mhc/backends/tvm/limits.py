@@ -1,4 +1,4 @@
-"""What a script asks for of a block of threads. TVM itself compiles more than a GPU has, and less than was written."""
+"""Limits of a block of threads. TVM compiles scripts that no GPU can run, and drops code that is bound to no thread."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import tvm
 
-# What any of these GPUs has for a block without being asked for more; an Apple GPU has less shared memory.
+# What a block gets on all of these GPUs without special settings; an Apple GPU has less shared memory.
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = {"cuda": 48 * 1024, "rocm": 48 * 1024, "opencl": 48 * 1024, "metal": 32 * 1024}
 
 
 def check(script: tvm.tirx.PrimFunc, kind: str) -> None:
-    """Hold a script to what a GPU of TVM's ``kind`` has.
+    """Check that a GPU of TVM's ``kind`` can run a block of the script.
 
     Raises:
-        ValueError: nothing is bound to threads, which makes host code alone; one axis has two extents, which goes out
+        ValueError: nothing is bound to threads, which makes only host code; one axis has two extents, which goes out
             of bounds; or a block has too many threads or too much shared memory.
     """
     name = script.attrs["global_symbol"]
@@ -43,7 +43,7 @@ def check(script: tvm.tirx.PrimFunc, kind: str) -> None:
 
 
 def _nodes(statement: Any) -> Iterator[Any]:
-    """A statement and all that it holds."""
+    """Yield a statement and all statements in it."""
     yield statement
     for part in ("body", "then_case", "else_case"):
         if (inner := getattr(statement, part, None)) is not None:

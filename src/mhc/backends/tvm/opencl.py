@@ -1,7 +1,7 @@
-"""OpenCL runtimes that come as wheels: code for blocks of threads runs, and shared memory is used, without a GPU.
+"""OpenCL runtimes that come as wheels: they run code for blocks of threads, with shared memory, without a GPU.
 
 PoCL compiles for the CPU and runs the threads of a block one after the other from barrier to barrier. Oclgrind
-interprets, and tells of races, of barriers that not all threads reach and of memory that is not the kernel's.
+interprets, and reports races, barriers that not all threads reach, and memory that is not the kernel's.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import torch
 
 from mhc.backends import NoDeviceError
 
-# What each calls itself.
+# The name that each reports.
 RUNTIMES = {"pocl": "Portable Computing Language", "oclgrind": "Oclgrind"}
 
-# Conversions that every OpenCL device has, also one without half-precision arithmetic. Through a union, as compilers
-# take it that two types do not share memory.
+# Conversions that every OpenCL device has, also one without half-precision arithmetic. They go through a union,
+# because compilers assume that two types do not share memory.
 _PRELUDE = """
 typedef union { ushort bits; uchar bytes[2]; } mhc_half;
 float mhc_float_of(ushort bits) { mhc_half h; h.bits = bits; return vload_half(0, (const __private half *)&h); }
@@ -33,10 +33,10 @@ ushort mhc_half_of(float value) { mhc_half h; vstore_half_rte(value, 0, (__priva
 
 @functools.cache
 def queue(runtime: str) -> Any:
-    """A queue of the runtime's device.
+    """Return a queue of the runtime's device.
 
     Raises:
-        NoDeviceError: it is not installed, or its compiler does not work on this machine. The text says which.
+        NoDeviceError: the runtime is not installed, or its compiler does not work on this machine. The text says which.
     """
     os.environ.setdefault("PYOPENCL_NO_CACHE", "1")  # PoCL has a cache of its own, and the other needs none
     try:
@@ -50,7 +50,7 @@ def queue(runtime: str) -> Any:
     if RUNTIMES[runtime] not in platforms:
         raise NoDeviceError(f"{runtime} is not installed; OpenCL finds {', '.join(platforms) or 'nothing'}")
     if runtime == "oclgrind":
-        os.environ["OCLGRIND_LOG"] = str(_log())  # looked at when a context is made
+        os.environ["OCLGRIND_LOG"] = str(_log())  # read when a context is made
     context = cl.Context(platforms[RUNTIMES[runtime]].get_devices()[:1])
     try:
         cl.Program(context, "__kernel void nothing(__global int *a) { a[0] = 0; }").build()
@@ -61,10 +61,10 @@ def queue(runtime: str) -> Any:
 
 @functools.cache
 def build(runtime: str, source: str) -> Any:
-    """Build OpenCL C with the runtime's compiler: the kernels by name, each with its parameters' names in order.
+    """Build OpenCL C with the runtime's compiler, and return the kernels by name, each with its parameters in order.
 
     Raises:
-        RuntimeError: the compiler's own words.
+        RuntimeError: the source does not compile; the text is the compiler's.
         NoDeviceError: the runtime does not work here.
     """
     import pyopencl as cl
@@ -75,7 +75,7 @@ def build(runtime: str, source: str) -> Any:
         raise RuntimeError(f"{runtime}: {_words(error)}") from error
     kernels = {}
     for name, parameters in re.findall(r"__kernel void (?:__attribute__\(\(.*?\)\) )?(\w+)\(([^)]*)\) *\{", source):
-        # TVM orders the parameters as it likes, and calls each after the tensor it belongs to.
+        # TVM may change the order of the parameters, and names each after its tensor.
         names = tuple(re.sub(r"_ptr$", "", part.split()[-1].strip("*")) for part in parameters.split(","))
         kernels[name] = (cl.Kernel(program, name), names)
     return kernels
@@ -93,13 +93,13 @@ def launch(
     """Copy the tensors to the device, launch the kernels in the order of ``grids``, and copy what they wrote back.
 
     Raises:
-        RuntimeError: Oclgrind saw a fault, which changes no number: its own words.
+        RuntimeError: Oclgrind reported a fault. The text is its own; the numbers may still be right.
     """
     import numpy as np
     import pyopencl as cl
 
     line = queue(runtime)
-    heard = _log().stat().st_size
+    reported = _log().stat().st_size
     copies = {
         name: cl.Buffer(line.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=_bytes(tensor))
         for name, tensor in operands.items()
@@ -115,26 +115,26 @@ def launch(
         if tensor is not None:
             cl.enqueue_copy(line, _bytes(tensor), copies[name])
     line.finish()
-    if _log().stat().st_size > heard:
+    if _log().stat().st_size > reported:
         with _log().open("rb") as log:
-            log.seek(heard)
-            said = log.read().decode(errors="replace")
-        raise RuntimeError(f"oclgrind: {' '.join(said.split())[:400]}")
+            log.seek(reported)
+            report = log.read().decode(errors="replace")
+        raise RuntimeError(f"oclgrind: {' '.join(report.split())[:400]}")
 
 
 @functools.cache
 def _log() -> Path:
-    """The file that Oclgrind writes faults to, until this process ends."""
+    """Return the file that Oclgrind writes faults to; it exists until this process ends."""
     file = tempfile.NamedTemporaryFile(prefix="oclgrind-", suffix=".log")  # noqa: SIM115
     atexit.register(file.close)
     return Path(file.name)
 
 
 def _words(error: Exception) -> str:
-    """What a compiler complains of, out of the much that PyOpenCL says."""
+    """Return the compiler's error lines out of PyOpenCL's long message."""
     return "; ".join(line for line in str(error).splitlines() if "error:" in line) or str(error)
 
 
 def _bytes(tensor: torch.Tensor) -> Any:
-    """The tensor's own memory, for NumPy, which has no bf16."""
+    """Return the tensor's own memory as bytes: NumPy has no bf16."""
     return tensor.view(-1).view(torch.uint8).numpy()

@@ -1,4 +1,4 @@
-"""What TVM has: three operators, in both directions."""
+"""The kernels that TVM has: three operators, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters of scripts: tensors are declared once for each operator, and a script annotates its parameters so."""
+"""The parameters of scripts. Tensors are declared once for each operator; scripts annotate their parameters so."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Shapes = Mapping[str, tuple[Any, ...]]
 def declare(shapes: Callable[[Any], Shapes], dtype: str, in_dtype: Collection[str]) -> SimpleNamespace:
     """Return a buffer for each tensor by its name, one for its gradient, and the variable ``tokens``.
 
-    ``shapes`` returns the shapes for a number of tokens. The tensors ``in_dtype`` hold ``dtype``, the others fp32. All
-    are asked for no more than their elements' alignment: views into larger tensors are taken as they are. A script
-    needs buffers of its own: declare them anew for each.
+    ``shapes`` returns the shapes for a number of tokens. The tensors ``in_dtype`` hold ``dtype``, the others fp32. They
+    need only the alignment of their elements, so views into larger tensors are fine. Each script needs buffers of its
+    own: declare them anew.
     """
     tokens = tvm.tirx.Var("tokens", "int64")
     tensors: dict[str, Any] = {"tokens": tokens}

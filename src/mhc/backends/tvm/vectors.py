@@ -1,4 +1,4 @@
-"""What the scripts for CPUs share: vector registers, rows cut into vectors, rounding.
+"""Code that the scripts for CPUs share: vector registers, rows cut into vectors, rounding.
 
 A width that is no multiple of a vector needs no scalar code: the last vector is moved back to end with the row. The
 lanes that it shares with the one before are computed twice to the same value, or count as zero in a sum.
@@ -19,7 +19,7 @@ STACK_BYTES = 1024
 
 
 def registers(target: Target) -> tuple[int, int]:
-    """Floats in one vector register of the target, and the number of these registers."""
+    """Return the floats in one vector register of the target, and the number of these registers."""
     if llvm.llvm_cpu_has_features("avx512f", target):
         return 16, 32
     if llvm.llvm_cpu_has_features("avx", target):
@@ -36,37 +36,37 @@ class Row:
 
     @classmethod
     def of(cls, length: int, lanes: int) -> Row:
-        """With vectors of ``lanes``, or of the largest power of two that a shorter row holds."""
+        """Cut a row into vectors of ``lanes``, or of the largest power of two that a shorter row holds."""
         return cls(length, min(lanes, 1 << (length.bit_length() - 1)))
 
     @property
     def vectors(self) -> int:
-        """How many vectors cover the row."""
+        """Return how many vectors cover the row."""
         return -(-self.length // self.lanes)
 
     @property
     def ragged(self) -> bool:
-        """Whether the last vector is moved back."""
+        """Return whether the last vector is moved back."""
         return self.length % self.lanes != 0
 
     def start(self, vector: Any) -> Any:
-        """The element where a vector begins."""
+        """Return the element where a vector begins."""
         return T.min(vector * self.lanes, self.length - self.lanes) if self.ragged else vector * self.lanes
 
     def once(self, vector: Any, lane: Any, value: Any) -> Any:
-        """``value`` in the lanes that the vector before does not have, zero in the others."""
+        """Return ``value`` in the lanes that the vector before does not have, and zero in the others."""
         if not self.ragged:
             return value
         return T.Select(self.start(vector) + lane >= vector * self.lanes, value, T.float32(0))
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """TVM's name of a dtype."""
+    """Return TVM's name of a dtype."""
     return str(dtype).removeprefix("torch.")
 
 
 def wide(value: Any) -> Any:
-    """The value in fp32."""
+    """Return the value in fp32."""
     return T.Cast("float32", value)
 
 

@@ -12,7 +12,7 @@ from mhc.ops.mhc_post import MhcPostSpec
 
 
 def backward(spec: MhcPostSpec, lanes: int) -> Any:
-    """The gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]."""
+    """Return the gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]."""
     streams, hidden, dtype = spec.streams, spec.hidden, spec.dtype
     _, stored = STORAGE[dtype]
     lanes = min(lanes, hidden)

@@ -14,7 +14,7 @@ THREADS = 128
 
 
 def backward(spec: MhcPostSpec) -> Any:
-    """The gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]: one block per token.
+    """Return the gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]: one block per token.
 
     The sums over the columns are those of the threads, added up in a fixed order.
     """

@@ -12,7 +12,7 @@ from mhc.ops.mhc_post import MhcPostSpec
 
 
 def forward(spec: MhcPostSpec, lanes: int) -> Any:
-    """``mhc_post`` as a prim_func over x [tokens, n·hidden]."""
+    """Return ``mhc_post`` as a prim_func over x [tokens, n·hidden]."""
     streams, hidden, dtype = spec.streams, spec.hidden, spec.dtype
     _, stored = STORAGE[dtype]
     # The last vector of a stream begins early enough to end with it: some columns are computed twice, and alike.

@@ -14,7 +14,7 @@ THREADS = 128
 
 
 def forward(spec: MhcPostSpec) -> Any:
-    """``mhc_post`` as a prim_func over x [tokens, n·hidden]: each thread has some columns of all streams."""
+    """Return ``mhc_post`` as a prim_func over x [tokens, n·hidden]: each thread has some columns of all streams."""
     streams, hidden, dtype = spec.streams, spec.hidden, DTYPES[spec.dtype]
     vector = vector_of(hidden)
     tensors = tensors_of(spec, dtype, T)

@@ -14,7 +14,7 @@ from mhc.ops.mhc_pre import MhcPreSpec
 
 
 def factors(spec: MhcPreSpec, lanes: int) -> Any:
-    """As the forward's kernel for the CPU."""
+    """Return the kernel for the factors, with the loops of the forward's."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     dtype = spec.dtype
     norm_eps, pre_eps = spec.norm_eps, spec.pre_eps
@@ -110,7 +110,7 @@ def factors(spec: MhcPreSpec, lanes: int) -> Any:
 
 
 def columns(spec: MhcPreSpec, lanes: int) -> Any:
-    """Four vectors of columns at a time, down the tokens in groups; every call is one split."""
+    """Return the kernel by columns: four vectors of columns at a time, down the tokens in groups. A call is a split."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     weighted, dtype = spec.gamma, spec.dtype
     _, stored = STORAGE[dtype]
@@ -206,7 +206,7 @@ def columns(spec: MhcPreSpec, lanes: int) -> Any:
 
 
 def total(spec: MhcPreSpec, lanes: int) -> Any:
-    """A vector of columns at a time."""
+    """Return the kernel for the totals: a vector of columns at a time."""
     streams, width, mixes, weighted = spec.streams, spec.width, spec.mixes, spec.gamma
     lanes = min(lanes, width)
     tensors = tensors_of(spec, FP32, T)

@@ -17,7 +17,7 @@ REGISTERS = 128  # of one thread, for its part of phi and of the sums
 
 
 def columns_per_thread(spec: MhcPreSpec) -> int:
-    """As many as make one access, less if their part of phi and of the sums would not fit the registers."""
+    """Return the columns of one access, or fewer if their part of phi and of the sums would not fit the registers."""
     vector = vector_of(spec.hidden)
     while vector > 1 and 2 * spec.mixes * vector > REGISTERS:
         vector //= 2
@@ -25,7 +25,7 @@ def columns_per_thread(spec: MhcPreSpec) -> int:
 
 
 def factors(spec: MhcPreSpec) -> Any:
-    """As the forward's kernel: a block takes a tile of tokens, and its threads walk the width together."""
+    """Return the kernel for the factors: a block has a tile of tokens, and its threads walk the width together."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     dtype, norm_eps, pre_eps = DTYPES[spec.dtype], spec.norm_eps, spec.pre_eps
     vector = vector_of(hidden)
@@ -147,7 +147,7 @@ def factors(spec: MhcPreSpec) -> Any:
 
 
 def columns(spec: MhcPreSpec) -> Any:
-    """Each thread keeps its columns of phi and of the sums in registers; a block is one split of some columns."""
+    """Return the kernel by columns: a thread keeps its part of phi and of the sums in registers. A block is a split."""
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     dtype, weighted = DTYPES[spec.dtype], spec.gamma
     vector = columns_per_thread(spec)
@@ -257,7 +257,7 @@ def columns(spec: MhcPreSpec) -> Any:
 
 
 def total(spec: MhcPreSpec) -> Any:
-    """One thread per column; the first block has the sums that are not of columns, too."""
+    """Return the kernel for the totals: one thread per column. The first block has the sums over no column, too."""
     streams, width, mixes, weighted = spec.streams, spec.width, spec.mixes, spec.gamma
     tensors = tensors_of(spec, FP32, T)
     splits = tensors.splits

@@ -17,7 +17,9 @@ UNROLL = 4  # vectors along the width between two writes of the partial sums
 
 
 def add_width(spec: MhcPreSpec, lanes: int) -> tuple[int, Any]:
-    """A macro: the products with phi's rows, and the squares, of a tile of tokens, by lane.
+    """Return how many rows of phi advance together, and a macro.
+
+    The macro computes, by lane, the products with phi's rows, and the squares, of a tile of tokens.
 
     With it comes how many rows of phi advance together.
     """
@@ -106,7 +108,7 @@ def add_width(spec: MhcPreSpec, lanes: int) -> tuple[int, Any]:
 
 
 def forward(spec: MhcPreSpec, lanes: int) -> Any:
-    """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
+    """Return ``mhc_pre`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
 
     ``lanes`` is how many independent sums run along the width: what lets a compiler vectorise them without reordering
     an addition. bf16 and fp16 tensors are their bits. The sums of a token are its own and in an order that depends on

@@ -17,7 +17,7 @@ MAX_TILE = 8  # tokens of one block: each row of phi is read once for all of the
 
 
 def tokens_per_block(rows: int) -> int:
-    """The largest power of two of tokens whose partial products fit the registers of a thread."""
+    """Return the largest power of two of tokens whose partial products fit the registers of a thread."""
     tile = MAX_TILE
     while tile > 1 and tile * rows > ACCUMULATORS:
         tile //= 2
@@ -25,7 +25,7 @@ def tokens_per_block(rows: int) -> int:
 
 
 def add_width(spec: MhcPreSpec, vector: int, rows: int, tile: int) -> Any:
-    """A macro: each thread's part of the products with its rows of phi, and of the squares, of a tile of tokens."""
+    """Return a macro: a thread's part of the products with its rows of phi, and of the squares, of a tile of tokens."""
     width, mixes, weighted = spec.width, spec.mixes, spec.gamma
 
     @T.macro
@@ -64,7 +64,7 @@ def add_width(spec: MhcPreSpec, vector: int, rows: int, tile: int) -> Any:
 
 
 def forward(spec: MhcPreSpec) -> Any:
-    """``mhc_pre`` for ``spec`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
+    """Return ``mhc_pre`` as a prim_func over x [tokens, n·hidden] and gamma [n·hidden] ([1], unread, if None).
 
     One block takes a tile of tokens, so a row of phi is read once per tile. Its threads form groups: a group has its
     share of phi's rows, its lanes walk the width together. Sums are added in a fixed order, without atomics, and no

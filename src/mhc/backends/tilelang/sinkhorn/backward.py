@@ -14,10 +14,10 @@ from mhc.ops.sinkhorn import SinkhornSpec
 
 
 def _make_undo(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
-    """A macro: ``grad`` of the matrix after an iteration becomes that before it.
+    """Return a macro: ``grad`` of the matrix after an iteration becomes that before it.
 
     With M' = M / S, of which S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line. The
-    M' must be the forward's own: where S is near eps, the division magnifies what another rounding of it leaves.
+    M' must be the forward's own: where S is near eps, the division magnifies the difference of another rounding.
     """
     n, T = spec.streams, language
 
@@ -40,7 +40,7 @@ def _make_undo(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
 
 
 def _make_backward(spec: SinkhornSpec, language: ModuleType) -> Any:
-    """A macro: the iterations again, each one's quotients kept, then back through them."""
+    """Return a macro: the iterations again, each one's quotients kept, then back through them."""
     n, iterations, T = spec.streams, spec.iterations, language
 
     def unroll(extent: int) -> Any:
@@ -74,7 +74,7 @@ def _make_backward(spec: SinkhornSpec, language: ModuleType) -> Any:
 
 
 def gpu(spec: SinkhornSpec) -> Any:
-    """The gradient of ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
+    """Return the gradient of ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
     T = gpu_language
     size, backward, tokens = spec.streams**2, _make_backward(spec, T), T.dynamic("tokens")
 
@@ -93,7 +93,7 @@ def gpu(spec: SinkhornSpec) -> Any:
 
 
 def cpu(spec: SinkhornSpec, lanes: int) -> Any:
-    """The gradient of ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
+    """Return the gradient of ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
     T = cpu_language
     size, backward, tokens = spec.streams**2, _make_backward(spec, T), T.dynamic("tokens")
 

@@ -16,12 +16,12 @@ THREADS = 64
 
 
 def unrolled(language: ModuleType, extent: int) -> Any:
-    """A loop without a counter, so that what it indexes can be in registers; C needs it written out."""
+    """Return a loop without a counter, so that what it indexes can be in registers; C needs it written out."""
     return language.unroll(extent, explicit=True) if language is cpu_language else language.unroll(extent)
 
 
 def make_exponentials(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> Any:
-    """A macro: ``matrix`` becomes exp(logits - max of its row)."""
+    """Return a macro: ``matrix`` becomes exp(logits - max of its row)."""
     n, T = spec.streams, language
 
     @T.macro
@@ -41,7 +41,7 @@ def make_exponentials(spec: SinkhornSpec, language: ModuleType, unroll: Any) -> 
 
 
 def make_iteration(spec: SinkhornSpec, language: ModuleType, unroll: Any, keep: bool) -> Any:
-    """A macro: divide by the sums of the rows, then by those of the columns; ``keep`` both quotients and divisors."""
+    """Return a macro: divide by the sums of rows, then by those of columns; ``keep`` both quotients and divisors."""
     n, eps, T = spec.streams, spec.eps, language
 
     @T.macro
@@ -69,7 +69,7 @@ def make_iteration(spec: SinkhornSpec, language: ModuleType, unroll: Any, keep: 
 
 
 def _make_forward(spec: SinkhornSpec, language: ModuleType) -> Any:
-    """A macro: all of ``sinkhorn`` for one token."""
+    """Return a macro: all of ``sinkhorn`` for one token."""
     n, iterations, T = spec.streams, spec.iterations, language
 
     def unroll(extent: int) -> Any:
@@ -93,7 +93,7 @@ def _make_forward(spec: SinkhornSpec, language: ModuleType) -> Any:
 
 
 def gpu(spec: SinkhornSpec) -> Any:
-    """``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
+    """Return ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
     T = gpu_language
     size, forward, tokens = spec.streams**2, _make_forward(spec, T), T.dynamic("tokens")
 
@@ -108,7 +108,7 @@ def gpu(spec: SinkhornSpec) -> Any:
 
 
 def cpu(spec: SinkhornSpec, lanes: int) -> Any:
-    """``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]; a matrix is too small for ``lanes``."""
+    """Return ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]; a matrix is too small for ``lanes``."""
     T = cpu_language
     size, forward, tokens = spec.streams**2, _make_forward(spec, T), T.dynamic("tokens")
 

@@ -33,8 +33,8 @@ _PROGRAMS = 1024
 def _config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None.
 
-    The number of tokens has no say, so that one kernel serves every batch and a token's sums are taken in one order
-    whatever batch it comes in.
+    The tiles do not depend on the number of tokens: one kernel serves every batch, and a token's sums have the same
+    order in every batch.
     """
     mixes = spec.mixes
     if target is None:
@@ -69,7 +69,7 @@ def _config(spec: MhcPreSpec | MhcHeadSpec, target: GPUTarget | None) -> Config:
 
 def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: Config) -> list[Launch]:
     tokens = inputs.x.shape[0]
-    outputs = (*out, None, None)[:3]  # mhc_head has the first alone
+    outputs = (*out, None, None)[:3]  # mhc_head has only the first
     return [Launch(mhc_pre_kernel, tiles, token_grid(tokens, tiles), (*inputs[:5], *outputs, tokens))]
 
 
@@ -81,7 +81,7 @@ def _sources(spec: MhcPreSpec | MhcHeadSpec, tiles: Config) -> list[Source]:
 
 
 class _Configs(NamedTuple):
-    """Those of the four kernels, in the order of their launches."""
+    """The configurations of the four device functions, in the order of their launches."""
 
     coefficients: Config
     alpha_bias: Config
@@ -121,7 +121,7 @@ def _backward_launches(
 ) -> list[Launch]:
     spec, tokens = inputs.spec, inputs.x.shape[0]
     x, phi, alpha, bias, gamma = inputs[:5]
-    grads = (*inputs[5:-2], None, None)[:3]  # mhc_head has the first alone
+    grads = (*inputs[5:-2], None, None)[:3]  # mhc_head has only the first
     programs = triton.cdiv(tokens, tiles.coefficients.constants["BLOCK_TOKENS"])
     blocks = spec.streams * triton.cdiv(spec.hidden, tiles.stream.constants["BLOCK_HIDDEN"])
     rows = tiles.stream.constants["BLOCK_TOKENS"] * tiles.stream.constants["ROWS"]

@@ -41,7 +41,7 @@ def _sources(spec: SinkhornSpec, tiles: Config) -> list[Source]:
 
 @functools.cache
 def _backward_config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
-    """As the forward's; and how many iterations at once to keep the sums of, a divisor of all."""
+    """Decide the tiles as in the forward, and of how many iterations at once to keep the sums: a divisor of all."""
     constants, compiler = _config(spec, target)
     kept = next(kept for kept in range(10, 0, -1) if spec.iterations % kept == 0)
     return Config({**constants, "KEPT": kept}, compiler)

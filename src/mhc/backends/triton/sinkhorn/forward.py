@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def matrices(tokens, STREAMS: tl.constexpr, PADDED: tl.constexpr, BLOCK_TOKENS: tl.constexpr):
-    """Where one program's matrices lie, which of their entries are no padding, and which of them to store.
+    """Return where one program's matrices lie, which of their entries are no padding, and which matrices to store.
 
     The padding reads the last row and column once more: it changes no maximum and overflows nothing.
     """
@@ -25,9 +25,9 @@ def matrices(tokens, STREAMS: tl.constexpr, PADDED: tl.constexpr, BLOCK_TOKENS: 
 
 @triton.jit
 def exponentials(logits, inside):
-    """What the iterations begin with; the padding is 0.
+    """Return the matrix that the iterations begin with; the padding is 0.
 
-    A GPU has 2**x alone, and x · log₂e is off by 2**-18 where x is -60: what its rounding lost is put back.
+    A GPU has only 2**x, and x · log₂e is off by 2**-18 where x is -60: the factor puts back what its rounding lost.
     """
     x = logits - tl.max(logits, axis=2, keep_dims=True)
     power = x * 1.4426950216293335  # log₂e in fp32
@@ -37,7 +37,7 @@ def exponentials(logits, inside):
 
 @triton.jit
 def totals(matrix, AXIS: tl.constexpr, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
-    """Sums along ``AXIS``, to divide by; 1 for the padding, as ``EPS`` may be 0."""
+    """Return the sums along ``AXIS``, to divide by; 1 for the padding, as ``EPS`` may be 0."""
     sums = tl.sum(matrix, axis=AXIS, keep_dims=True) + EPS
     if STREAMS != PADDED:
         lines = tl.arange(0, PADDED)[None, :, None] if AXIS == 2 else tl.arange(0, PADDED)[None, None, :]
@@ -47,17 +47,17 @@ def totals(matrix, AXIS: tl.constexpr, STREAMS: tl.constexpr, PADDED: tl.constex
 
 @triton.jit
 def quotients(matrix, sums):
-    """A correctly rounded quotient an entry.
+    """Return a correctly rounded quotient for each entry.
 
-    A reciprocal a line costs less and rounds twice: the gradient, where the entries of a line cancel, is then twice as
-    far off.
+    One reciprocal per line costs less but rounds twice. The gradient, where the entries of a line cancel, would then
+    be twice as far off.
     """
     return tl.div_rn(matrix, tl.broadcast_to(sums, matrix.shape))
 
 
 @triton.jit
 def iterate(matrix, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
-    """One iteration."""
+    """Return the matrix after one iteration."""
     matrix = quotients(matrix, totals(matrix, 2, STREAMS, PADDED, EPS))
     return quotients(matrix, totals(matrix, 1, STREAMS, PADDED, EPS))
 

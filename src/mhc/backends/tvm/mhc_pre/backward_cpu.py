@@ -20,7 +20,7 @@ _SPAN = 32
 
 
 def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
-    """Three parts, each parallel over what it alone writes, so that no sum depends on the number of threads.
+    """Compute three parts in turn. In each, no two threads write the same element: no sum depends on their number.
 
     1. Blocks of tokens are projected again. With z the arguments of the sigmoids and m as in the equations, a token
        leaves what the others need: ``grad_q`` r·alpha·dz, ``slope`` -Σ alpha·dz·m · r²/width, and h_pre.
@@ -28,7 +28,7 @@ def backward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
        and ``grad_q · v·gamma`` what the token adds to that of phi.
     3. The rows of phi, through all tokens in order and in fp64: the gradients of bias and alpha.
 
-    Without gamma the fifth and the last argument are not looked at.
+    Without gamma the fifth and the last argument are not read.
     """
     f32, dtype = "float32", name_of(spec.dtype)
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes

@@ -29,12 +29,12 @@ _TILE = 16
 
 
 def _length(tokens: Any) -> Any:
-    """Tokens of a span, for a number of them or for the variable of a script."""
+    """Return the tokens of a span, for a number of tokens or for the variable of a script."""
     return (tokens + (_SPANS - 1)) // _SPANS
 
 
 def _spans(tokens: Any) -> Any:
-    """Spans that cover all tokens."""
+    """Return the number of spans that cover all tokens."""
     return (tokens + (_length(tokens) - 1)) // _length(tokens)
 
 

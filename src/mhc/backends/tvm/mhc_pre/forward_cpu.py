@@ -26,7 +26,7 @@ _CHUNK_BYTES = 2048
 
 @dataclass(frozen=True)
 class Tile:
-    """How the loops are blocked: ``tokens x rows`` accumulators of ``lanes`` floats."""
+    """The blocking of the loops: ``tokens x rows`` accumulators of ``lanes`` floats."""
 
     tokens: int
     rows: int
@@ -34,7 +34,7 @@ class Tile:
 
 
 def tile(spec: MhcPreSpec, target: Target) -> Tile:
-    """The block with the most multiplications per load among those that the target's vector registers hold.
+    """Return the block with the most multiplications per load among those that the target's vector registers hold.
 
     ``rows`` divides the rows of phi; beside the accumulators the registers hold the operands of one side and one more.
     """
@@ -51,10 +51,10 @@ def tile(spec: MhcPreSpec, target: Target) -> Tile:
 
 
 def projection(spec: MhcPreSpec, blocking: Tile) -> Any:
-    """A macro ``project(x, phi, gamma, tokens, block, sums, squares)``.
+    """Return a macro ``project(x, phi, gamma, tokens, block, sums, squares)``.
 
     It writes ``sums[t, o, lane]`` and ``squares[t, lane]``, whose sums over the lanes are (v · gamma) @ phiᵀ and v²,
-    for the tokens of one block. Without gamma its third argument is not looked at.
+    for the tokens of one block. Without gamma it does not read its third argument.
     """
     f32 = "float32"
     mixes = spec.mixes
@@ -117,9 +117,9 @@ def projection(spec: MhcPreSpec, blocking: Tile) -> Any:
 
 
 def forward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
-    """A block of tokens is projected, then read a second time, from the cache, for ``h_in``.
+    """Project a block of tokens, then read it a second time, from the cache, for ``h_in``.
 
-    Without gamma the fifth argument is not looked at.
+    Without gamma the fifth argument is not read.
     """
     f32, dtype = "float32", name_of(spec.dtype)
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
@@ -128,7 +128,6 @@ def forward(spec: MhcPreSpec, target: Target) -> tvm.tirx.PrimFunc:
     project = projection(spec, blocking)
     row = Row.of(hidden, lanes)
 
-    # Tensors are asked for no more than their elements' alignment: views into larger ones are taken as they are.
     tensors = tensors_of(spec, dtype)
     tokens = tensors.tokens
 

@@ -14,20 +14,20 @@ from mhc.backends.tvm.gpu import THREADS, Dialect, Launch, add_up
 from mhc.backends.tvm.mhc_pre.tensors import tensors_of
 from mhc.ops.mhc_pre import MhcPreSpec
 
-# Sums that a thread holds: registers, of which no GPU here has more than 255 for a thread, must be left for the rest.
+# Sums that a thread holds. They are in registers, of which a thread has at most 255, and the rest needs some too.
 _SUMS = 112
 
 
 def tokens_of_a_block(rows: int) -> int:
-    """As many as leave room for ``rows`` sums of each: a row of phi is read once for all of them."""
+    """Return as many tokens as leave room for ``rows`` sums of each; a row of phi is read once for all of them."""
     return max(1, min(4, _SUMS // rows))
 
 
 def projection(spec: MhcPreSpec, dialect: Dialect, height: int) -> Any:
-    """A macro ``project(x, phi, gamma, tokens, block, thread, acc)``, the same in both directions.
+    """Return a macro ``project(x, phi, gamma, tokens, block, thread, acc)``, the same in both directions.
 
     It writes the thread's share of (v · gamma) @ phiᵀ to ``acc[t, :mixes]``, and that of Σ v² to ``acc[t, mixes]``.
-    Without gamma its third argument is not looked at.
+    Without gamma it does not read its third argument.
     """
     width, mixes, each = spec.width, spec.mixes, dialect.each
 

@@ -12,7 +12,7 @@ from mhc.ops.sinkhorn import SinkhornSpec
 
 
 def forward(spec: SinkhornSpec, target: Target) -> tvm.tirx.PrimFunc:
-    """A vector has one entry of as many tokens' matrices as it has lanes: no sum goes across lanes."""
+    """Give each lane of a vector the matrix of another token: no sum goes across lanes."""
     f32 = "float32"
     streams = spec.streams
     lanes, _ = registers(target)

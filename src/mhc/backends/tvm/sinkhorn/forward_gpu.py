@@ -15,12 +15,12 @@ from mhc.ops.sinkhorn import SinkhornSpec
 
 
 def matrices_of_a_block(spec: SinkhornSpec) -> int:
-    """Matrices of a block. Threads beyond the last one repeat it, and store nothing."""
+    """Return the matrices of a block. Threads beyond the last matrix repeat it, and store nothing."""
     return THREADS // (spec.streams * spec.streams)
 
 
 def exponential_of(spec: SinkhornSpec) -> Any:
-    """A macro that writes ``exp(logit - max of its row)`` to ``m[0]``."""
+    """Return a macro that writes ``exp(logit - max of its row)`` to ``m[0]``."""
     streams = spec.streams
 
     @T.macro

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -115,3 +116,23 @@ def test_honest_results_are_far_from_every_bound():
     assert found.broken == ()
     longest = max(len(text) for record in found.records for text in (record.detail, record.message))
     assert longest * 2 < Bounds().text
+
+
+@pytest.mark.parametrize("value", ["1e309", "-inf", "nan"])
+@pytest.mark.parametrize(
+    "figure", ["time", "metric.time.ratio", "metric.artifact.bytes", "metric.elements", "metric.out.nan"]
+)
+def test_a_time_or_size_that_is_not_finite_is_refused_and_the_rest_is_read(results, figure, value):
+    inside = f'<properties><property name="{figure}" value="{value}"/></properties>'
+    case = one_case("" if figure == "time" else inside)
+    text = suites(case.replace(" name=", f' time="{value}" name=') if figure == "time" else case)
+    (results / "edited.xml").write_text(text)
+    collected = collect([results])
+    assert [record.case for record in collected.records] == [GOOD.case]
+    assert f"the figure {figure.removeprefix('metric.')!r} of 'c/x' is" in collected.refused["edited"]
+
+
+def test_an_error_that_is_not_finite_is_a_result(results):
+    wrong = replace(GOOD, outcome="fail", metrics={"elements": 8.0, "out.max_abs": math.inf, "out.rel_fro": math.nan})
+    junit.write(results / "wrong.xml", "wrong", [wrong], {})
+    assert collect([results]).broken == ()

@@ -1,0 +1,14 @@
+"""What several commands print."""
+
+from __future__ import annotations
+
+import sys
+
+from kernel_matrix.lab.dashboard import Dashboard
+
+
+def print_dashboard(dashboard: Dashboard) -> None:
+    """Print what a dashboard shows, and which files could not be used for it."""
+    print("\n".join(dashboard.lines))
+    for problem in dashboard.problems:
+        print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)

@@ -1,0 +1,45 @@
+"""What reports say in words: the meaning of each state, and one sentence for the whole."""
+
+from __future__ import annotations
+
+from kernel_matrix.report.badges import RED_FIRST
+from kernel_matrix.report.document import Document
+from kernel_matrix.results.compare import State
+
+# The colour that each state has everywhere, and what a reader needs to know of it.
+MEANING: dict[State, tuple[str, str]] = {
+    "pass": ("#1a7f37", "ran or was emulated, and every number is inside its error budget"),
+    "compiled": ("#2f6fde", "a compiler made machine code for this target; nothing ran it"),
+    "lowered": ("#7aa5ec", "source was generated for this target; nothing here compiled it"),
+    "known": ("#b7791f", "fails exactly as matrix.yaml expects, with its reason"),
+    "flaky": ("#d9730d", "passed only on a repeat"),
+    "fixed": ("#a626a4", "passes although matrix.yaml expects it to fail: take the expectation out"),
+    "fail": ("#cf222e", "ran, and a number is outside its error budget"),
+    "error": ("#8c1d18", "did not get as far as numbers; the stage says where it stopped"),
+    "missing": ("#5b1a66", "planned, and no result came, or it was refused"),
+    "unavailable": ("#8a939c", "no such hardware here, and nothing to compile without it"),
+    "excluded": ("#c3c9cf", "left out by matrix.yaml, with its reason"),
+}
+STALE = "measured on another commit, lock or version than the present one, in something that concerns the case"
+
+
+def headline(document: Document) -> str:
+    """Return one sentence for people: what is known of how many cells, and what is not."""
+    run = document.run
+    evidence, state = run.cells_by_evidence, run.cells_by_state
+    counts = {
+        "ran": evidence.get("ran"),
+        "ran in an emulator": evidence.get("emulated"),
+        "compiled": evidence.get("compiled"),
+        "became source": evidence.get("lowered"),
+        "failed as expected": state.get("known"),
+        "had no device": state.get("unavailable"),
+        "were left out": state.get("excluded"),
+    }
+    known = [f"{count} {words}" for words, count in counts.items() if count]
+    red = [f"{state[name]} {name}" for name in RED_FIRST if name in state]
+    parts = [f"Of {run.cells} cells {', '.join(known) or 'none has a result'}."]
+    if run.stale:
+        parts.append(f"{run.stale} {'is' if run.stale == 1 else 'are'} stale.")
+    parts.append(f"Red: {', '.join(red)}." if red else "None is red.")
+    return " ".join(parts)
