@@ -46,6 +46,7 @@ def test_a_name_that_is_not_in_the_plan_is_bad_input(doubles: Doubles, arguments
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_command_that_repeats_a_case_of_the_full_tier_needs_no_tier(here: Doubles):
     here.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 3] }\n      full:\n        - { tokens: [2, 5] }")
     more = ("--executor", "current", "--toolchain", "wrong")
@@ -60,6 +61,7 @@ def test_the_command_that_repeats_a_case_of_the_full_tier_needs_no_tier(here: Do
     assert "The full tier has more: --tier full." in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_misspelt_key_is_bad_input_and_leaves_earlier_results(here: Doubles):
     assert kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "good")).returncode == 0
     here.edit("    runner:", "    runnner:")
@@ -69,6 +71,7 @@ def test_a_misspelt_key_is_bad_input_and_leaves_earlier_results(here: Doubles):
     assert (here.root / "build" / "results" / "here.good.xml").exists()
 
 
+@pytest.mark.slow
 def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     run = kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "good"))
     assert run.returncode == 0, run.stdout + run.stderr
@@ -86,6 +89,7 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     assert "1 cases: 1 fail" in one.stdout
 
 
+@pytest.mark.slow
 def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
     kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "good"))
     kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "raises"))

@@ -35,6 +35,7 @@ def test_a_case_without_a_result_is_missing_and_red(planned):
     assert comparison.is_red
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_states_of_all_planned_cases_add_up_to_the_plan(planned, data):
     places = st.integers(0, len(planned.cases) - 1)

@@ -101,6 +101,7 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     assert "No module named 'mhc'" in execute(empty, "-c", "import mhc").stderr
 
 
+@pytest.mark.slow
 def test_the_kernels_work_where_they_alone_are_installed(wheels, empty, matrix):
     lock = LOCKS / "torch-2.13.txt"
     variables = venv.variables_for(matrix.installer, empty, lock, gpu=False)

@@ -51,6 +51,7 @@ def test_this_machine_is_whole_enough_to_test_on(look):
     assert found["cpu device"].text.endswith("x86-64")
 
 
+@pytest.mark.slow
 def test_without_a_compiler_the_cpu_platform_says_what_to_install(look, matrix, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv"))
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
@@ -70,6 +71,7 @@ def test_a_compiler_that_does_not_compile_is_broken_with_its_own_words(look, tmp
     assert "cannot execute cc1plus" in look()["g++"].text
 
 
+@pytest.mark.slow
 def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", only(tmp_path / "bin", "g++", "as", "ld"))
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
@@ -90,6 +92,7 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
     }
 
 
+@pytest.mark.slow
 def test_without_docker_it_says_so_and_that_the_rest_does_without(look, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv"))

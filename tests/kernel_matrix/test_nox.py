@@ -25,6 +25,7 @@ def nox(project: Doubles, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_green_is_0_and_red_is_1(project):
     green = nox(project, "-s", "test-here", *RUN, "good")
     assert green.returncode == 0, green.stdout + green.stderr
@@ -33,6 +34,7 @@ def test_green_is_0_and_red_is_1(project):
     assert "3 cases: 1 fail, 2 pass" in red.stdout
 
 
+@pytest.mark.slow
 def test_input_that_the_harness_refuses_is_2_also_among_other_sessions(project):
     refused = nox(project, "-s", "test-here", *RUN, "goood")
     assert refused.returncode == 2, refused.stdout + refused.stderr

@@ -158,6 +158,7 @@ def test_a_verdict_is_strict_both_ways(tmp_path, outcome, message, version, verd
     assert judge(probe, "tool", None).verdict == "missing"
 
 
+@pytest.mark.slow
 def test_a_probe_that_dies_or_hangs_costs_only_itself(tmp_path):
     make(tmp_path, "good", "print('fine')")
     make(tmp_path, "raises", "raise ValueError('exactly this')", fails("exactly this"))

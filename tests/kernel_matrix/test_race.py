@@ -19,6 +19,7 @@ def running_case(tmp_path, device: str) -> RunningCase:
     return RunningCase({"backend": "b", "device": device}, case, Journal(tmp_path / "journal.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("device", "at_rest"), [("cpu", True), ("cuda", False)])
 def test_a_cpu_runner_begins_when_the_threads_of_the_other_are_at_rest(tmp_path, monkeypatch, device, at_rest):
     monkeypatch.setattr(timing, "RACE_SECONDS", 0.0)
@@ -39,6 +40,7 @@ def test_a_cpu_runner_begins_when_the_threads_of_the_other_are_at_rest(tmp_path,
     assert (not any(met)) is at_rest
 
 
+@pytest.mark.slow
 def test_what_only_a_first_run_needs_is_not_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(timing, "RACE_SECONDS", 0.0)
     cold = {"run": True, "eager": True}

@@ -70,6 +70,7 @@ def test_a_run_that_is_not_the_expected_one_is_refused():
         repro.check([RECORD], ["lock.sha256"])
 
 
+@pytest.mark.slow
 def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubles):
     run = kernel_matrix("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
     assert run.returncode == 1
@@ -100,6 +101,7 @@ def test_a_cell_without_a_result_or_that_is_not_planned_is_bad_input(here: Doubl
     assert (done.returncode, "Did you mean" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
     path = here.root / "matrix.yaml"
     path.write_text(
@@ -116,6 +118,7 @@ def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
     assert "Tried all the same, it passes: take the exclusion out" in text
 
 
+@pytest.mark.slow
 def test_shards_by_hand_are_parts_of_the_whole(here: Doubles):
     seen = []
     for number in (1, 2):

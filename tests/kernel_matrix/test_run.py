@@ -33,6 +33,7 @@ def test_a_good_kernel_passes_every_case_on_what_ran(doubles: Doubles):
     assert not comparison.is_red
 
 
+@pytest.mark.slow
 def test_a_timed_case_has_the_machine_to_itself_and_tells_how_many_times_eager_it_was(doubles: Doubles):
     doubles.edit("targets: [any]", "targets: [any]\n    machines: [any]")
     doubles.edit("case: 15,", "case: 60,")
@@ -57,6 +58,7 @@ def test_a_timed_case_that_times_nothing_is_an_error(doubles: Doubles):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("toolchain", "state", "stage", "words"),
     [
@@ -135,6 +137,7 @@ def test_an_operator_that_the_suite_does_not_test_is_missing(doubles: Doubles):
     assert "no test marked op('triple', 'forward')" in middle(comparison).reason
 
 
+@pytest.mark.slow
 def test_the_job_limit_ends_the_case_in_flight_and_leaves_the_rest_missing(doubles: Doubles):
     doubles.edit("{ case: 15, job: 120 }", "{ case: 50, job: 20 }")
     comparison = doubles.run("hang")
@@ -154,6 +157,7 @@ def test_an_interpreter_without_the_toolchain_makes_cells_unavailable_and_says_w
     assert "good needs numpy<1" in middle(comparison).reason
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
     """Kill the harness while a case hangs. --resume keeps the case that ended, and continues after the other one."""
     doubles.edit("targets: [any]", "targets: [x86-64]")

@@ -175,6 +175,7 @@ def test_what_the_installer_picked_is_of_interest_and_neither_pinned_nor_a_compa
     assert picked(matrix, "tilelang", {"apache_tvm_ffi": "0.1.9"}, versions) == {}
 
 
+@pytest.mark.slow
 def test_a_cell_is_run_in_the_environment_of_each_version(doubles: Doubles):
     """The doubles' toolchains share one lock, whose other pins stay while numpy moves."""
     doubles.edit("case: 15,", "case: 60,")

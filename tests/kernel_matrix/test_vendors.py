@@ -141,6 +141,7 @@ def test_a_made_up_vendor_s_results_are_reported_and_repeated(there: Doubles, ca
     assert "ci/nox -s test-there -- " in printed
 
 
+@pytest.mark.slow
 def test_doctor_asks_what_a_made_up_vendor_and_toolchain_need(there: Doubles, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     found = {f.what: f for f in examine(there.matrix, there.root, there.root / "build", detect())}

@@ -18,6 +18,7 @@ import pytest
 NEEDS = {
     "environments": {"cpu_run"},
     "engine": {"engine", "contained", "own_engine"},
+    "slow": {"workflow", "reported"},
 }
 
 
@@ -35,7 +36,7 @@ def _group(item: pytest.Item) -> str:
     """Return the name of the tests that run in one process, one after the other."""
     if item.get_closest_marker("alone"):
         return "alone"
-    needs = [mark for mark in NEEDS if item.get_closest_marker(mark)]
+    needs = [mark for mark in ("environments", "engine") if item.get_closest_marker(mark)]
     return " ".join((item.path.stem, *needs))
 
 
