@@ -113,6 +113,7 @@ def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):
     assert "Nothing ran" in done.stdout
 
 
+@pytest.mark.slow
 def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
     assert "39 cases in 13 jobs" in kernel_matrix("check", *options(doubles)).stdout
     assert kernel_matrix("plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"

@@ -59,6 +59,7 @@ def test_a_pull_request_is_shown_what_it_breaks_and_not_the_whole_table(site, pl
     assert summary.count("\n|") == 3, "a head, its line, and one cell"
 
 
+@pytest.mark.slow
 def test_what_a_pull_request_mends_and_what_it_loses_is_shown_too(site, planned, passing):
     good = all_cases(planned, passing)
     mended = (site("new", good, site("old", fail(good))) / "summary.md").read_text()

@@ -89,6 +89,7 @@ def test_both_distributions_have_the_same_licence():
     assert (ROOT / "src" / "mhc" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     venv.uv("pip", "install", "--python", str(empty), "-c", str(LOCKS / "harness.txt"), str(wheels["kernel-matrix"]))
     program = empty.with_name("kernel-matrix")

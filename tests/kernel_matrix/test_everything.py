@@ -77,6 +77,7 @@ def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_s
     assert "were kept" not in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -93,6 +94,7 @@ def test_a_job_of_which_something_has_changed_is_run_again(committed, change):
     assert run(committed, "good")[0] == ["here.good"]
 
 
+@pytest.mark.slow
 def test_a_job_is_run_again_on_another_machine_and_with_other_variables(committed, monkeypatch):
     run(committed, "good")
     assert run(committed, "good", machine=Machine((CPU, CPU)))[0] == ["here.good"]

@@ -125,6 +125,7 @@ def test_a_disk_without_room_for_an_image_makes_cells_unavailable_unless_the_ima
     assert "1024000000 MiB are needed to make an image" in middle(comparison).reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["current", "container"])
 def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, doubles: Doubles, monkeypatch):
     if executor == "container":

@@ -58,6 +58,7 @@ def test_failures_are_the_same_but_for_their_numbers(one, other, same):
     assert same_failure(one, other) is same
 
 
+@pytest.mark.slow
 def test_a_failing_case_is_run_again_and_reduced_through_the_job_machinery(doubles: Doubles):
     comparison = doubles.run("raises")
     verdict = next(v for cell in comparison.cells for v in cell.cases if v.state == "error")
@@ -79,6 +80,7 @@ def test_a_failing_case_is_run_again_and_reduced_through_the_job_machinery(doubl
     assert "- pytest " not in text, "matrix.yaml names the distributions of interest"
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_found_in_the_results(doubles: Doubles):
     doubles.run("raises")
     project = load(doubles.root / "matrix.yaml")

@@ -55,6 +55,7 @@ def other_numpy(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["beside the harness", "on the user's import path"])
 def test_a_job_in_an_environment_has_the_environment_s_own_numpy(here: Doubles, tmp_path, where):
     others, installed = other_numpy(tmp_path / "others"), tmp_path / "site-packages"

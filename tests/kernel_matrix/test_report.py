@@ -67,6 +67,7 @@ def test_compat_json_says_every_cell_with_its_counts(make, planned, passing):
     assert (triton["state"], triton["evidence"], triton["versions"]) == ("pass", "ran", {"torch": ["2.13.0"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("outcome", "colour", "words"),
     [("pass", "#1a7f37", "ran"), ("fail", "#cf222e", "1 fail of"), ("error", "#cf222e", "1 error of")],
