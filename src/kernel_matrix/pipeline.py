@@ -295,7 +295,7 @@ def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Seque
             f"{identity}: no result of it is here. Name the folder of the run that is to be repeated, such as an "
             "unpacked artifact."
         )
-    return repeat.deciding(verdicts).record or next(record for records in by_case.values() for record in records)
+    return repeat.worst_result(verdicts).record or next(record for records in by_case.values() for record in records)
 
 
 def _asked(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:

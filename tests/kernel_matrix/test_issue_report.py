@@ -11,12 +11,13 @@ from test_probes import HERE, fails, make
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan
-from kernel_matrix.lab.attempts import Attempt, ProbeResult, Sweep, keep
+from kernel_matrix.lab.attempts import Attempt, Sweep, keep
 from kernel_matrix.lab.issue_report import of_case, of_probe, report_failing_case, report_failing_probe, since_when
 from kernel_matrix.lab.judging import judge
 from kernel_matrix.lab.probing import run_probes
 from kernel_matrix.lab.reduction import Rerun, reduce, reduce_case, same_failure
 from kernel_matrix.pipeline import load
+from kernel_matrix.report.toolchains import SweptProbe
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments.local import LocalInterpreter
 
@@ -130,7 +131,7 @@ def test_a_failing_probe_is_found_among_the_toolchains(doubles: Doubles):
 
 def test_since_when_comes_from_the_kept_sweeps(tmp_path: Path):
     def attempt(version: str, outcome: str) -> Attempt:
-        return Attempt(version=version, probes={"f/p": ProbeResult(verdict="works", outcome=outcome)})
+        return Attempt(version=version, probes={"f/p": SweptProbe(verdict="works", outcome=outcome)})
 
     attempts = [attempt("0.1.10", "error"), attempt("0.1.9", "pass")]
     keep(tmp_path / "tool.json", Sweep(package="tool", created="", attempts=attempts))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 from conftest import ROOT
@@ -77,3 +79,22 @@ def test_no_function_is_too_long(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno - node.lineno < LONGEST_FUNCTION, f"{node.name} in {path}"
+
+
+def test_half_of_the_modules_are_no_longer_than_120_lines():
+    assert median(len(path.read_text().splitlines()) for path in MODULES) <= 120
+
+
+# A verb in the imperative has no article, pronoun or question word before it.
+_NO_VERB = re.compile(
+    r"(A|An|The|This|That|These|Those|What|Whether|Which|Who|Whose|How|Where|When|Why|It|Its|They|From|Of|"
+    r"One|Every|Each|All|As|If|In|For|With|Without|Nothing|None|Everything|Both|Same)\b"
+)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(HARNESS)))
+def test_the_docstring_of_a_function_begins_with_a_verb(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            is_property = any(getattr(mark, "id", "").endswith("property") for mark in node.decorator_list)
+            assert is_property or not _NO_VERB.match(ast.get_docstring(node) or ""), f"{node.name} in {path}"

@@ -16,7 +16,7 @@ from packaging.version import Version
 from test_probes import make
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.lab.attempts import Attempt, OpResult, ProbeResult, Sweep, keep, read
+from kernel_matrix.lab.attempts import Attempt, Sweep, keep, read
 from kernel_matrix.lab.bisect import bisect, differences, state_of_case, state_of_probe
 from kernel_matrix.lab.probe import load_probes
 from kernel_matrix.lab.subject import Subject, make_subject, picked, toolchain_of
@@ -24,6 +24,7 @@ from kernel_matrix.lab.sweep import as_sweep, sweep
 from kernel_matrix.lab.try_version import IMPORT, try_version
 from kernel_matrix.lab.versions import chosen, published
 from kernel_matrix.pipeline import Project, load
+from kernel_matrix.report.toolchains import SweptOp, SweptProbe
 from kernel_matrix.vendors.machine import Device, Machine
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
@@ -122,7 +123,7 @@ def test_a_sweep_adds_to_a_kept_one(swept):
         ("2.0.0", {}),
         ("2.1.0", {}),
     ]
-    new = ProbeResult(verdict="changed", outcome="error")
+    new = SweptProbe(verdict="changed", outcome="error")
     again = attempts[0].model_copy(update={"probes": {"family/new": new}})
     [one] = kept.with_attempts(as_sweep(subject, [again])).attempts
     assert one.probes.keys() == {"family/old_only", "family/new"}
@@ -194,7 +195,7 @@ def test_a_cell_is_run_in_the_environment_of_each_version(doubles: Doubles):
 
 
 def attempt_at(version: str, outcome: str, **versions: str) -> Attempt:
-    result = ProbeResult(verdict="works", outcome=outcome, stage="launch", reason="broken")
+    result = SweptProbe(verdict="works", outcome=outcome, stage="launch", reason="broken")
     return Attempt(version=version, versions={"tool": version, **versions}, probes={"family/probe": result})
 
 
@@ -223,7 +224,7 @@ def test_a_version_that_stopped_earlier_is_another_state():
     stopped = Attempt(version="1", stopped="import")
     assert state_of_probe("family/probe")(stopped) == "stopped at import"
     assert state_of_case(stopped) == "stopped at import"
-    assert state_of_case(Attempt(version="1", op=OpResult(case="c", state="error", stage="lower"))) == "error in lower"
+    assert state_of_case(Attempt(version="1", op=SweptOp(case="c", state="error", stage="lower"))) == "error in lower"
     assert differences({"a": "1", "b": "1"}, {"b": "2"}, "b") == {"a": ("1", "-")}
 
 

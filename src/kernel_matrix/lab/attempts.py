@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.diagnosis import Diagnosis, Rule, diagnose
-from kernel_matrix.lab.judging import Verdict
+from kernel_matrix.report.toolchains import SweptOp, SweptProbe
 
 Stage = Literal["resolve", "install", "import", "probes", "op"]
 STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
@@ -22,26 +22,6 @@ WITHOUT_IMPORT: tuple[Stage, ...] = ("resolve", "install", "import")  # an attem
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ProbeResult(_Model):
-    """What came of a probe in an attempt."""
-
-    verdict: Verdict
-    outcome: str
-    stage: str = ""
-    reason: str = ""
-
-
-class OpResult(_Model):
-    """What came of the case or cell that a sweep runs in each attempt."""
-
-    case: str
-    state: str
-    evidence: str = ""
-    cases: str = Field(default="", description="How many cases ended in which state.")
-    stage: str = ""
-    reason: str = ""
 
 
 class Attempt(_Model):
@@ -56,8 +36,8 @@ class Attempt(_Model):
     detail: str = ""
     versions: dict[str, str] = Field(default_factory=dict, description="Every distribution of its environment.")
     lock: tuple[str, ...] = ()
-    probes: dict[str, ProbeResult] = Field(default_factory=dict)
-    op: OpResult | None = None
+    probes: dict[str, SweptProbe] = Field(default_factory=dict)
+    op: SweptOp | None = None
 
     @property
     def imports(self) -> bool:
@@ -69,8 +49,8 @@ class Attempt(_Model):
         """Its pins in words."""
         return " + ".join(f"{name} {version}" for name, version in self.pins.items())
 
-    def judged(self) -> Attempt:
-        """Return the attempt with its standing, which follows from its probes and its operator."""
+    def with_stop(self) -> Attempt:
+        """Return the attempt with the stage that its probes and its operator stopped at, if any."""
         changed = [name for name, probe in self.probes.items() if probe.verdict == "changed"]
         if changed:
             return self.model_copy(update={"stopped": "probes", "message": f"changed: {', '.join(changed)}"})
@@ -110,7 +90,7 @@ class Sweep(_Model):
             old = by_key.get(_key(attempt))
             if old and attempt.imports and old.lock == attempt.lock:
                 probes = {**old.probes, **attempt.probes}
-                attempt = old.model_copy(update={"probes": probes, "op": attempt.op or old.op}).judged()
+                attempt = old.model_copy(update={"probes": probes, "op": attempt.op or old.op}).with_stop()
             by_key[_key(attempt)] = attempt
         ordered = sorted(by_key.values(), key=lambda attempt: (Version(attempt.version), json.dumps(attempt.pins)))
         asked = list(dict.fromkeys([*self.probes, *new.probes]))

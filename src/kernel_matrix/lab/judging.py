@@ -6,13 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.lab.probe import Probe, Window
+from kernel_matrix.report.toolchains import Verdict
 from kernel_matrix.results.record import Record, versions_of
 
-Verdict = Literal["changed", "missing", "unavailable", "known", "works"]
 VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
 
 _PREFIX = "probe/"

@@ -24,8 +24,6 @@ from kernel_matrix.report.toolchains import (
     ProbeLine,
     ProbeVerdict,
     SweepView,
-    SweptOp,
-    SweptProbe,
     SweptVersion,
     Toolchains,
 )
@@ -140,8 +138,8 @@ def _version(project: Project, package: str, attempt: Attempt) -> SweptVersion:
         remedy=diagnosis.remedy if diagnosis else "",
         lock=attempt.lock,
         counts={verdict: counts[verdict] for verdict in reversed(VERDICTS) if counts[verdict]},
-        probes={name: SweptProbe(**probe.model_dump()) for name, probe in attempt.probes.items()},
-        op=SweptOp(**attempt.op.model_dump()) if attempt.op else None,
+        probes=attempt.probes,
+        op=attempt.op,
     )
 
 

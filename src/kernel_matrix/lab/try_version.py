@@ -10,12 +10,13 @@ from pathlib import Path
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.lab.attempts import Attempt, OpResult, ProbeResult, Stage
+from kernel_matrix.lab.attempts import Attempt, Stage
 from kernel_matrix.lab.judging import judge_all
 from kernel_matrix.lab.probe_toolchains import interpreter_of
 from kernel_matrix.lab.probing import examine, last_exception, process, run_probes
 from kernel_matrix.lab.subject import Subject
 from kernel_matrix.pipeline import Project, Selected
+from kernel_matrix.report.toolchains import SweptOp, SweptProbe
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError, Interpreter
 from kernel_matrix.run.progress import Silent
@@ -85,7 +86,7 @@ def _try_environment(subject: Subject, attempt: Attempt, label: str, lock: Path,
     variables = subject.project.matrix.package.environment
     records = run_probes(probes, label, interpreter, subject.machine, variables)
     results = {
-        one.probe.id: ProbeResult(
+        one.probe.id: SweptProbe(
             verdict=one.verdict,
             outcome=one.record.outcome if one.record else "missing",
             stage=one.record.stage if one.record else "",
@@ -102,10 +103,10 @@ def _try_environment(subject: Subject, attempt: Attempt, label: str, lock: Path,
         op = _run_case(subject, subject.case, label, lock)
         attempt = attempt.model_copy(update={"op": op})
         subject.say(f"{label}: {subject.case}: {op.state}")
-    return attempt.judged()
+    return attempt.with_stop()
 
 
-def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> OpResult:
+def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> SweptOp:
     """Run the chosen case or cell through the pipeline, in the environment of the attempt."""
     assert subject.toolchain  # make_subject refuses a case without one
     toolchains = {**subject.project.matrix.toolchains, subject.toolchain: subject.toolchain_with(lock)}
@@ -128,7 +129,7 @@ def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> OpResu
     comparison = pipeline.run_and_compare(project, selected, subject.machine, settings, Silent())
     cell = comparison.cells[0]
     worst = next(verdict for verdict in cell.cases if verdict.state == cell.state)
-    return OpResult(
+    return SweptOp(
         case=identity,
         state=cell.state,
         evidence=cell.evidence,

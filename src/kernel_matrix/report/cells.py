@@ -12,7 +12,7 @@ from kernel_matrix.report import figures
 from kernel_matrix.report.document import CaseResult, Cell, Timed
 from kernel_matrix.results.compare import CellVerdict, Verdict
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.repeat import Commands, deciding
+from kernel_matrix.results.repeat import Commands, worst_result
 
 
 class JobList:
@@ -45,7 +45,7 @@ class Sources(NamedTuple):
     commands: Commands
 
 
-def cell(sources: Sources, verdict: CellVerdict) -> Cell:
+def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
     """Return the cell of a verdict. Its reason and its diagnosis are those of the first of its worst cases."""
     matrix, place = sources.matrix, verdict.cell
     worst = next((v for v in verdict.cases if v.state == verdict.state), verdict.cases[0])
@@ -74,7 +74,7 @@ def cell(sources: Sources, verdict: CellVerdict) -> Cell:
         timed=tuple(timed for v in verdict.cases if (timed := _timed(v))),
         versions=figures.versions(records, matrix.package.distributions),
         lock=matrix.toolchains[place.toolchain].lock,
-        repeat=sources.commands.command(place.id, deciding(verdict.cases).record),
+        repeat=sources.commands.command(place.id, worst_result(verdict.cases).record),
         results=tuple(_result(sources, v) for v in verdict.cases),
     )
 

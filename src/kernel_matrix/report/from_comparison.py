@@ -10,7 +10,7 @@ from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.report import badges
-from kernel_matrix.report.cells import JobList, Sources, cell
+from kernel_matrix.report.cells import JobList, Sources, make_cell
 from kernel_matrix.report.document import (
     SCHEMA_VERSION,
     Cell,
@@ -52,7 +52,7 @@ def document(
     """
     now, jobs = now or history.now(), JobList()
     sources = Sources(matrix, rules, jobs, Commands(matrix))
-    cells = tuple(cell(sources, verdict) for verdict in comparison.cells)
+    cells = tuple(make_cell(sources, verdict) for verdict in comparison.cells)
     lanes = _lanes(comparison, cells, (earlier or History()), now)
     return Document(
         schema_version=SCHEMA_VERSION,
@@ -99,8 +99,8 @@ def _run(
 
 def _lanes(comparison: Comparison, cells: Sequence[Cell], earlier: History, now: datetime) -> tuple[Lane, ...]:
     groups: dict[str, list[Cell]] = {}
-    for one in cells:
-        groups.setdefault(history.lane_id(one.id), []).append(one)
+    for cell in cells:
+        groups.setdefault(history.lane_id(cell.id), []).append(cell)
     lanes = [_lane(group) for group in groups.values()]
     shown = {lane.id: badges.of_lane(lane) for lane in lanes}
     carried = history.carry_on(earlier.lanes, comparison, shown, now)
@@ -151,10 +151,10 @@ def _stale(comparison: Comparison) -> tuple[StaleReason, ...]:
 def _speed(cells: Iterable[Cell]) -> tuple[TimedCase, ...]:
     """Return the timed cases of every operator on every target, with the times of all toolchains together."""
     by_case: dict[tuple[str, str, str, str], dict[str, Times]] = {}
-    for one in cells:
-        for timed in one.timed:
-            key = (one.platform, one.target, f"{one.op} {one.direction}", timed.case)
-            by_case.setdefault(key, {})[one.toolchain] = Times.model_validate(timed.model_dump())
+    for cell in cells:
+        for timed in cell.timed:
+            key = (cell.platform, cell.target, f"{cell.op} {cell.direction}", timed.case)
+            by_case.setdefault(key, {})[cell.toolchain] = Times.model_validate(timed.model_dump())
     return tuple(
         TimedCase(platform=platform, target=target, op=op, case=case, toolchains=toolchains)
         for (platform, target, op, case), toolchains in by_case.items()

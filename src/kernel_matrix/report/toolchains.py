@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
+
+Verdict = Literal["changed", "missing", "unavailable", "known", "works"]
 
 
 class _Model(BaseModel):
@@ -20,7 +24,7 @@ class Cause(_Model):
 class ProbeVerdict(_Model):
     """A probe in one environment."""
 
-    verdict: str
+    verdict: Verdict
     reason: str
     error: str = Field(description="The exact error; empty where the probe passed or was not run.")
     diagnosis: Cause
@@ -50,10 +54,10 @@ class Family(_Model):
 class SweptProbe(_Model):
     """What came of a probe in one attempt of a sweep."""
 
-    verdict: str
+    verdict: Verdict
     outcome: str
-    stage: str
-    reason: str
+    stage: str = ""
+    reason: str = ""
 
 
 class SweptOp(_Model):
@@ -61,10 +65,10 @@ class SweptOp(_Model):
 
     case: str
     state: str
-    evidence: str
-    cases: str
-    stage: str
-    reason: str
+    evidence: str = ""
+    cases: str = Field(default="", description="How many cases ended in which state.")
+    stage: str = ""
+    reason: str = ""
 
 
 class SweptVersion(_Model):

@@ -88,7 +88,7 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
     return [f"{name}: {value}" for name, value in known.items() if value]
 
 
-def deciding(verdicts: Sequence[Verdict]) -> Verdict:
+def worst_result(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the worst case that a machine had a result of; the worst of all if there is none."""
     return min(verdicts, key=lambda v: (v.record is None or not v.record.job, STATES.index(v.state)))
 
