@@ -30,6 +30,7 @@ from kernel_matrix.machines.selection import choose
 from kernel_matrix.report import difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.from_comparison import document
+from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
@@ -175,15 +176,17 @@ def run(
     settings: Settings,
     progress: Progress,
     on_result: Callable[[Path], object] | None = None,
+    beside: Sequence[Callable[[], object]] = (),
 ) -> list[Path]:
     """Run the jobs on this machine and return their result files, in the order of the jobs.
 
-    ``on_result`` is called with each result file as soon as it is written, from the thread of its job.
+    ``on_result`` is called with each result file as soon as it is written, from the thread of its job. ``beside`` is
+    other work that is done when a worker has no more jobs, and before the jobs that run alone.
 
     Raises:
         UserError: another run is at one of the jobs in the same build folder.
     """
-    return schedule.run(project.matrix, jobs, machine, settings, progress, on_result)
+    return schedule.run(project.matrix, jobs, machine, settings, progress, on_result, beside)
 
 
 def collect(project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None) -> Collected:
@@ -228,13 +231,14 @@ def run_and_compare(
     progress: Progress,
     expected: Sequence[str] = (),
     on_result: Callable[[Path], object] | None = None,
+    beside: Sequence[Callable[[], object]] = (),
 ) -> Comparison:
     """Run the selected jobs and return the states of their cases; ``expected`` are facts of a result, as FACT=VALUE.
 
     Raises:
         UserError: another run is at one of the jobs, or a result has another value of a fact.
     """
-    files = run(project, selected.jobs, machine, settings, progress, on_result)
+    files = run(project, selected.jobs, machine, settings, progress, on_result, beside)
     collected = collect(project, files)
     repeat.check(collected.records, expected)
     return compare(project, selected.part, collected)
@@ -249,11 +253,12 @@ def report(
     against: Path | None = None,
     left_out: int = 0,
     toolchains: Toolchains | None = None,
+    notes: RunNotes | None = None,
 ) -> Document:
     """Write the dashboard and return its document.
 
     ``against`` is the site of an earlier run: the summary then says what differs from it. ``left_out`` cases were not
-    asked for; ``toolchains`` is what probes and sweeps have shown.
+    asked for; ``toolchains`` is what probes and sweeps have shown; ``notes`` stand at the top of the page.
 
     Raises:
         UserError: ``against`` holds no report.
@@ -269,6 +274,7 @@ def report(
         earlier=earlier,
         left_out=left_out,
         toolchains=toolchains,
+        run_notes=notes,
     )
     changes = difference.difference(before, made) if before else None
     site.write(made, collected.files, project.site, earlier=earlier, difference=changes)

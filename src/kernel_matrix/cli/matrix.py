@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from kernel_matrix import pipeline
 from kernel_matrix.cli.options import (
@@ -16,8 +15,8 @@ from kernel_matrix.cli.options import (
 )
 from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.lab.everything import run_everything
-from kernel_matrix.lab.probe import select_probes
-from kernel_matrix.lab.probe_toolchains import probe_toolchains
+from kernel_matrix.lab.kept import Keeper
+from kernel_matrix.lab.probe_toolchains import probing
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.run.preview import preview
@@ -30,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_matrix_options(parser)
     add_selection_options(parser)
     add_run_options(parser)
+    parser.add_argument("--anew", action="store_true", help="run all, also the jobs of which nothing has changed")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -38,15 +38,8 @@ def main(options: argparse.Namespace) -> int:
     selected = pipeline.select(project, selection_of(options))
     machine = detect()
 
-    def probe() -> None:
-        if project.matrix.package.probes is None:
-            return
-        probes = select_probes(project.matrix, project.root)
-        toolchains = sorted({job.toolchain for job in selected.jobs})
-        executor = "current" if options.executor == "current" else "venv"
-        for probed in probe_toolchains(project, probes, toolchains, machine, executor, max(1, options.jobs)):
-            print("\n".join(probed.lines), file=sys.stderr if probed.broken else sys.stdout)
-
+    keeper = None if options.anew or options.resume else Keeper(project, machine, selected.excluded or options.excluded)
+    executor = "current" if options.executor == "current" else "venv"
     with Console(selected.jobs) as console:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
@@ -55,6 +48,10 @@ def main(options: argparse.Namespace) -> int:
             for line in summary(project.matrix, comparison, project.rules):
                 console.say(line)
 
+        probes = []
+        if project.matrix.package.probes is not None:
+            toolchains = sorted({job.toolchain for job in selected.jobs})
+            probes = probing(project, toolchains, machine, executor, console.say, keeper)
         dashboard = run_everything(
             project,
             selected,
@@ -63,7 +60,8 @@ def main(options: argparse.Namespace) -> int:
             console,
             expected=options.expect or (),
             on_comparison=show,
-            probe=probe,
+            probes=probes,
+            keeper=keeper,
         )
     print_dashboard(dashboard)
     return dashboard.exit_status

@@ -13,6 +13,7 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.document import Document
+from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.words import headline
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
@@ -57,6 +58,7 @@ def make_dashboard(
     statuses: Mapping[str, JobStatus] | None = None,
     earlier: History | None = None,
     against: Path | None = None,
+    notes: RunNotes | None = None,
 ) -> Dashboard:
     """Collect the results of the folders, compare them with the plan, and write the dashboard.
 
@@ -74,5 +76,6 @@ def make_dashboard(
         against=against,
         left_out=row_plan.left_out if row_plan else 0,
         toolchains=toolchains,
+        notes=notes,
     )
     return Dashboard(project.site / "index.html", document, comparison, collected, earlier or History())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kernel_matrix.base.errors import unknown
@@ -14,7 +15,8 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import diagnose, in_words
 from kernel_matrix.lab.judging import Judged, described, judge_all
-from kernel_matrix.lab.probe import Probe
+from kernel_matrix.lab.kept import Keeper
+from kernel_matrix.lab.probe import Probe, select_probes
 from kernel_matrix.lab.probing import run_probes
 from kernel_matrix.pipeline import Project
 from kernel_matrix.results import junit
@@ -63,15 +65,54 @@ def probe_toolchains(
             raise unknown("--toolchain", "toolchain", name, project.matrix.toolchains)
     chosen = [name for name in project.matrix.toolchains if not toolchains or name in toolchains]
     for environment, toolchain in environments(project.matrix, chosen).items():
-        try:
-            with interpreter_of(project, toolchain, executor, say) as interpreter:
-                yield _probe(project, probes, environment, interpreter, machine, executor, workers)
-        except UnavailableError as reason:
-            yield Probed(environment, (f"{environment}: not probed: {reason}",))
-        except InstallError as error:
-            cause = in_words(diagnose(str(error), "install", rules=project.rules))
-            lines = (f"{environment}: its environment cannot be made", str(error), cause)
-            yield Probed(environment, lines, broken=True)
+        yield probe_environment(project, probes, environment, toolchain, machine, executor, workers, say)
+
+
+def probe_environment(
+    project: Project,
+    probes: Sequence[Probe],
+    environment: str,
+    toolchain: str,
+    machine: Machine,
+    executor: str = "venv",
+    workers: int = 1,
+    say: Callable[[str], None] = print,
+) -> Probed:
+    """Run the probes in the environment of a toolchain, and write their records into the project's results."""
+    try:
+        with interpreter_of(project, toolchain, executor, say) as interpreter:
+            return _probe(project, probes, environment, interpreter, machine, executor, workers)
+    except UnavailableError as reason:
+        return Probed(environment, (f"{environment}: not probed: {reason}",))
+    except InstallError as error:
+        cause = in_words(diagnose(str(error), "install", rules=project.rules))
+        lines = (f"{environment}: its environment cannot be made", str(error), cause)
+        return Probed(environment, lines, broken=True)
+
+
+def probing(
+    project: Project,
+    toolchains: Sequence[str],
+    machine: Machine,
+    executor: str,
+    say: Callable[[str], None],
+    keeper: Keeper | None = None,
+) -> list[Callable[[], None]]:
+    """Return the work of probing these toolchains, one piece for each environment whose results cannot be kept."""
+    probes = select_probes(project.matrix, project.root)
+    depends = [executor, *(probe.id for probe in probes)]
+
+    def work(environment: str, toolchain: str) -> None:
+        probed = probe_environment(project, probes, environment, toolchain, machine, executor, say=say)
+        say("\n".join(probed.lines))
+        if keeper and probed.judged and not probed.changed:
+            keeper.remember(f"probes.{environment}", depends)
+
+    return [
+        partial(work, environment, toolchain)
+        for environment, toolchain in environments(project.matrix, toolchains).items()
+        if not (keeper and keeper.since(f"probes.{environment}", depends))
+    ]
 
 
 def _probe(
@@ -85,7 +126,8 @@ def _probe(
 ) -> Probed:
     facts = {"executor": executor, "commit": commit(project.root)}
     facts["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    records = run_probes(probes, environment, interpreter, machine, project.matrix.package.environment, workers)
+    variables, bytecode = project.matrix.package.environment, project.build / "cache" / "bytecode"
+    records = run_probes(probes, environment, interpreter, machine, variables, workers, bytecode)
     write(project.results, environment, records, facts)
     judged = judge_all(probes, records, [environment])
     return Probed(environment, tuple(described(environment, judged, project.rules)), judged)

@@ -84,12 +84,19 @@ def run_probes(
     machine: Machine,
     variables: Mapping[str, str],
     workers: int = 1,
+    bytecode: Path | None = None,
 ) -> list[Record]:
-    """Run those probes that make sense in this environment; ``variables`` may name a folder as ``{cache}``."""
+    """Run those probes that make sense in this environment; ``variables`` may name a folder as ``{cache}``.
+
+    ``bytecode`` is the folder of what Python compiles of the toolchain; without one the probes share a new one.
+    """
     with tempfile.TemporaryDirectory(prefix="probes-") as name:
         scratch = Path(name)
         environment = examine(interpreter, scratch)
         chosen = [probe for probe in probes if probe.makes_sense_with(environment.versions)]
+
+        # What importing the toolchain compiles serves all of its processes.
+        compiled = {"PYTHONPYCACHEPREFIX": str(bytecode or scratch / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
 
         def run_one(numbered: tuple[int, Probe]) -> Record:
             number, probe = numbered
@@ -98,7 +105,7 @@ def run_probes(
                 return replace(record, message=f"the probe needs {absent}, which is not here")
             folder = scratch / str(number)
             folder.mkdir()
-            return _run(probe, record, interpreter, _variables(environment, variables, folder), folder)
+            return _run(probe, record, interpreter, {**_variables(environment, variables, folder), **compiled}, folder)
 
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(run_one, enumerate(chosen)))
@@ -108,8 +115,6 @@ def _variables(environment: Environment, variables: Mapping[str, str], folder: P
     """Return the environment variables of a probe's process."""
     own = {name: value.replace("{cache}", str(folder / "cache")) for name, value in variables.items()}
     own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
-    # What importing the toolchain compiles serves the other probes of the environment too.
-    own |= {"PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     own |= _paths_of(environment.tools)
     return own
 

@@ -46,6 +46,11 @@ class JobRun:
         """Return what to do with each case that this machine can do something with."""
         return {case: decision.action for case, decision in self.decisions.items() if decision.action}
 
+    @property
+    def alone(self) -> bool:
+        """Return whether no other job may run beside it: something is timed here, and that would change the time."""
+        return any(case.timed and self.actions.get(case.id) == "run" for case in self.job.cases)
+
     def ended(self, record: Record) -> None:
         """Take a case's record."""
         self.records[record.case] = record
@@ -103,7 +108,7 @@ class JobRun:
 
 @dataclass
 class Preparation:
-    """Make each job's run: decide what this machine does with its cases, and make its environment."""
+    """Make each job's run in two steps: decide what this machine does with its cases, then make its environment."""
 
     matrix: Matrix
     machine: Machine
@@ -112,8 +117,8 @@ class Preparation:
     stack: ExitStack  # closes the executors
     loaded: dict[str, Prepare] = field(default_factory=dict)  # one of each executor for the whole run
 
-    def __call__(self, job: Job) -> JobRun:
-        """Return the job's run, with its interpreter or the reason why it has none."""
+    def decided(self, job: Job) -> JobRun:
+        """Return the job's run, which has no environment yet."""
         excluded = self.settings.excluded
         decisions = {case.id: decide(self.matrix, case, self.machine, excluded=excluded) for case in job.cases}
         request = Request(
@@ -125,12 +130,12 @@ class Preparation:
             lambda text: self.progress.job(job.id, text),
         )
         executor, _ = executors.choose(self.settings.executor, request.platform)
-        run = JobRun(request, self.settings, self.progress, executor, decisions)
-        if run.actions:
-            self._make_environment(run)
-        return run
+        return JobRun(request, self.settings, self.progress, executor, decisions)
 
-    def _make_environment(self, run: JobRun) -> None:
+    def make_environment(self, run: JobRun) -> None:
+        """Give the run its interpreter, or the reason why it has none; nothing if it has nothing to do."""
+        if not run.actions:
+            return
         if run.executor not in self.loaded:
             self.loaded[run.executor] = self.stack.enter_context(executors.load(run.executor))
         try:

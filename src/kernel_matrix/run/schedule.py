@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,10 +27,12 @@ def run(
     settings: Settings,
     progress: Progress,
     on_result: Callable[[Path], object] | None = None,
+    beside: Sequence[Callable[[], object]] = (),
 ) -> list[Path]:
     """Run the jobs and return the result files that could be written, in the order of the jobs.
 
-    ``on_result`` is called with each result file as soon as it is written, from the thread of its job.
+    ``on_result`` is called with each result file as soon as it is written, from the thread of its job. ``beside`` is
+    other work that is done when a worker has no more jobs, and before the jobs that run alone.
     The file of each job is replaced; the other files in the results folder stay as they are.
 
     Raises:
@@ -44,7 +46,7 @@ def run(
             for job in jobs:
                 (settings.results / f"{job.id}.xml").unlink(missing_ok=True)
         prepare = Preparation(matrix, machine, settings, progress, stack)
-        files = _Schedule(settings.workers, on_result).run([prepare(job) for job in jobs])
+        files = _Schedule(prepare, settings.workers, on_result).run([prepare.decided(job) for job in jobs], beside)
     return [path for job in jobs if (path := files[job.id]) is not None]
 
 
@@ -61,30 +63,39 @@ def _hold(job: Job, settings: Settings, stack: ExitStack) -> None:
 class _Schedule:
     """The order of the jobs: some at a time, those on a GPU in turns, and at the end those that run alone."""
 
+    prepare: Preparation
     workers: int
     on_result: Callable[[Path], object] | None = None
     gpu: Lock = field(default_factory=Lock)
     stop: Event = field(default_factory=Event)
 
-    def run(self, runs: Sequence[JobRun]) -> dict[str, Path | None]:
-        """Run the jobs, and return each job's file."""
-        files = self._together([run for run in runs if not run.job.alone])
+    def run(self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]]) -> dict[str, Path | None]:
+        """Run the jobs and the work beside them, and return each job's file."""
+        files = self._together([run for run in runs if not run.alone], beside)
         for run in runs:
-            if run.job.alone:
+            if run.alone:
+                self.prepare.make_environment(run)
                 files[run.job.id] = self._finish(run)
         return files
 
-    def _together(self, runs: Sequence[JobRun]) -> dict[str, Path | None]:
+    def _together(self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]]) -> dict[str, Path | None]:
         # The longest first, so that no core waits at the end for a job that began late.
         longest_first = sorted(runs, key=lambda run: -len(run.actions))
+        futures: dict[str, Future[Path | None]] = {}
         with ThreadPoolExecutor(self.workers) as pool:
-            futures = {run.job.id: pool.submit(self._finish, run) for run in longest_first}
             try:
-                return {name: future.result() for name, future in futures.items()}
+                for run in longest_first:  # a job begins when its own environment is there
+                    self.prepare.make_environment(run)
+                    futures[run.job.id] = pool.submit(self._finish, run)
+                others = [pool.submit(work) for work in beside]
+                files = {name: future.result() for name, future in futures.items()}
+                for other in others:
+                    other.result()
             except BaseException:
                 self.stop.set()
                 pool.shutdown(cancel_futures=True)
                 raise
+        return files
 
     def _finish(self, run: JobRun) -> Path | None:
         path = run.finish(self.gpu if run.request.gpu else nullcontext(), self.stop)

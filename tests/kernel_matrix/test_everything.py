@@ -1,0 +1,172 @@
+"""The whole of what a machine can do: the page fills as jobs end, and what has not changed is not run again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import CPU, Doubles, Silent
+
+from kernel_matrix import pipeline
+from kernel_matrix.config.plan import plan
+from kernel_matrix.config.selection import Selection
+from kernel_matrix.lab import everything
+from kernel_matrix.lab.kept import Keeper
+from kernel_matrix.run.decide import Decision
+from kernel_matrix.run.executors import Request
+from kernel_matrix.run.job_command import environment
+from kernel_matrix.run.job_run import JobRun
+from kernel_matrix.run.schedule import _Schedule
+from kernel_matrix.run.settings import Settings
+from kernel_matrix.vendors.machine import Machine
+
+HERE = Machine((CPU,))
+
+
+@pytest.fixture
+def committed(doubles: Doubles) -> Doubles:
+    """The doubles in a git checkout of their own."""
+    (doubles.root / ".gitignore").write_text("build/\n__pycache__/\n")
+    git = ("git", "-C", str(doubles.root), "-c", "user.name=a", "-c", "user.email=a@b")
+    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "all")):
+        subprocess.run([*git, *command], check=True)
+    return doubles
+
+
+class Seen(Silent):
+    """Progress that a test reads."""
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[str, str]] = []
+
+    def job(self, job: str, text: str) -> None:
+        self.texts.append((job, text))
+
+
+def run(doubles: Doubles, *toolchains: str, keep: bool = True, machine: Machine = HERE) -> tuple[list[str], str]:
+    """Return the jobs that ran, and the page."""
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    selected = pipeline.select(project, Selection(toolchains=toolchains))
+    seen = Seen()
+    everything.run_everything(
+        project,
+        selected,
+        machine,
+        Settings(project.root, project.build, "current"),
+        seen,
+        on_comparison=lambda comparison: None,
+        keeper=Keeper(project, machine) if keep else None,
+    )
+    ran = [job for job, text in seen.texts if text == "running"]
+    return ran, (project.site / "index.html").read_text()
+
+
+def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_so(committed):
+    ran, page = run(committed, "good", "wrong")
+    assert ran == ["here.good", "here.wrong"]
+    assert "were kept" not in page
+    ran, page = run(committed, "good", "wrong")
+    assert ran == ["here.wrong"], "what is red is run again"
+    assert "The results of 1 of 2 jobs were kept from earlier runs, the oldest of 2" in page
+    ran, page = run(committed, "good", "wrong", keep=False)
+    assert ran == ["here.good", "here.wrong"]
+    assert "were kept" not in page
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "src" / "doubles" / "new.py").write_text("x = 1\n"),
+        lambda root: (root / "lock.txt").write_text("numpy==1\n"),
+        lambda root: (root / "build" / "results" / "here.good.xml").write_text("<testsuites/>"),
+        lambda root: (root / "build" / "results" / "here.good.xml").unlink(),
+    ],
+    ids=["a source file", "the lock", "the results", "no results"],
+)
+def test_a_job_of_which_something_has_changed_is_run_again(committed, change):
+    run(committed, "good")
+    change(committed.root)
+    assert run(committed, "good")[0] == ["here.good"]
+
+
+def test_a_job_is_run_again_on_another_machine_and_with_other_variables(committed, monkeypatch):
+    run(committed, "good")
+    assert run(committed, "good", machine=Machine((CPU, CPU)))[0] == ["here.good"]
+    monkeypatch.setenv("PATH", f"/nowhere:{os.environ['PATH']}")
+    assert run(committed, "good", machine=Machine((CPU, CPU)))[0] == ["here.good"]
+
+
+def test_outside_a_checkout_nothing_is_kept(doubles):
+    run(doubles, "good")
+    assert run(doubles, "good")[0] == ["here.good"]
+
+
+def test_the_page_is_there_when_the_first_job_has_ended_and_says_that_the_run_goes_on(doubles, monkeypatch):
+    pages = []
+    write = everything.make_dashboard
+
+    def record(project, *arguments, **options):
+        made = write(project, *arguments, **options)
+        pages.append((project.site / "index.html").read_text())
+        return made
+
+    monkeypatch.setattr(everything, "make_dashboard", record)
+    run(doubles, "good", "raises")
+    first, last = pages
+    assert "This run still goes on." in first
+    assert "1 of 2 jobs have ended. What is missing here has not run yet." in first
+    assert 'http-equiv="refresh"' in first
+    assert "still goes on" not in last
+    assert "refresh" not in last
+
+
+def job_run(name: str, action: str, *, timed: bool, doubles: Doubles) -> JobRun:
+    matrix = doubles.matrix
+    [job] = [job for job in plan(matrix, "quick").jobs if job.toolchain == name]
+    case = replace(job.cases[0], timed=timed)
+    job = replace(job, cases=(case,))
+    request = Request(doubles.root, doubles.root / "build", matrix, job, None, print)
+    settings = Settings(doubles.root, doubles.root / "build")
+    return JobRun(request, settings, Silent(), "current", {case.id: Decision(action=action)})
+
+
+def test_only_a_job_that_times_something_here_runs_alone(doubles):
+    assert job_run("good", "run", timed=True, doubles=doubles).alone
+    assert not job_run("good", "compile", timed=True, doubles=doubles).alone
+    assert not job_run("good", "run", timed=False, doubles=doubles).alone
+
+
+def test_waiting_threads_of_a_job_beside_others_sleep_and_those_of_a_timed_one_do_as_by_default(doubles):
+    class Here:
+        def seen(self, path: Path) -> str:
+            return str(path)
+
+    policy = {
+        timed: environment(job_run("good", "run", timed=timed, doubles=doubles).request, Here()).get("OMP_WAIT_POLICY")
+        for timed in (False, True)
+    }
+    assert policy == {False: "passive", True: None}
+
+
+def test_a_job_runs_while_the_environment_of_another_is_made_and_other_work_ends_before_what_runs_alone(doubles):
+    """Each waits for the other: made one after another, none of them would end."""
+    runs = [job_run(name, "run", timed=name == "wrong", doubles=doubles) for name in ("good", "raises", "wrong")]
+    began, order = threading.Event(), []
+
+    class Prepare:
+        def make_environment(self, run: JobRun) -> None:
+            if run.job.toolchain == "raises":
+                assert began.wait(30), "the first job waits for the environment of the second"
+
+    class Schedule(_Schedule):
+        def _finish(self, run: JobRun) -> None:
+            began.set()
+            order.append(run.job.toolchain)
+
+    Schedule(Prepare(), 2).run(runs, [lambda: order.append("beside")])
+    assert sorted(order[:3]) == ["beside", "good", "raises"]
+    assert order[3] == "wrong"
