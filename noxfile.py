@@ -105,15 +105,18 @@ def bundle(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Test the harness, and the kernel package in the environments of its toolchains."""
+    """Test the harness, and the kernel package in the environments of its toolchains. -- --quick: the harness alone."""
     session.install("-r", str(LOCKS / "harness.txt"))
-    session.run(
-        "python",
-        "-m",
-        "pytest",
-        *(session.posargs or ["tests/kernel_matrix", "tests/toolchains", "tests/ci"]),
-        env={"PYTHONPATH": "src"},
-    )
+    session.run("python", "-m", "pytest", *pytest_options(session.posargs), env={"PYTHONPATH": "src"})
+
+
+def pytest_options(words: list[str]) -> list[str]:
+    """Return pytest's options for the words after ``--``: all tests by default, one process for each core."""
+    options = ["-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder"]
+    rest = [word for word in words if word != "--quick"]
+    if "--quick" in words:
+        options += ["-m", "not environments and not engine and not slow"]
+    return [*options, *(rest or ["tests/kernel_matrix", "tests/toolchains", "tests/ci"])]
 
 
 @nox.session(reuse_venv=True)

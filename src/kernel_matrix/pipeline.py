@@ -230,15 +230,13 @@ def run_and_compare(
     settings: Settings,
     progress: Progress,
     expected: Sequence[str] = (),
-    on_result: Callable[[Path], object] | None = None,
-    beside: Sequence[Callable[[], object]] = (),
 ) -> Comparison:
     """Run the selected jobs and return the states of their cases; ``expected`` are facts of a result, as FACT=VALUE.
 
     Raises:
         UserError: another run is at one of the jobs, or a result has another value of a fact.
     """
-    files = run(project, selected.jobs, machine, settings, progress, on_result, beside)
+    files = run(project, selected.jobs, machine, settings, progress)
     collected = collect(project, files)
     repeat.check(collected.records, expected)
     return compare(project, selected.part, collected)

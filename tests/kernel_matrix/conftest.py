@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import together
 from docker import DockerClient
 
 from kernel_matrix.config.load import load
@@ -25,6 +27,15 @@ from kernel_matrix.run.docker.engine import connect
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.schedule import Settings, run
 from kernel_matrix.vendors.machine import Device, Machine, detect
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of all folders into their groups and order."""
+    together.arrange(items)
+
+
+pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(together.protocol)
 
 ROOT = Path(__file__).parents[2]
 CPU = Device("cpu", "test", ("any",))
@@ -56,6 +67,8 @@ class Doubles:
 
     def in_containers(self) -> None:
         """Give the platform the image of the project's environments, made from the doubles' own lock."""
+        path = self.root / "matrix.yaml"
+        path.write_text(re.sub(", PYTHONPYCACHEPREFIX: [^ ]+", "", path.read_text()))  # no container sees that folder
         self.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
         shutil.copytree(ROOT / "containers" / "toolchains", self.root / "containers" / "toolchains")
 
@@ -71,9 +84,15 @@ class Doubles:
 
 
 @pytest.fixture
-def doubles(tmp_path: Path) -> Doubles:
+def doubles(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Doubles:
     shutil.copytree(Path(__file__).parent / "doubles", tmp_path / "doubles")
-    return Doubles(tmp_path / "doubles")
+    doubles = Doubles(tmp_path / "doubles")
+    # Each test has its own build folder. What Python compiles of pytest and NumPy is the same in all of them.
+    scratch = 'DOUBLES_SCRATCH: "{cache}/scratch"'
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    doubles.edit(scratch, f"{scratch}, PYTHONPYCACHEPREFIX: {shared}/bytecode")
+    return doubles
 
 
 @pytest.fixture

@@ -244,6 +244,7 @@ def test_the_exception_that_ended_a_program_is_found_among_its_output():
     assert last_exception(several) == "tvm.error.InternalError: a\n  b\nc"
 
 
+@pytest.mark.environments
 @pytest.mark.parametrize(
     ("environment", "probe", "verdict", "words"),
     [

@@ -9,6 +9,8 @@ from kernel_matrix.job import race as timing
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
 
+pytestmark = pytest.mark.alone
+
 SPINNING = 0.05
 
 

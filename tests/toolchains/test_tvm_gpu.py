@@ -22,6 +22,8 @@ from kernel_matrix.run.environments import venv
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
 
+pytestmark = pytest.mark.environments
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("tvm_gpu.py")
 

@@ -60,10 +60,7 @@ def document(
     return Document(
         schema_version=SCHEMA_VERSION,
         run=_run(matrix, comparison, collected, cells, left_out, now),
-        platforms=tuple(
-            PlatformEntry(name=name, title=platform.title, targets=tuple(platform.targets))
-            for name, platform in matrix.platforms.items()
-        ),
+        platforms=_platforms(matrix),
         lanes=lanes,
         silent_days=matrix.ci.silent_days,
         silent=_silent(lanes, now, matrix.ci.silent_days),
@@ -76,6 +73,13 @@ def document(
         toolchains=toolchains or Toolchains(),
         cells=cells,
         jobs=tuple(dict(job) for job in jobs.jobs),
+    )
+
+
+def _platforms(matrix: Matrix) -> tuple[PlatformEntry, ...]:
+    return tuple(
+        PlatformEntry(name=name, title=platform.title, targets=tuple(platform.targets))
+        for name, platform in matrix.platforms.items()
     )
 
 

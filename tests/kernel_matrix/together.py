@@ -1,0 +1,70 @@
+"""How the tests run beside each other in several processes of pytest-xdist.
+
+Tests of one file stay in one process and share its fixtures. What takes longest begins first. A test marked ``alone``
+measures time, so that no other test runs at the same time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+# The fixtures that need what a machine may lack or takes minutes to make; ``--quick`` goes without them.
+NEEDS = {
+    "environments": {"cpu_run"},
+    "engine": {"engine", "contained", "own_engine"},
+}
+
+
+def arrange(items: list[pytest.Item]) -> None:
+    """Mark each test with what it needs, put it into a group, and put the groups in order."""
+    for item in items:
+        for mark, fixtures in NEEDS.items():
+            if fixtures & set(getattr(item, "fixturenames", ())):
+                item.add_marker(mark)
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_order)
+
+
+def _group(item: pytest.Item) -> str:
+    """Return the name of the tests that run in one process, one after the other."""
+    if item.get_closest_marker("alone"):
+        return "alone"
+    needs = [mark for mark in NEEDS if item.get_closest_marker(mark)]
+    return " ".join((item.path.stem, *needs))
+
+
+def _order(item: pytest.Item) -> int:
+    """Return the turn of a test: environments take longest, and ``alone`` waits for all others."""
+    if item.get_closest_marker("alone"):
+        return 3
+    return 0 if item.get_closest_marker("environments") else 1 if item.get_closest_marker("engine") else 2
+
+
+@contextmanager
+def turn(config: pytest.Config, *, alone: bool) -> Iterator[None]:
+    """Wait until a test may run: one that is ``alone`` when no other runs, and the others when none of these does."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None:  # one process runs one test at a time
+        yield
+        return
+    folder = Path(tempfile.gettempdir())
+    gate, running = (folder / f"tests-{worker['testrunuid']}.{name}" for name in ("gate", "running"))
+    with gate.open("a") as first, running.open("a") as second:
+        # Who waits for the others holds the gate, so that no new test begins.
+        fcntl.flock(first, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(second, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if not alone:
+            fcntl.flock(first, fcntl.LOCK_UN)
+        yield
+
+
+def protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run a test with its fixtures when it is its turn."""
+    with turn(item.config, alone=item.get_closest_marker("alone") is not None):
+        return (yield)
