@@ -272,9 +272,10 @@ def report(
         earlier=earlier,
         left_out=left_out,
         toolchains=toolchains,
+        run_notes=notes,
     )
     changes = difference.difference(before, made) if before else None
-    site.write(made, collected.files, project.site, earlier=earlier, difference=changes, notes=notes)
+    site.write(made, collected.files, project.site, earlier=earlier, difference=changes)
     return made
 
 

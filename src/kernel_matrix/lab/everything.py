@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
@@ -48,20 +48,25 @@ def run_everything(
     kept = {name: when for name, when in since.items() if when}
     for name in kept:
         progress.job(name, "kept")
-    rest = replace(selected, jobs=tuple(job for job in selected.jobs if job.id not in kept))
+    rest = tuple(job for job in selected.jobs if job.id not in kept)
     notes = RunNotes(kept=in_words(kept, len(selected.jobs)))
-    page = _Page(project, selected, len(rest.jobs), notes)
-    files = pipeline.run(project, rest.jobs, machine, settings, progress, page.result_came, probes)
+    page = _Page(project, selected, len(rest), notes)
+    files = pipeline.run(project, rest, machine, settings, progress, page.result_came, probes)
     collected = pipeline.collect(project, [*files, *(project.results / f"{name}.xml" for name in kept)])
     repeat.check(collected.records, expected)
     comparison = pipeline.compare(project, selected.part, collected)
     if keeper:
-        red = {verdict.case.id for cell in comparison.cells for verdict in cell.cases if verdict.state in RED}
-        for job in rest.jobs:
-            if project.results / f"{job.id}.xml" in files and not any(case.id in red for case in job.cases):
-                keeper.remember(job.id, depends[job.id])
+        _remember(keeper, comparison, [job for job in rest if project.results / f"{job.id}.xml" in files], depends)
     on_comparison(comparison)
     return _dashboard(project, selected, notes)
+
+
+def _remember(keeper: Keeper, comparison: Comparison, jobs: Iterable[Job], depends: Mapping[str, list[str]]) -> None:
+    """Keep the results of the jobs that have nothing red."""
+    red = {verdict.case.id for cell in comparison.cells for verdict in cell.cases if verdict.state in RED}
+    for job in jobs:
+        if not any(case.id in red for case in job.cases):
+            keeper.remember(job.id, depends[job.id])
 
 
 def _dashboard(project: Project, selected: Selected, notes: RunNotes) -> Dashboard:
@@ -110,7 +115,7 @@ class _Page:
         try:
             began = time.monotonic()
             running = f"{self.ended} of {self.jobs} jobs have ended. What is missing here has not run yet."
-            notes = replace(self.notes, running=running)
+            notes = self.notes.model_copy(update={"running": running})
             _dashboard(self.project, self.selected, notes)
             self.next = time.monotonic() + _PART_OF_THE_TIME * (time.monotonic() - began)
         finally:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
+from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.compare import State
 from kernel_matrix.results.history import LaneHistory
@@ -236,6 +237,7 @@ class Document(Outline):
     undiagnosed: tuple[UndiagnosedError, ...]
     problems: tuple[str, ...] = Field(description="Results that were broken or refused.")
     notes: tuple[str, ...] = Field(description="What could not be known of these results.")
+    run_notes: RunNotes
     toolchains: Toolchains
     cells: tuple[Cell, ...]
     jobs: tuple[dict[str, str], ...] = Field(description="What the jobs of the results have in common.")

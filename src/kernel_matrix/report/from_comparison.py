@@ -24,6 +24,7 @@ from kernel_matrix.report.document import (
     Times,
     UndiagnosedError,
 )
+from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
 from kernel_matrix.results.collect import Collected
@@ -42,13 +43,15 @@ def document(
     earlier: History | None = None,
     left_out: int = 0,
     toolchains: Toolchains | None = None,
+    run_notes: RunNotes | None = None,
     now: datetime | None = None,
 ) -> Document:
     """Return everything that is known of the results.
 
     ``rules`` are the diagnosis rules of the project, by default the harness's own. ``earlier`` is what earlier runs
     left: it says since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` is what probes and
-    sweeps have shown. ``now`` is the time of the report, by default that of the clock.
+    sweeps have shown. ``run_notes`` stand at the top of the page. ``now`` is the time of
+    the report, by default that of the clock.
     """
     now, jobs = now or history.now(), JobList()
     sources = Sources(matrix, rules, jobs, Commands(matrix))
@@ -57,10 +60,7 @@ def document(
     return Document(
         schema_version=SCHEMA_VERSION,
         run=_run(matrix, comparison, collected, cells, left_out, now),
-        platforms=tuple(
-            PlatformEntry(name=name, title=platform.title, targets=tuple(platform.targets))
-            for name, platform in matrix.platforms.items()
-        ),
+        platforms=_platforms(matrix),
         lanes=lanes,
         silent_days=matrix.ci.silent_days,
         silent=_silent(lanes, now, matrix.ci.silent_days),
@@ -69,9 +69,17 @@ def document(
         undiagnosed=_undiagnosed(cells),
         problems=collected.broken,
         notes=comparison.notes,
+        run_notes=run_notes or RunNotes(),
         toolchains=toolchains or Toolchains(),
         cells=cells,
         jobs=tuple(dict(job) for job in jobs.jobs),
+    )
+
+
+def _platforms(matrix: Matrix) -> tuple[PlatformEntry, ...]:
+    return tuple(
+        PlatformEntry(name=name, title=platform.title, targets=tuple(platform.targets))
+        for name, platform in matrix.platforms.items()
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pydantic import BaseModel, ConfigDict, Field
 
 
-@dataclass(frozen=True)
-class RunNotes:
-    """``running`` says how far a run is that still goes on; ``kept`` says which results are of earlier runs."""
+class RunNotes(BaseModel):
+    """Two sentences about the run; each is empty if there is nothing to tell."""
 
-    running: str = ""
-    kept: str = ""
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    running: str = Field(default="", description="How far a run is that still goes on.")
+    kept: str = Field(default="", description="Which results were kept from earlier runs.")

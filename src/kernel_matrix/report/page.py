@@ -12,12 +12,11 @@ from kernel_matrix.report import markdown
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.words import MEANING, STALE, headline
 from kernel_matrix.results.compare import STATES
 
 
-def page(document: Document, notes: RunNotes) -> str:
+def page(document: Document) -> str:
     """Return the page: one file that needs no network."""
     template = _environment().get_template("index.html.j2")
     return template.render(
@@ -27,7 +26,6 @@ def page(document: Document, notes: RunNotes) -> str:
         states=STATES,
         data=_embeddable(_data(document)),
         headline=headline(document),
-        notes=notes,
     )
 
 

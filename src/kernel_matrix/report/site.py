@@ -12,7 +12,6 @@ from kernel_matrix.report import badges
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import FILE, Document
-from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.page import page, picture, summary
 from kernel_matrix.results import history, junit
 from kernel_matrix.results.history import History
@@ -25,15 +24,14 @@ def write(
     *,
     earlier: History | None = None,
     difference: Difference | None = None,
-    notes: RunNotes | None = None,
 ) -> None:
     """Write everything into the folder ``site``.
 
     ``results`` are the files that the document was made from. The history goes on from ``earlier`` runs. With a
-    ``difference``, the summary is that and not the whole table; ``notes`` stand at the top of the page.
+    ``difference``, the summary is that and not the whole table.
     """
     site.mkdir(parents=True, exist_ok=True)
-    write_atomically(site / "index.html", page(document, notes or RunNotes()))
+    write_atomically(site / "index.html", page(document))
     write_atomically(site / FILE, document.model_dump_json(indent=1) + "\n")
     write_atomically(site / "summary.md", summary(document, difference))
     _write_badge(site / "badge", badges.of_document(document))
