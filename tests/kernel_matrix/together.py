@@ -36,8 +36,9 @@ def _group(item: pytest.Item) -> str:
     """Return the name of the tests that run in one process, one after the other."""
     if item.get_closest_marker("alone"):
         return "alone"
-    needs = [mark for mark in ("environments", "engine") if item.get_closest_marker(mark)]
-    return " ".join((item.path.stem, *needs))
+    # The environments are the dearest of all: no second process makes them for the tests that need an engine as well.
+    needs = next((mark for mark in ("environments", "engine") if item.get_closest_marker(mark)), "")
+    return f"{item.path.stem} {needs}"
 
 
 def _order(item: pytest.Item) -> int:
