@@ -87,27 +87,38 @@ def compile_ahead(
 def _cuda_resources(compiled: CompiledKernel, target: GPUTarget) -> dict[str, int]:
     """Return registers and stack as the binary states them, and spills as ptxas reports them."""
     from triton import knobs
-    from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
 
     with tempfile.TemporaryDirectory() as folder:
-        cubin, ptx = Path(folder, "kernel.cubin"), Path(folder, "kernel.ptx")
+        cubin = Path(folder, "kernel.cubin")
         cubin.write_bytes(compiled.asm["cubin"])
-        ptx.write_text(compiled.asm["ptx"])
         usage = _output(knobs.nvidia.cuobjdump.path, "--dump-resource-usage", cubin)
-        # A binary does not show which uses of the stack are spills, and Triton discards ptxas's log: assemble once
-        # more, as Triton does.
-        fusion = [] if compiled.metadata.enable_fp_fusion else ["--fmad=false"]
-        arch = sm_arch_from_capability(target.arch)
-        log = _output(
-            get_ptxas(target.arch).path, "-lineinfo", *fusion, "-v", f"--gpu-name={arch}", ptx, "-o", f"{ptx}.o"
-        )
+    stack = _number(r"\bSTACK:(\d+)", usage)
     return {
         "registers": _number(r"\bREG:(\d+)", usage),
-        "stack_bytes": _number(r"\bSTACK:(\d+)", usage),
-        "spill_bytes": _number(r"(\d+) bytes spill stores", log),
+        "stack_bytes": stack,
+        # Registers are spilled to the stack, so that a kernel without a stack has no spills.
+        "spill_bytes": _spills(compiled, target) if stack else 0,
         # Asked for at the launch; what the binary states is the KiB that the system keeps from sm_90 on.
         "shared_bytes": compiled.metadata.shared,
     }
+
+
+def _spills(compiled: CompiledKernel, target: GPUTarget) -> int:
+    """Assemble once more, as Triton does, and return the bytes of spill stores.
+
+    A binary does not show which uses of the stack are spills, and Triton discards the log of ptxas.
+    """
+    from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
+
+    fusion = [] if compiled.metadata.enable_fp_fusion else ["--fmad=false"]
+    arch = sm_arch_from_capability(target.arch)
+    with tempfile.TemporaryDirectory() as folder:
+        ptx = Path(folder, "kernel.ptx")
+        ptx.write_text(compiled.asm["ptx"])
+        log = _output(
+            get_ptxas(target.arch).path, "-lineinfo", *fusion, "-v", f"--gpu-name={arch}", ptx, "-o", f"{ptx}.o"
+        )
+    return _number(r"(\d+) bytes spill stores", log)
 
 
 def _hip_resources(compiled: CompiledKernel) -> dict[str, int]:
