@@ -12,9 +12,5 @@ _PIN = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)(\[[^\]]*\])?\s*===?\s*(?P<vers
 
 def pins(lock: Path) -> dict[str, str]:
     """Return the pinned versions of a lock file by canonical name."""
-    return pins_in(lock.read_text(encoding="utf-8"))
-
-
-def pins_in(text: str) -> dict[str, str]:
-    """Return the pinned versions in the text of a lock file by canonical name."""
+    text = lock.read_text(encoding="utf-8")
     return {canonicalize_name(match["name"]): match["version"] for match in _PIN.finditer(text)}
