@@ -21,7 +21,7 @@ _EPS = ("float norm_eps", "float pre_eps")
 
 @dataclass(frozen=True)
 class Operator:
-    """What PyTorch has to know of one operator.
+    """The description of one operator for PyTorch.
 
     ``tensors``, ``options`` and ``results`` are the forward's schema; the backward takes ``tensors``, ``grads`` and
     ``options``. Where ``keeps_inputs`` is false, the backward needs nothing of the forward and takes only ``grads``.

@@ -1,1 +1,1 @@
-"""What every room may import: errors, files, git and versions."""
+"""Modules that every room may import: errors, evidence, files, git, locking, paths, versions and waiting."""

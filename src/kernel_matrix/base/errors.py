@@ -1,4 +1,4 @@
-"""The one error that a user is meant to read."""
+"""The error that a user reads, and the hints that it gives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LONGEST_HINT = 300  # a plan has thousands of names
 
 
 class UserError(Exception):
-    """What the user gave cannot be used. The message says where, what, and what to do; the exit status is 2."""
+    """An error in what the user gave. Its message says where, what, and what to do; the exit status is 2."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""How much is known of something: the levels of evidence, from the least."""
+"""The levels of evidence, from the least to the most."""
 
 from __future__ import annotations
 

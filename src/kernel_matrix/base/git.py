@@ -1,10 +1,12 @@
-"""What git says of the source: its commit, and the files that have changed."""
+"""The commit of the source and its changed files, as git knows them."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
@@ -31,20 +33,17 @@ def changed_files(root: Path, reference: str) -> list[str]:
     """
 
     def git(*arguments: str) -> str:
-        done = _git(root, *arguments)
-        if done.returncode:
-            reason = (done.stderr.strip() or "no common ancestor").splitlines()[0]
+        process = _git(root, *arguments)
+        if process.returncode:
+            reason = (process.stderr.strip() or "no common ancestor").splitlines()[0]
             raise UserError(
                 f"--changed-since {reference}: git {arguments[0]}: {reason}. "
                 f"Fetch it first: git fetch origin {reference}"
             )
-        return done.stdout
+        return process.stdout
 
     base = git("merge-base", "--end-of-options", reference, "HEAD").strip()
-    # Without renames a file that moved is two paths, and both may concern something.
-    changed = git("diff", "--name-only", "--no-renames", "-z", base, "--")
-    new = git("ls-files", "--others", "--exclude-standard", "-z")
-    return sorted({path for path in (changed + new).split("\0") if path})
+    return _differing(git, base)
 
 
 def is_checkout(root: Path) -> bool:
@@ -53,20 +52,26 @@ def is_checkout(root: Path) -> bool:
 
 
 def changed_since(root: Path, revision: str) -> list[str] | None:
-    """Return the files that differ between a commit and the working tree, new ones too; None if it is not here.
+    """Return the files that differ between a commit and the working tree, new ones too; None without that commit.
 
     Paths are relative to ``root``, and only files below it count.
     """
     is_name = re.fullmatch(r"[0-9a-f]{7,64}", revision)
     if not is_name or not _output(root, "cat-file", "-t", f"{revision}^{{commit}}"):
         return None
+    return _differing(partial(_output, root), "--relative", revision)
+
+
+def _differing(git: Callable[..., str], *commit: str) -> list[str]:
+    """Return the files that differ from a commit, new ones too; ``commit`` are the arguments for ``git diff``."""
     # Without renames a file that moved is two paths, and both may concern something.
-    changed = _output(root, "diff", "--relative", "--name-only", "--no-renames", "-z", revision, "--")
-    new = _output(root, "ls-files", "--others", "--exclude-standard", "-z")
-    return sorted({path for text in (changed, new) for path in text.split("\0") if path})
+    changed = git("diff", "--name-only", "--no-renames", "-z", *commit, "--")
+    new = git("ls-files", "--others", "--exclude-standard", "-z")
+    return sorted({path for path in (changed + new).split("\0") if path})
 
 
 def _output(root: Path, *arguments: str) -> str:
+    """Return what git prints; an empty text if it fails or is not installed."""
     try:
         return _git(root, *arguments).stdout.strip()
     except FileNotFoundError:  # no git on this machine

@@ -1,4 +1,4 @@
-"""One run at a time where two would write into the same folder."""
+"""Lock a file, so that only one process at a time writes into a folder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class BusyError(Exception):
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of that file until the block ends; the system lets go of it when its holder dies.
+    """Hold the lock of the file until the block ends. The system releases it when the process that holds it dies.
 
     Raises:
-        BusyError: another process holds it, and ``wait`` was not asked for.
+        BusyError: another process holds it, and ``wait`` is false.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:

@@ -1,4 +1,4 @@
-"""Take the folders of this machine out of a text: results travel, and nobody else has these folders."""
+"""Take the folders of this machine out of a text: results are read on machines that do not have them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def without_folders(text: str, names: Mapping[str, str], *, packages: bool = Fal
     """
     if packages:
         text = _LIBRARY.sub(r"python\1/", _PACKAGES.sub("site-packages/", text))
-    every = {str(Path.home()): "~", **names}
-    for path in sorted(every, key=len, reverse=True):
-        if path != "/":  # a home folder that says nothing of anyone
-            text = re.sub(rf"{re.escape(path)}(?![\w-]|\.\w)", lambda _, name=every[path]: name, text)  # type: ignore[misc]
+    replacements = {str(Path.home()): "~", **names}
+    for path in sorted(replacements, key=len, reverse=True):
+        if path != "/":  # a home folder may be that; it names nobody, and is a part of every path
+            name = replacements[path].replace("\\", r"\\")  # re.sub reads a backslash as an escape
+            text = re.sub(rf"{re.escape(path)}(?![\w-]|\.\w)", name, text)
     return text

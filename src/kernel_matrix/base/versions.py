@@ -1,4 +1,4 @@
-"""Whether installed versions are what somebody asked for."""
+"""Compare installed versions with requirements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait for something that can only be asked again and again."""
+"""Wait for something that does not report by itself: ask again and again."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""matrix.yaml: its model, reading and checking it, and the plan that it makes."""
+"""The model of matrix.yaml, its checks, and the plan that is made from it."""

@@ -1,4 +1,4 @@
-"""Groups of axes -> named cases. Pure functions."""
+"""Make named cases from groups of axes. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from kernel_matrix.config.model import Direction, Op, Scalar, ScalarOrList, Tier
 
 
 def expand(op: Op, tier: Tier, direction: Direction) -> list[tuple[str, dict[str, Scalar]]]:
-    """Return the cases of a tier as (name, axes): the product of each group's axes, of which the last moves first."""
-    groups = [group for name in ("quick", "full") if name in ("quick", tier) for group in op.cases.get(name, ())]
+    """Return the cases of a tier as (name, axes); the full tier has those of the quick one as well.
+
+    Each group makes the product of its axes, in which the last axis changes first.
+    """
+    tiers: tuple[Tier, ...] = ("quick",) if tier == "quick" else ("quick", "full")
+    groups = [group for name in tiers for group in op.cases.get(name, ())]
     return combinations(op, groups, direction)
 
 
@@ -30,7 +34,7 @@ def combinations(
 
 
 def case_name(axes: Mapping[str, Scalar]) -> str:
-    """Return ``tokens7-hidden200-bf16-gamma-scale1-seed0``; the seed of the inputs is made from this name."""
+    """Return the name, such as ``tokens7-hidden200-bf16-gamma-scale1-seed0``; it determines the inputs."""
     return "-".join(_label(axis, value) for axis, value in axes.items())
 
 

@@ -1,4 +1,4 @@
-"""Changed files -> the toolchains and platforms that they concern. Pure functions."""
+"""Find the toolchains and platforms that changed files concern. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _ONLY_READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", ".gitignore")
 
 @dataclass(frozen=True)
 class Concerned:
-    """What changed files concern: toolchains, platforms or everything, each with the first file that does."""
+    """The toolchains and platforms that changed files concern, each with the first file that does.
+
+    ``everything`` is the first file that concerns all of them; empty if there is none.
+    """
 
     toolchains: Mapping[str, str] = field(default_factory=dict)
     platforms: Mapping[str, str] = field(default_factory=dict)
@@ -29,7 +32,7 @@ class Concerned:
 
 
 def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
-    """Return what the files concern. Paths are relative to the folder of matrix.yaml."""
+    """Return the toolchains and platforms that the files concern. Paths are relative to the folder of matrix.yaml."""
     toolchains: dict[str, str] = {}
     platforms: dict[str, str] = {}
     everything = ""

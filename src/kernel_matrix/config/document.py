@@ -12,8 +12,8 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from kernel_matrix.base.errors import UserError
 
-Place = tuple[str | int, ...]
-Fault = tuple[Place, str]
+Place = tuple[str | int, ...]  # keys and indexes, from the top of the document
+Fault = tuple[Place, str]  # where, and what is wrong there
 
 
 class Document:
@@ -55,7 +55,7 @@ class Document:
         return int(line)
 
     def dotted(self, place: Place) -> str:
-        """Return ``platforms.rocm.targets[1]: `` for the parts of ``place`` that the text has."""
+        """Return the parts of ``place`` that the text has, such as ``platforms.rocm.targets[1]: ``."""
         node, text = self.root, ""
         for key in place:
             if not _has(node, key):

@@ -1,4 +1,4 @@
-"""matrix.yaml -> Matrix: read it, check it, and name the line of each fault."""
+"""Read matrix.yaml, check it, and name the line of each fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What matrix.yaml may say: the model that validates it and that the JSON Schema for editors is made from."""
+"""The model of matrix.yaml. It validates the file, and the JSON Schema for editors is made from it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Limits(_Section):
 
 
 class Container(_Section):
-    """What a job may use of the machine when it runs in a container; sizes in GiB."""
+    """The limits of a job that runs in a container; sizes in GiB."""
 
     memory: float = Field(default=8, gt=0, description="Memory, temporary files included; there is no swap.")
     shm: float = Field(default=1, gt=0, description="Shared memory.")
@@ -98,7 +98,7 @@ class Accuracy(_Section):
 
 
 class Installer(_Section):
-    """What uv is told where a distribution has another build for each kind of machine."""
+    """uv's environment variables for a distribution that has another build for each kind of machine."""
 
     builds_of: str | None = Field(default=None, description="The distribution that has several builds.")
     cpu: dict[str, str] = Field(
@@ -160,7 +160,9 @@ class Platform(_Section):
     @cached_property  # a copy with other toolchains would keep this: make a new Platform instead
     def entries(self) -> tuple[PlatformToolchain, ...]:
         """The toolchains in their long form."""
-        return tuple(PlatformToolchain(toolchain=it) if isinstance(it, str) else it for it in self.toolchains)
+        return tuple(
+            PlatformToolchain(toolchain=entry) if isinstance(entry, str) else entry for entry in self.toolchains
+        )
 
     @cached_property
     def by_toolchain(self) -> dict[str, PlatformToolchain]:
@@ -213,7 +215,7 @@ class Expectation(_Section):
 
 
 class Event(_Section):
-    """What an event of the repository asks for."""
+    """The cases that an event of the repository asks for."""
 
     tier: Tier = Field(default="quick", description="The tier of the cases.")
     toolchains: list[Name] | None = Field(default=None, description="Only these toolchains; all by default.")
@@ -221,7 +223,7 @@ class Event(_Section):
 
 
 class Ci(_Section):
-    """How the work is spread over machines, and when a machine counts as gone."""
+    """The spread of the work over machines, and the limits after which one counts as gone."""
 
     hosted: str = Field(
         default="ubuntu-24.04", description="The label of the CI service's own machines, without a GPU."

@@ -1,4 +1,4 @@
-"""Names in matrix.yaml that the vendors' files decide: who makes a device, and which programs toolchains start."""
+"""The types of names that the vendors' modules decide: vendors, and programs that toolchains start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_matrix.vendors.registry import program_names, vendor_names
 
 @dataclass(frozen=True)
 class OneOf:
-    """Take a text that is one of some names, which are asked for anew each time."""
+    """A constraint of pydantic: a text is one of ``names()``, which is called for each check."""
 
     names: Callable[[], tuple[str, ...]]
 
@@ -27,8 +27,8 @@ class OneOf:
     def _check(self, name: str) -> str:
         names = self.names()
         if name not in names:
-            *most, last = (f"'{each}'" for each in names)
-            expected = f"{', '.join(most)} or {last}" if most else last
+            *others, last = (f"'{known}'" for known in names)
+            expected = f"{', '.join(others)} or {last}" if others else last
             raise PydanticCustomError("unknown_name", "Input should be {expected}", {"expected": expected})
         return name
 

@@ -1,4 +1,4 @@
-"""Matrix -> Plan: every case of every cell, whether or not some machine can run it. A pure function."""
+"""Make the plan of a matrix: every case of every cell, also where no machine can run it. Pure functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """``cuda/sm_90/compiler-1.2/op.forward``."""
+        """Return the id, such as ``cuda/sm_90/compiler-1.2/op.forward``."""
         return f"{self.platform}/{self.target}/{self.toolchain}/{self.op}.{self.direction}"
 
 
@@ -51,13 +51,13 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The cell's id and the case's name, which the option ``--case`` takes."""
+        """Return the cell's id and the case's name, as the option ``--case`` takes it."""
         return f"{self.cell.id}/{self.name}"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one environment or container runs: cases of one toolchain on one platform, all or a shard of them."""
+    """The cases of one toolchain on one platform, all or a shard of them. One environment or container runs them."""
 
     platform: str
     toolchain: str
@@ -66,12 +66,12 @@ class Job:
 
     @property
     def id(self) -> str:
-        """``cuda.compiler-1.2``, or ``cuda.compiler-1.2.sm_90.2of3`` for a shard; also the stem of its files."""
+        """Return ``cuda.compiler-1.2``, or ``cuda.compiler-1.2.sm_90.2of3`` for a shard; its files have this stem."""
         return ".".join(part for part in (self.platform, self.toolchain, self.shard) if part)
 
     @property
     def alone(self) -> bool:
-        """Whether no other job may run beside it: that would change what it measures."""
+        """Return whether no other job may run beside it: another one would change the times that it measures."""
         return any(case.timed for case in self.cases)
 
 
@@ -85,7 +85,7 @@ class Plan:
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """The cases of all jobs."""
+        """Return the cases of all jobs."""
         return tuple(case for job in self.jobs for case in job.cases)
 
 
@@ -95,6 +95,7 @@ def plan(matrix: Matrix, tier: Tier) -> Plan:
 
 
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
+    """Yield the job of each platform toolchain, and after it the job of its timed cases if it has any."""
     directions = [(name, direction) for name, op in matrix.ops.items() for direction in op.directions]
     untimed = {(name, direction): expand(matrix.ops[name], tier, direction) for name, direction in directions}
     timed = {
@@ -106,12 +107,11 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
             cells = list(_cells(matrix, platform_name, entry))
             cases = tuple(case for cell in cells for case in _cases(matrix, cell, untimed[cell.op, cell.direction]))
             yield Job(platform_name, entry.toolchain, cases)
-            if not entry.runs or entry.emulated:
-                continue
+            on_hardware = platform.machines if entry.runs and not entry.emulated else ()
             cases = tuple(
                 case
                 for cell in cells
-                if cell.target in platform.machines
+                if cell.target in on_hardware
                 for case in _cases(matrix, cell, timed[cell.op, cell.direction], timed=True)
             )
             if cases:
@@ -149,13 +149,13 @@ def _cases(
         "op": cell.op,
         "direction": cell.direction,
     }
-    # Few rules could select a case of this cell. The others are not asked again for each of its cases.
+    # Few rules could select a case of this cell. Only these are looked at for each of its cases.
     exclusions = [rule for rule in matrix.exclusions if _selects_some(rule, facts)]
     expectations = [rule for rule in matrix.expectations if _selects_some(rule, facts)]
     for name, axes in named_axes:
-        of_case = {**axes, **facts} if exclusions or expectations else facts
-        exclusion = next((rule for rule in exclusions if selects(rule, of_case)), None)
-        expected = tuple(rule for rule in expectations if selects(rule, of_case))
+        case_facts = {**axes, **facts} if exclusions or expectations else facts
+        exclusion = next((rule for rule in exclusions if selects(rule, case_facts)), None)
+        expected = tuple(rule for rule in expectations if selects(rule, case_facts))
         yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, timed)
 
 
@@ -165,5 +165,5 @@ def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
 
 
 def _selects_some(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
-    """Return whether a rule could select a case of a cell: the cell has no other value of any key of the rule."""
+    """Return whether a rule could select a case of a cell with these facts; axes of the case may still decide."""
     return all(key not in facts or facts[key] in as_list(values) for key, values in rule.where.items())

@@ -25,12 +25,13 @@ def schema() -> str:
 def model_faults(error: ValidationError) -> Iterator[Fault]:
     """Yield the faults that the model found: unknown keys, missing keys and values of the wrong kind."""
     faults = error.errors()
+    # A missing key is not a fault of its own where an unknown key is most likely its misspelling.
     misspelt = {
-        (fault["loc"][:-1], close)
-        for fault in faults
-        if fault["type"] == "extra_forbidden"
-        for close in difflib.get_close_matches(str(fault["loc"][-1]), _known_keys(fault["loc"][:-1]), n=1)
+        (*place, key)
+        for *place, unknown in (fault["loc"] for fault in faults if fault["type"] == "extra_forbidden")
+        for key in difflib.get_close_matches(str(unknown), _known_keys(tuple(place)), n=1)
     }
+    # A mapping with such a fault is meant to be one. The other branches of its union have faults that say nothing.
     mappings = {fault["loc"][:-2] for fault in faults if fault["type"] in ("extra_forbidden", "missing")}
     for fault in faults:
         place: Place = fault["loc"]
@@ -38,9 +39,9 @@ def model_faults(error: ValidationError) -> Iterator[Fault]:
             key = str(place[-1])
             yield place, f"unknown key '{key}'.{did_you_mean(key, _known_keys(place[:-1]))}"
         elif fault["type"] == "missing":
-            if (place[:-1], place[-1]) not in misspelt:  # it is there, under another spelling
+            if place not in misspelt:
                 yield place, f"'{place[-1]}' is missing. Add it."
-        elif not (isinstance(fault["input"], dict) and place[:-1] in mappings):  # a union's branch that was not meant
+        elif not (isinstance(fault["input"], dict) and place[:-1] in mappings):
             text = fault["msg"].replace("Input should be", "this should be")
             yield place, f"{text}, and it is {fault['input']!r}." if "should" in text else f"{text}."
 

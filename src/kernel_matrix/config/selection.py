@@ -1,4 +1,4 @@
-"""The part of a plan that a person asks for. Pure functions."""
+"""Select the part of a plan that a person asks for. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Selection:
-    """What the options of a command ask for. What is empty or None asks for everything."""
+    """The options of a command that select from a plan. An empty one, or None, selects everything."""
 
     tier: Tier | None = None
     platforms: tuple[str, ...] = ()
@@ -66,15 +66,16 @@ def narrow(matrix: Matrix, planned: Plan, jobs: Sequence[Job], selection: Select
         if name not in matrix.toolchains:
             raise unknown("--toolchain", "toolchain", name, matrix.toolchains)
     _check_cases(planned, selection.cases)
-    kept = []
+    selected = []
     for job in jobs:
+        if selection.platforms and job.platform not in selection.platforms:
+            continue
+        if selection.toolchains and job.toolchain not in selection.toolchains:
+            continue
         cases = tuple(case for case in job.cases if not selection.cases or {case.id, case.cell.id} & {*selection.cases})
-        asked = (not selection.platforms or job.platform in selection.platforms) and (
-            not selection.toolchains or job.toolchain in selection.toolchains
-        )
-        if asked and cases:
-            kept.append(replace(job, cases=cases))
-    return kept
+        if cases:
+            selected.append(replace(job, cases=cases))
+    return selected
 
 
 def ids(planned: Plan) -> set[str]:

@@ -20,8 +20,8 @@ class Errors:
 
     ``max_abs`` and ``mean_abs`` in the output's unit; ``rel_fro`` is the Frobenius norm of the difference over that of
     the golden; ``ulp_*`` count representable values of the output's dtype between the result and the golden rounded to
-    it; ``cosine`` is 1 - cos of the angle between the two. ``nan`` and ``inf`` count elements that are so although the
-    golden's are finite; the other figures are over the rest. ``elements`` were compared.
+    it; ``cosine`` is 1 - cos of the angle between the two. ``nan`` and ``inf`` count such elements; the other
+    figures are over the finite ones. ``elements`` is the number of all elements.
     """
 
     elements: int
@@ -36,7 +36,7 @@ class Errors:
     cosine: float
 
     def metrics(self, output: str) -> dict[str, float]:
-        """Return ``{"out.max_abs": 1e-7, ...}``."""
+        """Return the figures by name, such as ``{"out.max_abs": 1e-7, ...}``."""
         return {f"{output}.{name}": value for name, value in asdict(self).items()}
 
 
@@ -48,7 +48,7 @@ class Budget:
     rel_fro: float
 
     def faults(self, errors: Errors) -> list[str]:
-        """Return what is outside the budget, in words; nothing when all is inside."""
+        """Return the figures outside the budget, in words; none when all are inside."""
         outside = []
         if errors.elements == 0:
             outside.append("no element was compared")
@@ -74,12 +74,12 @@ def measure(result: Array, golden: Golden) -> Errors:
     wide = result.astype(np.float64)
     finite = np.isfinite(wide)
     nan, inf = int(np.isnan(wide).sum()), int(np.isinf(wide).sum())
-    kept, true = wide[finite], golden[finite]
-    if kept.size == 0:
-        off = math.inf if result.size else 0.0
-        return Errors(result.size, nan, inf, off, off, off, off, off, off, off)
-    difference = np.abs(kept - true)
-    steps = np.abs(_ordered(result[finite]) - _ordered(true.astype(result.dtype)))
+    compared, expected = wide[finite], golden[finite]
+    if compared.size == 0:
+        distance = math.inf if result.size else 0.0
+        return Errors(result.size, nan, inf, *[distance] * 7)
+    difference = np.abs(compared - expected)
+    steps = np.abs(_ordered(result[finite]) - _ordered(expected.astype(result.dtype)))
     median, p99 = np.quantile(steps, [0.5, 0.99], method="higher")
     return Errors(
         elements=result.size,
@@ -87,16 +87,16 @@ def measure(result: Array, golden: Golden) -> Errors:
         inf=inf,
         max_abs=float(difference.max()),
         mean_abs=float(difference.mean()),
-        rel_fro=_ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(true))),
+        rel_fro=_ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(expected))),
         ulp_median=float(median),
         ulp_p99=float(p99),
         ulp_max=float(steps.max()),
-        cosine=_cosine_distance(kept, true),
+        cosine=_cosine_distance(compared, expected),
     )
 
 
 def worst(samples: Sequence[Errors]) -> Errors:
-    """Return the largest of each figure: of few elements, one sample can be small by luck."""
+    """Return the largest of each figure: the error of few elements can be small by luck in one sample."""
     return Errors(**{name: max(getattr(errors, name) for errors in samples) for name in Errors.__dataclass_fields__})
 
 
@@ -125,14 +125,14 @@ def budget(
     epsilon = float(np.finfo(np.float32).eps)
     largest = float(np.abs(golden).max(initial=0.0))
     spacing = epsilon * 2.0 ** math.floor(math.log2(largest)) if largest else 0.0
-    in_turn = math.sqrt(steps)
+    growth = math.sqrt(steps)
     noise = max(floor.max_abs, conditioning.max_abs, ulps * spacing)
     relative_noise = max(floor.rel_fro, conditioning.rel_fro, ulps * epsilon)
     return Budget(
-        max_abs=min(cap, max(factor * noise, in_turn * conditioning.max_abs)),
+        max_abs=min(cap, max(factor * noise, growth * conditioning.max_abs)),
         rel_fro=max(
             (rounded if dtype.itemsize < 4 else factor) * relative_noise,
-            in_turn * conditioning.rel_fro,
+            growth * conditioning.rel_fro,
         ),
     )
 

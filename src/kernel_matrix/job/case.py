@@ -17,11 +17,11 @@ from kernel_matrix.job.race import race
 
 
 class OutOfBudgetError(AssertionError):
-    """A result that ran and is further from the golden than its budget allows."""
+    """A result is further from the golden than its budget allows."""
 
 
 class RunningCase:
-    """One case for one test of the suite: what to do, and where to record what came of it.
+    """One case for one test of the suite: the test reads from it what to do, and records the results in it.
 
     ``action`` is ``run`` (on real hardware of the target), ``emulate`` or ``compile``. ``device`` is ``cpu``, or
     ``cuda`` for a GPU of any vendor. ``interpreted`` says that an interpreter stands in for the target, and nothing is
@@ -92,11 +92,12 @@ class RunningCase:
         if results.keys() != golden.keys():
             raise ValueError(f"the outputs are {sorted(results)}; the golden has {sorted(golden)}")
         faults = []
-        for output, true in golden.items():
-            floor = worst([measure(sample[output], true) for sample in baseline])
-            conditioning = worst([measure(moved[output], true) for moved in nudged])
-            limit = self._budget(floor, conditioning, true, results[output].dtype, units[output], steps[output])
-            faults += [f"{output}: {fault}" for fault in self._hold(output, measure(results[output], true), limit)]
+        for output, expected in golden.items():
+            floor = worst([measure(sample[output], expected) for sample in baseline])
+            conditioning = worst([measure(sample[output], expected) for sample in nudged])
+            limit = self._budget(floor, conditioning, expected, results[output].dtype, units[output], steps[output])
+            errors = measure(results[output], expected)
+            faults += [f"{output}: {fault}" for fault in self._hold(output, errors, limit)]
             for name, figures in (("floor", floor), ("conditioning", conditioning)):
                 self.metrics[f"{output}.{name}_max_abs"] = figures.max_abs
                 self.metrics[f"{output}.{name}_rel_fro"] = figures.rel_fro
@@ -121,7 +122,7 @@ class RunningCase:
         )
 
     def _hold(self, output: str, errors: Errors, limit: Budget) -> list[str]:
-        """Record the errors of one output and their limits, and return what is outside."""
+        """Record the errors of one output and their limits, and return the figures that are outside."""
         self._compared += errors.elements
         self.metrics |= errors.metrics(output)
         self.metrics |= {f"{output}.limit_max_abs": limit.max_abs, f"{output}.limit_rel_fro": limit.rel_fro}
@@ -132,7 +133,7 @@ class RunningCase:
         self.metrics |= race(run, baseline, rest=self.device == "cpu")
 
     def compiled(self, kind: str, data: bytes, resources: Mapping[str, int]) -> None:
-        """Record what a compiler made: its kind, its bytes and the resources that the toolchain tells.
+        """Record the artifact that a compiler made: its kind, its bytes and the resources that the toolchain reports.
 
         Raises:
             ValueError: it made nothing.

@@ -1,4 +1,4 @@
-"""How a case ended: in one test of the suite, or in several that are marked for its operator."""
+"""The end of a case: in one test of the suite, or in several that are marked for its operator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class End:
-    """How a case ended in one test, or in all of its tests."""
+    """The outcome and figures of a case in one test, or in all of its tests."""
 
     outcome: str
     stage: str | None = None
@@ -24,7 +24,7 @@ _MILDEST_FIRST = ("pass", "unavailable", "fail", "error")
 
 def combined(ends: Sequence[End]) -> End:
     """Return the end of a case that several tests ran: the worst decides, and no other fault is lost."""
-    worst = max(ends, key=lambda end: _MILDEST_FIRST.index(end.outcome))  # the first of several
+    worst = max(ends, key=lambda end: _MILDEST_FIRST.index(end.outcome))  # max returns the first of several
     worst_first = [worst, *(end for end in ends if end is not worst and end.outcome != "pass")]
     metrics: dict[str, float] = {}
     facts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Make the same inputs, bit for bit, on every machine: counter-based, with arithmetic that rounds nowhere.
+"""Make the same inputs, bit for bit, on every machine: a counter-based generator, and sums of integers.
 
 NumPy promises the raw stream of a bit generator and not that of its distributions, and libm's logarithm differs from
 machine to machine. So a value here is a sum of four 16-bit integers of Philox's stream (Irwin-Hall, near a normal

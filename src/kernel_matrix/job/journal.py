@@ -1,8 +1,8 @@
-"""The journal of a job: one JSON object a line, flushed as it is written, so that a dead process loses nothing said.
+"""The journal of a job: one JSON object a line. Each line is on the disk before the process goes on, so none is lost.
 
 The plugin writes ``job`` once per process, ``start`` and ``end`` around each case with a ``stage`` for every step in
-between, and ``broken`` when the suite itself does not import. Whoever watches the process (``supervise``) writes the
-``end`` that a process killed, hung or crashed could not, and ``lost`` for a case that the machine took away.
+between, and ``broken`` when the suite itself does not import. The supervisor of the process writes the ``end`` that a
+process could not write because it was killed, hung or crashed, and ``lost`` for a case that ended with its machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FIRST_STAGE = "import"  # where a case stands until its test says more
+FIRST_STAGE = "import"  # the stage of a case until its test names another
 
 Entry = dict[str, Any]
 
@@ -25,7 +25,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Neither make nor open the file yet."""
         self.path = path
-        self._read = 0  # bytes that new_entries has given
+        self._read = 0  # bytes that new_entries has read
         self._file: int | None = None
 
     def write(self, kind: str, **fields: Any) -> None:

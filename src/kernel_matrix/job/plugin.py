@@ -26,7 +26,7 @@ from kernel_matrix.job.journal import Journal
 
 
 class JobPlugin:
-    """Parametrize, journal, and keep only what belongs to the job."""
+    """Parametrize the suite's tests with the job's cases, and journal their starts and ends."""
 
     def __init__(self, job: Mapping[str, Any], journal: Journal) -> None:
         self.job = job
@@ -35,7 +35,7 @@ class JobPlugin:
         self.running = ""  # the id of that case
 
     def pytest_sessionstart(self) -> None:
-        """Say which process this is."""
+        """Journal the process and its environment."""
         self.journal.write("job", job=self.job["job"], pid=os.getpid(), facts=environment_facts())
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -44,8 +44,8 @@ class JobPlugin:
             return
         marks = {mark.args for mark in metafunc.definition.iter_markers("op")}
         cases = [case for case in self.job["cases"] if (case["op"], case["direction"]) in marks]
-        running = [RunningCase(self.job, case, self.journal) for case in cases]
-        metafunc.parametrize("case", running, ids=[case["id"] for case in cases])
+        parameters = [RunningCase(self.job, case, self.journal) for case in cases]
+        metafunc.parametrize("case", parameters, ids=[case["id"] for case in cases])
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep the tests that run a case, in the job's order: the tests of one case follow each other."""
@@ -86,11 +86,12 @@ class JobPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-        """Keep how the test itself ended, and demand that it proved something."""
+        """Keep the end of the test itself, and demand that it proved something."""
         case = _case_of(pyfuncitem)
         if case is None:
             return (yield)
-        began, error = time.perf_counter(), None
+        began = time.perf_counter()
+        error: BaseException | None = None
         try:
             result = yield
             case.require_proof()
@@ -118,13 +119,13 @@ class JobPlugin:
 
 
 class NoJobPlugin:
-    """Deselect what asks for a case: outside a job there is none."""
+    """Deselect the tests that ask for a case: outside a job there is none."""
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect, so that pytest's closing line counts the tests."""
-        without = [item for item in items if "case" not in getattr(item, "fixturenames", ())]
-        config.hook.pytest_deselected(items=[item for item in items if item not in without])
-        items[:] = without
+        """Deselect the tests, so that pytest's closing line counts them."""
+        kept = [item for item in items if "case" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -147,11 +148,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def environment_facts() -> dict[str, str]:
-    """Return what this process is: Python, the machine, and the version of every distribution that it can import."""
+    """Return the Python and the machine of this process, and the version of every distribution that it can import."""
     system = " ".join((platform.system(), *platform.libc_ver())).strip()
     facts = {"python": platform.python_version(), "machine": platform.machine(), "system": system}
     for distribution in importlib.metadata.distributions():
-        if name := distribution.metadata["Name"]:  # none in the rest of a distribution that was not removed whole
+        if name := distribution.metadata["Name"]:  # a distribution that was removed in part has none
             facts.setdefault(f"version.{name}", distribution.version)  # the first on the import path is imported
     return facts
 
@@ -164,7 +165,7 @@ def _case_of(item: pytest.Item) -> RunningCase | None:
 
 
 def _end_of(case: RunningCase, error: BaseException | None, seconds: float) -> End:
-    """Return how a test of the case ended, by the exception that ended it."""
+    """Return the end of a test of the case, by the exception that ended it."""
     facts = dict(case.facts)
     if error is None:
         return End("pass", seconds=seconds, metrics=dict(case.metrics), facts=facts)

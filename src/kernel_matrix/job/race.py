@@ -1,4 +1,4 @@
-"""Time two ways to do the same work, fairly."""
+"""Time two functions that do the same work, under the same conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def race(run: Callable[[], object], baseline: Callable[[], object], *, rest: boo
     other are at rest. Each runs once before it is timed: its own threads are awake then, and its memory is near.
     """
     pause = REST_SECONDS if rest else 0.0
-    # The baseline's name in the records is older than this function.
+    # Records call the baseline "eager"; earlier records are read by that name too.
     least = {"run": math.inf, "eager": math.inf}
     began, rounds = time.perf_counter(), 0
     while rounds < ROUNDS or (time.perf_counter() - began < RACE_SECONDS and rounds < 20 * ROUNDS):

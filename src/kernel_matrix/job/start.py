@@ -1,4 +1,4 @@
-"""Start pytest in a job: the harness's own modules come last, so that nothing of ours hides the locked environment.
+"""Start pytest in a job. The harness's modules are last on the import path, so they hide nothing of the environment.
 
 The file lies in a copy of what a job imports (``kernel_matrix/job``), and is run as a program.
 """
@@ -14,7 +14,7 @@ def import_harness(folder: Path) -> None:
     script = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != script]  # Python put it first
     sys.path.insert(0, str(folder))
-    import kernel_matrix.job  # noqa: F401  # later imports from the package look where these were found
+    import kernel_matrix.job  # noqa: F401  # later imports from the package look in the same folder
 
     sys.path.append(sys.path.pop(0))
 

@@ -1,4 +1,4 @@
-"""What is known of a job's cases while it runs: its journal is read here, and becomes their records."""
+"""Follow the cases of a job while it runs: read its journal, and make a record of each case that has ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_matrix.run.job_command import portable
 
 
 class Cases:
-    """The cases of one job: which have ended, which one runs, and what the job's processes said beside that."""
+    """The cases of one job: those that have ended, the one that runs, and the rest of the journal."""
 
     def __init__(
         self, request: Request, interpreter: Interpreter, journal: Journal, ended: Callable[[Record], None]
@@ -25,16 +25,16 @@ class Cases:
         self.request, self.interpreter, self.journal, self.ended = request, interpreter, journal, ended
         self.attempts = request.matrix.limits.attempts
         self.records: dict[str, Record] = {}
-        self.earlier: dict[str, list[str]] = {}  # by case: how each attempt ended that is tried again
+        self.earlier: dict[str, list[str]] = {}  # by case: the ends of the attempts before the last
         self.in_flight: Entry | None = None  # the start of the case that runs
-        self.stage = FIRST_STAGE  # in which it is
-        self.since = time.monotonic()  # when it, or the process, began
-        self.broken: Entry | None = None  # that the suite does not import
+        self.stage = FIRST_STAGE  # of the case that runs
+        self.since = time.monotonic()  # the start of that case, or of the process
+        self.broken: Entry | None = None  # the entry that says that the suite does not import
         self.environment: dict[str, str] = {}
 
     @property
     def tries(self) -> int:
-        """How many attempts at cases have ended."""
+        """Return the number of attempts at cases that have ended."""
         return len(self.records) + sum(map(len, self.earlier.values()))
 
     def attempt_at(self, case: str) -> int:
@@ -46,11 +46,11 @@ class Cases:
         return [case for case in cases if case.id not in self.records]
 
     def process_begins(self) -> None:
-        """Forget what was known of the process before."""
+        """Forget the state of the process before."""
         self.broken, self.since, self.stage = None, time.monotonic(), FIRST_STAGE
 
     def take_in(self) -> None:
-        """Take in what the journal has new."""
+        """Take in the new entries of the journal."""
         for entry in self.journal.new_entries():
             match entry["entry"]:
                 case "job":
@@ -76,7 +76,7 @@ class Cases:
         self.take_in()
 
     def lose_in_flight(self, message: str) -> None:
-        """End the case in flight as lost with the machine: it says nothing of it, and a resumed run tries it again."""
+        """End the case in flight as lost with the machine. This is no result: a resumed run tries the case again."""
         if self.in_flight is None:
             return
         case, seconds = self.in_flight["case"], self._seconds()
@@ -115,8 +115,9 @@ class Cases:
 
     def _end(self, record: Record) -> None:
         """Keep and pass on the record, without the folders of this machine."""
-        texts = [portable(self.request, self.interpreter, text) for text in (record.message, record.detail)]
-        self.records[record.case] = replace(record, message=texts[0], detail=texts[1])
+        message = portable(self.request, self.interpreter, record.message)
+        detail = portable(self.request, self.interpreter, record.detail)
+        self.records[record.case] = replace(record, message=message, detail=detail)
         self.ended(self.records[record.case])
 
     def _seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""Case, Machine -> Decision: what this machine does with each case, and on which device. Pure functions."""
+"""Decide what this machine does with each case, and on which device. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_matrix.vendors.registry import vendor_named
 
 @dataclass(frozen=True)
 class Decision:
-    """What this machine does with a case: an action on a device, or the outcome and the reason where there is none.
+    """The action of this machine for a case, and its device; or the outcome and the reason where there is no action.
 
     ``device`` is None where the case is only compiled.
     """
@@ -26,7 +26,7 @@ class Decision:
 
 
 def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = False) -> Decision:
-    """Return what this machine can do with a case; ``excluded`` cases are tried only when asked."""
+    """Return the decision for a case; with ``excluded``, excluded cases are tried too."""
     if case.exclusion and not excluded:
         return Decision(outcome="excluded", reason=case.exclusion.reason)
     cell = case.cell
@@ -46,7 +46,7 @@ def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = Fal
 def device_for(
     matrix: Matrix, platform: str, toolchain: str, targets: Collection[str], machine: Machine
 ) -> Device | None:
-    """Return the first device here that runs the toolchain's code for one of the targets.
+    """Return this machine's first device that runs the toolchain's code for one of the targets.
 
     There is none for a toolchain that only compiles on this platform, also where the hardware is.
     """

@@ -1,9 +1,9 @@
-"""Where a job's processes run: the protocols of executors, and the choice of one.
+"""The executors of jobs: their protocols, and the choice of one.
 
 An executor is a module with a context manager ``executor``. That yields a function, which turns the :class:`Request` of
 each job into an :class:`Interpreter` in which the toolchain is installed. It raises :class:`UnavailableError` where
 this machine cannot have the toolchain (nobody's fault), and :class:`InstallError` where it should have worked. A run
-starts the job's processes through the interpreter, and does not know what is behind it.
+starts the job's processes through the interpreter, and knows nothing else of the executor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.base.errors import unknown
 from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.config.plan import Job
 from kernel_matrix.vendors.registry import vendor_named
@@ -40,7 +40,7 @@ class InstallError(Exception):
 
 
 class MachineError(Exception):
-    """The machine failed, and not what was running on it; the text says what of it."""
+    """The machine failed, and not the process on it; the text says what failed."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Request:
 
     @property
     def vendor(self) -> Vendor:
-        """Who makes the devices of the job's platform."""
+        """The vendor of the platform's devices."""
         return vendor_named(self.platform.device)
 
     @property
@@ -81,7 +81,7 @@ class Request:
 
     @property
     def gpu(self) -> bool:
-        """Whether the job runs on a GPU."""
+        """Return whether the job runs on a GPU."""
         return self.device is not None and vendor_named(self.device.vendor).gpu
 
 
@@ -90,7 +90,7 @@ class Child(Protocol):
 
     @property
     def why(self) -> str:
-        """What is known of the end beyond the exit status; empty if nothing is."""
+        """The cause of the end, beyond the exit status; empty if it is not known."""
 
     def poll(self) -> int | None:
         """Return the exit status (negative: the signal that ended it), or None while the process runs.
@@ -112,7 +112,7 @@ class Interpreter(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of this Python."""
+        """The facts of this Python for the job's results."""
 
     def seen(self, path: Path) -> str:
         """Return the path under which the job finds a file of this machine."""
@@ -135,7 +135,7 @@ def load(name: str) -> AbstractContextManager[Prepare]:
         UserError: there is none.
     """
     if name not in NAMES:
-        raise UserError(f"--executor {name}: there is no such executor.{did_you_mean(name, (*NAMES, AUTO))}")
+        raise unknown("--executor", "executor", name, (*NAMES, AUTO))
     executor: AbstractContextManager[Prepare] = importlib.import_module(_MODULES[name]).executor()
     return executor
 

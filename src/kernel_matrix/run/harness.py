@@ -20,7 +20,7 @@ START = Path("kernel_matrix", "job", "start.py")  # the program that a job's Pyt
 
 
 def copy_for_jobs(build: Path) -> Path:
-    """Return the folder below ``build`` with what a job imports; make or mend it if need be."""
+    """Return the folder below ``build`` with the modules that a job imports; make or mend it if need be."""
     files = _files()
     folder = copy_folder(build)
     with locked(folder.with_name(f"{folder.name}.lock"), wait=True):  # several jobs begin at once
@@ -33,7 +33,7 @@ def copy_for_jobs(build: Path) -> Path:
 
 
 def copy_folder(build: Path) -> Path:
-    """Return where the copy lies, made or not: its name is the hash of its content."""
+    """Return the folder of the copy, which need not exist yet. Its name is the hash of its content."""
     content = hashlib.sha256()
     for name, data in sorted(_files().items()):
         content.update(f"{name} {hashlib.sha256(data).hexdigest()}\n".encode())

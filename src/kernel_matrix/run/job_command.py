@@ -1,4 +1,4 @@
-"""What a process of a job is started with: its cases, command and environment, by the paths that the job sees."""
+"""The cases, the command and the environment of a job's process, with the paths that the job sees."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kernel_matrix.config.plan import Case, platform_toolchain
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
 
-# Threads of OpenMP that wait keep their core busy by default. A job that shares the machine would so take the cores of
-# the others: most of the time that a small job took. A timed job runs alone and keeps the default.
+# Threads of OpenMP that wait keep their core busy by default. In a job that shares the machine they would take the
+# cores of the other jobs: a small job spent most of its time so. A timed job runs alone and keeps the default.
 _BESIDE_OTHERS = {"OMP_WAIT_POLICY": "passive"}
 
 
@@ -83,7 +83,13 @@ def environment(request: Request, interpreter: Interpreter) -> Mapping[str, str]
 
 def portable(request: Request, interpreter: Interpreter, text: str) -> str:
     """Return the text with all paths as they are below the repository, on this machine's side and on the job's."""
-    seen, job, build, root = interpreter.seen, request.folder, request.build, request.root
-    inside = {seen(job): f"build/jobs/{request.job.id}", seen(build / "cache"): "build/cache", seen(root): "."}
-    inside[seen(copy_folder(build))] = "harness"
-    return without_folders(text, {str(build): "build", str(root): ".", **inside})
+    seen, build, root = interpreter.seen, request.build, request.root
+    names = {
+        str(build): "build",
+        str(root): ".",
+        seen(request.folder): f"build/jobs/{request.job.id}",
+        seen(build / "cache"): "build/cache",
+        seen(root): ".",
+        seen(copy_folder(build)): "harness",
+    }
+    return without_folders(text, names)

@@ -33,7 +33,7 @@ class JobRun:
     executor: str
     decisions: Mapping[str, Decision]
     interpreter: Interpreter | None = None
-    refusal: Record | None = None  # what every case gets where there is no interpreter
+    refusal: Record | None = None  # of every case, where there is no interpreter
     records: dict[str, Record] = field(default_factory=dict)
 
     @property
@@ -43,7 +43,7 @@ class JobRun:
 
     @property
     def actions(self) -> dict[str, str]:
-        """Return what to do with each case that this machine can do something with."""
+        """Return the action of each case that has one."""
         return {case: decision.action for case, decision in self.decisions.items() if decision.action}
 
     @property

@@ -1,4 +1,4 @@
-"""Whether the device that a job is to run on works: a script of the package says so, in the job's own environment."""
+"""Check that a job's device works: run the package's preflight script in the job's environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine will do with jobs, said before they start."""
+"""Describe what this machine will do with jobs, before they start."""
 
 from __future__ import annotations
 

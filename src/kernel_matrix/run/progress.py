@@ -1,4 +1,4 @@
-"""What a person sees while jobs run: a live table in a terminal, plain lines elsewhere."""
+"""Show a person the progress of jobs: a live table in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Console:
         """Count a case of the job that has ended."""
         with self._lock:
             self._counts[job][outcome] += 1
-            due = time.monotonic() - self._printed.get(job, time.monotonic()) > _SECONDS_BETWEEN_LINES
-            self._printed.setdefault(job, time.monotonic())
+            now = time.monotonic()
+            due = now - self._printed.setdefault(job, now) > _SECONDS_BETWEEN_LINES
         if due:
             self._line(job)
 

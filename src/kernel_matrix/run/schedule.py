@@ -1,4 +1,4 @@
-"""Plan -> results: run every job that this machine can, and say of every other case why not."""
+"""Run every job that this machine can run, and record of every other case why it was not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the jobs are to be run, and who is told how far they are."""
+"""The settings of a run, and the protocol of its progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_matrix.run import executors
 
 
 class Progress(Protocol):
-    """Who is told how far the jobs are."""
+    """The protocol of what shows the progress of jobs."""
 
     def job(self, job: str, text: str) -> None:
         """Take what a job does now."""
@@ -21,7 +21,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run: folders, executor, and how many jobs at a time."""
+    """The settings of a run: folders, executor, and the number of jobs at a time."""
 
     root: Path
     build: Path

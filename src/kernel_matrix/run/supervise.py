@@ -1,4 +1,4 @@
-"""One job's processes: start them, follow their journal, and write the ends that a dead one could not."""
+"""Supervise one job's processes: start them, follow their journal, and write the ends that a dead process could not."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
 
-_ROOM = 1 << 16  # bytes without which a job cannot say what it does
+_ROOM = 1 << 16  # bytes that must be free for a job to write its journal
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
 _KILLED: Literal["killed"] = "killed"
 _NO_TESTS_RAN = (0, 5)  # pytest's exit statuses
 
 
 class StoppedError(Exception):
-    """Whoever asked for the run wants it to end."""
+    """The run is to end before all cases have ended."""
 
 
 class Supervisor:
@@ -76,7 +76,7 @@ class Supervisor:
         specification = job_command.specification(self.request, self.actions, cases)
         job_file = self.folder / "job.json"
         if resume and self.journal.path.exists() and job_file.exists() and job_file.read_text() == specification:
-            copy = self.journal.path.with_suffix(".copy")  # a process of that run may still be writing into the other
+            copy = self.journal.path.with_suffix(".copy")  # a process of that run may still write into the other file
             shutil.copyfile(self.journal.path, copy)
             copy.replace(self.journal.path)
         else:
@@ -106,11 +106,11 @@ class Supervisor:
         if status:
             self._demand_room()
         output = self._output(log_size)
-        how = death(status or 0, self.cases.stage, child.why)
+        ending = death(status or 0, self.cases.stage, child.why)
         if status is not None:
-            self.cases.end_in_flight("crash", how, output)
+            self.cases.end_in_flight("crash", ending, output)
         if self.cases.tries == tries and time.monotonic() < self.deadline:
-            self._explain_standstill(self.cases.remaining(remaining), status, how, output, child.why)
+            self._explain_standstill(self.cases.remaining(remaining), status, ending, output, child.why)
 
     def _start(self, remaining: Sequence[Case]) -> Child:
         """Start a process on the cases, if the device is fit for work."""
@@ -158,17 +158,18 @@ class Supervisor:
         return _KILLED
 
     def _explain_standstill(
-        self, remaining: Sequence[Case], status: int | None, how: str, output: str, why: str
+        self, remaining: Sequence[Case], status: int | None, ending: str, output: str, why: str
     ) -> None:
         """End what remains after a process that brought no case to its end: another one would not either."""
-        lines = [line for line in output.splitlines() if line.strip()]
         if broken := self.cases.broken:
             self.cases.give_up(remaining, "error", "import", broken["message"], broken["detail"])
         elif status in _NO_TESTS_RAN:
             ops = ", ".join(sorted({f"{case.cell.op!r}, {case.cell.direction!r}" for case in remaining}))
             self.cases.give_up(remaining, "missing", "", f"the suite has no test marked op({ops})")
         else:
-            self.cases.give_up(remaining, "error", "import", lines[-1] if lines and not why else how, output)
+            lines = [line for line in output.splitlines() if line.strip()]
+            message = lines[-1] if lines and not why else ending
+            self.cases.give_up(remaining, "error", "import", message, output)
 
     def _demand_room(self) -> None:
         """Check that there is room to write: a process that ended badly on a full disk could not say why.
@@ -199,5 +200,5 @@ class Supervisor:
 
 def death(status: int, stage: str, why: str = "") -> str:
     """Return how a process ended, in words: its exit status (negative: its signal), and why if that is known."""
-    how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
-    return f"the process {how} in stage {stage}{f': {why}' if why else ''}"
+    ending = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+    return f"the process {ending} in stage {stage}{f': {why}' if why else ''}"

@@ -1,4 +1,4 @@
-"""Who makes the devices of a platform: one module per vendor, each with a :class:`Vendor` under the name ``VENDOR``.
+"""The vendors of devices: one module per vendor, each with a :class:`Vendor` under the name ``VENDOR``.
 
 A new vendor is one new module of this package: its name is what ``device`` says in matrix.yaml.
 """

@@ -23,7 +23,7 @@ def detect(topology: Path = _TOPOLOGY) -> list[Device]:
     for properties in sorted(topology.glob("*/properties")):
         try:
             text = properties.read_text()
-        except OSError:  # a container sees the nodes of all GPUs, and may read those of its own
+        except OSError:  # a container sees the nodes of all GPUs, and may only read those of its own GPUs
             continue
         version = re.search(r"^gfx_target_version (\d+)$", text, re.MULTILINE)
         if version and int(version.group(1)):
@@ -52,9 +52,9 @@ def driver(devices: Sequence[Device], file: str = "/dev/kfd") -> Finding:
 
 
 def container_options(dev: Path = Path("/dev")) -> dict[str, Any]:
-    """Give a container the device files of all GPUs, and their groups.
+    """Return the options that give a container the device files of all GPUs, and their groups.
 
-    The groups go by number: the numbers differ from host to host, and an image knows no host's names.
+    The groups are numbers: these differ from host to host, and an image does not know the host's names.
     """
     files = [dev / "kfd", *sorted((dev / "dri").glob("renderD*"))]
     groups = sorted({file.stat().st_gid for file in files if file.exists()})
@@ -65,7 +65,7 @@ VENDOR = Vendor(
     title="AMD",
     kind="GPU",
     gpu=True,
-    framework_device="cuda",  # frameworks keep the word in their builds for ROCm
+    framework_device="cuda",  # frameworks use this word in their builds for ROCm too
     detect=detect,
     docker_flags="--device /dev/kfd --device /dev/dri --group-add $(stat -c %g /dev/kfd)",
     container_options=container_options,

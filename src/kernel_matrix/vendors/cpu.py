@@ -12,7 +12,8 @@ from kernel_matrix.vendors.program import Program
 from kernel_matrix.vendors.system import ask
 from kernel_matrix.vendors.vendor import Device, Vendor
 
-# The micro-architecture levels of the x86-64 psABI, each with the last flags that Linux names for it.
+# The micro-architecture levels of the x86-64 psABI, highest first, each with the flags that it adds to the next one,
+# as Linux names them.
 X86_LEVELS = {
     "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
     "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"},
@@ -40,10 +41,12 @@ def targets_of(architecture: str, flags: set[str]) -> tuple[str, ...]:
         return (architecture,)
     if not flags:
         return ("x86-64",)
-    levels = list(X86_LEVELS.items())
-    return tuple(
-        level for i, (level, _) in enumerate(levels) if set().union(*(needs for _, needs in levels[i:])) <= flags
-    )
+    levels: list[str] = []
+    for level, added in reversed(X86_LEVELS.items()):
+        if not added <= flags:  # then it lacks the higher levels too
+            break
+        levels.append(level)
+    return tuple(reversed(levels))
 
 
 def try_compiler(path: str) -> str:

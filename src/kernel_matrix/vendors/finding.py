@@ -1,11 +1,11 @@
-"""What doctor says of one thing that it looked at."""
+"""The findings of doctor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-Status = Literal["good", "absent", "broken"]  # absent: it is not here, and the rest works without it; broken: a fault
+Status = Literal["good", "absent", "broken"]  # absent: not on this machine, and the rest works without it
 
 
 @dataclass(frozen=True)

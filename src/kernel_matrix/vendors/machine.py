@@ -1,4 +1,4 @@
-"""The devices of this machine, as its vendors' files find them."""
+"""The devices of this machine, as the vendors' modules detect them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Machine:
     def device_for(self, vendor: str, target: str) -> Device | None:
         """Return the first device of the vendor that runs code for the target.
 
-        Where the toolchain brings the device with it, that is one for any target; only the job can find out whether it
-        works here.
+        A device that comes with the toolchain runs code for any target. Only the job can find out whether it works on
+        this machine.
         """
         stand_in = vendor_named(vendor).stand_in
         if stand_in is not None:
@@ -35,5 +35,5 @@ class Machine:
 
 
 def detect() -> Machine:
-    """Look at this machine; what every machine has comes before the GPUs."""
+    """Return this machine with its devices; GPUs come last."""
     return Machine(tuple(device for vendor in vendors().values() for device in vendor.detect()))

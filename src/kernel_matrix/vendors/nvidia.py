@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs: nvidia-smi finds them, nvcc compiles for them, and the NVIDIA container toolkit hands them on."""
+"""NVIDIA's GPUs: nvidia-smi lists them, nvcc compiles for them, and the NVIDIA container toolkit shares them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GPU = re.compile(r"(.+), (\d+)\.(\d+), ([^,]+)")
 
 
 def detect() -> list[Device]:
-    """Return the GPUs that nvidia-smi lists; none where it is not here, fails or does not answer."""
+    """Return the GPUs that nvidia-smi lists; none where it is absent, fails or does not answer."""
     answer = _nvidia_smi()
     return [] if answer is None else _devices_in(answer)
 
@@ -36,7 +36,7 @@ def _devices_in(answer: Answer) -> list[Device]:
 
 
 def driver(devices: Sequence[Device]) -> Finding:
-    """Look at the driver: its version, or why the GPUs that are here cannot be used."""
+    """Look at the driver: its version, or why this machine's GPUs cannot be used."""
     versions = sorted({device.driver for device in devices})
     if versions:
         return Finding(VENDOR.driver_finding, "good", ", ".join(versions))
@@ -54,10 +54,10 @@ def driver(devices: Sequence[Device]) -> Finding:
 
 
 def container_options(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Ask the engine for the GPUs that CUDA_VISIBLE_DEVICES chooses, or for all."""
+    """Return the options that give a container the GPUs of CUDA_VISIBLE_DEVICES, or all of them."""
     chosen = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    which = {"device_ids": chosen} if chosen else {"count": -1}
-    return {"device_requests": [{"capabilities": [["gpu"]], **which}]}
+    selection = {"device_ids": chosen} if chosen else {"count": -1}
+    return {"device_requests": [{"capabilities": [["gpu"]], **selection}]}
 
 
 VENDOR = Vendor(

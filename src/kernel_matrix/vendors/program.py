@@ -1,4 +1,4 @@
-"""A program that toolchains start, such as a compiler: where it is looked for, and what to do without it."""
+"""A program that toolchains start, such as a compiler: where to look for it, and what to do without it."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Program:
 
     @property
     def command(self) -> str:
-        """Return what is looked for on PATH."""
+        """Return the name of the program to look for on PATH."""
         return os.environ.get(self.variable) or self.name
 
     @property
     def home(self) -> str:
-        """Return the folder whose ``bin`` is looked at after PATH; empty if there is none."""
+        """Return the folder whose ``bin`` comes after PATH; empty if there is none."""
         return next((value for name in self.homes if (value := os.environ.get(name))), self.folder)
 
     def find(self) -> str | None:
@@ -53,14 +53,17 @@ class Program:
         return path or (shutil.which(self.command, path=f"{self.home}/bin") if self.home else None)
 
     def examine(self, purpose: str) -> Finding:
-        """Look whether the program is here and works; ``purpose`` says what is not to be had without it."""
+        """Look whether this machine has the program and it works; ``purpose`` says what is impossible without it."""
         path = self.find()
         if path is None:
             where = f"neither on PATH nor in {self.homes[0]}" if self.homes else "not on PATH"
             status: Status = "broken" if self.expected else "absent"
             return Finding(self.name, status, f"{self.command} is {where}: {purpose}", self.install)
         answer = ask([path, "--version"])
-        fault = f"it does not start: {answer.fault}" if answer.fault else self.trial(path) if self.trial else ""
+        if answer.fault:
+            fault = f"it does not start: {answer.fault}"
+        else:
+            fault = self.trial(path) if self.trial else ""
         if fault:
             return Finding(self.name, "broken", f"{path}: {fault}", self.reinstall or self.install)
         return Finding(self.name, "good", f"{path}: {answer.line_with(self.version)}")

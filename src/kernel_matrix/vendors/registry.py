@@ -29,7 +29,7 @@ def vendor_names() -> tuple[str, ...]:
 
 
 def vendor_named(name: str) -> Vendor:
-    """Return the vendor of that name, which matrix.yaml or a device of this machine has."""
+    """Return the vendor of that name, which is in matrix.yaml or in a device of this machine."""
     return vendors()[name]
 
 

@@ -1,4 +1,4 @@
-"""Questions to this machine that several vendors ask."""
+"""Functions that look at this machine, for several vendors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SECONDS = 30.0  # a program that has no answer by then hangs
+SECONDS = 30.0  # a program without an answer by then hangs
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a program printed, and what went wrong with it; ``fault`` is empty if nothing did."""
+    """The output of a program, and its fault; ``fault`` is empty if it worked."""
 
     output: str
     fault: str = ""
@@ -50,13 +50,13 @@ def ask(command: Sequence[str]) -> Answer:
         _end(process)
         return Answer("", f"no answer within {SECONDS:g} s")
     if process.returncode:
-        words = last_line(errors) or last_line(output)
-        return Answer(output, f"exit status {process.returncode}{f': {words}' if words else ''}")
+        reason = last_line(errors) or last_line(output)
+        return Answer(output, f"exit status {process.returncode}{f': {reason}' if reason else ''}")
     return Answer(output)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill a program that hangs, and what it started; one that hangs in its driver does not end even so."""
+    """Kill a program that hangs, and what it started. One that hangs in a driver may not end, and is left alone."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     for stream in (process.stdout, process.stderr):

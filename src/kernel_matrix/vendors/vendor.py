@@ -1,4 +1,4 @@
-"""What the file of a vendor says."""
+"""The model of a vendor and of its devices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_options() -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Vendor:
-    """All that the harness knows of a vendor. Fields without a default are what each vendor has to answer.
+    """All that the harness knows of a vendor. Each vendor has to fill the fields without a default.
 
     title: The name that people read, such as ``NVIDIA``.
     kind: What its devices are, in a sentence: ``GPU``.
@@ -69,7 +69,7 @@ class Vendor:
 
     @property
     def driver_finding(self) -> str:
-        """Return what the finding of :attr:`driver` is called."""
+        """Return the name of the finding of :attr:`driver`."""
         return f"{self.title} driver"
 
     @property

@@ -45,7 +45,7 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class Artifact:
-    """What a compiler made of one kernel for one target.
+    """The output of a compiler for one kernel and one target.
 
     ``kind`` is ``cubin``, ``hsaco``, ``shared-object`` or ``elf`` for machine code. It is ``cuda-source``,
     ``hip-source`` and the like where source was generated and nothing compiled it. ``resources`` holds what the

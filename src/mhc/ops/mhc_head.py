@@ -19,7 +19,7 @@ from mhc.ops.read import ReadSpec
 
 @dataclass(frozen=True)
 class MhcHeadSpec(ReadSpec):
-    """What a kernel of ``mhc_head`` is specialised to."""
+    """The specialisation of a kernel of ``mhc_head``."""
 
     @property
     def mixes(self) -> int:

@@ -24,7 +24,7 @@ from mhc.ops.read import ReadSpec
 
 @dataclass(frozen=True)
 class MhcPreSpec(ReadSpec):
-    """What a kernel of ``mhc_pre`` is specialised to."""
+    """The specialisation of a kernel of ``mhc_pre``."""
 
     @property
     def mixes(self) -> int:

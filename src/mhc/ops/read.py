@@ -23,7 +23,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class ReadSpec:
-    """What a compiled kernel is specialised to; the number of tokens is free.
+    """The specialisation of a compiled kernel; the number of tokens is free.
 
     ``streams`` is n, ``hidden`` the width of one stream, ``dtype`` that of ``x`` and of what is read, ``gamma`` whether
     the RMSNorm weight is given; ``norm_eps`` and ``pre_eps`` are the two small constants of the equation.

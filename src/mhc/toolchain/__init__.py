@@ -1,1 +1,1 @@
-"""What several backends need of the compilers that they call: where they are, what they report, and a cache."""
+"""Functions for the compilers that several backends call: find them, read their reports, and cache their output."""

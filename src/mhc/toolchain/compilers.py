@@ -94,5 +94,5 @@ def clang_resources(log: str) -> dict[str, int]:
 
 
 def _largest(patterns: Mapping[str, str], log: str) -> dict[str, int]:
-    """Return the largest number of each pattern: of several kernels, what the one that uses most of it uses."""
+    """Return the largest number of each pattern: of several kernels, the use of the one that uses most."""
     return {name: max(map(int, numbers)) for name, pattern in patterns.items() if (numbers := re.findall(pattern, log))}

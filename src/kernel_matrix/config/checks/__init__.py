@@ -26,14 +26,14 @@ _OF_THE_PLAN = (planned.cases, planned.sentinels, planned.rules)
 
 def reference_faults(matrix: Matrix, root: Path) -> Iterator[Fault]:
     """Yield the files that do not exist, the names that name nothing, and what stands twice."""
-    for of_files in _OF_FILES:
-        yield from of_files(matrix, root)
-    for of_names in _OF_NAMES:
-        yield from of_names(matrix)
+    for check_files in _OF_FILES:
+        yield from check_files(matrix, root)
+    for check_names in _OF_NAMES:
+        yield from check_names(matrix)
 
 
 def plan_faults(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
-    """Yield what only the plan of the full tier shows."""
+    """Yield the faults that only the plan of the full tier shows."""
     for check in _OF_THE_PLAN:
         yield from check(matrix, full)
     yield from rules.versions(matrix, root, full)

@@ -24,14 +24,14 @@ def directions(matrix: Matrix) -> Iterator[Fault]:
 
 
 def toolchains(matrix: Matrix) -> Iterator[Fault]:
-    """Yield the requirements that are none, and the operators that a toolchain cannot have."""
+    """Yield the requirements that are not well formed, and the unknown operators of a toolchain."""
     for name, toolchain in matrix.toolchains.items():
         yield from requirements(("toolchains", name, "requires"), toolchain.requires)
         yield from _unknown_ops(matrix, ("toolchains", name, "ops"), toolchain.ops or ())
 
 
 def platforms(matrix: Matrix) -> Iterator[Fault]:
-    """Yield what is wrong with a platform's targets, labels, machines and toolchains."""
+    """Yield the faults of a platform's targets, labels, machines and toolchains."""
     for name, platform in matrix.platforms.items():
         place: Place = ("platforms", name)
         yield from _twice((*place, "targets"), platform.targets)
@@ -72,8 +72,8 @@ def ops(matrix: Matrix) -> Iterator[Fault]:
 def groups(matrix: Matrix) -> Iterator[Fault]:
     """Yield the groups of cases with an unknown axis or direction, or without an axis that they need."""
     for name, op in matrix.ops.items():
-        for tier, of_tier in op.cases.items():
-            for index, group in enumerate(of_tier):
+        for tier, tier_groups in op.cases.items():
+            for index, group in enumerate(tier_groups):
                 yield from _group(op, ("ops", name, "cases", tier, index), group)
         for index, group in enumerate(op.timed):
             yield from _group(op, ("ops", name, "timed", index), group)

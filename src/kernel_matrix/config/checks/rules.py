@@ -81,9 +81,10 @@ def _never_holds(text: str, toolchains: Mapping[str, Toolchain], locked: Mapping
     if not pinned:
         hint = did_you_mean(name, {name for versions in locked.values() for name in versions})
         return f"'{name}' is in the lock of none of its toolchains ({', '.join(locked)}).{hint}"
-    if any(satisfies([text], {name: version}) or not _exact(toolchains[of], name) for of, version in pinned.items()):
-        return ""
-    stated = ", ".join(f"{of} has {version}" for of, version in pinned.items())
+    for toolchain, version in pinned.items():
+        if satisfies([text], {name: version}) or not _exact(toolchains[toolchain], name):
+            return ""
+    stated = ", ".join(f"{toolchain} has {version}" for toolchain, version in pinned.items())
     return f"{stated}, and 'requires' allows no other. Correct the version, or take the entry out."
 
 

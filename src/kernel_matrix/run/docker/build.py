@@ -1,4 +1,4 @@
-"""Build an image with the engine's own builder, and say how far it is."""
+"""Build an image with the engine's own builder, and report its steps."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], Non
                 timeout=_SILENT_SECONDS,
             )
             steps.follow(output)
-        except docker.errors.APIError as error:  # it did not even begin: the Dockerfile cannot be read
+        except docker.errors.APIError as error:  # the build did not begin: the Dockerfile cannot be read
             raise InstallError(f"{recipe.dockerfile}: {explained(error)}") from error
-        finally:  # what only a stage had, a network's certificates among it, is not kept as a cache either
+        finally:  # a stage has the network's certificates, so it is not kept as a cache
             for stage in steps.stages:
                 with suppress(*ERRORS):  # another build may have removed it, or made it its own
                     if STAGE in client.images.get(stage).labels:
@@ -91,8 +91,8 @@ def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], Non
 @contextmanager
 def _context(files: Mapping[str, bytes | Path]) -> Iterator[IO[bytes]]:
     """Yield the files as an archive that an engine takes."""
-    with tempfile.TemporaryFile() as into:
-        with tarfile.open(fileobj=into, mode="w") as archive:
+    with tempfile.TemporaryFile() as file:
+        with tarfile.open(fileobj=file, mode="w") as archive:
             for name, content in sorted(files.items()):
                 entry = tarfile.TarInfo(name)
                 if isinstance(content, Path):
@@ -102,5 +102,5 @@ def _context(files: Mapping[str, bytes | Path]) -> Iterator[IO[bytes]]:
                 else:
                     entry.size = len(content)
                     archive.addfile(entry, io.BytesIO(content))
-        into.seek(0)
-        yield into
+        file.seek(0)
+        yield file

@@ -1,4 +1,4 @@
-"""The steps of a build, read from what the engine prints: an engine of any age prints it, and no client is needed."""
+"""The steps of a build, read from the output of the engine: every version of the engine prints them."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Steps:
         if faults:
             self.stages += [self.layer] if self.layer else []
             text = "\n".join([self.step, *self.lines, faults[0]])
-            where = self.step.split(" :")[0].lower() or "build"
+            step = self.step.split(" :")[0].lower() or "build"
             reason = self.lines[-1] if self.lines else faults[0]
-            raise InstallError(f"{text}\n{self.recipe.dockerfile}: {where}: {reason}")
+            raise InstallError(f"{text}\n{self.recipe.dockerfile}: {step}: {reason}")
 
     def _take_in(self, line: str) -> None:
         """Take in one line of the output."""
-        if made := _LAYER.fullmatch(line):
-            self.layer = made[1]
+        if layer := _LAYER.fullmatch(line):
+            self.layer = layer[1]
         elif line.startswith("Step "):
             if " : FROM " in line and self.layer:
                 self.stages.append(self.layer)
@@ -58,9 +58,9 @@ class Steps:
 
 
 def lines_of(output: Iterator[Mapping[str, Any]], faults: list[str]) -> Iterator[str]:
-    """Yield what a build prints, by lines: an engine sends pieces that end anywhere. Its faults go to ``faults``.
+    """Yield the output of a build by lines, and append its faults to ``faults``.
 
-    What a step writes to stderr is coloured by the engine. It begins a line of its own.
+    An engine sends pieces that end anywhere. It colours what a step writes to stderr, which begins a line of its own.
     """
     rest, rest_is_coloured = "", False
     for message in output:  # to its end, also after a fault: that closes the connection

@@ -1,4 +1,4 @@
-"""An archive with all that a machine without a network needs: the source, wheels of the harness, images, checksums.
+"""The bundle, an archive for a machine without a network: the source, wheels of the harness, images, checksums.
 
 It has no goldens: every job computes its own, in float64, from inputs that the names of the cases determine.
 """
@@ -51,9 +51,9 @@ def write(
     Raises:
         UserError: the source is not a git checkout, which says what belongs to it.
     """
-    listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False)
-    if listed.returncode:
-        raise UserError(f"{root}: a bundle is made from a git checkout: {listed.stderr.strip()}")
+    listing = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False)
+    if listing.returncode:
+        raise UserError(f"{root}: a bundle is made from a git checkout: {listing.stderr.strip()}")
     into.parent.mkdir(parents=True, exist_ok=True)
     with (
         written_whole(into) as part,
@@ -61,15 +61,15 @@ def write(
         tempfile.TemporaryFile(dir=into.parent) as saved,
     ):
         writer = _Writer(archive, into.name.removesuffix(".tar"))
-        for name in sorted(filter(None, listed.stdout.split("\0"))):
+        for name in sorted(filter(None, listing.stdout.split("\0"))):
             writer.add_path(name, root / name)
         for wheel in sorted(wheels.iterdir()):
             writer.add_path(f"{FOLDER}/wheels/{wheel.name}", wheel)
         say(f"saving {len(images)} images")
         _save(client, [image.reference for image in images], saved)
         writer.add(f"{FOLDER}/images.tar", saved)
-        about = {"commit": commit, "images": [asdict(image) for image in images]}
-        writer.add(f"{FOLDER}/bundle.json", io.BytesIO(json.dumps(about, indent=1).encode()))
+        description = {"commit": commit, "images": [asdict(image) for image in images]}
+        writer.add(f"{FOLDER}/bundle.json", io.BytesIO(json.dumps(description, indent=1).encode()))
         writer.add(f"{FOLDER}/commit", io.BytesIO(commit.encode()))
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(writer.sums.items()))
         writer.add(f"{FOLDER}/SHA256SUMS", io.BytesIO(sums.encode()))
@@ -77,10 +77,10 @@ def write(
 
 def find(root: Path, platform: str, content: str) -> Carried | None:
     """Return the bundle's image for that platform and content, if this source tree came with one."""
-    about = root / FOLDER / "bundle.json"
-    if not about.exists():
+    description = root / FOLDER / "bundle.json"
+    if not description.exists():
         return None
-    entries = [Carried(**entry) for entry in json.loads(about.read_text(encoding="utf-8"))["images"]]
+    entries = [Carried(**entry) for entry in json.loads(description.read_text(encoding="utf-8"))["images"]]
     return next((entry for entry in entries if (entry.platform, entry.content) == (platform, content)), None)
 
 
@@ -93,16 +93,16 @@ def load(client: docker.DockerClient, root: Path, say: Callable[[str], None]) ->
     name = f"{FOLDER}/images.tar"
     say(f"loading {name}")
     sums = (root / FOLDER / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
-    wanted = {line.split("  ", 1)[1]: line.split("  ", 1)[0] for line in sums}
+    digests = {path: digest for digest, path in (line.split("  ", 1) for line in sums)}
     with (root / name).open("rb") as file:
-        if _digest(file) != wanted.get(name):
+        if _digest(file) != digests.get(name):
             raise InstallError(f"{root / name}: damaged: its SHA-256 is not that of {FOLDER}/SHA256SUMS. Copy it again")
-        before, client.api.timeout = client.api.timeout, _SILENT_SECONDS
+        timeout, client.api.timeout = client.api.timeout, _SILENT_SECONDS
         try:
             file.seek(0)
             client.images.load(file)
         finally:
-            client.api.timeout = before
+            client.api.timeout = timeout
 
 
 class _Writer:

@@ -39,7 +39,7 @@ class Containers:
         """Look at what the job needs, and make the platform's image or find it.
 
         Raises:
-            UnavailableError: this machine lacks something, and what.
+            UnavailableError: this machine lacks something; the text says what.
             InstallError: the image cannot be made; the engine's words.
         """
         dockerfile = request.platform.container
@@ -60,7 +60,7 @@ class Containers:
         return interpreter
 
     def _image(self, engine: Engine, request: Request, dockerfile: str) -> Image:
-        """Return the platform's image; one that cannot be made is tried once."""
+        """Return the platform's image; a failed build is not tried again."""
         key = (request.job.platform, request.gpu)
         if key not in self.made:
             toolchains = [request.matrix.toolchains[entry.toolchain] for entry in request.platform.entries]
@@ -113,7 +113,7 @@ def _demand_driver(request: Request) -> None:
 
 def _demand_room(folder: Path, needed: int, purpose: str) -> None:
     """Check that so many bytes are free in the folder."""
-    if not folder.exists():  # the engine's, seen from a container or a virtual machine's other side
+    if not folder.exists():  # the engine's folder may be on another side of a container or virtual machine
         return
     free = shutil.disk_usage(folder).free
     if free < needed:

@@ -1,4 +1,4 @@
-"""The Docker engine of this machine: reach it, or say in a sentence why not."""
+"""Reach the Docker engine of this machine, or say in a sentence why that is impossible."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def connect() -> Engine:
     if not address.startswith("unix://"):
         raise UnavailableError(f"the Docker engine at {address} is another machine's, where this one's folders are not")
     try:
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(address.removeprefix("unix://"))
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address.removeprefix("unix://"))
     except PermissionError:
         text = f"this user may not reach the Docker engine at {address}: add it to the group 'docker'"
         raise UnavailableError(text) from None
@@ -74,16 +74,18 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def explained(error: BaseException) -> str:
     """Return the engine's own words, without those of the libraries around them."""
     causes = list(_causes(error))
-    own = [cause.explanation for cause in causes if isinstance(cause, docker.errors.APIError) and cause.explanation]
-    return str(own[0] if own else causes[-1]).strip()
+    messages = [
+        cause.explanation for cause in causes if isinstance(cause, docker.errors.APIError) and cause.explanation
+    ]
+    return str(messages[0] if messages else causes[-1]).strip()
 
 
 @contextmanager
 def answering(doing: str) -> Iterator[None]:
-    """Make a fault of the machine of an engine that fails in this block.
+    """Turn an error of the engine in this block into one of the machine.
 
     Raises:
-        MachineError: it does; ``doing`` says at what.
+        MachineError: the engine failed; ``doing`` says at what, such as "to start a container".
     """
     try:
         yield

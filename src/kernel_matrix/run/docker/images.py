@@ -13,7 +13,7 @@ from kernel_matrix.run.docker.build import Image, find, make
 from kernel_matrix.run.docker.engine import answering
 from kernel_matrix.run.docker.recipe import content_of, needs_shared_image, platform_recipe, shared_recipe
 
-PYTHON = "/usr/bin/python3.11"  # what the environments of every image are made with
+PYTHON = "/usr/bin/python3.11"  # in every image, for its environments
 
 
 def python_of(lock: Path) -> str:

@@ -30,12 +30,12 @@ class ContainerInterpreter:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Say which image it is."""
+        """Return the name of the image."""
         return {"image": self.reference}
 
     @property
     def search_path(self) -> str:
-        """The PATH of the image."""
+        """Return the PATH of the image."""
         with answering("to describe an image"):
             image = self.engine.client.images.get(self.sandbox.image)
         variables = dict(text.split("=", 1) for text in image.attrs["Config"]["Env"] or ())
@@ -48,7 +48,7 @@ class ContainerInterpreter:
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
         """Start Python in a container of its own.
 
-        The container writes the log itself, so that it is kept whatever becomes of the engine and the harness.
+        The container writes the log itself, so that it is kept when the engine or the harness dies.
         """
         self.sandbox.prepare()
         container = self.create(
@@ -101,7 +101,7 @@ class ContainerChild:
         threading.Thread(target=self._wait, daemon=True).start()
 
     def _wait(self) -> None:
-        """Wait for the end with one long request, which breaks off when the engine dies."""
+        """Wait for the end with one long request, which fails when the engine dies."""
         try:
             self._container.wait(timeout=None)
         except ERRORS as error:
@@ -118,7 +118,7 @@ class ContainerChild:
         return self._status
 
     def _end(self) -> int:
-        """Remove the container, and return how it ended."""
+        """Remove the container, and return its exit status."""
         state = {"Status": "removing"}
         try:
             with contextlib.suppress(docker.errors.NotFound):
@@ -134,7 +134,7 @@ class ContainerChild:
         if state["OOMKilled"] and status == 137:
             limit = self._sandbox.request.matrix.container.memory
             self.why = f"it reached the container's memory limit of {limit:g} GiB"
-        return 128 - status if 128 < status < 128 + 65 else status  # as a shell says a signal
+        return 128 - status if 128 < status < 128 + 65 else status  # the numbers of a shell for signals
 
     def kill(self) -> None:
         """Ask the container to stop, end it when it does not, and remove it."""

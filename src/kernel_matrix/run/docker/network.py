@@ -1,4 +1,4 @@
-"""What a machine's network asks of installers: certificates, addresses of indexes, folders of wheels, proxies."""
+"""The settings of installers for this machine's network: certificates, indexes, folders of wheels, proxies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def certificates() -> Path | None:
 
 def wheels(locks: Iterable[bytes]) -> list[Path]:
     """Return the wheels whose versions a lock names, from the folders that pip or uv is configured with."""
-    pins = {
+    pins = {  # not a mapping: a lock may pin a distribution to another version on each kind of machine
         (canonicalize_name(name), version)
         for lock in locks
         for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", lock.decode(), re.MULTILINE)
@@ -48,15 +48,16 @@ def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
     if trusted := certificates():
         files["ca.crt"] = trusted
     index = next(iter(_words("UV_DEFAULT_INDEX", "PIP_INDEX_URL")), None)
-    named = (re.sub(r"^[\w.-]+=", "", word) for word in _words("UV_INDEX", "PIP_EXTRA_INDEX_URL"))  # uv can name one
-    more = [word for word in named if not word.startswith("file:")]
+    # uv takes NAME=ADDRESS too.
+    addresses = (re.sub(r"^[\w.-]+=", "", word) for word in _words("UV_INDEX", "PIP_EXTRA_INDEX_URL"))
+    extra = [address for address in addresses if not address.startswith("file:")]
     pip, uv = ["[global]"], []
     if index:
         pip.append(f"index-url = {index}")
         uv.append(f'index-url = "{index}"')
-    if more:
-        pip.append(f"extra-index-url = {' '.join(more)}")
-        uv.append(f"extra-index-url = [{', '.join(repr(word) for word in more)}]")
+    if extra:
+        pip.append(f"extra-index-url = {' '.join(extra)}")
+        uv.append(f"extra-index-url = [{', '.join(repr(address) for address in extra)}]")
     files["pip.conf"] = ("\n".join(pip) + "\n").encode()
     files["uv.toml"] = ("\n".join(uv) + "\n").encode()
     return files

@@ -1,4 +1,4 @@
-"""Whose containers are whose: remove those that dead runs have left, and never another's."""
+"""Label containers with the process that owns them, and remove those that dead runs have left."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ OWNER = "kernel-matrix.owner"  # the label that says which process a container b
 
 
 def owner() -> str:
-    """Name this process so that no other is ever taken for it: host, boot, namespace, process id and its start."""
+    """Return a label that only this process has: host, boot, namespace, process id and its start."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{socket.gethostname()} {boot} {_namespace()} {os.getpid()} {_start_of(os.getpid())}"
 
 
 def is_dead(label: str) -> bool:
-    """Return whether the process of an owner's label is gone for certain; one that cannot be seen from here is not."""
+    """Return whether the process of a label is certainly gone; one that is not visible here counts as alive."""
     host, boot, namespace, pid, start = label.split()
     own_host, own_boot, own_namespace, *_ = owner().split()
     if host != own_host or (boot == own_boot and namespace != own_namespace):
@@ -32,7 +32,7 @@ def is_dead(label: str) -> bool:
 
 
 def sweep(client: docker.DockerClient) -> None:
-    """Remove the containers that dead runs have left; never another's, nor those of a run that lives."""
+    """Remove the containers that dead runs have left; those of other programs and of living runs stay."""
     with answering("to list its containers"):
         containers: list[Any] = client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER})
     for container in containers:

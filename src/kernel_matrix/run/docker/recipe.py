@@ -1,4 +1,4 @@
-"""What an image is made from: its files, its build arguments and its labels, and the hash that names it."""
+"""The recipe of an image: its files, its build arguments and its labels, and the hash that names it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _GPU_VARIABLES = re.compile(r"^ARG GPU_INSTALLER_VARIABLES=(\S+)$", re.MULTILINE
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an image is made from. ``transient`` is for the build alone: it leaves no trace and makes no other image."""
+    """The files, arguments and labels that an image is made from.
+
+    ``transient`` returns files that only the build has: they are not in the image, and do not change its hash.
+    """
 
     name: str
     dockerfile: str
@@ -37,21 +40,22 @@ class Recipe:
 
     @property
     def content(self) -> str:
-        """The hash of all that goes into the image."""
+        """Return the hash of all that goes into the image."""
         content = hashlib.sha256()
-        for kind, entries in (("file", self.files), ("argument", {k: v.encode() for k, v in self.arguments.items()})):
+        arguments = {name: value.encode() for name, value in self.arguments.items()}
+        for kind, entries in (("file", self.files), ("argument", arguments)):
             for name, data in sorted(entries.items()):
                 content.update(f"{kind} {name} {hashlib.sha256(data).hexdigest()}\n".encode())
         return content.hexdigest()[:12]
 
     @property
     def reference(self) -> str:
-        """``kernel-matrix/cuda:5f0c...``: the name, and the hash of the content."""
+        """Return the name and the hash of the content, such as ``kernel-matrix/cuda:5f0c...``."""
         return f"{PREFIX}/{self.name}:{self.content}"
 
 
 def content_of(dockerfile: Path, locks: Sequence[Path], installer: Installer, *, gpu: bool) -> str:
-    """Return the hash of what the repository puts into an image, wherever that is built and upon whichever base."""
+    """Return the hash of what the repository puts into an image; it is the same on every machine and every base."""
     files = _folder(dockerfile)
     if needs_shared_image(dockerfile):
         variables = _installer_variables(dockerfile, installer, gpu=gpu)
@@ -101,7 +105,7 @@ def _installer_variables(dockerfile: Path, installer: Installer, *, gpu: bool) -
 
 
 def _shared_dockerfile(dockerfile: Path) -> Path:
-    """Return the Dockerfile of what the platforms share."""
+    """Return the Dockerfile of the image that the platforms share."""
     return dockerfile.parents[1] / SHARED / "Dockerfile"
 
 
@@ -140,7 +144,7 @@ def _bases(client: docker.DockerClient, dockerfile: Path) -> dict[str, str]:
 
 
 def _labels(root: Path, name: str, locks: Sequence[Path]) -> dict[str, str]:
-    """Return what the image says of itself: its title, the commit, and the versions in its environments."""
+    """Return the labels of an image: its title, the commit, and the versions in its environments."""
     texts = {lock.stem: lock.read_text(encoding="utf-8") for lock in sorted(set(locks))}
     labels = {
         "org.opencontainers.image.title": f"{PREFIX}/{name}",

@@ -1,4 +1,4 @@
-"""What a job's container has of this machine: three folders, some of its memory, its device, and no network."""
+"""The share of this machine that a job's container gets: three folders, some memory, the device, and no network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_matrix.run.harness import copy_folder, copy_for_jobs
 
 SOURCE, HARNESS, JOB = "/mnt/source", "/mnt/harness", "/mnt/job"
 _GIB = 1 << 30
-_ORDINARY_USER = 1000  # who a job is when the harness is root
+_ORDINARY_USER = 1000  # the user of a job when the harness runs as root
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Sandbox:
 
     @property
     def user(self) -> tuple[int, int]:
-        """The user and group of the job: those of whoever runs the harness, and never root's."""
+        """The user and group of the job: those of the harness, and never root's."""
         return (os.getuid(), os.getgid()) if os.getuid() else (_ORDINARY_USER, _ORDINARY_USER)
 
     @property
     def cache(self) -> Path:
-        """The folder where compilers keep what they made: in the job's folder, and apart for every image.
+        """The folder of the compilers' caches: in the job's folder, and another one for every image.
 
-        A tmpfs would count against the job's own memory and be gone after every crash; and what one image's compiler
-        made may not load in another.
+        A tmpfs would count against the job's memory and be gone after every crash. The output of one image's compiler
+        may not load in another image.
         """
         return self.request.folder / "cache" / self.image.removeprefix("sha256:")[:12]
 
@@ -70,7 +70,7 @@ class Sandbox:
                 path.unlink()
 
     def options(self, environment: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the engine is told, the command apart."""
+        """Return all options of the container but its command."""
         limits = self.request.matrix.container
         return {
             "image": self.image,
@@ -96,7 +96,7 @@ class Sandbox:
         }
 
     def device_options(self) -> Mapping[str, Any]:
-        """Return what gives the container the GPUs that the job runs on."""
+        """Return the options that give the container the GPUs that the job runs on."""
         return self.request.vendor.container_options() if self.request.gpu else {}
 
     def _mounts(self) -> list[Mount]:
@@ -104,11 +104,11 @@ class Sandbox:
         root, folder = self.request.root, self.request.folder
         mounts = [Mount(SOURCE, str(root), "bind", read_only=True), Mount(JOB, str(folder), "bind")]
         mounts.append(Mount(HARNESS, str(copy_for_jobs(self.request.build)), "bind", read_only=True))
-        for mount in mounts:  # a mount below would not be read-only with it
+        for mount in mounts:  # a mount below it would not be read-only
             mount["BindOptions"] = {"NonRecursive": True}
         return mounts
 
     def _hidden(self) -> dict[str, str]:
-        """Return what hides the build folder: what other jobs made, and the configuration of a closed network."""
+        """Return the mount that hides the build folder: it has other jobs' files and a closed network's settings."""
         root, build = self.request.root, self.request.build
         return {f"{SOURCE}/{build.relative_to(root)}": "ro,size=4k"} if build.is_relative_to(root) else {}

@@ -1,4 +1,4 @@
-"""A person at a terminal, or a command's output, at a container."""
+"""Connect this terminal with a container, or pass on the output of its command."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def prepare(request: Request) -> Interpreter:
     """Take this interpreter if it has what the toolchain requires.
 
     Raises:
-        UnavailableError: it does not, and which requirement that is.
+        UnavailableError: it does not; the text names the requirement.
     """
     for text in request.toolchain.requires:
         name = Requirement(text).name

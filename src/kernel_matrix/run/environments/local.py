@@ -32,17 +32,17 @@ class LocalChild:
         )
 
     def poll(self) -> int | None:
-        """Return the exit status. When the process has ended, what it left behind in its group is ended too."""
+        """Return the exit status. When the process has ended, the rest of its group is ended too."""
         if self._process.returncode is not None:
             return self._process.returncode
-        # Not reaped yet, its process id cannot be anyone else's.
+        # Until the process is reaped, no other process can have its id.
         if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
         self.kill()
         return self._process.returncode
 
     def kill(self) -> None:
-        """End the whole group."""
+        """End the whole process group."""
         if self._process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):  # it ended by itself just now

@@ -17,7 +17,7 @@ from kernel_matrix.run.environments.builds import pin_of
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, Interpreter, Prepare, Request
 
-# What pip is told by its environment, uv is told by its own where nobody has: the same wheels on the same machine.
+# uv gets pip's settings where its own are not set, so that both install the same wheels on the same machine.
 _PIP_TO_UV = {
     "PIP_FIND_LINKS": "UV_FIND_LINKS",
     "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
@@ -69,7 +69,7 @@ def variables_for(installer: Installer, python: Path, lock: Path, *, gpu: bool) 
     if gpu:
         return installer.gpu
     try:
-        # With these options uv refuses a cached wheel of another index, too, which is what is asked here.
+        # With these options uv also refuses a cached wheel of another index, as it should here.
         uv("pip", "install", "--python", str(python), "--no-index", "--no-deps", "--dry-run", pin)
     except InstallError:
         return installer.cpu
@@ -77,21 +77,21 @@ def variables_for(installer: Installer, python: Path, lock: Path, *, gpu: bool) 
 
 
 def uv(*arguments: str, variables: Mapping[str, str] | None = None) -> str:
-    """Run uv with pip's settings, and return what it says.
+    """Run uv with pip's settings, and return its output.
 
     Raises:
-        InstallError: it failed, with all that it said.
+        InstallError: it failed; uv's own words.
     """
     program = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
         raise InstallError("uv is not installed beside this interpreter nor on PATH. Install it: pip install uv")
     environment = {**os.environ, **(variables or {})}
-    for pip, own in _PIP_TO_UV.items():
-        if pip in environment and own not in environment:
-            value = environment[pip]
-            environment[own] = ",".join(value.split()) if own == "UV_FIND_LINKS" else value
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        set_here = "".join(f"{name}={value} " for name, value in (variables or {}).items())
-        raise InstallError(f"$ {set_here}uv {' '.join(arguments)}\n{done.stderr.strip()}")
-    return done.stdout + done.stderr
+    for pip_name, uv_name in _PIP_TO_UV.items():
+        if pip_name in environment and uv_name not in environment:
+            value = environment[pip_name]
+            environment[uv_name] = ",".join(value.split()) if uv_name == "UV_FIND_LINKS" else value
+    process = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, check=False)
+    if process.returncode:
+        assignments = "".join(f"{name}={value} " for name, value in (variables or {}).items())
+        raise InstallError(f"$ {assignments}uv {' '.join(arguments)}\n{process.stderr.strip()}")
+    return process.stdout + process.stderr

@@ -1,1 +1,1 @@
-"""Eager PyTorch, line by line the equations: what every other backend is compared with."""
+"""The equations line by line in eager PyTorch; every other backend is compared with them."""

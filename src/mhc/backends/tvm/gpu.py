@@ -31,7 +31,7 @@ THREADS = 128
 
 @dataclass(frozen=True)
 class Dialect:
-    """What has to be written differently for a kind of device; ``kind`` is TVM's name of it."""
+    """The parts of a kernel that differ between kinds of device; ``kind`` is TVM's name of one."""
 
     kind: str
 

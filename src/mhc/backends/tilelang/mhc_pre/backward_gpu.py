@@ -1,4 +1,4 @@
-"""The GPU kernels of ``mhc_pre``'s gradients; what each does stands in ``factors``."""
+"""The GPU kernels of ``mhc_pre``'s gradients; ``factors`` says what each does."""
 
 # No postponed annotations here: TileLang reads those of a kernel as values.
 

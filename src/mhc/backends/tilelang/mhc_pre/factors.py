@@ -1,4 +1,4 @@
-"""What the kernels of ``mhc_pre``'s gradients hand to each other, three for a GPU and three for the CPU.
+"""The tensors between the kernels of ``mhc_pre``'s gradients, three for a GPU and three for the CPU.
 
 ``factors`` computes the forward of a token again and stores per token: the n²+2n factors f of phi's rows in dx (grad_q
 in the other backends), the n weights h_pre, the factor of x itself (slope), then dz and dz·m. ``columns`` walks down
