@@ -25,7 +25,7 @@ class _Model(BaseModel):
 
 
 class Attempt(_Model):
-    """One version with its pins: how far it got, and all that was seen."""
+    """One version with its pins: the stage that it reached, and the results of its probes and its operator."""
 
     version: str
     pins: dict[str, str] = Field(default_factory=dict)
@@ -41,7 +41,7 @@ class Attempt(_Model):
 
     @property
     def imports(self) -> bool:
-        """Whether the package imports in its environment."""
+        """True if the package imports in its environment."""
         return self.stopped not in WITHOUT_IMPORT
 
     @property

@@ -1,4 +1,4 @@
-"""Look at this machine, or from inside a platform's image: what is here, what is not, and what to do about it."""
+"""Examine this machine, or a platform's image from inside: what is there, what is not, and what to do about it."""
 
 from __future__ import annotations
 

@@ -61,18 +61,23 @@ def run_everything(
             if project.results / f"{job.id}.xml" in files and not any(case.id in red for case in job.cases):
                 keeper.remember(job.id, depends[job.id])
     on_comparison(comparison)
+    return _dashboard(project, selected, notes)
+
+
+def _dashboard(project: Project, selected: Selected, notes: RunNotes) -> Dashboard:
     return make_dashboard(
         project, selected.plan, [project.results], row_plan=selected.row_plan, earlier=selected.earlier, notes=notes
     )
 
 
 def _made_from(project: Project, settings: Settings, job: Job) -> list[str]:
+    """Return what a job's results depend on, beside the source and the machine."""
     executor, _ = executors.choose(settings.executor, project.matrix.platforms[job.platform])
     return [executor, *(case.id for case in job.cases)]
 
 
 def in_words(kept: dict[str, str], jobs: int) -> str:
-    """Say how many results were kept, and since when; nothing if none was."""
+    """Return how many results were kept, and since when, as a sentence; empty if none was kept."""
     if not kept:
         return ""
     return (
@@ -83,7 +88,7 @@ def in_words(kept: dict[str, str], jobs: int) -> str:
 
 @dataclass
 class _Page:
-    """The dashboard while the jobs run. Its 'missing' cells have not run yet, and it says so."""
+    """The dashboard while the jobs run. It says that its 'missing' cells have not run yet."""
 
     project: Project
     selected: Selected
@@ -101,16 +106,7 @@ class _Page:
         try:
             began = time.monotonic()
             running = f"{self.ended} of {self.jobs} jobs have ended. What is missing here has not run yet."
-            notes = self.notes.model_copy(update={"running": running})
-            selected = self.selected
-            make_dashboard(
-                self.project,
-                selected.plan,
-                [self.project.results],
-                row_plan=selected.row_plan,
-                earlier=selected.earlier,
-                notes=notes,
-            )
+            _dashboard(self.project, self.selected, self.notes.model_copy(update={"running": running}))
             self.next = time.monotonic() + _PART_OF_THE_TIME * (time.monotonic() - began)
         finally:
             self.lock.release()

@@ -1,4 +1,4 @@
-"""Records of probes -> verdicts: each result is held against what is expected of its versions. Pure functions."""
+"""Records of probes -> verdicts: each result is compared with what is expected of its versions. Pure functions."""
 
 from __future__ import annotations
 

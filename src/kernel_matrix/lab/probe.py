@@ -26,7 +26,7 @@ _HEADER = re.compile(r"^# /// probe\n((?:#.*\n)+?)# ///\n?", re.MULTILINE)
 
 
 class Window(BaseModel):
-    """What is expected of the versions that it names; of all versions when it names none."""
+    """The verdict that is expected of some versions, or of all versions if it names none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""Run probes in an environment: each in a process of its own, so that an abort costs one of them."""
+"""Run probes in an environment, each in a process of its own, so that an abort ends only one probe."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ print("facts" + json.dumps({"python": platform.python_version(), "versions": ver
 
 @dataclass(frozen=True)
 class Environment:
-    """What an environment has: Python, every distribution's version, and the paths of its compilers."""
+    """The content of an environment: Python, the version of every distribution, and the paths of its compilers."""
 
     python: str
     versions: Mapping[str, str]

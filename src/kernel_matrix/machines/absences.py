@@ -1,4 +1,4 @@
-"""Why a planned case has no result: a record with the reason, and since when its lane has been silent."""
+"""Records for planned cases without a result: the reason, and since when the lane has been silent."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kernel_matrix.results.record import Outcome, Record
 
 
 def only_compiled(row_plan: RowPlan, records: Iterable[Record]) -> list[Record]:
-    """Return the records, but make a case missing that one of our own machines was to run and has only compiled.
+    """Return the records. A case that one of our own machines was to run, and has only compiled, becomes missing.
 
-    The label of such a machine promises the hardware. As "compiled", a lost GPU would look like a machine without one.
+    The label of such a machine promises the hardware. Otherwise a broken GPU would look like a machine without one.
     """
     rows = row_plan.row_of()
     checked = []

@@ -16,7 +16,7 @@ from kernel_matrix.results.repeat import Commands, worst_result
 
 
 class JobList:
-    """The jobs of all results, each once. Records of one file share the object, which makes the search short."""
+    """The jobs of all results, each once. Records of one file share one object, so most look-ups go by its id."""
 
     def __init__(self) -> None:
         self.jobs: list[Mapping[str, str]] = []
@@ -37,7 +37,7 @@ class JobList:
 
 
 class Sources(NamedTuple):
-    """What cells are made with, beside their verdicts."""
+    """The values that every cell is made with, beside its verdict."""
 
     matrix: Matrix
     rules: tuple[Rule, ...] | None

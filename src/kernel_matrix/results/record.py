@@ -1,4 +1,4 @@
-"""The record of a case: what one machine reports of it."""
+"""The record of a case: its result on one machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
 @dataclass(frozen=True)
 class Record:
-    """What one machine reports of one case.
+    """The result of one case on one machine.
 
     ``action`` is what was done (``run``, ``emulate``, ``compile``, or nothing); ``attempts`` are the outcomes of the
     earlier tries, oldest first. ``job`` holds what all cases of the job share: versions, device, executor and so on.

@@ -94,7 +94,7 @@ def worst_result(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def check(records: Iterable[Record], expected: Sequence[str]) -> None:
-    """Check that the jobs of the records have the facts that are expected, each as ``FACT=VALUE``.
+    """Check that the records have the facts that are expected, each as ``FACT=VALUE``.
 
     Raises:
         UserError: a fact has another value, is not known, or is not written so.

@@ -1,4 +1,4 @@
-"""Checks of result files before they are read, and of their records: nobody vouches for the machine that sent them."""
+"""Checks of result files before they are read, and of their records. The machine that sent them is not trusted."""
 
 from __future__ import annotations
 
