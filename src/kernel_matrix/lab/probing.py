@@ -113,10 +113,8 @@ def run_probes(
 
 def _variables(environment: Environment, variables: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the environment variables of a probe's process."""
-    own = {name: value.replace("{cache}", str(folder / "cache")) for name, value in variables.items()}
-    own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
-    own |= _paths_of(environment.tools)
-    return own
+    of_package = {name: value.replace("{cache}", str(folder / "cache")) for name, value in variables.items()}
+    return {**of_package, "PYTHONFAULTHANDLER": "1", "NO_COLOR": "1", **_paths_of(environment.tools)}
 
 
 def _run(probe: Probe, record: Record, interpreter: Interpreter, variables: Mapping[str, str], folder: Path) -> Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from kernel_matrix.machines.job_status import JobStatus
@@ -10,6 +10,19 @@ from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.results.history import History, lane_id
 from kernel_matrix.results.record import Outcome, Record
+
+
+def with_absences(
+    row_plan: RowPlan,
+    records: Sequence[Record],
+    statuses: Mapping[str, JobStatus],
+    history: History,
+    refused: Mapping[str, str],
+    queue_minutes: float,
+) -> list[Record]:
+    """Return the records as :func:`only_compiled` does, and then those of :func:`absences`."""
+    absent = absences(row_plan, records, statuses, history, refused, queue_minutes)
+    return [*only_compiled(row_plan, records), *absent]
 
 
 def only_compiled(row_plan: RowPlan, records: Iterable[Record]) -> list[Record]:

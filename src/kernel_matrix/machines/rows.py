@@ -13,6 +13,7 @@ from typing import TypeVar
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Job, platform_toolchain
+from kernel_matrix.config.selection import Shard
 from kernel_matrix.vendors.registry import vendor_named
 
 Seconds = Callable[[Case], float]
@@ -134,6 +135,12 @@ def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
         )
         for number, part in enumerate(bins, 1)
     ]
+
+
+def only_shard(jobs: Iterable[Job], seconds: Seconds, shard: Shard) -> tuple[Job, ...]:
+    """Return the part of each job that the shard names, without the jobs of which that part is empty."""
+    parts = (cut(job, seconds, shard.count)[shard.number - 1] for job in jobs)
+    return tuple(part for part in parts if part.cases)
 
 
 def _join(single: Sequence[Row], most: int) -> Iterator[Row]:

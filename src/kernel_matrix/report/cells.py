@@ -108,8 +108,8 @@ def _diagnosis(sources: Sources, verdict: Verdict) -> Diagnosis | None:
     record = verdict.record
     if verdict.state not in ("fail", "error", "known") or record is None:
         return None
-    text, stage = f"{record.message}\n{record.detail}", record.stage or record.outcome
-    return diagnose(text, stage, record.job, sources.rules) or Diagnosis("", NOT_KNOWN, "", "")
+    stage = record.stage or record.outcome
+    return diagnose(record.text, stage, record.job, sources.rules) or Diagnosis("", NOT_KNOWN, "", "")
 
 
 def _timed(verdict: Verdict) -> Timed | None:

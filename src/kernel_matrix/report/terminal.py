@@ -36,6 +36,5 @@ def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> 
     stage = f" in {record.stage}" if record and record.stage else ""
     yield f"{verdict.state}{stage}: {case.id}\n  {verdict.reason.splitlines()[0][:300]}"
     if record and verdict.state == "error":
-        text = f"{record.message}\n{record.detail}"
-        yield f"  {in_words(diagnose(text, record.stage, record.job, rules))}"
+        yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules))}"
     yield f"  repeat it: {commands.command(case.id, record)}"

@@ -164,7 +164,7 @@ def _is_as_expected(rule: Expectation, record: Record) -> bool:
     return (
         rule.outcome == record.outcome
         and (rule.stage or "") == record.stage
-        and re.search(rule.match, f"{record.message}\n{record.detail}") is not None
+        and re.search(rule.match, record.text) is not None
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+PROBE = "probe/"  # begins the ids of the records of probes; all other records are of cases
+
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
 
@@ -28,6 +30,16 @@ class Record:
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     job: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The message and the detail: the text that rules and expectations are matched with."""
+        return f"{self.message}\n{self.detail}"
+
+
+def is_probe_record(record: Record) -> bool:
+    """Return whether a record is of a probe and not of a case."""
+    return record.case.startswith(PROBE)
 
 
 def versions_of(job: Mapping[str, str]) -> dict[str, str]:
