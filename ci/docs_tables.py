@@ -159,7 +159,7 @@ def verdicts_in_sweep(probe: Probe) -> Verdicts:
     order = sorted(
         read_sweep(package).attempts, key=lambda one: (Version(one.version), not one.imports, bool(one.pins))
     )
-    first = {version: next(some) for version, some in groupby(order, key=lambda one: one.version)}
+    first = {version: next(group) for version, group in groupby(order, key=lambda one: one.version)}
     return {
         version: attempt.probes[probe.id].verdict if probe.id in attempt.probes else ""
         for version, attempt in first.items()
@@ -180,8 +180,8 @@ def verdicts_in_results(probe: Probe) -> Verdicts:
 def windows(verdicts: Verdicts) -> list[str]:
     """Return the verdicts with the versions that each holds for; a version without a verdict ends a window."""
     text = []
-    for verdict, some in groupby(verdicts.items(), key=lambda item: item[1]):
-        versions = [version for version, _ in some]
+    for verdict, group in groupby(verdicts.items(), key=lambda item: item[1]):
+        versions = [version for version, _ in group]
         if verdict:
             text.append(
                 f"{versions[0]} to {versions[-1]} {verdict}" if len(versions) > 1 else f"{versions[0]} {verdict}"
@@ -192,8 +192,8 @@ def windows(verdicts: Verdicts) -> list[str]:
 def merge(content: Mapping[str, Sequence[Any]]) -> list[tuple[str, Sequence[Any]]]:
     """Join neighbours of equal content: ``0.1.10, 0.1.11``."""
     merged: list[tuple[str, Sequence[Any]]] = []
-    for cells, some in groupby(content.items(), key=lambda item: list(item[1])):
-        merged.append((", ".join(name for name, _ in some), cells))
+    for cells, group in groupby(content.items(), key=lambda item: list(item[1])):
+        merged.append((", ".join(name for name, _ in group), cells))
     return merged
 
 

@@ -56,7 +56,7 @@ class Workflow:
 
     @property
     def is_action(self) -> bool:
-        """Whether it is an action and no workflow."""
+        """True if it is an action and no workflow."""
         return "runs" in self.document
 
 
@@ -115,18 +115,18 @@ def _permissions(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
     if workflow.document.get("permissions") != {}:
         yield "permissions: write 'permissions: {}' at the top, and in each job what it needs."
     for name, job in workflow.jobs.items():
-        given = job.get("permissions")
-        if not isinstance(given, Mapping):
+        permissions = job.get("permissions")
+        if not isinstance(permissions, Mapping):
             yield f"{name}: permissions: say each one that the job needs, or '{{}}'."
             continue
-        writes = {key for key, value in given.items() if value == "write"}
+        writes = {key for key, value in permissions.items() if value == "write"}
         if writes - _WRITES:
             yield f"{name}: nothing here may write {sorted(writes - _WRITES)}. Take it out."
         if writes and _callee(job, workflows) is None and any("run" in s or _is_checkout(s) for s in _steps(job)):
             yield f"{name}: a job that may write runs no code of the repository. Let the publisher alone do it."
         if writes and {"pull_request", "workflow_dispatch"} & set(workflow.triggers):
             yield f"{name}: only what runs on main publishes. Take the write permission out."
-        if "uses" not in job and not _is_hosted(job) and set(given) - {"contents"}:
+        if "uses" not in job and not _is_hosted(job) and set(permissions) - {"contents"}:
             yield f"{name}: a job on the project's own machines needs no permission but 'contents: read'."
 
 
@@ -142,7 +142,7 @@ def _pins(workflow: Workflow, _: Workflows) -> Iterator[str]:
 
 
 def _forks(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
-    """A job that a fork's pull request starts must not get a machine of the project's own."""
+    """Yield a sentence for each job that a fork's pull request starts on a machine of the project's own."""
     if "pull_request" in workflow.triggers:
         for where, job in _reachable(workflow, workflows, closed=False):
             if not _is_hosted(job):
@@ -153,7 +153,7 @@ def _forks(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
 
 
 def _approval(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
-    """A job that a person starts for a commit gets own machines only after the environment's reviewers approved."""
+    """Yield a sentence for each job that a person starts on the project's own machines without approval."""
     if "workflow_dispatch" not in workflow.triggers:
         return
     for name, job in workflow.jobs.items():
@@ -205,7 +205,7 @@ def _nothing_hides(workflow: Workflow, _: Workflows) -> Iterator[str]:
 
 
 def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
-    """A row's job calls the session that a person types, and nothing stands between its end and the report."""
+    """Yield a sentence if a row runs more than the session that a person types, or something can stop the report."""
     rows = {name: job for name, job in workflow.jobs.items() if "strategy" in job}
     for name, job in rows.items():
         if not any(step.get("uses") == "./.github/actions/row" for step in _steps(job)):
@@ -255,7 +255,7 @@ _RULES = (
 
 
 def _reachable(workflow: Workflow, workflows: Workflows, *, closed: bool, depth: int = 0) -> Iterator[tuple[str, Job]]:
-    """Yield the jobs that a fork's pull request starts; ``closed``: the caller says that there are no own machines."""
+    """Yield the jobs that a fork's pull request starts. ``closed``: no job gets the project's own machines."""
     for name, job in workflow.jobs.items():
         terms = _conjunction(job.get("if"))
         if SAME_REPOSITORY in terms or (closed and "inputs.machines" in terms):

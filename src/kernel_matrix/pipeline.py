@@ -1,7 +1,7 @@
-"""load -> plan -> run -> collect -> compare -> report: the stages as functions over one loaded project.
+"""The stages load -> plan -> run -> collect -> compare -> report, as functions of one loaded project.
 
-The command line, nox and the lab call these. A stage gets what the stages before it have returned, so that nothing is
-loaded or planned twice.
+The command line and the lab call these. A stage gets the values that the stages before it have returned, so that
+nothing is loaded or planned twice.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from kernel_matrix.config import plan as planning
 from kernel_matrix.config.load import Checked
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
-from kernel_matrix.config.selection import Selection, ids, narrow, plan_with
+from kernel_matrix.config.selection import Selection, narrow, plan_with
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.machines import row_plan_file
-from kernel_matrix.machines.absences import absences, only_compiled
+from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus
-from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
-from kernel_matrix.machines.rows import cut, estimate
+from kernel_matrix.machines.row_plan import RowPlan, asked_of, make_row_plan
+from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
-from kernel_matrix.report import difference
+from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.from_comparison import document
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
@@ -39,14 +38,10 @@ from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import present
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.validation import Asked
+from kernel_matrix.results.record import Record, is_probe_record
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
-from kernel_matrix.vendors.registry import vendor_named
-
-_PROBE = "probe/"  # begins the ids of the records of probes; all other records are of cases
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ class Project:
 
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
-        """The rules that say what an error means."""
+        """The diagnosis rules of the package, and those of the harness."""
         return diagnosis.rules_of(self.matrix, self.root)
 
     @property
@@ -85,7 +80,7 @@ class Selected:
 
     @property
     def excluded(self) -> bool:
-        """Whether the row plan says that the excluded cases are tried too."""
+        """True if the row plan says that the excluded cases are tried too."""
         return self.row_plan is not None and self.row_plan.excluded
 
     @property
@@ -138,9 +133,7 @@ def select(project: Project, selection: Selection) -> Selected:
     if selection.changed_since:
         jobs = choose(project.matrix, jobs, git.changed_files(project.root, selection.changed_since)).jobs
     if shard := selection.shard:
-        seconds = estimate(project.matrix, planned.cases, earlier.seconds)
-        parts = (cut(job, seconds, shard.count)[shard.number - 1] for job in jobs)
-        jobs = tuple(part for part in parts if part.cases)
+        jobs = only_shard(jobs, estimate(project.matrix, planned.cases, earlier.seconds), shard)
     if not jobs:
         raise UserError("no job is left: the options exclude each other. Ask for less at once.")
     return Selected(planned, jobs, row_plan, earlier)
@@ -195,7 +188,7 @@ def collect(project: Project, folders: Sequence[Path], row_plan: RowPlan | None 
     Raises:
         UserError: a folder does not exist.
     """
-    return collecting.collect(folders, _asked(project.matrix, row_plan) if row_plan else None)
+    return collecting.collect(folders, asked_of(project.matrix, row_plan) if row_plan else None)
 
 
 def compare(
@@ -212,13 +205,11 @@ def compare(
     With ``row_plan`` only its cases count, and a case without a result gets the reason from the status of its row's
     job (``statuses``, by row) and from ``earlier`` reports.
     """
-    records = [record for record in collected.records if not record.case.startswith(_PROBE)]
+    records = [record for record in collected.records if not is_probe_record(record)]
     if row_plan:
         minutes = project.matrix.ci.queue_minutes
-        records = only_compiled(row_plan, records)
-        records += absences(
-            row_plan, collected.records, statuses or {}, earlier or History(), collected.refused, minutes
-        )
+        earlier = earlier or History()
+        records = with_absences(row_plan, records, statuses or {}, earlier, collected.refused, minutes)
         planned = row_plan.only_asked(planned)
     return comparing.compare(planned, records, present(project.matrix, project.root, records, collected.files))
 
@@ -256,7 +247,7 @@ def report(
     """Write the dashboard and return its document.
 
     ``against`` is the site of an earlier run: the summary then says what differs from it. ``left_out`` cases were not
-    asked for; ``toolchains`` is what probes and sweeps have shown; ``notes`` stand at the top of the page.
+    asked for; ``toolchains`` are the results of probes and sweeps; ``notes`` stand at the top of the page.
 
     Raises:
         UserError: ``against`` holds no report.
@@ -264,7 +255,7 @@ def report(
     from kernel_matrix.report import site  # its template engine takes long to import, and few commands report
 
     before = difference.read(against) if against else None
-    made = document(
+    document = from_comparison.document(
         project.matrix,
         comparison,
         collected,
@@ -274,9 +265,9 @@ def report(
         toolchains=toolchains,
         run_notes=notes,
     )
-    changes = difference.difference(before, made) if before else None
-    site.write(made, collected.files, project.site, earlier=earlier, difference=changes)
-    return made
+    changes = difference.difference(before, document) if before else None
+    site.write(document, collected.files, project.site, earlier=earlier, difference=changes)
+    return document
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
@@ -285,31 +276,5 @@ def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Seque
     Raises:
         UserError: the plan has no such case or cell, or the folders hold no result of it.
     """
-    planned = plan(project, tier)
-    cases = [case for case in planned.cases if identity in (case.id, case.cell.id)]
-    if not cases:
-        raise unknown("", "cell or case in the plan", identity, ids(planned))
-    by_case: dict[str, list[Record]] = {case.id: [] for case in cases}
-    for record in collect(project, folders).records:
-        if record.case in by_case:
-            by_case[record.case].append(record)
-    verdicts = [comparing.judge(case, by_case[case.id]) for case in cases if by_case[case.id]]
-    if not verdicts:
-        raise UserError(
-            f"{identity}: no result of it is here. Name the folder of the run that is to be repeated, such as an "
-            "unpacked artifact."
-        )
-    return repeat.worst_result(verdicts).record or next(record for records in by_case.values() for record in records)
-
-
-def _asked(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:
-    """Return what each job of the row plan was asked for."""
-    return {
-        job.id: Asked(
-            row.id,
-            {case.id for case in job.cases},
-            row.own or vendor_named(matrix.platforms[row.platform].device).hosted,
-        )
-        for row in row_plan.rows
-        for job in row.jobs
-    }
+    cases = repeat.cases_named(plan(project, tier), identity)
+    return repeat.result_to_repeat(cases, collect(project, folders).records, identity)

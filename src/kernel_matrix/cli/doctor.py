@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
-from kernel_matrix.cli.options import add_matrix_options, build_folder
-from kernel_matrix.config.load import load
+from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.lab.doctor import PLATFORM, examine
 from kernel_matrix.lab.inside import run_inside
 from kernel_matrix.lab.reachable import Prospect, prospects
@@ -28,18 +27,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the findings and prospects. Return 1 if something is broken, so that a script can ask."""
-    matrix, build = load(options.matrix), build_folder(options)
-    configuration = options.matrix.parent.resolve() / options.matrix.name
+    project = load_project(options)
     if options.inside:
-        return run_inside(matrix, configuration, build, options.inside, lambda text: print(text, file=sys.stderr))
+        return run_inside(project, options.matrix.name, options.inside, lambda text: print(text, file=sys.stderr))
     machine = detect()
-    findings = examine(matrix, configuration.parent, build, machine)
-    _print(findings, prospects(matrix, findings, machine, os.environ.get(PLATFORM, "")))
+    findings = examine(project.matrix, project.root, project.build, machine)
+    _print(findings, prospects(project.matrix, findings, machine, os.environ.get(PLATFORM, "")))
     return int(any(finding.status == "broken" for finding in findings))
 
 
 def _print(findings: Iterable[Finding], reachable: Iterable[Prospect]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
     for finding in findings:
         console.print(f"{_MARKS[finding.status]} {finding.what}: ", end="")
         console.print(finding.text, markup=False)

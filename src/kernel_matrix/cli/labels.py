@@ -39,5 +39,5 @@ def labels(machine: Machine, processor: str, system: str = "Linux") -> list[str]
     if len(gpus) > 1:
         named = ", ".join(f"{vendor} {target}" for vendor, target in sorted(gpus))
         raise UserError(f"this machine has GPUs of several kinds: {named}. Give each kind a runner of its own.")
-    own = ("self-hosted", _SYSTEMS.get(system, system.lower()), _PROCESSORS.get(processor, processor))
-    return [*own, *(label for gpu in gpus for label in gpu)]
+    general = ("self-hosted", _SYSTEMS.get(system, system.lower()), _PROCESSORS.get(processor, processor))
+    return [*general, *(label for gpu in gpus for label in gpu)]

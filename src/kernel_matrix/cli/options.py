@@ -70,11 +70,6 @@ def selection_of(options: argparse.Namespace) -> Selection:
     )
 
 
-def build_folder(options: argparse.Namespace) -> Path:
-    """Return the folder that everything is written to."""
-    return Path(options.build or options.matrix.parent / "build").resolve()
-
-
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that runs jobs."""
     parser.add_argument(

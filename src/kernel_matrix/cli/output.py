@@ -1,4 +1,4 @@
-"""What several commands print."""
+"""The output that several commands share."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.faults import first_fault
 from kernel_matrix.base.versions import satisfies
 
 Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]
@@ -54,7 +55,7 @@ class Rule(BaseModel):
         return hash(self.name)
 
     def matches(self, text: str, stage: str, versions: Mapping[str, str]) -> bool:
-        """Return whether this is that error. An unknown stage and unknown versions do not speak against it."""
+        """Return whether this is that error. An unknown stage matches, and so do unknown versions."""
         if self.stages and stage and stage not in self.stages:
             return False
         if versions and not satisfies(self.versions, versions):
@@ -84,9 +85,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         mark = error.problem_mark
         raise UserError(f"{path}:{mark.line + 1 if mark else 1}: {error.problem}. Correct the YAML there.") from None
     except ValidationError as error:
-        fault = error.errors()[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise UserError(f"{path}: {error.title}: {place}: {fault['msg']}. Correct it there.") from None
+        raise UserError(f"{path}: {error.title}: {first_fault(error)}. Correct it there.") from None
 
 
 def _parse(text: str) -> tuple[Rule, ...]:

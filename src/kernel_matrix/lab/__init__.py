@@ -1,1 +1,1 @@
-"""What toolchains can and cannot: probes, version windows, reports for maintainers, and this machine's state."""
+"""Experiments with toolchains: probes, sweeps over versions, reports for maintainers, and doctor for this machine."""

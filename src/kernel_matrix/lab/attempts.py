@@ -11,6 +11,7 @@ from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.faults import first_fault
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.diagnosis import Diagnosis, Rule, diagnose
 from kernel_matrix.report.toolchains import SweptOp, SweptProbe
@@ -25,7 +26,7 @@ class _Model(BaseModel):
 
 
 class Attempt(_Model):
-    """One version with its pins: how far it got, and all that was seen."""
+    """One version with its pins: the stage that it reached, and the results of its probes and its operator."""
 
     version: str
     pins: dict[str, str] = Field(default_factory=dict)
@@ -41,7 +42,7 @@ class Attempt(_Model):
 
     @property
     def imports(self) -> bool:
-        """Whether the package imports in its environment."""
+        """True if the package imports in its environment."""
         return self.stopped not in WITHOUT_IMPORT
 
     @property
@@ -110,10 +111,8 @@ def read(path: Path) -> Sweep:
     try:
         return Sweep.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
-        fault = error.errors()[0]
-        place = ".".join(str(part) for part in fault["loc"])
         raise UserError(
-            f"{path}: not the result of a sweep ({place}: {fault['msg']}). Make it anew: kernel-matrix sweep"
+            f"{path}: not the result of a sweep ({first_fault(error)}). Make it anew: kernel-matrix sweep"
         ) from None
 
 

@@ -32,7 +32,7 @@ class Dashboard:
 
     @property
     def lines(self) -> list[str]:
-        """What a person reads of it in a terminal."""
+        """The lines about it for a terminal."""
         lines = [headline(self.document), self.document.toolchains.headline, f"dashboard: {self.index}"]
         return [line for line in lines if line]
 

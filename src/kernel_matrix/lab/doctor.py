@@ -1,4 +1,4 @@
-"""Look at this machine, or from inside a platform's image: what is here, what is not, and what to do about it."""
+"""Examine this machine, or a platform's image from inside: what is there, what is not, and what to do about it."""
 
 from __future__ import annotations
 
@@ -56,12 +56,14 @@ def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine
     for lock in dict.fromkeys(root / matrix.toolchains[entry.toolchain].lock for entry in platform.entries):
         yield image_checks.environment(lock, name)
     yield from _devices(machine)
-    own = vendor_named(platform.device)
+    image_vendor = vendor_named(platform.device)
     for vendor in vendors().values():
-        if vendor is own or not vendor.gpu:  # a GPU's code too is made with the compilers of the CPU
+        if vendor is image_vendor or not vendor.gpu:  # a GPU's code is made with the compilers of the CPU too
             yield from _programs(vendor, matrix)
     for finding in _driver(platform.device, machine):
-        remedy = f"start the container with {own.flags_in_words}"  # it has those GPUs that it is given
+        remedy = (
+            f"start the container with {image_vendor.flags_in_words}"  # a container has only the GPUs that it is given
+        )
         yield replace(finding, remedy=remedy) if finding.status == "broken" else finding
 
 

@@ -81,12 +81,13 @@ def _dashboard(project: Project, selected: Selected, notes: RunNotes) -> Dashboa
 
 
 def _made_from(project: Project, settings: Settings, job: Job) -> list[str]:
+    """Return what a job's results depend on, beside the source and the machine."""
     executor, _ = executors.choose(settings.executor, project.matrix.platforms[job.platform])
     return [executor, *(case.id for case in job.cases)]
 
 
 def in_words(kept: dict[str, str], jobs: int) -> str:
-    """Say how many results were kept, and since when; nothing if none was."""
+    """Return how many results were kept, and since when, as a sentence; empty if none was kept."""
     if not kept:
         return ""
     return (
@@ -97,7 +98,7 @@ def in_words(kept: dict[str, str], jobs: int) -> str:
 
 @dataclass
 class _Page:
-    """The dashboard while the jobs run. Its 'missing' cells have not run yet, and it says so."""
+    """The dashboard while the jobs run. It says that its 'missing' cells have not run yet."""
 
     project: Project
     selected: Selected
@@ -115,8 +116,7 @@ class _Page:
         try:
             began = time.monotonic()
             running = f"{self.ended} of {self.jobs} jobs have ended. What is missing here has not run yet."
-            notes = self.notes.model_copy(update={"running": running})
-            _dashboard(self.project, self.selected, notes)
+            _dashboard(self.project, self.selected, self.notes.model_copy(update={"running": running}))
             self.next = time.monotonic() + _PART_OF_THE_TIME * (time.monotonic() - began)
         finally:
             self.lock.release()

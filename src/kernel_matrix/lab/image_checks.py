@@ -1,4 +1,4 @@
-"""What doctor looks at inside a platform's image: the environments that were made in it."""
+"""Doctor's checks inside a platform's image: the environments that were made in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernel_matrix.vendors.system import last_line
 
 
 def environment(lock: Path, platform: str) -> Finding:
-    """Start the image's environment of this lock, and hold its packages to the versions that the lock names."""
+    """Start the image's environment of this lock, and compare its packages with the versions in the lock."""
     what, python = f"environment {lock.stem}", Path(python_of(lock))
     remedy = f"build the image anew, outside: ci/nox -s test-{platform}"
     if not python.exists():
@@ -32,14 +32,13 @@ def environment(lock: Path, platform: str) -> Finding:
     except (InstallError, MachineError) as error:
         return Finding(what, "broken", f"{python} does not run: {last_line(str(error))}", remedy, needed=True)
     pins = [Requirement(line) for line in lock.read_text(encoding="utf-8").splitlines() if re.match(r"\w", line)]
-    other = _differences(pins, versions)
-    if other:
-        return Finding(what, "broken", f"not what {lock.name} names: {', '.join(other)}", remedy, needed=True)
+    if unmet := _unmet(pins, versions):
+        return Finding(what, "broken", f"not what {lock.name} names: {', '.join(unmet)}", remedy, needed=True)
     return Finding(what, "good", f"{len(pins)} packages, as {lock.name} names them")
 
 
-def _differences(pins: list[Requirement], versions: Mapping[str, str]) -> list[str]:
-    """Return the pins that hold here and are not met; the builds of a version are all taken for it."""
+def _unmet(pins: list[Requirement], versions: Mapping[str, str]) -> list[str]:
+    """Return the pins that apply to this machine and are not met. Every build of a version meets a pin of it."""
     public: dict[str, str] = {canonicalize_name(name): Version(version).public for name, version in versions.items()}
     return [
         f"{pin} (it has {public.get(canonicalize_name(pin.name), 'none')})"

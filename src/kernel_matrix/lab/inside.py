@@ -9,8 +9,8 @@ from pathlib import Path
 
 import kernel_matrix
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import with_cause
+from kernel_matrix.pipeline import Project
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.shell import container_for, request_for, run_in
 from kernel_matrix.run.environments.venv import uv
@@ -21,23 +21,26 @@ _HARNESS = Path(kernel_matrix.__file__).parent
 _PROJECT = _HARNESS.parents[1]
 
 
-def run_inside(matrix: Matrix, configuration: Path, build: Path, platform: str, say: Callable[[str], None]) -> int:
+def run_inside(project: Project, configuration: str, platform: str, say: Callable[[str], None]) -> int:
     """Run ``kernel-matrix doctor`` in the platform's image, and return its exit status.
 
-    ``configuration`` is matrix.yaml. The image is lent this harness and the packages that the harness imports.
+    ``configuration`` is the name of the project's matrix.yaml. The container sees a copy of this harness, and the
+    packages that the harness imports.
 
     Raises:
         UserError: there is no such image, or the packages cannot be had.
     """
-    request = request_for(matrix, configuration.parent, build, detect(), platform, None, say)
+    request = request_for(project.matrix, project.root, project.build, detect(), platform, None, say)
     packages = request.folder / "harness"
     with container_for(request) as interpreter:
         shutil.copytree(_HARNESS, packages / "kernel_matrix", dirs_exist_ok=True)
         try:
             _install_packages(packages)
         except InstallError as error:
-            raise UserError(with_cause(f"the harness's own packages, for the image: {error}", "install")) from None
-        command = [images.PYTHON, "-m", "kernel_matrix", "doctor", "--matrix", interpreter.seen(configuration)]
+            text = f"the harness's own packages, for the image: {error}"
+            raise UserError(with_cause(text, "install", project.rules)) from None
+        matrix = interpreter.seen(project.root / configuration)
+        command = [images.PYTHON, "-m", "kernel_matrix", "doctor", "--matrix", matrix]
         return run_in(request, interpreter, command, interpreter.seen(packages))
 
 

@@ -49,7 +49,7 @@ class IssueReport:
             for name, version in sorted(versions_of(record.job).items())
             if canonicalize_name(name) in names
         ]
-        diagnosis = diagnose(f"{record.message}\n{record.detail}", record.stage, record.job, project.rules)
+        diagnosis = diagnose(record.text, record.stage, record.job, project.rules)
         known = [f"Known here as: {diagnosis.cause} Done about it: {diagnosis.remedy}"] if diagnosis else []
         notes = [*self.tried, *known]
         return "\n".join(

@@ -1,4 +1,4 @@
-"""Records of probes -> verdicts: each result is held against what is expected of its versions. Pure functions."""
+"""Records of probes -> verdicts: each result is compared with what is expected of its versions. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.lab.probe import Probe, Window
 from kernel_matrix.report.toolchains import Verdict
-from kernel_matrix.results.record import Record, versions_of
+from kernel_matrix.results.record import PROBE, Record, is_probe_record, versions_of
 
 VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
-
-_PREFIX = "probe/"
 
 
 @dataclass(frozen=True)
@@ -30,12 +28,7 @@ class Judged:
 
 def record_id(toolchain: str, probe: Probe) -> str:
     """Return the id that a probe's record has in JUnit XML."""
-    return f"{_PREFIX}{toolchain}/{probe.id}"
-
-
-def is_probe_record(record: Record) -> bool:
-    """Return whether a record is of a probe and not of a case."""
-    return record.case.startswith(_PREFIX)
+    return f"{PROBE}{toolchain}/{probe.id}"
 
 
 def judge(probe: Probe, toolchain: str, record: Record | None) -> Judged:
@@ -56,7 +49,7 @@ def _compare(window: Window | None, record: Record) -> tuple[Verdict, str]:
         return "works", ""
     if window is None or window.verdict == "works":
         return "changed", f"it fails, and these versions are not known to: {error}"
-    if re.search(window.match, f"{record.message}\n{record.detail}"):
+    if re.search(window.match, record.text):
         return "known", error
     return "changed", f"it fails, and not with {window.match!r} as known: {error}"
 
@@ -73,21 +66,21 @@ def judge_all(probes: Sequence[Probe], records: Sequence[Record], toolchains: Se
         by_id[record.case] = record
     probed = [record.case.split("/")[1] for record in records if is_probe_record(record)]
     for toolchain in dict.fromkeys([*toolchains, *probed]):
-        own = [record for case, record in by_id.items() if case.startswith(f"{_PREFIX}{toolchain}/")]
-        versions = versions_of(own[0].job) if own else {}
+        of_toolchain = [record for case, record in by_id.items() if case.startswith(f"{PROBE}{toolchain}/")]
+        versions = versions_of(of_toolchain[0].job) if of_toolchain else {}
         for probe in probes:
             result = by_id.get(record_id(toolchain, probe))
-            if result or (own and probe.makes_sense_with(versions)):
+            if result or (of_toolchain and probe.makes_sense_with(versions)):
                 judged.append(judge(probe, toolchain, result))
     return tuple(judged)
 
 
 def described(toolchain: str, judged: Sequence[Judged], rules: tuple[Rule, ...]) -> Iterator[str]:
     """Yield a line for each probe, the cause of each failure that was not expected, and the counts."""
-    for one in judged:
-        yield f"{toolchain}  {one.verdict:<11} {one.probe.id}{f': {one.reason[:200]}' if one.reason else ''}"
-        if one.verdict == "changed" and one.record and one.record.outcome != "pass":
-            text = f"{one.record.message}\n{one.record.detail}"
-            yield f"  {in_words(diagnose(text, one.record.stage, one.record.job, rules))}"
-    counts = Counter(one.verdict for one in judged)
+    for result in judged:
+        reason = f": {result.reason[:200]}" if result.reason else ""
+        yield f"{toolchain}  {result.verdict:<11} {result.probe.id}{reason}"
+        if result.verdict == "changed" and result.record and result.record.outcome != "pass":
+            yield f"  {in_words(diagnose(result.record.text, result.record.stage, result.record.job, rules))}"
+    counts = Counter(result.verdict for result in judged)
     yield f"{toolchain}: {len(judged)} probes: {', '.join(f'{counts[v]} {v}' for v in VERDICTS if counts[v])}"

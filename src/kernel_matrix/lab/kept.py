@@ -23,7 +23,7 @@ from kernel_matrix.vendors.registry import programs
 
 @dataclass(frozen=True)
 class Keeper:
-    """Which result files of this machine would come out the same if they were made again."""
+    """The notes about result files that need not be made again, because they would come out the same."""
 
     project: Project
     machine: Machine

@@ -1,4 +1,4 @@
-"""What doctor looks at on every machine: Python, uv, the Docker engine, the disk and the folders."""
+"""Doctor's checks of every machine: Python, uv, the Docker engine, the disk and the folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernel_matrix.run.executors import InstallError, UnavailableError
 from kernel_matrix.vendors.finding import Finding
 
 _GIB = 1 << 30
-_ROOM = 12 * _GIB  # the environments of all locks, uv's cache and the compilers' caches
+_NEEDED_BYTES = 12 * _GIB  # the environments of all locks, uv's cache and the compilers' caches
 _START = "sudo apt-get install docker.io && sudo systemctl start docker"
 
 
@@ -46,7 +46,7 @@ def docker_engine() -> Finding:
 
 
 def _no_engine(address: str, reason: str) -> Finding:
-    """Tell a machine without an engine from one whose engine cannot be used."""
+    """Return the finding for a machine that has no engine, or has one that cannot be used."""
     if not address.startswith("unix://"):
         return Finding("Docker", "absent", reason, "unset DOCKER_HOST, or name a socket of this machine")
     socket = Path(address.removeprefix("unix://"))
@@ -57,7 +57,7 @@ def _no_engine(address: str, reason: str) -> Finding:
         text = f"{client}, and there is no daemon at {socket}; the executor venv does without"
         return Finding("Docker", "absent", text, _START)
     except PermissionError:
-        pass  # as where the socket itself belongs to another user
+        pass  # os.access below says the same of a socket that belongs to another user
     if not os.access(socket, os.R_OK | os.W_OK):
         return Finding("Docker", "broken", reason, "sudo usermod -aG docker $USER, and log in anew")
     return Finding("Docker", "broken", reason, _START)
@@ -68,9 +68,9 @@ def room(build: Path) -> Finding:
     folder = _existing(build)
     free = shutil.disk_usage(folder).free
     text = f"{free / _GIB:.0f} GiB free at {folder}"
-    if free < _ROOM:
+    if free < _NEEDED_BYTES:
         remedy = "uv cache prune; rm -r build/envs; or kernel-matrix --build /larger/disk"
-        return Finding("disk", "broken", f"{text}; all environments together want {_ROOM // _GIB}", remedy)
+        return Finding("disk", "broken", f"{text}; all environments together want {_NEEDED_BYTES // _GIB}", remedy)
     return Finding("disk", "good", text)
 
 

@@ -1,4 +1,4 @@
-"""What toolchains need of the machine beside their environment, as ``needs`` in matrix.yaml says it."""
+"""The programs that toolchains need beside their environment, as ``needs`` in matrix.yaml names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What doctor looks at for the way to the packages: certificates and the package index."""
+"""Doctor's checks of the network: certificates and the package index."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def authorities() -> Finding:
 
 
 def index(installer: Finding) -> Finding:
-    """Ask the configured index for a small package, past every cache; ``installer`` says whether uv is here."""
+    """Ask the configured index, without a cache, for a small package. ``installer`` is the finding on uv."""
     if installer.status != "good":
         return Finding("package index", "absent", "not asked: that takes uv")
     with tempfile.TemporaryDirectory() as folder:

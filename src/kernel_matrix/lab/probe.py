@@ -17,6 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.faults import first_fault
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.names import NeedName
@@ -26,7 +27,7 @@ _HEADER = re.compile(r"^# /// probe\n((?:#.*\n)+?)# ///\n?", re.MULTILINE)
 
 
 class Window(BaseModel):
-    """What is expected of the versions that it names; of all versions when it names none."""
+    """The verdict that is expected of some versions, or of all versions if it names none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -116,6 +117,4 @@ def _read(path: Path) -> Probe:
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: its header is not TOML: {error}. Correct it there.") from None
     except ValidationError as error:
-        fault = error.errors()[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise UserError(f"{path}: header: {place}: {fault['msg']}. Correct it there.") from None
+        raise UserError(f"{path}: header: {first_fault(error)}. Correct it there.") from None

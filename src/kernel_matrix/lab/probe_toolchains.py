@@ -28,9 +28,9 @@ from kernel_matrix.vendors.machine import Machine
 
 @dataclass(frozen=True)
 class Probed:
-    """What the probes have shown in one environment: the verdicts, and lines for people.
+    """The verdicts of the probes in one environment, and lines about them for people.
 
-    ``broken`` says that the environment could not be made.
+    ``broken``: the environment could not be made.
     """
 
     environment: str
@@ -40,7 +40,7 @@ class Probed:
 
     @property
     def changed(self) -> bool:
-        """Whether somebody must look."""
+        """True if somebody must look: a probe has changed, or the environment could not be made."""
         return self.broken or any(one.verdict == "changed" for one in self.judged)
 
 

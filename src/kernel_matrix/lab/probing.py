@@ -1,4 +1,4 @@
-"""Run probes in an environment: each in a process of its own, so that an abort costs one of them."""
+"""Run probes in an environment, each in a process of its own, so that an abort ends only one probe."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ print("facts" + json.dumps({"python": platform.python_version(), "versions": ver
 
 @dataclass(frozen=True)
 class Environment:
-    """What an environment has: Python, every distribution's version, and the paths of its compilers."""
+    """The content of an environment: Python, the version of every distribution, and the paths of its compilers."""
 
     python: str
     versions: Mapping[str, str]
@@ -113,10 +113,8 @@ def run_probes(
 
 def _variables(environment: Environment, variables: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the environment variables of a probe's process."""
-    own = {name: value.replace("{cache}", str(folder / "cache")) for name, value in variables.items()}
-    own |= {"PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
-    own |= _paths_of(environment.tools)
-    return own
+    of_package = {name: value.replace("{cache}", str(folder / "cache")) for name, value in variables.items()}
+    return {**of_package, "PYTHONFAULTHANDLER": "1", "NO_COLOR": "1", **_paths_of(environment.tools)}
 
 
 def _run(probe: Probe, record: Record, interpreter: Interpreter, variables: Mapping[str, str], folder: Path) -> Record:

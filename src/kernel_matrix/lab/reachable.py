@@ -1,4 +1,4 @@
-"""What each platform would need on this machine to be known one level better. Pure functions of findings."""
+"""Find the evidence that each platform can reach on this machine, and what is lacking for more. Pure functions."""
 
 from __future__ import annotations
 

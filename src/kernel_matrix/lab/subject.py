@@ -1,4 +1,4 @@
-"""What a sweep or a bisection tries: a package, with probes and a cell, beside the pins of a toolchain."""
+"""The subject of a sweep or a bisection: a package, the probes and the case to run, and the pins that stay."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def sweep(
     workers: int,
     on_attempt: Callable[[Attempt], object] = lambda _: None,
 ) -> list[Attempt]:
-    """Try every version with every combination of the pins in ``pairs``; without any, with what is picked.
+    """Try every version with every combination of the pins in ``pairs``. Without pins the installer picks the rest.
 
     ``on_attempt`` is called with each attempt as it ends, one at a time.
     """

@@ -1,4 +1,4 @@
-"""A sweep in a terminal: a line for each version, and why it stopped."""
+"""Attempts -> lines for a terminal: one for each attempt, and why it stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_matrix.lab.subject import Subject, picked
 
 
 def table(subject: Subject, attempts: Sequence[Attempt]) -> Table:
-    """Return a table with one line a version: how far it gets."""
+    """Return a table with one line for each attempt: the stages that it passed."""
     result = Table(subject.package, *STAGES, "picked", box=None, pad_edge=False)
     for attempt in attempts:
         counts = Counter(probe.verdict for probe in attempt.probes.values())

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose
 from kernel_matrix.lab.attempts import Attempt, kept_sweeps, read
-from kernel_matrix.lab.judging import VERDICTS, Judged, is_probe_record, judge_all
+from kernel_matrix.lab.judging import VERDICTS, Judged, judge_all
 from kernel_matrix.lab.probe import Probe, load_probes
 from kernel_matrix.lab.probe_toolchains import environments
 from kernel_matrix.lab.subject import picked
@@ -27,7 +27,7 @@ from kernel_matrix.report.toolchains import (
     SweptVersion,
     Toolchains,
 )
-from kernel_matrix.results.record import Record
+from kernel_matrix.results.record import Record, is_probe_record
 
 _IN_WORDS = {"works": "work", "known": "fail as known", "changed": "changed", "unavailable": "lack what they need",
              "missing": "have no result"}  # fmt: skip
@@ -96,7 +96,7 @@ def _verdict(one: Judged, rules: tuple[Rule, ...]) -> ProbeVerdict:
     record = one.record
     if record is None or record.outcome not in ("fail", "error"):
         return ProbeVerdict(verdict=one.verdict, reason=one.reason, error="", diagnosis=Cause())
-    diagnosis = diagnose(f"{record.message}\n{record.detail}", record.stage, record.job, rules)
+    diagnosis = diagnose(record.text, record.stage, record.job, rules)
     cause = Cause(cause=NOT_KNOWN)
     if diagnosis:
         cause = Cause(rule=diagnosis.rule, cause=diagnosis.cause, remedy=diagnosis.remedy)

@@ -86,13 +86,13 @@ def _try_environment(subject: Subject, attempt: Attempt, label: str, lock: Path,
     variables = subject.project.matrix.package.environment
     records = run_probes(probes, label, interpreter, subject.machine, variables)
     results = {
-        one.probe.id: SweptProbe(
-            verdict=one.verdict,
-            outcome=one.record.outcome if one.record else "missing",
-            stage=one.record.stage if one.record else "",
-            reason=one.reason[:500],
+        judged.probe.id: SweptProbe(
+            verdict=judged.verdict,
+            outcome=judged.record.outcome if judged.record else "missing",
+            stage=judged.record.stage if judged.record else "",
+            reason=judged.reason[:500],
         )
-        for one in judge_all(probes, records, [label])
+        for judged in judge_all(probes, records, [label])
     }
     attempt = attempt.model_copy(update={"versions": versions, "probes": results})
     if status != 0:

@@ -1,1 +1,1 @@
-"""Many machines: the rows of the plan, what becomes of their jobs, and the CI services that start them."""
+"""The work of several machines: rows of the plan, the status of their jobs, and the CI services that start them."""

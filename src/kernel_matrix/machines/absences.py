@@ -1,8 +1,8 @@
-"""Why a planned case has no result: a record with the reason, and since when its lane has been silent."""
+"""Records for planned cases without a result: the reason, and since when the lane has been silent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from kernel_matrix.machines.job_status import JobStatus
@@ -12,10 +12,23 @@ from kernel_matrix.results.history import History, lane_id
 from kernel_matrix.results.record import Outcome, Record
 
 
-def only_compiled(row_plan: RowPlan, records: Iterable[Record]) -> list[Record]:
-    """Return the records, but make a case missing that one of our own machines was to run and has only compiled.
+def with_absences(
+    row_plan: RowPlan,
+    records: Sequence[Record],
+    statuses: Mapping[str, JobStatus],
+    history: History,
+    refused: Mapping[str, str],
+    queue_minutes: float,
+) -> list[Record]:
+    """Return the records as :func:`only_compiled` does, and then those of :func:`absences`."""
+    absent = absences(row_plan, records, statuses, history, refused, queue_minutes)
+    return [*only_compiled(row_plan, records), *absent]
 
-    The label of such a machine promises the hardware. As "compiled", a lost GPU would look like a machine without one.
+
+def only_compiled(row_plan: RowPlan, records: Iterable[Record]) -> list[Record]:
+    """Return the records. A case that one of our own machines was to run, and has only compiled, becomes missing.
+
+    The label of such a machine promises the hardware. Otherwise a broken GPU would look like a machine without one.
     """
     rows = row_plan.row_of()
     checked = []

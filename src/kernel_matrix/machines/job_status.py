@@ -1,4 +1,4 @@
-"""The status of each row's job, as the CI service tells it: as a file, and how to wait until all have ended."""
+"""The status of each row's job: a file of them, and waiting until all jobs have ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_SECONDS = 5.5 * 3600  # the CI service ends the report's own job after six
 
 
 class JobStatus(BaseModel):
-    """What the CI service knows of a row's job."""
+    """The status of a row's job, as the CI service reports it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -61,7 +61,7 @@ def wait(
 ) -> list[JobStatus]:
     """Look until every job has ended, or until no job runs and nothing has changed for ``queue_seconds``.
 
-    While one machine works on one row after another, the later rows are not given up.
+    While a job runs, the wait goes on: one machine may work on several rows, one after another.
     """
     began = last_change = clock()
     before: list[JobStatus] = []

@@ -11,6 +11,8 @@ from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.machines.rows import Row, estimate, rows
 from kernel_matrix.machines.selection import choose
+from kernel_matrix.results.validation import Asked
+from kernel_matrix.vendors.registry import vendor_named
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,19 @@ def make_row_plan(
     placed = rows(matrix, jobs, seconds, hosted_only=hosted_only)
     left_out = len(planned.cases) - sum(len(job.cases) for job in jobs)
     return RowPlan(event, planned.tier, placed, asked.excluded, left_out, reasons)
+
+
+def asked_of(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:
+    """Return what each job of the rows was asked for, by the job's id. A machine of our own may have any hardware."""
+    return {
+        job.id: Asked(
+            row.id,
+            {case.id for case in job.cases},
+            may_run=row.own or vendor_named(matrix.platforms[row.platform].device).hosted,
+        )
+        for row in row_plan.rows
+        for job in row.jobs
+    }
 
 
 def describe(row_plan: RowPlan, row: Row) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.faults import first_fault
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Case, Job, Plan
 from kernel_matrix.machines.row_plan import RowPlan
@@ -122,10 +123,10 @@ def _read(path: Path) -> _File:
         file = _File.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}. Make the plan first: ci/nox -s plan") from None
-    except (ValidationError, UnicodeDecodeError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"{path}: {where}: {first['msg']}. Make the plan anew: ci/nox -s plan") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: {error}. Make the plan anew: ci/nox -s plan") from None
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_fault(error)}. Make the plan anew: ci/nox -s plan") from None
     if file.schema_version != SCHEMA_VERSION:
         raise UserError(
             f"{path}: this is a plan of version {file.schema_version}, and {SCHEMA_VERSION} is read here. Make it anew."

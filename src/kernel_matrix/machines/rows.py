@@ -1,4 +1,4 @@
-"""Jobs -> Rows: which machine runs which cases. Pure functions. One machine is started for one row."""
+"""Jobs -> Rows: divide the cases between machines. Pure functions. One machine is started for one row."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TypeVar
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Job, platform_toolchain
+from kernel_matrix.config.selection import Shard
 from kernel_matrix.vendors.registry import vendor_named
 
 Seconds = Callable[[Case], float]
@@ -63,7 +64,7 @@ def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: 
 
 
 def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tuple[str, ...], Job]]:
-    """Yield the job's cases by the kind of machine that they need, as labels and a job of its own."""
+    """Yield the labels of each kind of machine that the job's cases need, with a job of those cases."""
     platform = matrix.platforms[job.platform]
     runs = platform_toolchain(matrix, job.platform, job.toolchain).runs
     compiles = vendor_named(platform.device).compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
@@ -120,7 +121,7 @@ def shards(job: Job, seconds: Seconds, at_most: float) -> list[Job]:
 def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
     """Cut a job into exactly ``count`` parts of about the same duration. Every case is in one part; some may be empty.
 
-    The longest case is placed first, always into the part that has least: the same times give the same parts.
+    The longest case is placed first, always into the part with the least work. The same times give the same parts.
     """
     if count <= 1:
         return [job]
@@ -134,6 +135,12 @@ def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
         )
         for number, part in enumerate(bins, 1)
     ]
+
+
+def only_shard(jobs: Iterable[Job], seconds: Seconds, shard: Shard) -> tuple[Job, ...]:
+    """Return the part of each job that the shard names, without the jobs of which that part is empty."""
+    parts = (cut(job, seconds, shard.count)[shard.number - 1] for job in jobs)
+    return tuple(part for part in parts if part.cases)
 
 
 def _join(single: Sequence[Row], most: int) -> Iterator[Row]:
@@ -160,11 +167,14 @@ def _join(single: Sequence[Row], most: int) -> Iterator[Row]:
 
 
 def _bins(items: Sequence[T], weight: Callable[[T], float], count: int) -> list[list[T]]:
-    """Put the longest item first, each into the bin that has least. Equal items keep their order."""
+    """Divide items into bins of about the same weight: the heaviest first, each into the bin with the least weight.
+
+    Equal items keep their order, and of equal bins the one with fewer items comes first.
+    """
     bins: list[list[T]] = [[] for _ in range(count)]
     heap = [(0.0, 0, index) for index in range(count)]
     for item in sorted(items, key=weight, reverse=True):
-        load, held, index = heapq.heappop(heap)
+        load, size, index = heapq.heappop(heap)
         bins[index].append(item)
-        heapq.heappush(heap, (load + weight(item), held + 1, index))
+        heapq.heappush(heap, (load + weight(item), size + 1, index))
     return bins

@@ -53,7 +53,7 @@ def _command(commands: Commands, file: str, line: int, reason: str, verdicts: li
 
 
 def escape(text: str, *, inside: bool = False) -> str:
-    """Return a text in which nothing starts a command of its own; ``inside`` is for the value of a property."""
+    """Return a text that cannot start another workflow command; ``inside`` is for the value of a property."""
     text = "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
     text = text.replace("%", "%25").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if inside else text

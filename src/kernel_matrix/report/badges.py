@@ -1,4 +1,4 @@
-"""The badges: one of the whole report, and one for each lane, which turns grey when nothing is heard of it."""
+"""The badges: one of the whole report, and one for each lane, which turns grey when it has no result for long."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ class Badge(NamedTuple):
 
 
 def of_document(document: Document) -> Badge:
-    """Return the badge of the report: red names what is red; green needs a present run and no lane gone silent."""
+    """Return the badge of the report.
+
+    It is red if a cell is red. It is green if a cell ran that is not stale, and no lane is silent for too long.
+    """
     run = document.run
     gone = sum(lane.gone for lane in document.silent)
     if red := _red(run.cells_by_state):
@@ -57,7 +60,7 @@ def of_document(document: Document) -> Badge:
 
 
 def of_lane(lane: Lane) -> tuple[str, str]:
-    """Return message and colour of a lane that has results. What is stale makes nothing green or blue."""
+    """Return message and colour of a lane that has results. Stale cells do not make it green or blue."""
     if red := _red(lane.by_state):
         return f"{red} of {lane.cells}{_stale(lane)}", RED_COLOUR
     known = _known(lane.by_evidence)
@@ -68,7 +71,7 @@ def of_lane(lane: Lane) -> tuple[str, str]:
 
 
 def of_history(name: str, lane: LaneHistory, now: datetime, silent_days: float) -> Badge:
-    """Return the badge of a lane: what it last said, how long ago, and grey where that is too long ago or never was."""
+    """Return the badge of a lane: its last message, and how long ago that was. Too old a message makes it grey."""
     if lane.last_result is None:
         return Badge(name, "no result yet", GREY)
     days = (now - lane.last_result).total_seconds() / 86400

@@ -16,7 +16,7 @@ from kernel_matrix.results.repeat import Commands, worst_result
 
 
 class JobList:
-    """The jobs of all results, each once. Records of one file share the object, which makes the search short."""
+    """The jobs of all results, each once. Records of one file share one object, so most look-ups go by its id."""
 
     def __init__(self) -> None:
         self.jobs: list[Mapping[str, str]] = []
@@ -37,7 +37,7 @@ class JobList:
 
 
 class Sources(NamedTuple):
-    """What cells are made with, beside their verdicts."""
+    """The values that every cell is made with, beside its verdict."""
 
     matrix: Matrix
     rules: tuple[Rule, ...] | None
@@ -108,8 +108,8 @@ def _diagnosis(sources: Sources, verdict: Verdict) -> Diagnosis | None:
     record = verdict.record
     if verdict.state not in ("fail", "error", "known") or record is None:
         return None
-    text, stage = f"{record.message}\n{record.detail}", record.stage or record.outcome
-    return diagnose(text, stage, record.job, sources.rules) or Diagnosis("", NOT_KNOWN, "", "")
+    stage = record.stage or record.outcome
+    return diagnose(record.text, stage, record.job, sources.rules) or Diagnosis("", NOT_KNOWN, "", "")
 
 
 def _timed(verdict: Verdict) -> Timed | None:

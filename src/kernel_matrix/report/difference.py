@@ -1,4 +1,4 @@
-"""Two reports -> what differs: which cells became red, which no longer are, and what else changed."""
+"""Two reports -> Difference: the cells that became red, those that no longer are, and other transitions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Difference:
 
 
 def read(folder: Path) -> Outline:
-    """Return what there is to compare in the site of an earlier run, which may be of an earlier version.
+    """Return the part of an earlier run's report that is compared. The report may be of an earlier version.
 
     Raises:
         UserError: the folder has no compat.json, or it is none.

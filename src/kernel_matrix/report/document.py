@@ -1,4 +1,4 @@
-"""The document of a report: what compat.json holds, and what the page and the summary are made from.
+"""The document of a report: the content of compat.json, from which the page and the summary are made.
 
 The JSON Schema of compat.json is made from these models.
 """
@@ -19,7 +19,7 @@ from kernel_matrix.results.history import LaneHistory
 FILE = "compat.json"
 SCHEMA_VERSION = 2
 
-# JSON has no word for what is not finite: "inf" and "nan" are written instead.
+# JSON has no number that is not finite, so "inf" and "nan" are written as strings.
 Number = int | float | str
 
 
@@ -46,7 +46,7 @@ class Artifact(_Model):
 
 
 class Times(_Model):
-    """How long a case took, in seconds, and how long the baseline took."""
+    """The seconds that a case took, and those that the baseline took."""
 
     run: float
     baseline: float
@@ -61,7 +61,7 @@ class Timed(Times):
 
 
 class CaseResult(_Model):
-    """What is known of one case."""
+    """The state of one case, and the result that decides it."""
 
     name: str
     state: State
@@ -93,7 +93,7 @@ class CellOutline(_Model):
 
 
 class Cell(CellOutline):
-    """One square of the page."""
+    """The state of a cell, with its cases: one square of the page."""
 
     package: str
     platform: str
@@ -129,7 +129,7 @@ class Lane(_Model):
     cells: int
     by_state: dict[State, int]
     by_evidence: dict[Evidence, int]
-    stale_by_evidence: dict[Evidence, int] = Field(description="Of these, the stale ones.")
+    stale_by_evidence: dict[Evidence, int] = Field(description="The stale cells by their evidence.")
     history: LaneHistory
 
     @property
@@ -195,7 +195,7 @@ class RunOutline(_Model):
 
 
 class Run(RunOutline):
-    """What was planned, and what came of it."""
+    """The plan of the run, and the number of cells and cases in each state."""
 
     package: str
     baseline: str = Field(description="What errors and times are compared with.")
@@ -225,12 +225,12 @@ class Outline(_Model):
 
 
 class Document(Outline):
-    """Everything that a report tells."""
+    """The whole content of a report."""
 
     run: Run
     platforms: tuple[PlatformEntry, ...]
     lanes: tuple[Lane, ...]
-    silent_days: float = Field(description="After so many days without a result the badge of a lane is grey.")
+    silent_days: float = Field(description="The days without a result after which the badge of a lane is grey.")
     silent: tuple[SilentLane, ...]
     stale: tuple[StaleReason, ...]
     speed: tuple[TimedCase, ...]
@@ -245,8 +245,8 @@ class Document(Outline):
 
 def schema() -> str:
     """Return the JSON Schema of compat.json."""
-    made = Document.model_json_schema(mode="serialization")
-    made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    made["title"] = FILE
-    made["properties"]["schema_version"]["const"] = SCHEMA_VERSION
-    return json.dumps(made, indent=2, sort_keys=True) + "\n"
+    content = Document.model_json_schema(mode="serialization")
+    content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    content["title"] = FILE
+    content["properties"]["schema_version"]["const"] = SCHEMA_VERSION
+    return json.dumps(content, indent=2, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""Comparison -> Document. The document is made here and nowhere else."""
+"""Comparison -> Document. Only this module makes the document."""
 
 from __future__ import annotations
 
@@ -48,15 +48,14 @@ def document(
 ) -> Document:
     """Return everything that is known of the results.
 
-    ``rules`` are the diagnosis rules of the project, by default the harness's own. ``earlier`` is what earlier runs
-    left: it says since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` is what probes and
-    sweeps have shown. ``run_notes`` stand at the top of the page. ``now`` is the time of
-    the report, by default that of the clock.
+    ``rules`` are the diagnosis rules of the project, by default the harness's own. ``earlier`` is the history: it says
+    since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` are the results of probes and
+    sweeps. ``run_notes`` stand at the top of the page. ``now`` is the time of the report, by default that of the clock.
     """
     now, jobs = now or history.now(), JobList()
     sources = Sources(matrix, rules, jobs, Commands(matrix))
     cells = tuple(make_cell(sources, verdict) for verdict in comparison.cells)
-    lanes = _lanes(comparison, cells, (earlier or History()), now)
+    lanes = _lanes(comparison, cells, earlier or History(), now)
     return Document(
         schema_version=SCHEMA_VERSION,
         run=_run(matrix, comparison, collected, cells, left_out, now),
@@ -170,16 +169,12 @@ def _speed(cells: Iterable[Cell]) -> tuple[TimedCase, ...]:
 
 
 def _undiagnosed(cells: Iterable[Cell]) -> tuple[UndiagnosedError, ...]:
-    """Return the errors that no rule knows, each once, with how many cases have it: rules to add."""
-    counted = Counter(
-        (result.stage, (result.message or result.reason).splitlines()[0])
-        for cell in cells
-        for result in cell.results
-        if result.state == "error"
-        and result.diagnosis
-        and not result.diagnosis.rule
-        and (result.message or result.reason)
-    )
+    """Return the errors that no rule knows, each once, with the number of its cases. They show which rules to add."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for result in (result for cell in cells for result in cell.results):
+        message = result.message or result.reason
+        if result.state == "error" and result.diagnosis and not result.diagnosis.rule and message:
+            counted[result.stage, message.splitlines()[0]] += 1
     return tuple(
         UndiagnosedError(stage=stage, message=message, cases=count) for (stage, message), count in counted.most_common()
     )

@@ -1,4 +1,4 @@
-"""Texts of results as Markdown that they cannot break out of, within the size of a summary that GitHub shows."""
+"""Write texts of results as Markdown that they cannot break out of, and cut a summary to the size that GitHub shows."""
 
 from __future__ import annotations
 

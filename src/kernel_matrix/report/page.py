@@ -54,7 +54,7 @@ def _environment() -> Environment:
 
 
 def _data(document: Document) -> dict[str, Any]:
-    """Return what the page's script reads, with every long text once: tracebacks repeat from case to case."""
+    """Return the data for the page's script. Every long text is in it once, because tracebacks repeat."""
     texts: dict[str, int] = {}
     cells = []
     for cell in document.cells:

@@ -12,8 +12,8 @@ from kernel_matrix.results.repeat import Commands
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
-def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...] | None = None) -> Iterator[str]:
-    """Yield the counts of all cases, and the first red cases of every cell."""
+def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...]) -> Iterator[str]:
+    """Yield the counts of all cases, and the first red cases of every cell; ``rules`` are those of the project."""
     counts = ", ".join(f"{count} {state}" for state, count in comparison.counts.items())
     yield f"{len(comparison.plan.cases)} cases: {counts}"
     if not any(verdict.evidence == "ran" for cell in comparison.cells for verdict in cell.cases):
@@ -23,7 +23,7 @@ def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...] | No
         yield from _red_cases(commands, cell, rules)
 
 
-def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...] | None) -> Iterator[str]:
+def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...]) -> Iterator[str]:
     red = [verdict for verdict in cell.cases if verdict.state in RED]
     for verdict in red[:_MOST_CASES]:
         yield from _red_case(commands, verdict, rules)
@@ -31,11 +31,10 @@ def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...] | 
         yield f"  and {len(red) - _MOST_CASES} more of {cell.cell.id}"
 
 
-def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...] | None) -> Iterator[str]:
+def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> Iterator[str]:
     case, record = verdict.case, verdict.record
     stage = f" in {record.stage}" if record and record.stage else ""
     yield f"{verdict.state}{stage}: {case.id}\n  {verdict.reason.splitlines()[0][:300]}"
     if record and verdict.state == "error":
-        text = f"{record.message}\n{record.detail}"
-        yield f"  {in_words(diagnose(text, record.stage, record.job, rules))}"
+        yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules))}"
     yield f"  repeat it: {commands.command(case.id, record)}"

@@ -14,7 +14,7 @@ class _Model(BaseModel):
 
 
 class Cause(_Model):
-    """What an error means; all texts are empty where nothing failed."""
+    """The cause and the remedy of an error; all texts are empty where nothing failed."""
 
     rule: str = ""
     cause: str = ""
@@ -52,7 +52,7 @@ class Family(_Model):
 
 
 class SweptProbe(_Model):
-    """What came of a probe in one attempt of a sweep."""
+    """The result of a probe in one attempt of a sweep."""
 
     verdict: Verdict
     outcome: str
@@ -61,7 +61,7 @@ class SweptProbe(_Model):
 
 
 class SweptOp(_Model):
-    """What came of a case or cell in one attempt of a sweep."""
+    """The result of a case or cell in one attempt of a sweep."""
 
     case: str
     state: str
@@ -72,7 +72,7 @@ class SweptOp(_Model):
 
 
 class SweptVersion(_Model):
-    """One attempt of a sweep: a version with its pins, and how far it got."""
+    """One attempt of a sweep: a version with its pins, and the stage that it stopped at."""
 
     version: str
     pins: str
@@ -88,7 +88,7 @@ class SweptVersion(_Model):
 
 
 class Pair(_Model):
-    """How far one version gets beside one of another package."""
+    """The result of one version beside one version of another package."""
 
     state: str
     reason: str
@@ -103,7 +103,7 @@ class Grid(_Model):
 
 
 class Asked(_Model):
-    """A probe that a sweep asked."""
+    """A probe of a sweep, and its question."""
 
     id: str
     asks: str
@@ -122,7 +122,7 @@ class SweepView(_Model):
 
 
 class Toolchains(_Model):
-    """What probes and sweeps have shown; empty for a package that has neither."""
+    """The results of probes and sweeps; empty for a package that has neither."""
 
     headline: str = ""
     changed: tuple[str, ...] = ()

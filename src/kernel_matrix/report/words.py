@@ -1,4 +1,4 @@
-"""What reports say in words: the meaning of each state, and one sentence for the whole."""
+"""The words of reports: the meaning of each state, and one sentence about all cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Result folders -> Records: read all JUnit XML below them, name what is broken or refused, and keep the rest."""
+"""Result folders -> Records: read all JUnit XML below them; name each file that is broken or refused, and why."""
 
 from __future__ import annotations
 

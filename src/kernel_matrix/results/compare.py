@@ -27,7 +27,7 @@ RED: frozenset[State] = frozenset({"fail", "error", "fixed", "missing"})
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a planned case.
+    """The state of a planned case.
 
     ``record`` is the result that decides, None if none came. ``stale`` says why that result may no longer hold for the
     present commit, lock or versions; it is empty if it does.
@@ -57,7 +57,7 @@ class CellVerdict:
 
     @property
     def stale(self) -> str:
-        """Why the first stale case of the cell is stale; empty if no case is."""
+        """The reason why the first stale case is stale; empty if no case is."""
         return next((verdict.stale for verdict in self.cases if verdict.stale), "")
 
 
@@ -77,7 +77,7 @@ class Comparison:
 
     @property
     def is_red(self) -> bool:
-        """Whether some case failed, is missing, or passes although it is expected to fail."""
+        """True if a case failed, is missing, or passes although it is expected to fail."""
         return any(state in RED for state in self.counts)
 
 
@@ -150,7 +150,7 @@ def _passed(record: Record, evidence: Evidence, expected: Sequence[Expectation])
 
 
 def _tried(records: Sequence[Dated]) -> str:
-    """Return what came of an excluded case where it was tried all the same."""
+    """Return how an excluded case ended, as a sentence, if it was tried all the same."""
     tried = [dated.record for dated in records if dated.record.outcome in ("pass", "fail", "error")]
     if not tried:
         return ""
@@ -164,7 +164,7 @@ def _is_as_expected(rule: Expectation, record: Record) -> bool:
     return (
         rule.outcome == record.outcome
         and (rule.stage or "") == record.stage
-        and re.search(rule.match, f"{record.message}\n{record.detail}") is not None
+        and re.search(rule.match, record.text) is not None
     )
 
 

@@ -1,4 +1,4 @@
-"""Which of several records of a case decides, and which are refused because they had other inputs."""
+"""Choose the record that decides a case, and refuse records that had other inputs."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 
 class LaneHistory(BaseModel):
-    """When a lane (``cuda/sm_90/compiler-1.2``) last had a result, what its badge said, and since when it is silent."""
+    """The last result of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -39,7 +39,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class History:
-    """What is known of earlier runs: their lanes, and the seconds of each case. It is empty where there is none."""
+    """The lanes of earlier runs, and the seconds of each case; empty if there was no earlier run."""
 
     lanes: Mapping[str, LaneHistory] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class History:
 def read(folder: Path | None) -> History:
     """Read the site of an earlier run, or any folder of results.
 
-    What cannot be read becomes one of the ``problems`` and stops nothing: a first run has no history at all.
+    A file that cannot be read becomes one of the ``problems``, and reading goes on. A first run has no history at all.
 
     Raises:
         UserError: a folder was named and does not exist.

@@ -1,4 +1,4 @@
-"""The checkout and its matrix.yaml -> Present: what a result must agree with; where it does not, it is stale."""
+"""The checkout and its matrix.yaml -> Present. A result that does not agree with it is stale."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pins:
 
 @dataclass(frozen=True)
 class Present:
-    """What results must agree with: the time, the commit of the checkout, its locks and pinned versions.
+    """The present state that results must agree with: time, commit of the checkout, locks and pinned versions.
 
     ``changed`` has an entry for each commit that a record names. It says what is concerned by the files that were
     changed since; it is None if the checkout does not have the commit. In a copy without a history (``is_checkout``
@@ -61,7 +61,7 @@ class Present:
 
     @cached_property
     def _reasons(self) -> dict[tuple[int, str, str], tuple[Mapping[str, str], str]]:
-        """The reasons that were found, with their jobs: as long as a job is kept, no other object has its id."""
+        """The reasons by job, toolchain and platform. The job is kept too, so that no other object gets its id."""
         return {}
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
@@ -97,7 +97,7 @@ class Present:
 def present(
     matrix: Matrix, root: Path, records: Iterable[Record], files: Iterable[Path] = (), now: datetime | None = None
 ) -> Present:
-    """Return what the checkout at ``root`` and its locks say now. Git is asked once for each commit of the records.
+    """Return the present state of the checkout at ``root``. Git is asked once for each commit of the records.
 
     ``files`` are the result files. Where they lie in the checkout, they do not count as changed files.
     """

@@ -1,4 +1,4 @@
-"""What a record proves: how far its case got. A record is not believed where it only says that it passed."""
+"""Records -> evidence: what a record proves. That it says "pass" is not enough: it must hold figures or an artifact."""
 
 from __future__ import annotations
 

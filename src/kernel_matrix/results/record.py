@@ -1,4 +1,4 @@
-"""The record of a case: what one machine reports of it."""
+"""The record of a case: its result on one machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+PROBE = "probe/"  # begins the ids of the records of probes; all other records are of cases
+
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one machine reports of one case.
+    """The result of one case on one machine.
 
     ``action`` is what was done (``run``, ``emulate``, ``compile``, or nothing); ``attempts`` are the outcomes of the
     earlier tries, oldest first. ``job`` holds what all cases of the job share: versions, device, executor and so on.
@@ -28,6 +30,16 @@ class Record:
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     job: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The message and the detail: the text that rules and expectations are matched with."""
+        return f"{self.message}\n{self.detail}"
+
+
+def is_probe_record(record: Record) -> bool:
+    """Return whether a record is of a probe and not of a case."""
+    return record.case.startswith(PROBE)
 
 
 def versions_of(job: Mapping[str, str]) -> dict[str, str]:

@@ -6,11 +6,12 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.cases import expand
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import TIMED
-from kernel_matrix.results.compare import STATES, Verdict
+from kernel_matrix.config.plan import TIMED, Case, Plan
+from kernel_matrix.config.selection import ids
+from kernel_matrix.results.compare import STATES, Verdict, judge
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
@@ -88,13 +89,44 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
     return [f"{name}: {value}" for name, value in known.items() if value]
 
 
+def cases_named(planned: Plan, identity: str) -> list[Case]:
+    """Return the case of that id, or the cases of the cell of that id.
+
+    Raises:
+        UserError: the plan has no such case or cell.
+    """
+    cases = [case for case in planned.cases if identity in (case.id, case.cell.id)]
+    if not cases:
+        raise unknown("", "cell or case in the plan", identity, ids(planned))
+    return cases
+
+
+def result_to_repeat(cases: Sequence[Case], records: Iterable[Record], identity: str) -> Record:
+    """Return the record that decides the state of the cases, which ``identity`` names.
+
+    Raises:
+        UserError: no record is of one of the cases.
+    """
+    by_case: dict[str, list[Record]] = {case.id: [] for case in cases}
+    for record in records:
+        if record.case in by_case:
+            by_case[record.case].append(record)
+    verdicts = [judge(case, by_case[case.id]) for case in cases if by_case[case.id]]
+    if not verdicts:
+        raise UserError(
+            f"{identity}: no result of it is here. Name the folder of the run that is to be repeated, such as an "
+            "unpacked artifact."
+        )
+    return worst_result(verdicts).record or next(record for records in by_case.values() for record in records)
+
+
 def worst_result(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the worst case that a machine had a result of; the worst of all if there is none."""
     return min(verdicts, key=lambda v: (v.record is None or not v.record.job, STATES.index(v.state)))
 
 
 def check(records: Iterable[Record], expected: Sequence[str]) -> None:
-    """Check that the jobs of the records have the facts that are expected, each as ``FACT=VALUE``.
+    """Check that the records have the facts that are expected, each as ``FACT=VALUE``.
 
     Raises:
         UserError: a fact has another value, is not known, or is not written so.

@@ -1,4 +1,4 @@
-"""Checks of result files before they are read, and of their records: nobody vouches for the machine that sent them."""
+"""Checks of result files before they are read, and of their records. The machine that sent them is not trusted."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class Bounds:
 
 @dataclass
 class _Count:
+    """The depth, and the numbers that have a limit, at one place of a file."""
+
     bounds: Bounds
     depth: int = 0
     cases: int = 0
@@ -90,7 +92,7 @@ def check_content(path: Path, bounds: Bounds) -> None:
     Raises:
         RefusedError: it declares a document type or entities, or holds more than honest results do.
     """
-    seen = _Count(bounds)
+    count = _Count(bounds)
     parser = expat.ParserCreate()
     parser.buffer_text = False
 
@@ -98,15 +100,15 @@ def check_content(path: Path, bounds: Bounds) -> None:
         raise RefusedError("it declares a document type or entities, which results never do")
 
     def start(name: str, attributes: Mapping[str, str]) -> None:
-        _start(seen, name, attributes)
+        _start(count, name, attributes)
 
     def end(_: str) -> None:
-        seen.depth -= 1
-        seen.text = 0
+        count.depth -= 1
+        count.text = 0
 
     def text(data: str) -> None:
-        seen.text += len(data)
-        if seen.text > bounds.text:
+        count.text += len(data)
+        if count.text > bounds.text:
             raise RefusedError(f"a text is longer than {bounds.text} characters")
 
     parser.StartDoctypeDeclHandler = no_doctype
@@ -121,21 +123,22 @@ def check_content(path: Path, bounds: Bounds) -> None:
         return
 
 
-def _start(seen: _Count, name: str, attributes: Mapping[str, str]) -> None:
-    bounds = seen.bounds
-    seen.depth += 1
-    seen.text = 0
-    if seen.depth > bounds.depth:
+def _start(count: _Count, name: str, attributes: Mapping[str, str]) -> None:
+    """Count the start of an element."""
+    bounds = count.bounds
+    count.depth += 1
+    count.text = 0
+    if count.depth > bounds.depth:
         raise RefusedError(f"its elements lie more than {bounds.depth} deep")
     if any(len(value) > bounds.text for value in attributes.values()):
         raise RefusedError(f"a text is longer than {bounds.text} characters")
     if name == "testcase":
-        seen.cases, seen.properties = seen.cases + 1, 0
-        if seen.cases > bounds.cases:
+        count.cases, count.properties = count.cases + 1, 0
+        if count.cases > bounds.cases:
             raise RefusedError(f"it has more than {bounds.cases} cases")
     elif name == "property":
-        seen.properties += 1
-        if seen.properties > bounds.properties:
+        count.properties += 1
+        if count.properties > bounds.properties:
             raise RefusedError(f"a case has more than {bounds.properties} properties")
 
 
@@ -173,12 +176,12 @@ def check_records(path: Path, records: Iterable[Record], asked: Mapping[str, Ask
         raise RefusedError("the plan has no job of this name")
     if folder.startswith("results-") and folder != f"results-{asked[stem].row}":
         raise RefusedError(f"it came from another row than {asked[stem].row}, whose job this is")
-    seen: set[str] = set()
+    read_ids: set[str] = set()
     for record in records:
         if record.case not in asked[stem].cases:
             raise RefusedError(f"it speaks of {record.case[:150]!r}, which its job was not asked for")
-        if record.case in seen:
+        if record.case in read_ids:
             raise RefusedError(f"it speaks of {record.case[:150]!r} twice")
         if record.action == "run" and not asked[stem].may_run:
             raise RefusedError(f"it says that {record.case[:150]!r} ran, on a machine without that hardware")
-        seen.add(record.case)
+        read_ids.add(record.case)

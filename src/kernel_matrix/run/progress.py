@@ -22,7 +22,7 @@ class Console:
     """Show the progress of several jobs at a time; safe to call from their threads."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self._console = RichConsole(highlight=False, soft_wrap=True)
+        self._console = RichConsole(highlight=False, soft_wrap=True, emoji=False)  # a case's id may hold ':x:'
         self._totals = {job.id: len(job.cases) for job in jobs}
         self._counts: dict[str, Counter[str]] = {job.id: Counter() for job in jobs}
         self._texts = dict.fromkeys(self._totals, "waiting")

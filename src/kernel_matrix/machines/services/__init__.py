@@ -17,16 +17,16 @@ from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 
 NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
-_SETUP_MINUTES = 20  # to make environments and send results, beside the job's own time limit
+_SETUP_MINUTES = 20  # for environments and the upload of results, which the job's own limit does not count
 
 
 class Service(Protocol):
-    """What a module of a CI service has."""
+    """The interface of a CI service's module."""
 
     TITLE: str
 
     def render(self, matrix: Matrix, row_plan: RowPlan) -> str:
-        """Return the rows in the words of this service."""
+        """Return the rows in the format of this service."""
 
 
 def service(name: str) -> Service:

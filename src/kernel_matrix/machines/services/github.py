@@ -1,4 +1,4 @@
-"""GitHub Actions: the rows for ``fromJSON``, and what became of the jobs of a workflow run."""
+"""GitHub Actions: the rows for ``fromJSON``, and the status of the jobs of a workflow run."""
 
 from __future__ import annotations
 
