@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernel_matrix.config.model import Matrix
 
-# No job reads these files. A file that no rule below knows concerns everything.
+# No job reads these files, nor those that ci.unread in matrix.yaml names. A file that no rule knows concerns everything.
 _ONLY_READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", ".gitignore")
 
 
@@ -36,8 +36,9 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     toolchains: dict[str, str] = {}
     platforms: dict[str, str] = {}
     everything = ""
+    unread = (*_ONLY_READ_BY_PEOPLE, *matrix.ci.unread)
     for path in sorted(set(paths)):
-        if path == matrix.package.rules or any(fnmatch.fnmatchcase(path, pattern) for pattern in _ONLY_READ_BY_PEOPLE):
+        if path == matrix.package.rules or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
             continue
         if names := _toolchains_of(matrix, path):
             for name in names:

@@ -233,6 +233,10 @@ class Ci(_Section):
     case_seconds: float = Field(default=2, gt=0, description="The estimate of a case that was never measured.")
     queue_minutes: float = Field(default=60, gt=0, description="A job that waited longer for a machine never started.")
     silent_days: float = Field(default=7, gt=0, description="A lane without a result for longer has a grey badge.")
+    unread: list[str] = Field(
+        default_factory=list,
+        description="Files (patterns with '*') that no job reads: a change of one concerns no job.",
+    )
     sentinels: list[str] = Field(
         default_factory=list, description="Cells (patterns with '*') that run whatever has changed."
     )
