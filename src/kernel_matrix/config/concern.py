@@ -10,7 +10,8 @@ from pathlib import Path
 
 from kernel_matrix.config.model import Matrix
 
-# No job reads these files, nor those that ci.unread in matrix.yaml names. A file that no rule knows concerns everything.
+# No job reads these files, nor those that ci.unread in matrix.yaml names. A file that no rule knows concerns
+# everything.
 _ONLY_READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", ".gitignore")
 
 
