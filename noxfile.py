@@ -112,7 +112,7 @@ def tests(session: nox.Session) -> None:
 
 def pytest_options(words: list[str]) -> list[str]:
     """Return pytest's options for the words after ``--``: all tests by default, one process for each core."""
-    options = ["-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder"]
+    options = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     rest = [word for word in words if word != "--quick"]
     if "--quick" in words:
         options += ["-m", "not environments and not engine and not slow"]

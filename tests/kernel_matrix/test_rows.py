@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.machines import row_plan_file, services
@@ -151,49 +145,3 @@ def test_every_ci_service_gets_every_row_and_the_command_that_a_person_types(mat
     assert len({step["key"] for step in for_buildkite["steps"]}) == len(ids)
     command = "ci/nox -s test-rocm -- --plan build/plan.json --row rocm.triton-3.6.gfx942"
     assert for_gitlab["rocm.triton-3.6.gfx942"]["script"] == [command]
-
-
-LARGE = """
-package: {{ name: doubles, source: src, suite: suite, directions: [forward] }}
-limits: {{ case: 3, job: 60 }}
-accuracy: {{ factor: 4, rounded: 1.5, ulps: 4, caps: {{ forward: 1.0e-2 }} }}
-toolchains:
-{toolchains}
-platforms:
-  one:
-    title: one
-    device: nvidia
-    runner: [self-hosted, linux]
-    targets: [{targets}]
-    machines: [{targets}]
-    toolchains: [{names}]
-ops:
-  double: {{ directions: [forward], axes: [tokens], cases: {{ quick: [{{ tokens: [1, 2] }}] }} }}
-"""
-
-
-@pytest.mark.alone
-def test_a_plan_of_five_thousand_rows_takes_less_than_two_seconds(doubles):
-    """This measures the CPU time of the whole command, with the start of Python: other work shares the machine."""
-    names = [f"t{number}" for number in range(50)]
-    targets = ", ".join(f"g{number}" for number in range(100))
-    each = "\n".join(f"  {name}: {{ backend: good, lock: lock.txt, requires: [numpy] }}" for name in names)
-    text = LARGE.format(toolchains=each, targets=targets, names=", ".join(names))
-    (doubles.root / "matrix.yaml").write_text(text)
-    matrix = load(doubles.root / "matrix.yaml")
-    alone = edited(matrix, most_rows=10**6)
-    assert len(rows(alone, plan(matrix, "quick").jobs, second)) == 5000, "one row per toolchain and architecture"
-
-    out = doubles.root / "rows.json"
-    command = [sys.executable, "-m", "kernel_matrix", "plan", "--github", "--matrix", str(doubles.root / "matrix.yaml")]
-    before = os.times()
-    with out.open("w") as stream:
-        subprocess.run(
-            command, cwd=ROOT, stdout=stream, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        )
-    after = os.times()
-    seconds = after.children_user + after.children_system - before.children_user - before.children_system
-    made = json.loads(Path(out).read_text())
-    assert len(made["own"]) <= 256
-    assert seconds < 2, f"{seconds:.2f} s"
-    print(f"5000 rows in {seconds:.2f} s")

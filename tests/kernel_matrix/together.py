@@ -1,7 +1,8 @@
 """How the tests run beside each other in several processes of pytest-xdist.
 
-Tests of one file stay in one process and share its fixtures. What takes longest begins first. A test marked ``alone``
-measures time, so that no other test runs at the same time.
+The tests of one file stay in one process and share its fixtures (--dist loadfile). What takes longest begins first. A
+test marked ``alone`` measures time, so that no other test runs at the same time. It stands in a file of such tests,
+which comes last: it would wait for the longest test of all otherwise.
 """
 
 from __future__ import annotations
@@ -20,31 +21,24 @@ NEEDS = {
     "engine": {"engine", "contained", "own_engine"},
     "slow": {"workflow", "reported"},
 }
+_LAST = 3
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Mark each test with what it needs, put it into a group, and put the groups in order."""
+    """Mark each test with what it needs, and put the files in order: one process runs the whole of a file."""
+    turns: dict[Path, int] = {}
     for item in items:
         for mark, fixtures in NEEDS.items():
             if fixtures & set(getattr(item, "fixturenames", ())):
                 item.add_marker(mark)
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=_order)
-
-
-def _group(item: pytest.Item) -> str:
-    """Return the name of the tests that run in one process, one after the other."""
-    if item.get_closest_marker("alone"):
-        return "alone"
-    # The environments are the dearest of all: no second process makes them for the tests that need an engine as well.
-    needs = next((mark for mark in ("environments", "engine") if item.get_closest_marker(mark)), "")
-    return f"{item.path.stem} {needs}"
+        turns[item.path] = min(_order(item), turns.get(item.path, _LAST))
+    items.sort(key=lambda item: turns[item.path])
 
 
 def _order(item: pytest.Item) -> int:
     """Return the turn of a test: environments take longest, and ``alone`` waits for all others."""
     if item.get_closest_marker("alone"):
-        return 3
+        return _LAST
     return 0 if item.get_closest_marker("environments") else 1 if item.get_closest_marker("engine") else 2
 
 
