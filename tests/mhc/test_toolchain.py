@@ -131,3 +131,15 @@ def test_a_compiler_is_known_by_its_version_and_by_what_native_means_here():
     plain, native = compilers.identity(compiler), compilers.identity(compiler, ("-O3", "-march=native"))
     assert native.startswith(plain)
     assert "#define __x86_64__ 1" in native or "#define __aarch64__ 1" in native
+
+
+@pytest.mark.parametrize(
+    ("body", "stays"),
+    [("float x = blockIdx.x;", False), ("tl::gemm_ss<16>(a, b, c);", True), ("cute::copy(a, b);", True)],
+)
+def test_a_header_is_left_out_only_where_nothing_of_it_is_used(body, stays):
+    source = f"#include <math.h>\n#include <lib/gemm.h>\n{body}\n"
+    made = compilers.without_unused_header(source, "lib/gemm.h", r"\b(?:tl|cute)::")
+    assert ("#include <lib/gemm.h>" in made) is stays
+    assert made.endswith(f"{body}\n")
+    assert made.startswith("#include <math.h>\n")

@@ -17,6 +17,7 @@ from mhc.toolchain.compilers import (
     find_nvcc,
     identity,
     ptxas_resources,
+    without_unused_header,
 )
 
 # None of these changes a result: no addition is reordered, no operation becomes approximate. TileLang's C reads the
@@ -36,26 +37,17 @@ CPU_FLAGS = (
 
 
 # TileLang 0.1.8 includes its matrix multiplications in every kernel. nvcc needs 2.5 of 4 s to read that header, for
-# each kernel and each architecture.
-_MATMUL_HEADER = "#include <tl_templates/cuda/gemm.h>\n"
+# each kernel and each architecture. What the header adds to a kernel without them are constants that nothing reads.
+_MATMUL_HEADER = "tl_templates/cuda/gemm.h"
+_NAMES_OF_MATMUL = r"\b(?:tl|cute|cutlass)::"
 
 
 def cubin(source: str, arch: str) -> tuple[bytes, dict[str, int]]:
     """Compile CUDA ``source`` for ``arch`` (``sm_90``): the machine code, and what ptxas reports of it."""
     includes = (TILELANG_TEMPLATE_PATH, CUTLASS_INCLUDE_DIR)
-    source = without_unused_headers(source)
+    source = without_unused_header(source, _MATMUL_HEADER, _NAMES_OF_MATMUL)
     data, log = _compile(find_nvcc(), cubin_flags(arch, "-std=c++17"), includes, source, (".cu", ".cubin"))
     return data, ptxas_resources(log)
-
-
-def without_unused_headers(source: str) -> str:
-    """Return CUDA ``source`` without the header of matrix multiplications, if nothing in it can be of that header.
-
-    The instructions stay the same: what the header adds to such a kernel are constants that nothing reads.
-    """
-    if re.search(r"\b(?:tl|cute|cutlass)::", source):
-        return source
-    return source.replace(_MATMUL_HEADER, "")
 
 
 def hsaco(source: str, arch: str, hipcc: str) -> tuple[bytes, dict[str, int]]:
