@@ -92,7 +92,8 @@ def in_words(kept: dict[str, str], jobs: int) -> str:
         return ""
     return (
         f"The results of {len(kept)} of {jobs} jobs were kept from earlier runs, the oldest of {min(kept.values())}: "
-        "the source, the locks, the matrix and this machine are as they were. --anew runs all."
+        "the source, the locks, the matrix and this machine are as they were. Probes are kept in the same way. "
+        "--anew runs all."
     )
 
 
