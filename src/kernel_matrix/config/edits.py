@@ -50,8 +50,11 @@ def _narrowed(text: str, entry: Any, edit: Edit) -> str:
         if key.value == edit.key:
             return text[: value.start_mark.index] + values + text[_end(value) :]
     key, value = where.value[-1]
-    separator = ", " if where.flow_style else "\n" + " " * key.start_mark.column
     end = _end(value)
+    if where.flow_style:
+        separator = ", "
+    else:  # a comment beside the last key stays there
+        separator, end = "\n" + " " * key.start_mark.column, f"{text}\n".index("\n", end)
     return f"{text[:end]}{separator}{edit.key}: {values}{text[end:]}"
 
 
