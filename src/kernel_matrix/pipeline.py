@@ -18,7 +18,10 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config.former import FormerError, read_former
 from kernel_matrix.config.load import Checked
+from kernel_matrix.config.loosened import Loosening
+from kernel_matrix.config.loosened import loosened as limits_loosened
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.rule_state import RuleState, locked_versions
@@ -166,6 +169,24 @@ def plan_rows(
     paths = git.changed_files(project.root, changed_since) if changed_since else None
     measured = history.read(earlier).seconds
     return make_row_plan(project.matrix, planned, measured, event=event or "", paths=paths, hosted_only=hosted_only)
+
+
+def loosened(project: Project, since: str) -> list[Loosening]:
+    """Return what matrix.yaml allows now and did not where this branch left a commit, or that nobody can tell.
+
+    Raises:
+        UserError: git does not know the commit.
+    """
+    name = project.file.name if project.file else "matrix.yaml"
+    text = git.former_text(project.root, since, name)
+    if text is None:
+        return [Loosening(name, "the file is new, with all that it allows", "-", "-")]
+    try:
+        before = read_former(text, project.matrix)
+        former = planning.plan(before, "full")
+    except (FormerError, KeyError) as error:
+        return [Loosening(name, f"the former file cannot be compared, look at the change yourself: {error}", "-", "-")]
+    return limits_loosened(before, former, project.matrix, plan(project, "full"))
 
 
 def run(
