@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -67,8 +68,6 @@ def _mended(data: Any, fault: Mapping[str, Any], defaults: Any) -> bool:
 def _at(node: Any, places: list[str | int]) -> Any:
     """Return the node at a place, from which the parts are left out that only the model has."""
     for key in places:
-        if (isinstance(node, dict) and key in node) or (
-            isinstance(node, list) and isinstance(key, int) and key < len(node)
-        ):
+        with suppress(KeyError, IndexError, TypeError):
             node = node[key]
     return node
