@@ -66,6 +66,8 @@ def proposed(calibration: Calibration, accuracy: Accuracy) -> list[Proposal]:
 
 def yaml(found: Sequence[Proposal], calibration: Calibration, seeds: int, command: str) -> str:
     """Return the proposed entries of ``accuracy``, each with its source, as a text for matrix.yaml."""
+    if not found:
+        return "# No entry is proposed: no case has the figures that a budget is made from.\n"
     rule = "# Proposed: the least limit that leaves the largest error at two thirds of its budget, rounded up."
     lines = [rule, "accuracy:"]
     caps = [proposal for proposal in found if proposal.place.startswith("caps.")]
