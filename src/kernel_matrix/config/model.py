@@ -111,6 +111,7 @@ class Container(_Section):
 
 
 class _Limit(_Section):
+    limit: float
     source: str = Field(
         min_length=20,
         description="Where the limit comes from: a sentence, and if it was measured the command and the date.",
