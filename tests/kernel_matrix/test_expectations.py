@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -181,7 +182,8 @@ def test_an_entry_that_matches_nothing_is_red_in_every_run(doubles: Doubles, mon
     assert done.returncode == 1
     assert "expectations[0] matches nothing" in done.stdout
     assert "-    match: max_abs\n" in done.stdout
-    done = harness("report", *matrix)
+    done = harness("report", *matrix, "--annotate")
+    assert re.search(r"^::error file=matrix.yaml,line=\d+,title=expectation matches nothing::expect", done.stdout, re.M)
     assert "expectations[0] matches nothing" in done.stdout
     assert "expectations[0] matches nothing" in (doubles.root / "build" / "site" / "index.html").read_text()
     assert "matches nothing" in harness("expectations", *matrix).stdout

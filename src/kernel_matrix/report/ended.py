@@ -10,6 +10,7 @@ from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Start
 from kernel_matrix.config.rule_state import RuleState
+from kernel_matrix.report.annotations import escape
 
 
 def ended_lines(start: Start, file: Path | None, ended: Sequence[RuleState]) -> list[str]:
@@ -22,6 +23,18 @@ def ended_lines(start: Start, file: Path | None, ended: Sequence[RuleState]) -> 
         lines.append(f"The edit, which {command(start, ['expectations', '--write'])} makes:")
         lines += diff(file.read_text(encoding="utf-8"), edits, file.name).splitlines()
     return lines
+
+
+def ended_annotations(file: Path | None, ended: Sequence[RuleState]) -> list[str]:
+    """Return GitHub's annotations of the entries that have ended, on their lines of ``file``."""
+    if not ended or file is None:
+        return []
+    document = Document(file)
+    return [
+        f"::error file={escape(file.name, inside=True)},line={document.line((state.section, state.index))},"
+        f"title={state.section[:-1]} {state.state}::{escape(state.sentence)}"
+        for state in ended
+    ]
 
 
 def state_lines(file: Path, states: Iterable[RuleState]) -> Iterator[str]:
