@@ -43,31 +43,33 @@ def expecting(doubles: Doubles, until="2026-12-31", toolchain="wrong", tokens="2
     return f"{before}expectations: []\n# the end of the file\n"
 
 
-def records(project, outcomes, toolchain="wrong", **versions: str) -> list[Record]:
-    """Return results of a toolchain's cases with these outcomes by tokens."""
-    job = {f"version.{name}": version for name, version in versions.items()}
-    metrics = {"elements": 8.0, "out.max_abs": 1e-7, "out.limit_max_abs": 1e-6}
-    metrics |= {"out.rel_fro": 1e-7, "out.limit_rel_fro": 1e-6}
-    return [
-        Record(case.id, outcomes[case.axes["tokens"]], "run", message="max_abs is over", metrics=metrics, job=job)
-        for case in pipeline.plan(project, "quick").cases
-        if case.cell.toolchain == toolchain and case.axes["tokens"] in outcomes
-    ]
+@pytest.fixture
+def compared(passing):
+    """Return a function that compares results of a toolchain's cases: their outcomes by tokens."""
+
+    def compare(doubles: Doubles, outcomes, now=LAST_DAY, toolchain="wrong", **versions: str):
+        project = pipeline.load(doubles.root / "matrix.yaml")
+        jobs = tuple(job for job in pipeline.plan(project, "quick").jobs if job.toolchain == toolchain)
+        results = [result(passing, case, outcomes[case.axes["tokens"]], **versions) for job in jobs
+                   for case in job.cases if case.axes["tokens"] in outcomes]  # fmt: skip
+        planned = replace(pipeline.plan(project, "quick"), jobs=jobs)
+        return pipeline.compare(project, planned, Collected((), tuple(results), ()), now=now)
+
+    return compare
 
 
-def compared(doubles: Doubles, outcomes, now=LAST_DAY, toolchain="wrong", **versions: str):
-    project = pipeline.load(doubles.root / "matrix.yaml")
-    of_jobs = Collected((), tuple(records(project, outcomes, toolchain, **versions)), ())
-    planned = pipeline.plan(project, "quick")
-    jobs = tuple(job for job in planned.jobs if job.toolchain == toolchain)
-    return pipeline.compare(project, replace(planned, jobs=jobs), of_jobs, now=now)
+def result(passing, case, outcome="pass", **versions: str) -> Record:
+    """Return the result of a case: one that passes, or one that fails as it is expected to."""
+    record = passing(case)
+    job = {**record.job, **{f"version.{name}": version for name, version in versions.items()}}
+    return replace(record, outcome=outcome, message="" if outcome == "pass" else "max_abs is over", job=job)
 
 
 def states(comparison) -> list[str]:
     return [verdict.state for cell in comparison.cells for verdict in cell.cases]
 
 
-def test_an_expectation_ends_with_its_last_day(doubles: Doubles):
+def test_an_expectation_ends_with_its_last_day(doubles: Doubles, compared):
     expecting(doubles)
     outcomes = {1: "pass", 2: "fail", 3: "pass"}
     before = compared(doubles, outcomes)
@@ -81,7 +83,7 @@ def test_an_expectation_ends_with_its_last_day(doubles: Doubles):
     assert after.cells[0].cases[1].reason == "max_abs is over (expected until 2026-12-31, which is over)"
 
 
-def test_an_expectation_that_is_over_makes_a_green_run_red(doubles: Doubles):
+def test_an_expectation_that_is_over_makes_a_green_run_red(doubles: Doubles, compared):
     """Its case passes: nothing is red but the entry."""
     expecting(doubles)
     after = compared(doubles, {1: "pass", 2: "pass", 3: "pass"}, DAY_AFTER)
@@ -89,7 +91,7 @@ def test_an_expectation_that_is_over_makes_a_green_run_red(doubles: Doubles):
     assert after.is_red
 
 
-def test_an_expectation_ends_with_the_version_that_a_result_names(doubles: Doubles):
+def test_an_expectation_ends_with_the_version_that_a_result_names(doubles: Doubles, compared):
     expecting(doubles, until="'numpy>=3'")
     outcomes = {1: "pass", 2: "fail", 3: "pass"}
     assert states(compared(doubles, outcomes, numpy="2.9")) == ["pass", "known", "pass"]
@@ -97,7 +99,7 @@ def test_an_expectation_ends_with_the_version_that_a_result_names(doubles: Doubl
     assert states(compared(doubles, outcomes, numpy="3.0")) == ["pass", "fail", "pass"]
 
 
-def test_an_expectation_ends_with_the_version_in_the_lock_and_only_there(doubles: Doubles):
+def test_an_expectation_ends_with_the_version_in_the_lock_and_only_there(doubles: Doubles, compared):
     (doubles.root / "new.txt").write_text("numpy==3.1\n")
     doubles.edit("wrong: { backend: wrong, lock: lock.txt", "wrong: { backend: wrong, lock: new.txt")
     expecting(doubles, until="numpy>=3", toolchain="[wrong, good]")
@@ -107,12 +109,12 @@ def test_an_expectation_ends_with_the_version_in_the_lock_and_only_there(doubles
     assert compared(doubles, {1: "pass", 2: "fail", 3: "pass"}, toolchain="good").is_red
 
 
-def test_an_entry_that_is_over_does_not_disturb_a_run_of_other_cases(doubles: Doubles):
+def test_an_entry_that_is_over_does_not_disturb_a_run_of_other_cases(doubles: Doubles, compared):
     expecting(doubles)
     assert not compared(doubles, {1: "pass", 2: "pass", 3: "pass"}, DAY_AFTER, toolchain="good").is_red
 
 
-def test_an_exclusion_that_is_over_is_red_and_still_leaves_its_cases_out(doubles: Doubles):
+def test_an_exclusion_that_is_over_is_red_and_still_leaves_its_cases_out(doubles: Doubles, compared):
     path = doubles.root / "matrix.yaml"
     path.write_text(f"{path.read_text()}exclusions: [{{ where: {{ tokens: 2 }}, reason: it is too slow here, owner: "
                     "the tests, link: lock.txt, until: 2026-12-31 }]\n")  # fmt: skip
@@ -124,7 +126,7 @@ def test_an_exclusion_that_is_over_is_red_and_still_leaves_its_cases_out(doubles
     assert after.is_red
 
 
-def test_an_expectation_that_no_longer_fails_is_taken_out(doubles: Doubles):
+def test_an_expectation_that_no_longer_fails_is_taken_out(doubles: Doubles, compared):
     expecting(doubles, tokens="[1, 2]")
     comparison = compared(doubles, {1: "pass", 2: "pass", 3: "pass"})
     assert states(comparison) == ["fixed", "fixed", "pass"]
@@ -133,7 +135,7 @@ def test_an_expectation_that_no_longer_fails_is_taken_out(doubles: Doubles):
     assert "2 of its 2 cases pass" in ended.reason
 
 
-def test_an_expectation_that_no_longer_fails_in_part_is_narrowed(doubles: Doubles):
+def test_an_expectation_that_no_longer_fails_in_part_is_narrowed(doubles: Doubles, compared, passing):
     expecting(doubles, tokens="[1, 2, 3]")
     [ended] = compared(doubles, {1: "pass", 2: "fail", 3: "fail"}).ended
     assert ended.edit == Edit("expectations", 0, "tokens", (2, 3))
@@ -141,9 +143,7 @@ def test_an_expectation_that_no_longer_fails_in_part_is_narrowed(doubles: Double
     doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 2], width: [1, 2] }\n")
     project = pipeline.load(doubles.root / "matrix.yaml")
     [one, two, three, four] = [case for case in pipeline.plan(project, "quick").cases if case.cell.toolchain == "wrong"]
-    metrics = records(project, {1: "pass"})[0].metrics
-    of_all = [Record(case.id, "fail" if case in (one, four) else "pass", "run", message="max_abs", metrics=metrics)
-              for case in (one, two, three, four)]  # fmt: skip
+    of_all = [result(passing, case, "fail" if case in (one, four) else "pass") for case in (one, two, three, four)]
     [ended] = pipeline.compare(
         project, pipeline.plan(project, "quick"), Collected((), tuple(of_all), ()), now=LAST_DAY
     ).ended
@@ -237,11 +237,11 @@ def test_an_edit_changes_nothing_else(text, edits, after):
     assert edited(text, edits) == after
 
 
-def test_a_date_that_has_passed_does_not_concern_a_comparison_without_a_present(doubles: Doubles):
+def test_a_date_that_has_passed_does_not_concern_a_comparison_without_a_present(doubles: Doubles, passing):
     expecting(doubles)
     project = pipeline.load(doubles.root / "matrix.yaml")
-    [record] = records(project, {2: "fail"})
-    case = next(case for case in pipeline.plan(project, "quick").cases if case.id == record.case)
+    case = next(case for case in pipeline.plan(project, "quick").cases if case.expectations)
+    record = result(passing, case, "fail")
     assert judge(case, [record]).state == "known"
     assert judge(case, [record], Present(LAST_DAY)).state == "known"
     assert judge(case, [record], Present(DAY_AFTER)).state == "fail"
