@@ -109,6 +109,15 @@ def test_an_expectation_ends_with_the_version_in_the_lock_and_only_there(doubles
     assert compared(doubles, {1: "pass", 2: "fail", 3: "pass"}, toolchain="good").is_red
 
 
+def test_an_entry_whose_end_makes_its_versions_impossible_is_over_and_no_fault(doubles: Doubles):
+    (doubles.root / "new.txt").write_text("numpy==3.1\n")
+    pinned = "wrong: { backend: wrong, lock: new.txt, requires: ['numpy==3.1']"
+    doubles.edit("wrong: { backend: wrong, lock: lock.txt, requires: [numpy]", pinned)
+    expecting(doubles, until="numpy>=3\n    versions: ['numpy<3']")
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    assert [state.state for state in pipeline.rule_states(project, (), LAST_DAY.date())] == ["over"]
+
+
 def test_an_entry_that_is_over_does_not_disturb_a_run_of_other_cases(doubles: Doubles, compared):
     expecting(doubles)
     assert not compared(doubles, {1: "pass", 2: "pass", 3: "pass"}, DAY_AFTER, toolchain="good").is_red
@@ -184,6 +193,7 @@ def test_an_entry_that_matches_nothing_is_red_in_every_run(doubles: Doubles, mon
     assert "-    match: max_abs\n" in done.stdout
     done = harness("report", *matrix, "--annotate")
     assert re.search(r"^::error file=matrix.yaml,line=\d+,title=expectation matches nothing::expect", done.stdout, re.M)
+    assert "-    match: max_abs\n" in done.stdout
     assert "expectations[0] matches nothing" in done.stdout
     assert "expectations[0] matches nothing" in (doubles.root / "build" / "site" / "index.html").read_text()
     assert "matches nothing" in harness("expectations", *matrix).stdout

@@ -145,7 +145,7 @@ def _is_narrower(before: str, after: str) -> bool:
     """Return whether a pattern finds no message that the former did not. It is sure only of added literal text."""
     if before == after:
         return True
-    if before not in after or "|" in after:
+    if before not in after:
         return False
     head, _, tail = after.partition(before)
     return all(re.fullmatch(r"(\\\W|[\w ,:;'\"=/<>-])*", part) for part in (head, tail))
