@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel_matrix.job import wire
 from kernel_matrix.job.inputs import Array
-from kernel_matrix.job.processes import adopt_orphans, orphans_of
+from kernel_matrix.job.processes import adopt_orphans, anonymous_memory, memory_limit_kills, memory_limit, orphans_of
 
 _START = Path(__file__).with_name("start.py")
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
@@ -44,6 +44,7 @@ class KernelProcess:
         self._suite, self._log = suite, log
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
+        self._kills = 0  # of processes of this container that reached its memory limit, before this one
         adopt_orphans()
 
     @property
@@ -82,6 +83,10 @@ class KernelProcess:
         kind = DeviceMissingError if answer.get("unavailable") else KernelProcessError
         raise kind(str(answer.get("text")), str(answer.get("detail")), answer.get("stage") or stage)
 
+    def memory(self) -> int | None:
+        """Return the bytes that the process holds for itself; None where that is not known."""
+        return anonymous_memory(self.pid) if self.pid else None
+
     def orphans(self) -> list[str]:
         """End the processes that the kernel's process left to themselves, and return their names."""
         return orphans_of(self.pid)
@@ -108,6 +113,7 @@ class KernelProcess:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
+        self._kills = memory_limit_kills()
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         with self._log.open("ab") as log:
@@ -135,7 +141,9 @@ class KernelProcess:
             text = f"the kernel's process sent what is no message in stage {stage}: {error}"
         else:
             end = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
-            text = f"the kernel's process {end} in stage {stage}"
+            limit = memory_limit() if memory_limit_kills() > self._kills else None
+            why = f": it reached the container's memory limit of {limit / 2**30:g} GiB" if limit else ""
+            text = f"the process {end} in stage {stage}{why}"
         output = self._output()
         self.close()
         return KernelProcessError(text, output, "crash")
