@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -17,6 +19,7 @@ from kernel_matrix.job.processes import adopt_orphans, anonymous_memory, memory_
 _START = Path(__file__).with_name("start.py")
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
 _LOG_READ = 1 << 16  # bytes of the log's end in which these lines are looked for
+_PIPE_BYTES = 1 << 20
 _PATIENCE = 5.0  # seconds that a process gets to end by itself
 
 
@@ -114,8 +117,8 @@ class KernelProcess:
             return self._process
         self.close()
         self._kills = memory_limit_kills()
-        theirs_in, ours_out = os.pipe()
-        ours_in, theirs_out = os.pipe()
+        theirs_in, ours_out = _pipe()
+        ours_in, theirs_out = _pipe()
         with self._log.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
@@ -159,3 +162,12 @@ class KernelProcess:
     def _flush(self) -> None:
         """Let the next death's output begin after what was printed until now."""
         self._log_start = self._log.stat().st_size
+
+
+def _pipe() -> tuple[int, int]:
+    """Return the ends of a pipe, as large as a user may make one: arrays go through it in few pieces."""
+    reading, writing = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):  # beyond what the system grants this user
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return reading, writing

@@ -36,7 +36,7 @@ class JobPlugin:
         """``suite`` is the folder of the suite, where the functions are that the kernel's process calls."""
         self.job = job
         self.journal = journal
-        self.kernel_process = KernelProcess(suite, journal.path.with_name("kernel.log"))
+        self.kernel_process = KernelProcess(suite, journal.path.with_name("log.txt"))
         self.ends: list[End] = []  # of the case that runs, one for each of its tests so far
         self.running = ""  # the id of that case
 

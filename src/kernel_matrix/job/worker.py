@@ -58,12 +58,13 @@ def _function(name: str) -> Callable[..., Answer]:
 
 
 def _described(error: BaseException) -> dict[str, Any]:
+    unavailable = isinstance(error, Unavailable)
     return {
         "kind": "error",
-        "text": "".join(traceback.format_exception_only(error)).strip(),
+        "text": str(error) if unavailable else "".join(traceback.format_exception_only(error)).strip(),
         "detail": "".join(traceback.format_exception(error)),
         "stage": getattr(error, "stage", None),
-        "unavailable": isinstance(error, Unavailable),
+        "unavailable": unavailable,
     }
 
 
