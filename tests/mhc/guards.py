@@ -106,7 +106,9 @@ class Scratch(TorchDispatchMode):
             return result
         if not isinstance(result, torch.Tensor) or result.numel() == 0 or not _is_dense(result):
             return result
-        guarded = Guarded.empty(result.view(-1) if result.is_contiguous() else result.as_strided((result.numel(),), (1,)), 1)
+        guarded = Guarded.empty(
+            result.view(-1) if result.is_contiguous() else result.as_strided((result.numel(),), (1,)), 1
+        )
         self._guarded.append((f"{name} {tuple(result.shape)}", guarded))
         return guarded.tensor.as_strided(result.shape, result.stride(), guarded.tensor.storage_offset())
 
@@ -122,7 +124,19 @@ class Scratch(TorchDispatchMode):
 _ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 # Operators that allocate or move values and compute nothing.
 _MOVES = {
-    *("alias", "as_strided", "clone", "contiguous", "copy_", "detach", "expand", "fill_", "full", "lift_fresh", "new_full"),
+    *(
+        "alias",
+        "as_strided",
+        "clone",
+        "contiguous",
+        "copy_",
+        "detach",
+        "expand",
+        "fill_",
+        "full",
+        "lift_fresh",
+        "new_full",
+    ),
     *("new_zeros", "permute", "record_stream", "reshape", "resize_", "select", "slice", "squeeze", "t", "_to_copy"),
     *("transpose", "unsqueeze", "view", "_unsafe_view", "zero_", "zeros", "zeros_like", "split", "unbind", "is_pinned"),
 }

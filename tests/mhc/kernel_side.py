@@ -7,7 +7,6 @@ kernel that wants to could forge them. What it cannot reach is the inputs, the g
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""An operator called as users call it, beside the kernel itself: torch.ops, autograd and the kernel give the same bits."""
+"""An operator called as users call it, beside the kernel itself: both must give the same bits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def differences(kernel: dict[str, Any], backend: Any, given: Any, empty: Empty) 
         leaves = {"x": given.grad_out.sum(dim=1).requires_grad_()}
     results = _call(kernel, given, leaves)
     incoming = [value for name, value in given._asdict().items() if name.startswith("grad_")]
-    through = dict(zip(leaves, torch.autograd.grad(results[: len(incoming)], list(leaves.values()), incoming), strict=True))
+    through = dict(
+        zip(leaves, torch.autograd.grad(results[: len(incoming)], list(leaves.values()), incoming), strict=True)
+    )
     given = _with_own_saved(kernel, given, empty)
     out = empty(kernel, given)
     backend.run(given, out)
@@ -56,11 +58,7 @@ def _call(kernel: dict[str, Any], given: Any, leaves: dict[str, torch.Tensor]) -
     """Call the public function with the fields of ``given``, where the leaves replace the tensors."""
     fields = given._asdict() | leaves
     tensors = [fields.pop(name) for name in TENSORS[kernel["op"]]]
-    options = {
-        name: value
-        for name, value in fields.items()
-        if name != "needs" and not isinstance(value, torch.Tensor)
-    }
+    options = {name: value for name, value in fields.items() if name != "needs" and not isinstance(value, torch.Tensor)}
     if kernel["op"] == "expand":
         options = {"streams": given.grad_out.shape[1] if "grad_out" in fields else given.streams}
     results = getattr(mhc, kernel["op"])(*tensors, **options, backend=kernel["backend"])

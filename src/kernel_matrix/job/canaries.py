@@ -59,7 +59,8 @@ def _element(_: str, subject: Subject, __: object) -> Array | None:
     exact, largest = float(subject.golden.flat[0]), float(np.finfo(np.float32).max)
     off = 4 * subject.budget.max_abs
     while off < largest:
-        faulty = _changed(subject, lambda values: values.flat.__setitem__(0, exact + off))
+        faulty = subject.result.copy()
+        faulty.flat[0] = exact + off
         if abs(float(faulty.flat[0]) - exact) > subject.budget.max_abs:
             return faulty
         off *= 2  # a narrow dtype rounded it back

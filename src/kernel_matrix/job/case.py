@@ -106,7 +106,9 @@ class RunningCase:
             raise RuntimeError("this case has no process for the kernel: it is not part of a job")
         results = process.call(function, arrays or {}, options, self._enter_stage)
         if orphans := process.orphans():
-            raise KernelProcessError(f"the kernel left {len(orphans)} processes behind: {', '.join(orphans)}", "", "launch")
+            raise KernelProcessError(
+                f"the kernel left {len(orphans)} processes behind: {', '.join(orphans)}", "", "launch"
+            )
         self.facts["process"] = "own"
         return results
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernel_matrix.job import wire
 from kernel_matrix.job.inputs import Array
-from kernel_matrix.job.processes import adopt_orphans, anonymous_memory, memory_limit_kills, memory_limit, orphans_of
+from kernel_matrix.job.processes import adopt_orphans, anonymous_memory, memory_limit, memory_limit_kills, orphans_of
 
 _START = Path(__file__).with_name("start.py")
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
@@ -100,10 +100,8 @@ class KernelProcess:
             return
         self._process = None
         for stream in (self._calls, self._answers):
-            try:
+            with contextlib.suppress(OSError):  # it is dead already
                 stream.close()
-            except OSError:  # it is dead already
-                pass
         try:
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:

@@ -1,10 +1,10 @@
 """The pytest plugin that runs a job's cases and keeps its journal.
 
 It needs the standard library, pytest, NumPy and ml_dtypes. This process compares; the kernel runs in another one
-(:mod:`kernel_matrix.job.worker`), which :meth:`RunningCase.call` calls. A suite asks for the fixture ``case``, on a test marked
-``@pytest.mark.op("scale", "forward")``: the test then runs once for every case of that operator in the job. Where
-several tests are marked for one operator, a case has one end after the last of them. Without a job, the tests that ask
-for ``case`` are deselected, and pytest's count says so.
+(:mod:`kernel_matrix.job.worker`), which :meth:`RunningCase.call` calls. A suite asks for the fixture ``case``, on a
+test marked ``@pytest.mark.op("scale", "forward")``: the test then runs once for every case of that operator in the job.
+Where several tests are marked for one operator, a case has one end after the last of them. Without a job, the tests
+that ask for ``case`` are deselected, and pytest's count says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.end import End, combined
-from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.journal import KEY, Journal
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
 from kernel_matrix.job.processes import hide_memory
 
@@ -171,7 +171,17 @@ def pytest_configure(config: pytest.Config) -> None:
     journal = config.getoption("--journal") or path.with_name("journal.jsonl")
     suite = Path(config.args[0]).resolve() if config.args else config.rootpath
     suite = suite if suite.is_dir() else suite.parent
-    config.pluginmanager.register(JobPlugin(job, Journal(journal), suite))
+    config.pluginmanager.register(JobPlugin(job, Journal(journal, _taken_key(journal)), suite))
+
+
+def _taken_key(journal: Path) -> str:
+    """Return the key that the harness has left beside the journal, and take the file away before a kernel runs."""
+    path = journal.with_name(KEY)
+    if not path.exists():
+        return ""
+    key = path.read_text()
+    path.unlink()
+    return key
 
 
 def environment_facts() -> dict[str, str]:

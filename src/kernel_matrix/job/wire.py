@@ -21,7 +21,9 @@ from kernel_matrix.job.inputs import Array
 _DTYPES: dict[str, np.dtype[np.generic]] = {
     name: np.dtype(kind)
     for name, kind in {
-        **{name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")},
+        **{
+            name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+        },
         "bfloat16": ml_dtypes.bfloat16,
     }.items()
 }
@@ -70,7 +72,7 @@ def _array(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, ...]
 
 def _exactly(stream: BinaryIO, size: int) -> npt.NDArray[np.uint8]:
     data = np.empty(size, np.uint8)
-    view, filled = memoryview(data), 0
+    view, filled = data.data, 0
     while filled < size:
         count = stream.readinto(view[filled:])  # type: ignore[attr-defined]
         if not count:

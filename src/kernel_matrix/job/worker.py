@@ -75,6 +75,6 @@ def main() -> int:
     gc.set_threshold(50_000, 20, 50)
     sys.path.insert(0, suite)
     with os.fdopen(calls, "rb", buffering=0) as incoming, os.fdopen(answers, "wb") as outgoing:
-        serve(incoming, outgoing)  # type: ignore[arg-type]
+        serve(incoming, outgoing)
         outgoing.flush()
     return 0
