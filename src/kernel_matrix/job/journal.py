@@ -18,6 +18,8 @@ from typing import Any
 KEY = "key"  # the file beside a journal with the key that its entries are signed with, until the plugin takes it
 FIRST_STAGE = "import"  # the stage of a case until its test names another
 
+_SIGNATURE = ', "signature": "'
+
 Entry = dict[str, Any]
 
 
@@ -38,7 +40,7 @@ class Journal:
             OSError: there is no room for it, or the like.
         """
         text = json.dumps({"entry": kind, "time": time.time(), **fields}, default=str)
-        line = (f"{self._signature(text)} {text}\n" if self.key else f"{text}\n").encode()
+        line = f"{self._signed(text)}\n".encode()
         if self._file is None:
             # Kept open: a process that outlives its run goes on in that run's file, and not in the next one's.
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -70,19 +72,20 @@ class Journal:
 
     def _entry(self, line: str) -> Iterator[Entry]:
         """Yield the entry of a line; one that says ``forged`` if somebody else than the harness has written it."""
-        text = line
-        if self.key:
-            signature, _, text = line.partition(" ")
-            if not hmac.compare_digest(signature, self._signature(text)):
-                text = line if line.startswith("{") else text
-                if _parsed(text):  # else it was cut short by a death or a full disk
-                    yield {"entry": "forged", "text": text}
-                return
-        if entry := _parsed(text):
-            yield entry
+        entry = _parsed(line)
+        if entry is None:  # it was cut short by a death or a full disk
+            return
+        text, _, _ = line.rpartition(_SIGNATURE)
+        if self.key and not hmac.compare_digest(line, self._signed(f"{text}}}")):
+            entry = {"entry": "forged", "text": line}
+        yield entry
 
-    def _signature(self, text: str) -> str:
-        return hmac.new(self.key.encode(), text.encode(), "sha256").hexdigest()[:16]
+    def _signed(self, text: str) -> str:
+        """Return a JSON object with its signature as the last of its keys; as it is where there is no key."""
+        if not self.key:
+            return text
+        signature = hmac.new(self.key.encode(), text.encode(), "sha256").hexdigest()[:16]
+        return f'{text[:-1]}{_SIGNATURE}{signature}"}}'
 
 
 def _parsed(text: str) -> Entry | None:
