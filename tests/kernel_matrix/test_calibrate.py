@@ -39,6 +39,8 @@ def test_every_seed_is_run_and_the_spread_is_printed_and_written(with_seeds: Dou
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 seeds of the quick cases: 12 pass. False alarms: 0." in done.stdout
     assert "| `double.forward` | `out` | - | 12 | 0.00, 0.00, **0.00** |" in done.stdout
+    entries = YAML(typ="safe").load(done.stdout[done.stdout.index("# Proposed:") : done.stdout.index("written:")])
+    assert entries["accuracy"]["factor"]["limit"] == 1, "the kernel is exact"
     folder = with_seeds.root / "build" / "calibrate"
     written = json.loads((folder / "calibration.json").read_text())
     assert (written["seeds"], written["outcomes"], written["false_alarms"]) == (4, {"pass": 12}, [])

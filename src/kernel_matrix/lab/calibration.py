@@ -88,9 +88,12 @@ def proposals(noises: Sequence[Noise], present: dict[str, float]) -> list[Propos
     proposed = []
     for place, limit in present.items():
         demanded = spread(noises, lambda noise, place=place: noise.demands.get(place))  # type: ignore[misc]
-        if demanded and math.isfinite(demanded.largest) and demanded.largest > 0:
-            least = 0.0 if place.startswith("caps.") else 1.0
-            proposed.append(Proposal(place, limit, max(least, rounded_up(demanded.largest)), demanded))
+        if demanded is None or not math.isfinite(demanded.largest):
+            continue
+        least = 0.0 if place.startswith("caps.") else 1.0
+        needed = max(least, rounded_up(demanded.largest) if demanded.largest > 0 else 0.0)
+        if needed > 0:
+            proposed.append(Proposal(place, limit, needed, demanded))
     return proposed
 
 

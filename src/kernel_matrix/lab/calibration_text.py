@@ -40,10 +40,9 @@ def _markdown(calibration: Calibration, seeds: int, command: str) -> Iterator[st
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in rows:
         ratio = _spread(row.ratio) if row.ratio else "-"
-        largest = cell(row.share.case)
         yield (
             f"| `{row.op}` | `{row.output}` | {row.dtype or '-'} | {row.cases} | {_spread(row.share)} | {ratio} | "
-            f"{row.over} | {largest} |"
+            f"{row.over} | `{row.share.case}` |"
         )
 
 
