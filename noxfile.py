@@ -57,6 +57,8 @@ COMMANDS = {
     "sweep": "Try every published version of a package.",
     "bisect": "Find the version of a package that changed a probe or a cell.",
     "report-issue": "Write a report on a failure for a toolchain's maintainer.",
+    "expectations": "List the expectations and exclusions with their state. -- --write takes out what has ended.",
+    "calibrate": "Measure the noise over many seeds, and propose entries of matrix.yaml's accuracy.",
     "doctor": "Look at this machine, and say what each platform needs.",
 }
 
