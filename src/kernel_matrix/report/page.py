@@ -8,11 +8,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from kernel_matrix.report import markdown
+from kernel_matrix.report import heatmap, markdown
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.words import MEANING, STALE, headline
+from kernel_matrix.report.words import MEANING, STALE, headline, noise_ratio, noise_words, percent
 from kernel_matrix.results.compare import STATES
 
 
@@ -26,6 +26,9 @@ def page(document: Document) -> str:
         states=STATES,
         data=_embeddable(_data(document)),
         headline=headline(document),
+        heat_maps=heatmap.heat_maps(document.cells),
+        noise_scale=heatmap.scale(),
+        noise_unknown=heatmap.lanes_without(document.cells),
     )
 
 
@@ -50,6 +53,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"headline": headline, "cell": markdown.cell, "fenced": markdown.fenced}
+    environment.filters |= {"noise_ratio": noise_ratio, "noise_words": noise_words, "percent": percent}
     return environment
 
 

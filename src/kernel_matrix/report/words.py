@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kernel_matrix.report.badges import RED_FIRST
-from kernel_matrix.report.document import Document
+from kernel_matrix.report.document import Cell, Document, Noise, Number
+from kernel_matrix.report.heatmap import as_float, in_short, least_exact
 from kernel_matrix.results.compare import State
 
 # The colour that each state has everywhere, and what a reader needs to know of it.
@@ -43,3 +44,30 @@ def headline(document: Document) -> str:
         parts.append(f"{run.stale} {'is' if run.stale == 1 else 'are'} stale.")
     parts.append(f"Red: {', '.join(red)}." if red else "None is red.")
     return " ".join(parts)
+
+
+def noise_ratio(cell: Cell) -> str:
+    """Return the largest noise ratio of a cell, such as ``1.05 ×``; ``exact`` where the baseline has no error."""
+    worst = [least_exact(outputs.items())[1] for outputs in cell.noise.values()]
+    known = [noise.ratio for noise in worst if noise.ratio is not None]
+    if not worst:
+        return "no ratio"
+    return f"{in_short(max(known, key=as_float))} ×" if known else "exact"
+
+
+def noise_words(cell: Cell) -> str:
+    """Return the least exact output of each dtype, such as ``bf16 r 2.38 ×``; ``not measured`` if nothing ran."""
+    parts = [f"{dtype} {_words(*least_exact(outputs.items()))}" for dtype, outputs in cell.noise.items()]
+    return ", ".join(parts) or "not measured"
+
+
+def percent(share: Number | None) -> str:
+    """Return a share in per cent, with two digits; empty if it is not known."""
+    return "" if share is None else f"{float(share) * 100:.2g} %"
+
+
+def _words(output: str, noise: Noise) -> str:
+    text = f"{output} {'exact in the baseline' if noise.ratio is None else f'{in_short(noise.ratio)} ×'}"
+    if noise.misrounded is not None:
+        text += f" (misrounded {percent(noise.misrounded)}, baseline {percent(noise.floor_misrounded)})"
+    return text
