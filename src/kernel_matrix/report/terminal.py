@@ -49,7 +49,8 @@ def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...]) -
 def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> Iterator[str]:
     case, record = verdict.case, verdict.record
     stage = f" in {record.stage}" if record and record.stage else ""
-    yield f"{verdict.state}{stage}: {case.id}\n  {(verdict.reason.splitlines() or ["no reason was given"])[0][:300]}"
+    reason = verdict.reason.partition("\n")[0][:300] or "no reason was given"
+    yield f"{verdict.state}{stage}: {case.id}\n  {reason}"
     if record and verdict.state == "fail" and (ratios := noises.in_words(record, _MOST_OUTPUTS)):
         yield f"  noise ratio: {ratios}"
     if record and verdict.state == "error":
