@@ -29,7 +29,9 @@ from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
 from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.document import Document
+from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
@@ -267,9 +269,36 @@ def report(
         toolchains=toolchains,
         run_notes=notes,
     )
-    changes = difference.difference(before, document) if before else None
+    past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
+    changes = difference.difference(before, document, past) if before else None
     site.write(document, collected.files, project.site, earlier=earlier, difference=changes)
     return document
+
+
+def side(project: Project, planned: Plan, name: str, earlier: History | None = None) -> Side:
+    """Read one of two runs: a site, a folder of results, or the address of a published compat.json.
+
+    The results of a folder are compared with the plan. Whether they are stale does not matter: a run is compared with
+    another run, and not with the present source. ``earlier`` is the history that a folder of results does not have.
+
+    Raises:
+        UserError: it does not exist, or cannot be used.
+    """
+    if is_address(name):
+        return read_address(name)
+    if is_site(Path(name)):
+        return read_site(Path(name))
+    collected = collect(project, [Path(name)])
+    if collected.broken:
+        raise UserError(f"{name}: {' '.join(collected.broken[0].split())} A run is compared only as a whole.")
+    if not collected.records:
+        raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
+    records = [record for record in collected.records if not is_probe_record(record)]
+    document = from_comparison.document(
+        project.matrix, comparing.compare(planned, records), collected, project.rules, earlier=earlier
+    )
+    past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
+    return Side(name, document, past, tuple(records))
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:

@@ -12,7 +12,7 @@ from kernel_matrix.report import heatmap, markdown
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.words import MEANING, STALE, headline, noise_ratio, noise_words, percent
+from kernel_matrix.report.words import MEANING, STALE, counts, headline, noise_ratio, noise_words, percent
 from kernel_matrix.results.compare import STATES
 
 
@@ -36,6 +36,13 @@ def summary(document: Document, difference: Difference | None) -> str:
     """Return the summary in Markdown: what differs from an earlier report, else the whole table."""
     template = _environment().get_template("difference.md.j2" if difference else "summary.md.j2")
     return markdown.within(template.render(document=document, difference=difference))
+
+
+def runs(difference: Difference, before: str, now: str) -> str:
+    """Return the difference of two runs in Markdown."""
+    template = _environment().get_template("runs.md.j2")
+    text = template.render(difference=difference, before=before, now=now, counts=counts(difference))
+    return markdown.within(text.rstrip() + "\n")
 
 
 def picture(badge: Badge) -> str:
