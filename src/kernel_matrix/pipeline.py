@@ -268,7 +268,7 @@ def report(
         run_notes=notes,
     )
     changes = difference.difference(before, document) if before else None
-    site.write(document, collected.files, project.site, earlier=earlier, difference=changes)
+    site.write(document, collected, project.site, earlier=earlier, difference=changes)
     return document
 
 
