@@ -18,7 +18,7 @@ from kernel_matrix.results.record import Record, Sample
 from kernel_matrix.results.ulp import Distances, Divergence
 from kernel_matrix.results.vote import Vote, vote
 
-_INPUTS = "inputs.sha256"
+INPUTS = "inputs.sha256"
 
 
 @dataclass(frozen=True, order=True)
@@ -140,12 +140,12 @@ def other_inputs(records: Mapping[str, Record]) -> list[str]:
 
     The inputs that most records have are right. Where two are equally frequent, no record can be compared.
     """
-    counted = Counter(digest for record in records.values() if (digest := record.facts.get(_INPUTS, "")))
+    counted = Counter(digest for record in records.values() if (digest := record.facts.get(INPUTS, "")))
     first, *rest = counted.most_common(2) or [("", 0)]
     common = "" if rest and rest[0][1] == first[1] else first[0]
     sentences = []
     for name, record in records.items():
-        digest = record.facts.get(_INPUTS, "")
+        digest = record.facts.get(INPUTS, "")
         if not digest:
             sentences.append(f"{name}: it does not say which inputs it had")
         elif not common:
