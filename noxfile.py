@@ -49,6 +49,7 @@ COMMANDS = {
     "matrix": "Do all that this machine can, on every platform, and make the dashboard.",
     "plan": "Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite.",
     "jobs": "In a workflow: wait for the jobs of the plan's rows, and write what became of them.",
+    "compare-cells": "Print two cells side by side: the distances of their outputs, and where they differ first.",
     "repro": "Print the command that repeats a cell of some results, or the hardware that it needs.",
     "report": "Make the dashboard from the results in build/results, or in the folders that are named.",
     "shell": "Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND].",

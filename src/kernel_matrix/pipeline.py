@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_matrix import diagnosis
 from kernel_matrix.base import git
@@ -45,6 +46,9 @@ from kernel_matrix.results.record import Record, is_probe_record
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
+
+if TYPE_CHECKING:
+    from kernel_matrix.results.side_by_side import CasePair
 
 
 @dataclass(frozen=True)
@@ -271,7 +275,7 @@ def report(
     )
     past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
     changes = difference.difference(before, document, past) if before else None
-    site.write(document, collected.files, project.site, earlier=earlier, difference=changes)
+    site.write(document, collected, project.site, earlier=earlier, difference=changes)
     return document
 
 
@@ -309,3 +313,17 @@ def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Seque
     """
     cases = repeat.cases_named(plan(project, tier), identity)
     return repeat.result_to_repeat(cases, collect(project, folders).records, identity)
+
+
+def compare_cells(
+    project: Project, tier: Tier, one: str, other: str, folders: Sequence[Path]
+) -> tuple[list[CasePair], tuple[str, ...]]:
+    """Return the cases of two cells side by side, and a sentence for each file of results that was not taken.
+
+    Raises:
+        UserError: the plan has no such cell, the folders hold no result of one, or they have nothing in common.
+    """
+    from kernel_matrix.results.side_by_side import side_by_side  # NumPy takes long to import, and few commands need it
+
+    collected = collect(project, folders)
+    return side_by_side(plan(project, tier), collected.records, one, other), collected.broken

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
+from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.compare import State
@@ -259,6 +260,7 @@ class Document(Outline):
     notes: tuple[str, ...] = Field(description="What could not be known of these results.")
     run_notes: RunNotes
     toolchains: Toolchains
+    agreement: AgreementReport = Field(default=AgreementReport(), description="Who agrees with whom, from samples.")
     cells: tuple[Cell, ...]
     jobs: tuple[dict[str, str], ...] = Field(description="What the jobs of the results have in common.")
 
