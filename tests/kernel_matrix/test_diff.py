@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import threading
 from dataclasses import replace
 from functools import partial
@@ -18,12 +19,16 @@ from test_report import all_cases, write_site
 from kernel_matrix.cli import main
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.accuracy import measure
+from kernel_matrix.job.sample import take
 from kernel_matrix.report import less_exact
 from kernel_matrix.results import history, junit, trend
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import Measurement
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.samples import beside
+from kernel_matrix.results.samples import of_entry as samples_of
+from kernel_matrix.results.samples import write as write_samples
 
 
 @pytest.fixture(scope="module")
@@ -320,6 +325,71 @@ def test_without_the_library_one_sentence_asks_for_it(timed, diff, monkeypatch):
     assert status == 0
     assert text.splitlines()[-1] == trend.LACKING
     assert "pip install 'kernel-matrix[trends]'" in trend.LACKING
+
+
+@pytest.fixture
+def sampled(passing, planned, tmp_path):
+    """Write a folder of results whose cases have samples: those of TRITON hold this array."""
+
+    def write(name, array, **facts):
+        (tmp_path / name).mkdir()
+        records, job = [], {"job": "cuda.triton-3.6", "device": "x"}  # one object, which all records of a suite share
+        for case in (case for case in planned.cases if case.cell.id == TRITON):
+            record = passing(case)
+            key = f"{case.cell.op}.{case.cell.direction}/{case.name}"
+            samples = samples_of({"out": take(key, "out", array)})
+            metrics = {**record.metrics, **figures(elements=float(array.size)), "out.ulp_p99": 1.0}
+            named = {"inputs.sha256": "ab" * 8, **facts}
+            records.append(replace(record, samples=samples, facts=named, metrics=metrics, job=job))
+        path = tmp_path / name / "cuda.triton-3.6.xml"
+        junit.write(path, "cuda.triton-3.6", records, job)
+        write_samples(beside(path), records)
+        return tmp_path / name
+
+    return write
+
+
+def stepped(array, steps):
+    return (array.view(np.int32) + np.int32(steps)).view(np.float32)
+
+
+ARRAY = np.linspace(1, 2, 400, dtype=np.float32).reshape(20, 20)
+
+
+def test_outputs_with_the_same_bits_are_counted(sampled, diff):
+    status, text, _ = diff(sampled("a", ARRAY), sampled("b", ARRAY.copy()))
+    assert status == 0
+    count = int(re.search(r"(\d+) of \1 outputs have the same bits in both runs", text)[1])
+    assert count > 1
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(0, 0), (6, 0), (7, 1), (64, 1)])
+def test_an_output_further_from_the_former_run_than_that_was_from_the_golden_is_less_exact(
+    sampled, diff, steps, expected
+):
+    status, text, _ = diff(sampled("a", ARRAY), sampled("b", stepped(ARRAY, steps)))
+    assert status == expected
+    assert (f"{TRITON}, fp32 out: ULP from the former run 1 -> {steps}, over 6 " in text) == bool(expected)
+    if expected:
+        assert "[0, 0] was 1 and is 1.00000" in text
+
+
+def test_outputs_of_other_inputs_are_not_compared(sampled, diff):
+    before, now = sampled("a", ARRAY), sampled("b", stepped(ARRAY, 1000), **{"inputs.sha256": "cd" * 8})
+    status, text, _ = diff(before, now)
+    assert status == 0
+    assert "No outputs were compared element by element: that needs samples of both runs." in text
+
+
+def test_a_result_that_became_nan_is_less_exact_and_its_json_can_be_read(sampled, diff):
+    found = diff(sampled("a", ARRAY), sampled("b", ARRAY * np.float32(np.nan)), "--json")
+    assert found[0] == 1
+
+    def refuse(word):
+        raise AssertionError(word)
+
+    [one] = json.loads(found[1], parse_constant=refuse)["less_exact"]
+    assert one["after"] == "inf"
 
 
 def test_a_folder_of_results_is_a_run(matrix, planned, site, good, diff, tmp_path):

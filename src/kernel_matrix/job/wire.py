@@ -20,9 +20,7 @@ from kernel_matrix.job.inputs import Array
 _DTYPES: dict[str, np.dtype[np.generic]] = {
     name: np.dtype(kind)
     for name, kind in {
-        **{
-            name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
-        },
+        **{name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")},
         "bfloat16": ml_dtypes.bfloat16,
     }.items()
 }

@@ -51,12 +51,12 @@ def headline(document: Document) -> str:
 
 
 def counts(difference: Difference) -> str:
-    """Return how much differs between two runs, such as ``1 broke, 2 outputs less exact``; empty if nothing does."""
+    """Return how much differs between two runs, such as ``1 broke, 2 less exact``; empty if nothing does."""
     sizes = {
         "broke": difference.broke,
         "mended": difference.mended,
-        "outputs less exact": difference.less_exact,
-        "timed cases slower": difference.slower,
+        "less exact": difference.less_exact,
+        "slower": difference.slower,
         "gone": difference.gone,
     }
     return ", ".join(f"{len(changes)} {words}" for words, changes in sizes.items() if changes)
