@@ -153,6 +153,16 @@ def test_an_output_whose_noise_ratio_grew_is_less_exact(site, good, diff):
     assert diff(now, before)[0] == 0, "more exact is no fault"
 
 
+def test_runs_over_other_cases_are_not_compared_and_that_is_said(site, good, diff):
+    """A full tier has other cases than a quick one, and so another noise ratio, without anything being less exact."""
+    worse = of_triton(good, with_ratio(3.0))
+    first = next(record.case for record in worse if record.case.startswith(f"{TRITON}/"))
+    _, text, _ = diff(site("before", good), site("now", [record for record in worse if record.case != first]))
+    assert "outputs is not compared: the two runs measured other cases." in text
+    dtype = "fp32" if "-fp32-gamma" in first else "bf16"
+    assert f"less exact: {TRITON}, {dtype} " not in text
+
+
 def test_a_share_of_misrounded_elements_that_grew_is_less_exact(site, good, diff):
     def narrow(share):
         named = {"itemsize": 2.0, "misrounded": share, "floor_misrounded": 0.01, "elements": 1000.0}

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import FILE, CellOutline, Outline
-from kernel_matrix.report.less_exact import LessExact, less_exact
+from kernel_matrix.report.less_exact import LessExact, less_exact, not_compared
 from kernel_matrix.results.compare import RED, State
 from kernel_matrix.results.history import Measurement, Measurements
 from kernel_matrix.results.trend import Slower
@@ -97,6 +97,7 @@ def difference(before: Outline, now: Outline, past: Measurements | None = None) 
     for cell in now.cells:
         groups[_group(earlier.get(cell.id), cell)].append(_transition(earlier.get(cell.id), cell))
     run = before.run
+    uncompared = sum(not_compared(earlier[cell.id], cell) for cell in now.cells if cell.id in earlier)
     return Difference(
         newly_red=tuple(groups["newly_red"]),
         no_longer_red=tuple(groups["no_longer_red"]),
@@ -113,6 +114,9 @@ def difference(before: Outline, now: Outline, past: Measurements | None = None) 
             if cell.id in earlier
             for one in less_exact(earlier[cell.id], cell, _earlier((past or {}).get(cell.id, ())))
         ),
+        notes=(f"The noise of {uncompared} outputs is not compared: the two runs measured other cases.",)
+        if uncompared
+        else (),
     )
 
 

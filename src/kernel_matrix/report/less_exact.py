@@ -35,14 +35,14 @@ class LessExact:
 
 
 def less_exact(before: CellOutline, now: CellOutline, earlier: Sequence[Measurement] = ()) -> Iterator[LessExact]:
-    """Yield the outputs of a cell that both runs have, and that are less exact now.
+    """Yield the outputs of a cell that both runs have measured in the same cases, and that are less exact now.
 
     ``earlier`` are the measurements of runs before this one, on the device of this one.
     """
     for dtype, outputs in now.noise.items():
         for output, noise in outputs.items():
             former = before.noise.get(dtype, {}).get(output)
-            if former is None:
+            if former is None or not same_cases(former, noise):
                 continue
             history = [one.noise[f"{dtype}/{output}"] for one in earlier if f"{dtype}/{output}" in one.noise]
             for figure, values, limit, why in _figures(former, noise, history):
@@ -50,12 +50,26 @@ def less_exact(before: CellOutline, now: CellOutline, earlier: Sequence[Measurem
                     yield LessExact(now.id, dtype, output, figure, *values, limit, why, now.repeat)
 
 
+def same_cases(former: Noise, noise: Noise) -> bool:
+    """Return whether two figures are of the same cases, as far as their numbers say."""
+    return (former.cases, former.elements) == (noise.cases, noise.elements)
+
+
+def not_compared(before: CellOutline, now: CellOutline) -> int:
+    """Return how many outputs of a cell were measured in other cases in the two runs, such as in another tier."""
+    return sum(
+        output in before.noise.get(dtype, {}) and not same_cases(before.noise[dtype][output], noise)
+        for dtype, outputs in now.noise.items()
+        for output, noise in outputs.items()
+    )
+
+
 _Figure = tuple[str, tuple[float, float], float, str]
 
 
 def _figures(former: Noise, noise: Noise, history: Sequence[float]) -> Iterator[_Figure]:
     """Yield the figures that both runs know, each with its two values, its limit and where that comes from."""
-    elements = max(1, min(former.elements, noise.elements))
+    elements = max(1, noise.elements)
     if former.ratio is not None and noise.ratio is not None:
         values = as_float(former.ratio), as_float(noise.ratio)
         yield "noise ratio", values, *ratio_limit(values[0], elements, history)

@@ -24,7 +24,9 @@ def compare_runs(before: Side, now: Side) -> Difference:
     found = with_unplanned(difference(*outlines, until), *outlines)
     moved, about_bits = _moved(before, now)
     slower, about_times = _slower(before, until)
-    return replace(found, less_exact=(*found.less_exact, *moved), slower=slower, notes=(*about_bits, *about_times))
+    return replace(
+        found, less_exact=(*found.less_exact, *moved), slower=slower, notes=(*found.notes, *about_bits, *about_times)
+    )
 
 
 def _without_stale(outline: Outline) -> Outline:
