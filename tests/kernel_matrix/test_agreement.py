@@ -132,6 +132,16 @@ def test_groups_agree_bit_for_bit_and_the_one_that_is_off_is_named():
     assert off.first == ulp.Divergence((0, 0), float(value), float(stepped(value, 9)))
 
 
+def test_one_case_that_is_far_off_changes_only_the_largest_distance_of_a_pair():
+    results = []
+    for name, steps in (("tokens7", 2), ("tokens8", 2), ("tokens9", 4000)):
+        array = exact(name)
+        results += [result("a", {"out": array}, name), result("b", {"out": stepped(array, steps)}, name)]
+    [pair] = agreement(results).tables[0].pairs
+    assert pair.outputs == {"out": (2.0, 2.0, 4000.0)}
+    assert pair.case == "mix.forward/tokens9"
+
+
 def test_kernels_that_sum_in_another_order_are_not_odd():
     noise = np.random.default_rng(1)
     made = several({name: lambda array: stepped(array, noise.integers(-3, 4, array.shape)) for name in "abcdefg"})

@@ -24,8 +24,8 @@ class Figures(_Model):
     """The distance of two members in one output, in ULP of its dtype, over all cases that both have."""
 
     median: Number = Field(description="The median over the cases of the median distance.")
-    p99: Number = Field(description="The largest 99th percentile of a case.")
-    largest: Number
+    p99: Number = Field(description="The median over the cases of the 99th percentile.")
+    largest: Number = Field(description="The largest distance in any case.")
 
 
 class FirstDifference(_Model):
@@ -73,7 +73,7 @@ class AgreementPair(_Model):
 
     @property
     def worst(self) -> tuple[str, Figures] | None:
-        """The output with the largest 99th percentile, and its figures; None where no sample differs."""
+        """The output with the highest 99th percentile, and its figures; None where no sample differs."""
         if not self.outputs:
             return None
         return max(self.outputs.items(), key=lambda item: (float(item[1].p99), float(item[1].largest)))

@@ -58,9 +58,9 @@ class OutputDistances:
 class Pair:
     """Two members of a table over all cases that both have.
 
-    ``outputs`` has the outputs that differ somewhere: the median over the cases of the median distance, the largest
-    99th percentile and the largest distance, in ULP. ``first`` is where the output that differs most differs first,
-    ``case`` and ``output`` say of which one.
+    ``outputs`` has the outputs that differ somewhere: the median over the cases of the median distance and of the 99th
+    percentile, and the largest distance of all cases, in ULP. A case in a coarser precision is so no more than one
+    case. ``first`` is where the output that differs most differs first; ``case`` and ``output`` say of which one.
     """
 
     one: int
@@ -231,13 +231,18 @@ class _PairSum:
         for output, figures in self.outputs.items():
             medians, p99s, largest = zip(*figures, strict=True)
             if max(largest):
-                outputs[output] = float(np.quantile(medians, 0.5, method="higher")), max(p99s), max(largest)
+                outputs[output] = _middle(medians), _middle(p99s), max(largest)
         identical = len(self.cases) - len(self.different)
         if self.worst is None:
             return Pair(one, other, len(self.cases), identical, outputs)
         _, worst, i, j = self.worst
         first = ulp.first_divergence(worst.case, worst.output, worst.samples[i], worst.samples[j])
         return Pair(one, other, len(self.cases), identical, outputs, worst.case, worst.output, first)
+
+
+def _middle(values: Sequence[float]) -> float:
+    """Return the median; the higher one of two, so that infinity is not averaged."""
+    return sorted(values)[len(values) // 2]
 
 
 def _table(op: str, direction: str, dtype: str, outputs: Sequence[OutputDistances]) -> Table:
