@@ -43,8 +43,10 @@ def try_canaries(subjects: Mapping[str, Subject], shortened: Mapping[str, Golden
     applies where it changes the exact result by more than the budget: two streams that are equal may change places.
     """
     canaries = []
-    for fault, inject in _FAULTS.items():
-        for output, subject in subjects.items():
+    for place, (fault, inject) in enumerate(_FAULTS.items()):
+        outputs = list(subjects.items())
+        first = place % len(outputs)  # not every fault in the same output
+        for output, subject in outputs[first:] + outputs[:first]:
             faulty = inject(output, subject, shortened)
             if faulty is not None:
                 canaries.append(Canary(fault, output, not replace(subject, result=faulty).passes()))
@@ -53,9 +55,16 @@ def try_canaries(subjects: Mapping[str, Subject], shortened: Mapping[str, Golden
 
 
 def _element(_: str, subject: Subject, __: object) -> Array | None:
-    """Return the result with its first element off by four times the budget, or by the first step that is more."""
-    off = subject.golden.flat[0] + 4 * subject.budget.max_abs
-    return _changed(subject, lambda values: values.flat.__setitem__(0, off))
+    """Return the result with its first element off by four times the budget, or by the dtype's steps that are more."""
+    exact, largest = float(subject.golden.flat[0]), float(np.finfo(np.float32).max)
+    off = 4 * subject.budget.max_abs
+    while off < largest:
+        faulty = subject.result.copy()
+        faulty.flat[0] = exact + off
+        if abs(float(faulty.flat[0]) - exact) > subject.budget.max_abs:
+            return faulty
+        off *= 2  # a narrow dtype rounded it back
+    return None
 
 
 def _nan(_: str, subject: Subject, __: object) -> Array | None:

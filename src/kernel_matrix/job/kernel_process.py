@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,11 +14,12 @@ from typing import Any
 
 from kernel_matrix.job import wire
 from kernel_matrix.job.inputs import Array
-from kernel_matrix.job.processes import adopt_orphans, orphans_of
+from kernel_matrix.job.processes import adopt_orphans, anonymous_memory, memory_limit, memory_limit_kills, orphans_of
 
 _START = Path(__file__).with_name("start.py")
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
 _LOG_READ = 1 << 16  # bytes of the log's end in which these lines are looked for
+_PIPE_BYTES = 1 << 20
 _PATIENCE = 5.0  # seconds that a process gets to end by itself
 
 
@@ -44,6 +47,7 @@ class KernelProcess:
         self._suite, self._log = suite, log
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
+        self._kills = 0  # of processes of this container that reached its memory limit, before this one
         adopt_orphans()
 
     @property
@@ -82,6 +86,10 @@ class KernelProcess:
         kind = DeviceMissingError if answer.get("unavailable") else KernelProcessError
         raise kind(str(answer.get("text")), str(answer.get("detail")), answer.get("stage") or stage)
 
+    def memory(self) -> int | None:
+        """Return the bytes that the process holds for itself; None where that is not known."""
+        return anonymous_memory(self.pid) if self.pid else None
+
     def orphans(self) -> list[str]:
         """End the processes that the kernel's process left to themselves, and return their names."""
         return orphans_of(self.pid)
@@ -92,10 +100,8 @@ class KernelProcess:
             return
         self._process = None
         for stream in (self._calls, self._answers):
-            try:
+            with contextlib.suppress(OSError):  # it is dead already
                 stream.close()
-            except OSError:  # it is dead already
-                pass
         try:
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -108,8 +114,9 @@ class KernelProcess:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
-        theirs_in, ours_out = os.pipe()
-        ours_in, theirs_out = os.pipe()
+        self._kills = memory_limit_kills()
+        theirs_in, ours_out = _pipe()
+        ours_in, theirs_out = _pipe()
         with self._log.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
@@ -135,7 +142,9 @@ class KernelProcess:
             text = f"the kernel's process sent what is no message in stage {stage}: {error}"
         else:
             end = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
-            text = f"the kernel's process {end} in stage {stage}"
+            limit = memory_limit() if memory_limit_kills() > self._kills else None
+            why = f": it reached the container's memory limit of {limit / 2**30:g} GiB" if limit else ""
+            text = f"the process {end} in stage {stage}{why}"
         output = self._output()
         self.close()
         return KernelProcessError(text, output, "crash")
@@ -151,3 +160,12 @@ class KernelProcess:
     def _flush(self) -> None:
         """Let the next death's output begin after what was printed until now."""
         self._log_start = self._log.stat().st_size
+
+
+def _pipe() -> tuple[int, int]:
+    """Return the ends of a pipe, as large as a user may make one: arrays go through it in few pieces."""
+    reading, writing = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):  # beyond what the system grants this user
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return reading, writing

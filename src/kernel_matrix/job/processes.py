@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-_PROC = Path("/proc")
+_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 4, 36  # prctl(2)
 
 
@@ -45,6 +45,24 @@ def anonymous_memory(pid: int) -> int | None:
         return None
     kibibytes = [int(line.split()[1]) for line in status.splitlines() if line.startswith(("RssAnon:", "RssShmem:"))]
     return sum(kibibytes) * 1024 if kibibytes else None
+
+
+def memory_limit_kills() -> int:
+    """Return how many processes of this container were killed because it had reached its memory limit."""
+    try:
+        events = dict(line.split() for line in (_CGROUP / "memory.events").read_text().splitlines())
+    except (OSError, ValueError):
+        return 0
+    return int(events.get("oom_kill", 0))
+
+
+def memory_limit() -> int | None:
+    """Return the memory that this container may use, in bytes; None where it has no limit or none is known."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text().strip()
+    except OSError:
+        return None
+    return int(limit) if limit.isdecimal() else None
 
 
 def _children(parent: int) -> list[tuple[int, str]]:

@@ -14,13 +14,16 @@ from typing import Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from kernel_matrix.job.inputs import Array
 
 _DTYPES: dict[str, np.dtype[np.generic]] = {
     name: np.dtype(kind)
     for name, kind in {
-        **{name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")},
+        **{
+            name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+        },
         "bfloat16": ml_dtypes.bfloat16,
     }.items()
 }
@@ -49,11 +52,11 @@ def receive(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
     Raises:
         BrokenMessageError: the stream ended, or holds something else.
     """
-    (length,) = struct.unpack("<Q", _exactly(stream, 8))
+    (length,) = struct.unpack("<Q", _exactly(stream, 8).tobytes())
     if length > _HEADER_BYTES:
         raise BrokenMessageError(f"a header of {length} bytes is no header")
     try:
-        header = json.loads(_exactly(stream, length))
+        header = json.loads(_exactly(stream, length).tobytes())
         described = [(str(name), _DTYPES[dtype], tuple(map(int, shape))) for name, dtype, shape in header.pop("arrays")]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BrokenMessageError(f"the header cannot be read: {error!r}") from None
@@ -64,12 +67,12 @@ def _array(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, ...]
     size = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or size > _ARRAY_BYTES:
         raise BrokenMessageError(f"an array of shape {shape} is no array")
-    return np.frombuffer(_exactly(stream, size), np.uint8).view(dtype).reshape(shape)
+    return _exactly(stream, size).view(dtype).reshape(shape)
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytearray:
-    data = bytearray(size)
-    view, filled = memoryview(data), 0
+def _exactly(stream: BinaryIO, size: int) -> npt.NDArray[np.uint8]:
+    data = np.empty(size, np.uint8)
+    view, filled = data.data, 0
     while filled < size:
         count = stream.readinto(view[filled:])  # type: ignore[attr-defined]
         if not count:

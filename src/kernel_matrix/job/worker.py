@@ -58,12 +58,13 @@ def _function(name: str) -> Callable[..., Answer]:
 
 
 def _described(error: BaseException) -> dict[str, Any]:
+    unavailable = isinstance(error, Unavailable)
     return {
         "kind": "error",
-        "text": "".join(traceback.format_exception_only(error)).strip(),
+        "text": str(error) if unavailable else "".join(traceback.format_exception_only(error)).strip(),
         "detail": "".join(traceback.format_exception(error)),
         "stage": getattr(error, "stage", None),
-        "unavailable": isinstance(error, Unavailable),
+        "unavailable": unavailable,
     }
 
 
@@ -74,6 +75,6 @@ def main() -> int:
     gc.set_threshold(50_000, 20, 50)
     sys.path.insert(0, suite)
     with os.fdopen(calls, "rb", buffering=0) as incoming, os.fdopen(answers, "wb") as outgoing:
-        serve(incoming, outgoing)  # type: ignore[arg-type]
+        serve(incoming, outgoing)
         outgoing.flush()
     return 0
