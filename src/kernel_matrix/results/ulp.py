@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -110,6 +111,12 @@ def between_all(values: Array) -> Distances:
     distances = np.zeros((members, members, values.shape[1]))
     distances[one, other] = distances[other, one] = far
     return distances
+
+
+def in_steps(dtype: str, error: float, largest: float) -> float:
+    """Return an error in ULP that the dtype has at ``largest``."""
+    limits = ml_dtypes.finfo(DTYPES[dtype])  # type: ignore[no-untyped-call]
+    return error / math.ldexp(1.0, math.frexp(largest)[1] - 1 - int(limits.nmant))
 
 
 def quantiles(distances: Distances) -> Distances:
