@@ -87,6 +87,7 @@ def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_s
         lambda root: (root / "lock.txt").write_text("numpy==1\n"),
         lambda root: (root / "build" / "results" / "here.good.xml").write_text("<testsuites/>"),
         lambda root: (root / "build" / "results" / "here.good.xml").unlink(),
+        lambda root: (root / "build" / "results" / "here.good.npz").unlink(),
     ],
     ids=["a source file", "the lock", "the results", "no results"],
 )
