@@ -185,7 +185,7 @@ def _outputs(key: str, results: Sequence[tuple[Case, Record]], refused: list[str
 
 def _noise(record: Record, output: str, sample: Sample) -> float:
     """Return the noise of an output as its record has it, in ULP of its largest value, without the last rounding."""
-    largest = record.metrics.get(f"{output}.largest", 0.0)
+    largest = record.metrics.get(f"{output}.largest") or ulp.largest_of(sample)
     error = max(record.metrics.get(f"{output}.{name}_max_abs", 0.0) for name in ("floor", "conditioning"))
     return max(0.0, ulp.in_steps(sample.dtype, error, largest) - 0.5) if largest else 0.0
 

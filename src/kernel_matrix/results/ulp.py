@@ -58,6 +58,12 @@ def stacked(samples: Sequence[Sample]) -> Array:
     return np.stack([values_of(sample) for sample in samples])
 
 
+def largest_of(sample: Sample) -> float:
+    """Return the largest absolute value of the sampled elements that are finite; 0 if there is none."""
+    values = values_of(sample).astype(np.float64)
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
 def identical(one: Sample, other: Sample) -> bool:
     """Return whether two outputs have the same bits as a whole."""
     return one.sha256 == other.sha256 and one.bits == other.bits
