@@ -104,6 +104,15 @@ class AgreementReport(_Model):
     without: tuple[str, ...] = Field(default=(), description="What ran and left no samples.")
 
     @property
+    def odd(self) -> list[str]:
+        """The sentences about odd ones out, each with its operator, direction and dtype."""
+        return [
+            f"{' '.join(filter(None, (table.op, table.direction, table.dtype)))}: {sentence}"
+            for table in self.tables
+            for sentence in _odd_in_words(table.members)
+        ]
+
+    @property
     def dtypes(self) -> list[str]:
         """The dtypes of the tables, each once."""
         return list(dict.fromkeys(table.dtype for table in self.tables))
