@@ -138,7 +138,7 @@ _MOVES = {
         "new_full",
     ),
     *("new_zeros", "permute", "record_stream", "reshape", "resize_", "select", "slice", "squeeze", "t", "_to_copy"),
-    *("transpose", "unsqueeze", "view", "_unsafe_view", "zero_", "zeros", "zeros_like", "split", "unbind", "is_pinned"),
+    *("transpose", "unsqueeze", "view", "_unsafe_view", "zero_", "zeros", "zeros_like", "split", "unbind", "is_pinned", "set_", "split_with_sizes"),
 }
 
 
