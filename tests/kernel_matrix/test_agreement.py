@@ -132,6 +132,16 @@ def test_groups_agree_bit_for_bit_and_the_one_that_is_off_is_named():
     assert off.first == ulp.Divergence((0, 0), float(value), float(stepped(value, 9)))
 
 
+def test_one_case_that_is_far_off_changes_only_the_largest_distance_of_a_pair():
+    results = []
+    for name, steps in (("tokens7", 2), ("tokens8", 2), ("tokens9", 4000)):
+        array = exact(name)
+        results += [result("a", {"out": array}, name), result("b", {"out": stepped(array, steps)}, name)]
+    [pair] = agreement(results).tables[0].pairs
+    assert pair.outputs == {"out": (2.0, 2.0, 4000.0)}
+    assert pair.case == "mix.forward/tokens9"
+
+
 def test_kernels_that_sum_in_another_order_are_not_odd():
     noise = np.random.default_rng(1)
     made = several({name: lambda array: stepped(array, noise.integers(-3, 4, array.shape)) for name in "abcdefg"})
@@ -165,10 +175,26 @@ def test_a_fault_of_one_rounding_in_a_narrow_dtype_is_odd_and_one_in_few_element
 def test_the_vote_takes_the_member_with_the_least_sum_of_distances():
     points = np.array([0.0, 10.0, 12.0, 13.0, 1e9])
     distances = np.abs(points[:, None] - points[None])
-    ballot = vote(distances, distances, narrow=False)
+    ballot = vote(distances, distances, 0.0, narrow=False)
     assert ballot.consensus == 2
     assert ballot.scores == (12, 2, 0, 1, 1e9 - 12)
     assert ballot.odd == (4,)
+
+
+def test_nobody_is_odd_for_being_more_exact_than_the_baseline():
+    coarse = dict.fromkeys("abcd", unchanged) | {"e": lambda array: stepped(array, 3000)}
+    assert several(coarse).tables[0].odd
+    results = [result(name, {"out": edit(exact())}) for name, edit in coarse.items()]
+    noisy = {"out.largest": 1.0, "out.floor_max_abs": 1000 * 2.0**-23}
+    [table] = agreement([(case, replace(record, metrics=noisy)) for case, record in results]).tables
+    assert table.odd == {}
+
+
+def test_one_record_that_claims_a_huge_noise_does_not_hide_that_it_is_odd():
+    results = [result(name, {"out": stepped(exact(), 9 if name == "f" else 0)}) for name in "abcdef"]
+    claimed = {"out.largest": 1.0, "out.floor_max_abs": 1e9}
+    results[-1] = (results[-1][0], replace(results[-1][1], metrics=claimed))
+    assert list(agreement(results).tables[0].odd) == [5]
 
 
 def test_members_with_other_inputs_are_refused_by_name():

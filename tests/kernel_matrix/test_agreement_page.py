@@ -89,6 +89,11 @@ def test_the_page_has_a_table_for_each_operator_and_dtype_with_a_switch(site):
     assert "out median 40, p99 40, max 40 ULP" in table
 
 
+def test_the_summary_names_the_odd_ones_out(site):
+    summary = (site / "summary.md").read_text()
+    assert re.search(rf"- expand forward fp32: Odd one out: {CPU}/tvm-0.27, in (\d) of \1 cases \(out\)\.", summary)
+
+
 def test_the_page_names_what_was_not_compared(site):
     page = (site / "index.html").read_text()
     assert f"<b>No samples</b> from 1 that ran: {CPU}/inductor." in page

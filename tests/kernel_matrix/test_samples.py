@@ -11,12 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
+from test_report import write_site
 
+from kernel_matrix.config.plan import plan
 from kernel_matrix.job.sample import take
 from kernel_matrix.machines.services import buildkite
 from kernel_matrix.results import junit, samples
 from kernel_matrix.results.collect import collect
+from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.ulp import values_of
 from kernel_matrix.results.validation import Bounds
 
 JOB = {"job": "here.good", "device": "x"}
@@ -214,9 +219,44 @@ def test_the_samples_of_a_case_that_is_there_twice_are_those_of_the_last(tmp_pat
     assert collect([tmp_path]).broken == ()
 
 
-def test_artifacts_carry_samples_with_the_results():
-    from conftest import ROOT
+def test_the_site_has_the_samples_beside_the_merged_results(results, matrix, tmp_path):
+    collected = collect([results])
+    write_site(matrix, compare(plan(matrix, "quick"), collected.records), collected, tmp_path / "site")
+    assert [r.samples for r in collect([tmp_path / "site"]).records] == [r.samples for r in collected.records]
 
+
+def test_artifacts_carry_samples_with_the_results():
     action = (ROOT / ".github" / "actions" / "row" / "action.yml").read_text()
     assert "build/results/*.npz" in action
     assert "build/results/*.npz" in Path(buildkite.__file__).read_text()
+
+
+def test_a_job_writes_the_samples_of_what_ran_passing_or_not(doubles):
+    comparison = doubles.run("wrong", "raises")
+    records = [verdict.record for cell in comparison.cells for verdict in cell.cases]
+    assert [(r.outcome, [*r.samples]) for r in records] == [
+        *(("pass", ["out"]), ("error", []), ("pass", ["out"])),
+        *(("pass", ["out"]), ("fail", ["out"]), ("pass", ["out"])),
+    ]
+    right, _, _, _, wrong, _ = records
+    assert right.samples["out"].shape == (1, 8)
+    assert np.isfinite(values_of(right.samples["out"])).all()
+    assert wrong.samples["out"].sha256 != right.samples["out"].sha256
+
+
+def test_a_run_that_begins_anew_leaves_no_samples_of_the_run_before(doubles):
+    doubles.run("good")
+    before = doubles.root / "build" / "results" / "here.good.npz"
+    assert before.exists()
+    doubles.edit("targets: [any]", "targets: [elsewhere]")  # nothing runs there
+    comparison = doubles.run("good")
+    assert not before.exists()
+    assert {verdict.state for cell in comparison.cells for verdict in cell.cases} <= {"unavailable", "compiled"}
+
+
+def test_a_resumed_run_keeps_the_samples(doubles):
+    doubles.run("good")
+    samples_before = collect([doubles.root / "build" / "results"]).records[0].samples
+    doubles.run("good", resume=True)
+    assert samples_before
+    assert collect([doubles.root / "build" / "results"]).records[0].samples == samples_before

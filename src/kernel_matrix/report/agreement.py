@@ -24,8 +24,8 @@ class Figures(_Model):
     """The distance of two members in one output, in ULP of its dtype, over all cases that both have."""
 
     median: Number = Field(description="The median over the cases of the median distance.")
-    p99: Number = Field(description="The largest 99th percentile of a case.")
-    largest: Number
+    p99: Number = Field(description="The median over the cases of the 99th percentile.")
+    largest: Number = Field(description="The largest distance in any case.")
 
 
 class FirstDifference(_Model):
@@ -73,7 +73,7 @@ class AgreementPair(_Model):
 
     @property
     def worst(self) -> tuple[str, Figures] | None:
-        """The output with the largest 99th percentile, and its figures; None where no sample differs."""
+        """The output with the highest 99th percentile, and its figures; None where no sample differs."""
         if not self.outputs:
             return None
         return max(self.outputs.items(), key=lambda item: (float(item[1].p99), float(item[1].largest)))
@@ -102,6 +102,15 @@ class AgreementReport(_Model):
     tables: tuple[AgreementTable, ...] = ()
     refused: tuple[str, ...] = Field(default=(), description="Results that could not be compared, and why.")
     without: tuple[str, ...] = Field(default=(), description="What ran and left no samples.")
+
+    @property
+    def odd(self) -> list[str]:
+        """The sentences about odd ones out, each with its operator, direction and dtype."""
+        return [
+            f"{' '.join(filter(None, (table.op, table.direction, table.dtype)))}: {sentence}"
+            for table in self.tables
+            for sentence in _odd_in_words(table.members)
+        ]
 
     @property
     def dtypes(self) -> list[str]:

@@ -58,9 +58,9 @@ class OutputDistances:
 class Pair:
     """Two members of a table over all cases that both have.
 
-    ``outputs`` has the outputs that differ somewhere: the median over the cases of the median distance, the largest
-    99th percentile and the largest distance, in ULP. ``first`` is where the output that differs most differs first,
-    ``case`` and ``output`` say of which one.
+    ``outputs`` has the outputs that differ somewhere: the median over the cases of the median distance and of the 99th
+    percentile, and the largest distance of all cases, in ULP. A case in a coarser precision is so no more than one
+    case. ``first`` is where the output that differs most differs first; ``case`` and ``output`` say of which one.
     """
 
     one: int
@@ -166,10 +166,12 @@ def _same_inputs(key: str, results: Sequence[tuple[Case, Record]], refused: list
 def _outputs(key: str, results: Sequence[tuple[Case, Record]], refused: list[str]) -> Iterator[OutputDistances]:
     """Yield the distances of each output of a case."""
     by_output: dict[str, dict[Member, Sample]] = defaultdict(dict)
+    noises: dict[str, list[float]] = defaultdict(list)
     for case, record in results:
         for name, sample in record.samples.items():
             output, _, variant = name.partition("@")
             by_output[output][member_of(case, variant)] = sample
+            noises[output].append(_noise(record, name, sample))
     for output, samples in by_output.items():
         (form, _), *_ = Counter((sample.dtype, sample.shape) for sample in samples.values()).most_common()
         same = {member: sample for member, sample in samples.items() if (sample.dtype, sample.shape) == form}
@@ -178,10 +180,17 @@ def _outputs(key: str, results: Sequence[tuple[Case, Record]], refused: list[str
             for member, sample in samples.items()
             if member not in same
         ]
-        yield _distances(key, output, same)
+        yield _distances(key, output, same, _middle(noises[output]))
 
 
-def _distances(key: str, output: str, samples: Mapping[Member, Sample]) -> OutputDistances:
+def _noise(record: Record, output: str, sample: Sample) -> float:
+    """Return the noise of an output as its record has it, in ULP of its largest value, without the last rounding."""
+    largest = record.metrics.get(f"{output}.largest") or ulp.largest_of(sample)
+    error = max(record.metrics.get(f"{output}.{name}_max_abs", 0.0) for name in ("floor", "conditioning"))
+    return max(0.0, ulp.in_steps(sample.dtype, error, largest) - 0.5) if largest else 0.0
+
+
+def _distances(key: str, output: str, samples: Mapping[Member, Sample], noise: float) -> OutputDistances:
     """Return the distances of all pairs of members. Each of several equal samples is measured once."""
     places: dict[bytes, int] = {}
     of_member = np.array([places.setdefault(sample.bits, len(places)) for sample in samples.values()])
@@ -201,7 +210,7 @@ def _distances(key: str, output: str, samples: Mapping[Member, Sample]) -> Outpu
         median,
         p99,
         largest,
-        vote(median, p99, narrow=narrow) if len(samples) >= 3 else None,
+        vote(median, p99, noise, narrow=narrow) if len(samples) >= 3 else None,
     )
 
 
@@ -231,13 +240,18 @@ class _PairSum:
         for output, figures in self.outputs.items():
             medians, p99s, largest = zip(*figures, strict=True)
             if max(largest):
-                outputs[output] = float(np.quantile(medians, 0.5, method="higher")), max(p99s), max(largest)
+                outputs[output] = _middle(medians), _middle(p99s), max(largest)
         identical = len(self.cases) - len(self.different)
         if self.worst is None:
             return Pair(one, other, len(self.cases), identical, outputs)
         _, worst, i, j = self.worst
         first = ulp.first_divergence(worst.case, worst.output, worst.samples[i], worst.samples[j])
         return Pair(one, other, len(self.cases), identical, outputs, worst.case, worst.output, first)
+
+
+def _middle(values: Sequence[float]) -> float:
+    """Return the median; the higher one of two, so that infinity is not averaged."""
+    return sorted(values)[len(values) // 2]
 
 
 def _table(op: str, direction: str, dtype: str, outputs: Sequence[OutputDistances]) -> Table:

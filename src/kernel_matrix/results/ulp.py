@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,6 +58,12 @@ def stacked(samples: Sequence[Sample]) -> Array:
     return np.stack([values_of(sample) for sample in samples])
 
 
+def largest_of(sample: Sample) -> float:
+    """Return the largest absolute value of the sampled elements that are finite; 0 if there is none."""
+    values = values_of(sample).astype(np.float64)
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
 def identical(one: Sample, other: Sample) -> bool:
     """Return whether two outputs have the same bits as a whole."""
     return one.sha256 == other.sha256 and one.bits == other.bits
@@ -110,6 +117,12 @@ def between_all(values: Array) -> Distances:
     distances = np.zeros((members, members, values.shape[1]))
     distances[one, other] = distances[other, one] = far
     return distances
+
+
+def in_steps(dtype: str, error: float, largest: float) -> float:
+    """Return an error in ULP that the dtype has at ``largest``."""
+    limits = ml_dtypes.finfo(DTYPES[dtype])  # type: ignore[no-untyped-call]
+    return error / math.ldexp(1.0, math.frexp(largest)[1] - 1 - int(limits.nmant))
 
 
 def quantiles(distances: Distances) -> Distances:

@@ -32,7 +32,7 @@ class Bounds:
     text: int = 256 * 2**10  # characters of an attribute or a text
     depth: int = 8
     properties: int = 400  # of a case
-    sample_bytes: int = 128 * 2**20  # of each array in a file of samples, unpacked
+    sample_bytes: int = 64 * 2**20  # of each array in a file of samples, unpacked
 
 
 @dataclass
