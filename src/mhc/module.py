@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mhc.functional import mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.functional import MhcPre, mhc_head, mhc_post, read
 from mhc.recompute import current
 
 
@@ -159,13 +159,17 @@ class HyperConnection(_Mapping):
         y = self.layer(h_in, *arguments, **options)
         return self.write(x, y if y.dtype == x.dtype else y.to(x.dtype), h_post, h_res)
 
-    def read(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def read(self, x: torch.Tensor) -> MhcPre:
         """Return the layer's input, and the weights that write its output and mix the streams."""
-        h_in, h_post, logits = self._mapped(mhc_pre, x, post_scale=self.post_scale)
-        h_res = sinkhorn(
-            logits, iterations=self.iterations, eps=self.sinkhorn_eps, form=self.form, backend=self.backend
+        coefficients: MhcPre = self._mapped(
+            read,
+            x,
+            post_scale=self.post_scale,
+            iterations=self.iterations,
+            sinkhorn_eps=self.sinkhorn_eps,
+            form=self.form,
         )
-        return h_in, h_post, h_res
+        return coefficients
 
     def write(self, x: torch.Tensor, y: torch.Tensor, h_post: torch.Tensor, h_res: torch.Tensor) -> torch.Tensor:
         """Return the new streams of the layer's output and what :meth:`read` gave."""

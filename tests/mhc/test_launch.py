@@ -9,8 +9,12 @@ import torch
 
 pytest.importorskip("triton")
 
-from mhc.backends.triton import prepared
+from triton.backends.compiler import GPUTarget
+
+from mhc.backends import load
+from mhc.backends.triton import kernel, prepared
 from mhc.backends.triton.launch import Config, Launch, scratch
+from spy import arguments, call
 
 DEVICE = torch.device("cuda", 0)
 
@@ -74,6 +78,29 @@ def test_the_second_launch_goes_to_the_binary(function):
     assert (function.warmed, len(function.run)) == (1, 1)
 
 
+def test_the_launcher_gets_addresses_of_tensors_on_a_gpu(function, monkeypatch):
+    """It asks the driver about each tensor, which costs more than the rest; a tensor of a CPU it refuses."""
+
+    class OnGpu(torch.Tensor):
+        is_cuda = True
+
+    x, plan = torch.zeros(8).as_subclass(OnGpu), prepared.Prepared(bare=True)
+    monkeypatch.setattr(prepared, "_TENSORS", frozenset({torch.Tensor, OnGpu}))
+    for _ in range(2):
+        plan.launch(launch_of(function, x), (x,), DEVICE)
+    plan.launch(launch_of(function, torch.zeros(8)), (), DEVICE)
+    pointer, plain = (launched[9] for launched in function.compiled.launched)
+    assert pointer == x.data_ptr()
+    assert isinstance(plain, torch.Tensor)
+    hooked = []
+    enter = SimpleNamespace(calls=[hooked.append])
+    monkeypatch.setattr(prepared, "knobs", SimpleNamespace(runtime=SimpleNamespace(launch_enter_hook=enter)))
+    monkeypatch.setattr(prepared.knobs.runtime, "launch_exit_hook", None, raising=False)
+    plan.launch(launch_of(function, x), (x,), DEVICE)
+    metadata = function.compiled.launched[-1][6]
+    assert metadata[3][0] is x, "a profiler's hook gets the tensors"
+
+
 def test_a_tensor_that_is_not_aligned_gets_a_binary_of_its_own(function):
     whole, plan = torch.zeros(9), prepared.Prepared(bare=True)
     part = whole[1:]
@@ -118,3 +145,46 @@ def test_scratch_is_one_allocation_of_aligned_tensors():
     assert first.dtype == torch.float32
     assert first.untyped_storage().data_ptr() == third.untyped_storage().data_ptr()
     assert all(tensor.data_ptr() % 16 == 0 for tensor in (first, third))
+
+
+LAYERS = [
+    ("mhc_pre", torch.float32, None),
+    ("mhc_pre", torch.bfloat16, "sm_90"),
+    ("mhc_head", torch.float32, None),
+    ("mhc_head", torch.bfloat16, "sm_90"),
+    ("sinkhorn", torch.float32, None),
+    ("mhc_post", torch.float32, None),
+    ("expand", torch.float32, None),
+]
+
+
+@pytest.mark.parametrize(("op", "dtype", "target"), LAYERS)
+def test_leading_dimensions_change_no_launch(monkeypatch, op, dtype, target):
+    """The tensors come as they are, and only the number of tokens counts; a target chooses another variant."""
+    launched = []
+
+    def launch(self, launches, tensors, device):
+        for function, config, grid, values in launches:
+            sizes = [each.numel() if isinstance(each, torch.Tensor) else each for each in values]
+            launched.append((function.fn.__name__, config, grid, sizes))
+
+    monkeypatch.setattr(kernel, "active_target", lambda *_: GPUTarget("cuda", 90, 32))
+    monkeypatch.setattr(prepared.Prepared, "launch", launch)
+    for direction in ("forward", "backward") if target else ():
+        variants = load("triton", op, direction)
+        monkeypatch.setattr(variants, "_target_of", lambda device: target)
+        monkeypatch.setattr(variants, "_of_device", {})
+    records = []
+    for lead in ((6,), (2, 3), (1, 6, 1)):
+        launched.clear()
+        values = arguments(op, dtype, lead)
+        results = call(op, *values, backend="triton")
+        assert all(result.shape[: len(lead)] == lead for result in results)
+        assert all(result._base is None for result in results)
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        grads = torch.autograd.grad(results, tensors, [torch.zeros_like(result) for result in results])
+        assert [grad.shape for grad in grads] == [tensor.shape for tensor in tensors]
+        records.append(list(launched))
+    assert records[0]
+    assert records[1] == records[0]
+    assert records[2] == records[0]

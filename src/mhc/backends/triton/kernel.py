@@ -38,6 +38,8 @@ class Kernel:
     ``MAX_STREAMS`` streams.
     """
 
+    any_leading_dims = True  # only the number of tokens counts
+
     def __init__(
         self,
         function: Any,
