@@ -78,29 +78,6 @@ def test_the_second_launch_goes_to_the_binary(function):
     assert (function.warmed, len(function.run)) == (1, 1)
 
 
-def test_the_launcher_gets_addresses_of_tensors_on_a_gpu(function, monkeypatch):
-    """It asks the driver about each tensor, which costs more than the rest; a tensor of a CPU it refuses."""
-
-    class OnGpu(torch.Tensor):
-        is_cuda = True
-
-    x, plan = torch.zeros(8).as_subclass(OnGpu), prepared.Prepared(bare=True)
-    monkeypatch.setattr(prepared, "_TENSORS", frozenset({torch.Tensor, OnGpu}))
-    for _ in range(2):
-        plan.launch(launch_of(function, x), (x,), DEVICE)
-    plan.launch(launch_of(function, torch.zeros(8)), (), DEVICE)
-    pointer, plain = (launched[9] for launched in function.compiled.launched)
-    assert pointer == x.data_ptr()
-    assert isinstance(plain, torch.Tensor)
-    hooked = []
-    enter = SimpleNamespace(calls=[hooked.append])
-    monkeypatch.setattr(prepared, "knobs", SimpleNamespace(runtime=SimpleNamespace(launch_enter_hook=enter)))
-    monkeypatch.setattr(prepared.knobs.runtime, "launch_exit_hook", None, raising=False)
-    plan.launch(launch_of(function, x), (x,), DEVICE)
-    metadata = function.compiled.launched[-1][6]
-    assert metadata[3][0] is x, "a profiler's hook gets the tensors"
-
-
 def test_a_tensor_that_is_not_aligned_gets_a_binary_of_its_own(function):
     whole, plan = torch.zeros(9), prepared.Prepared(bare=True)
     part = whole[1:]

@@ -20,7 +20,6 @@ from mhc.backends.triton.launch import Launch
 
 _ALIGNMENT = 16  # bytes; a pointer that is no multiple of them makes another binary
 _NO_TENSORS = frozenset({type(None), int, float, str, bool, tuple, list})
-_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _ONES = ((1, 1, 1), (1, 1), (1,), ())  # what a grid of fewer than three dimensions lacks
 
 
@@ -93,15 +92,7 @@ class _Binary:
         if enter is not None:
             metadata = self._compiled.launch_metadata(grid, stream, *arguments, *self._constants)
         fixed = (stream, self._function, self._metadata, metadata, enter, leave)
-        self._run(*grid, *_ONES[len(grid)], *fixed, *map(_address, arguments), *self._constants)
-
-
-def _address(argument: Any) -> Any:
-    """Return the address of a tensor on a GPU, and any other argument as it is.
-
-    The launcher asks the driver about the pointer of every tensor that it gets: a tensor of a CPU has to come as it is.
-    """
-    return argument.data_ptr() if type(argument) in _TENSORS and argument.is_cuda else argument
+        self._run(*grid, *_ONES[len(grid)], *fixed, *arguments, *self._constants)
 
 
 def _hook(hook: Any) -> Any:
