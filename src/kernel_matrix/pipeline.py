@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_matrix import diagnosis
 from kernel_matrix.base import git
@@ -35,7 +36,9 @@ from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
 from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.document import Document
+from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
@@ -50,6 +53,9 @@ from kernel_matrix.results.record import Record, is_probe_record
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
+
+if TYPE_CHECKING:
+    from kernel_matrix.results.side_by_side import CasePair
 
 
 @dataclass(frozen=True)
@@ -335,9 +341,36 @@ def report(
         toolchains=toolchains,
         run_notes=notes,
     )
-    changes = difference.difference(before, document) if before else None
-    site.write(document, collected.files, project.site, earlier=earlier, difference=changes)
+    past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
+    changes = difference.difference(before, document, past) if before else None
+    site.write(document, collected, project.site, earlier=earlier, difference=changes)
     return document
+
+
+def side(project: Project, planned: Plan, name: str, earlier: History | None = None) -> Side:
+    """Read one of two runs: a site, a folder of results, or the address of a published compat.json.
+
+    The results of a folder are compared with the plan. Whether they are stale does not matter: a run is compared with
+    another run, and not with the present source. ``earlier`` is the history that a folder of results does not have.
+
+    Raises:
+        UserError: it does not exist, or cannot be used.
+    """
+    if is_address(name):
+        return read_address(name)
+    if is_site(Path(name)):
+        return read_site(Path(name))
+    collected = collect(project, [Path(name)])
+    if collected.broken:
+        raise UserError(f"{name}: {' '.join(collected.broken[0].split())} A run is compared only as a whole.")
+    if not collected.records:
+        raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
+    records = [record for record in collected.records if not is_probe_record(record)]
+    document = from_comparison.document(
+        project.matrix, comparing.compare(planned, records), collected, project.rules, earlier=earlier
+    )
+    past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
+    return Side(name, document, past, tuple(records))
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
@@ -348,3 +381,17 @@ def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Seque
     """
     cases = repeat.cases_named(plan(project, tier), identity)
     return repeat.result_to_repeat(cases, collect(project, folders).records, identity)
+
+
+def compare_cells(
+    project: Project, tier: Tier, one: str, other: str, folders: Sequence[Path]
+) -> tuple[list[CasePair], tuple[str, ...]]:
+    """Return the cases of two cells side by side, and a sentence for each file of results that was not taken.
+
+    Raises:
+        UserError: the plan has no such cell, the folders hold no result of one, or they have nothing in common.
+    """
+    from kernel_matrix.results.side_by_side import side_by_side  # NumPy takes long to import, and few commands need it
+
+    collected = collect(project, folders)
+    return side_by_side(plan(project, tier), collected.records, one, other), collected.broken

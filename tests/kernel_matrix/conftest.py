@@ -214,7 +214,7 @@ def matrix() -> Matrix:
     return load(ROOT / "matrix.yaml")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def passing() -> Callable[[Case], Record]:
     """Make the record of a case that ran and is inside its budget."""
 
