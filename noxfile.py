@@ -102,7 +102,8 @@ def bundle(session: nox.Session) -> None:
     """Write an archive that the matrix runs from with no network: source, images, wheels, checksums."""
     wheels = Path(session.create_tmp()) / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
-    session.run("pip", "download", "--quiet", "--dest", str(wheels), "-r", str(LOCKS / "harness.txt"))
+    locks = [word for name in ("harness", "trends") for word in ("-r", str(LOCKS / f"{name}.txt"))]
+    session.run("pip", "download", "--quiet", "--dest", str(wheels), *locks)
     kernel_matrix(session, "bundle", "--wheels", str(wheels), *session.posargs)
 
 
