@@ -124,21 +124,10 @@ class Scratch(TorchDispatchMode):
 _ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 # Operators that allocate or move values and compute nothing.
 _MOVES = {
-    *(
-        "alias",
-        "as_strided",
-        "clone",
-        "contiguous",
-        "copy_",
-        "detach",
-        "expand",
-        "fill_",
-        "full",
-        "lift_fresh",
-        "new_full",
-    ),
-    *("new_zeros", "permute", "record_stream", "reshape", "resize_", "select", "slice", "squeeze", "t", "_to_copy"),
-    *("transpose", "unsqueeze", "view", "_unsafe_view", "zero_", "zeros", "zeros_like", "split", "unbind", "is_pinned", "set_", "split_with_sizes"),
+    *("alias", "as_strided", "clone", "contiguous", "copy_", "detach", "expand", "fill_", "full", "lift_fresh", "new_full"),
+    *("new_zeros", "permute", "record_stream", "reshape", "resize_", "select", "set_", "slice", "split", "squeeze", "t"),
+    *("split_with_sizes", "_to_copy", "transpose", "unbind", "unsqueeze", "_unsafe_view", "view", "zero_", "zeros"),
+    *("is_pinned", "zeros_like"),
 }
 
 

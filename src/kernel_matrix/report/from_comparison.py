@@ -68,7 +68,7 @@ def document(
         speed=_speed(cells),
         undiagnosed=_undiagnosed(cells),
         problems=collected.broken,
-        notes=(*comparison.notes, *comparison.not_taken),
+        notes=(*comparison.notes, *(state.sentence for state in comparison.ended), *comparison.not_taken),
         run_notes=run_notes or RunNotes(),
         toolchains=toolchains or Toolchains(),
         agreement=agreement_report(comparison),

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kernel_matrix.report.agreement import exact
+from kernel_matrix.results.noise import ratios
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.side_by_side import CasePair, OutputPair
 from kernel_matrix.results.ulp import Distance
 
-_HEAD = ("output", "bits", "ULP median", "p99", "max", "max_abs A", "max_abs B", "rel_fro A", "rel_fro B")
+_HEAD = ("output", "bits", "ULP median", "p99", "max", "max_abs A", "max_abs B", "noise A", "noise B")
 
 
 def lines(one: str, other: str, pairs: Sequence[CasePair]) -> Iterator[str]:
-    """Yield the cases with the distances of their outputs and the errors of both sides to the golden."""
+    """Yield the cases with the distances of their outputs, and errors and noise ratios of both sides."""
     yield f"A: {one}"
     yield f"B: {other}"
     for pair in pairs:
@@ -40,12 +41,9 @@ def _row(pair: CasePair, output: OutputPair) -> tuple[str, ...]:
     figures = (
         ("-",) * 4 if far is None else (_bits(far), *(f"{value:.3g}" for value in (far.median, far.p99, far.largest)))
     )
-    errors = [
-        _metric(record, f"{side}.{figure}")
-        for figure in ("max_abs", "rel_fro")
-        for record, side in ((pair.one, output.one), (pair.other, output.other))
-    ]
-    return name, *figures, *errors
+    sides = ((pair.one, output.one), (pair.other, output.other))
+    errors = [_metric(record, f"{side}.max_abs") for record, side in sides]
+    return name, *figures, *errors, *(_ratio(record, side) for record, side in sides)
 
 
 def _bits(far: Distance) -> str:
@@ -57,6 +55,12 @@ def _bits(far: Distance) -> str:
 def _metric(record: Record | None, name: str) -> str:
     value = record.metrics.get(name) if record else None
     return "-" if value is None else f"{value:.3g}"
+
+
+def _ratio(record: Record | None, output: str) -> str:
+    """Return the error over that of the baseline; ``-`` where it is not known or the baseline has none."""
+    ratio = ratios(record).get(output) if record else None
+    return "-" if ratio is None else f"{ratio:.3g}"
 
 
 def _difference(output: OutputPair) -> Iterator[str]:

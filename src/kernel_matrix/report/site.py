@@ -11,6 +11,7 @@ from kernel_matrix.report import badges
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import FILE, Document
+from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.page import page, picture, summary
 from kernel_matrix.results import history, junit, samples
 from kernel_matrix.results.collect import Collected
@@ -44,7 +45,8 @@ def _write_lanes(document: Document, earlier: History, site: Path) -> None:
     """Write a badge for each lane, and the history for the next run."""
     now = datetime.fromisoformat(document.run.created)
     lanes = {**earlier.lanes, **{lane.id: lane.history for lane in document.lanes}}
-    write_atomically(site / history.FILE, history.to_json(lanes, now))
+    figures = history.with_run(earlier.measurements, measurements(document))
+    write_atomically(site / history.FILE, history.to_json(lanes, now, figures))
     folder = site / "badges"
     folder.mkdir(exist_ok=True)
     for lane in document.lanes:
