@@ -212,6 +212,12 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def mutants(session: nox.Session) -> None:
+    """Put faults into the compiled kernels, and see that the suite finds each: -- [TABLE ...] [--only TEXT]."""
+    session.run(sys.executable, "ci/mutants.py", *session.posargs, env={"PYTHONPATH": "src"}, external=True)
+
+
+@nox.session(venv_backend="none")
 def lock(session: nox.Session) -> None:
     """Resolve the *.in files of ci/locks anew, or those that are named."""
     from kernel_matrix.run.environments.venv import uv
