@@ -17,6 +17,7 @@ from kernel_matrix.config.model import (
     Tier,
     as_list,
 )
+from kernel_matrix.config.owed import NamedCase, Owed, with_owed
 from kernel_matrix.vendors.registry import vendor_named
 
 TIMED = "-timed"  # ends the name of a timed case
@@ -42,13 +43,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Case:
-    """One operator with shape, dtype, input scale and seed, in one cell."""
+    """One operator with shape, dtype, input scale and seed, in one cell; ``owed`` is what its result must prove."""
 
     cell: Cell
     name: str
     axes: Mapping[str, Scalar]
     exclusion: Exclusion | None
     expectations: tuple[Expectation, ...]
+    owed: Owed
     timed: bool = False
 
     @property
@@ -106,9 +108,14 @@ def targets_with_machine(platform: Platform) -> Sequence[str]:
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     """Yield the job of each platform toolchain, and after it the job of its timed cases if it has any."""
     directions = [(name, direction) for name, op in matrix.ops.items() for direction in op.directions]
-    untimed = {(name, direction): expand(matrix.ops[name], tier, direction) for name, direction in directions}
+    untimed = {
+        (name, direction): with_owed(matrix, name, direction, expand(matrix.ops[name], tier, direction))
+        for name, direction in directions
+    }
     timed = {
-        (name, direction): combinations(matrix.ops[name], matrix.ops[name].timed, direction)
+        (name, direction): with_owed(
+            matrix, name, direction, combinations(matrix.ops[name], matrix.ops[name].timed, direction)
+        )
         for name, direction in directions
     }
     for platform_name, platform in matrix.platforms.items():
@@ -147,9 +154,7 @@ def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> Platfor
     return matrix.platforms[platform].by_toolchain[toolchain]
 
 
-def _cases(
-    matrix: Matrix, cell: Cell, named_axes: Iterable[tuple[str, dict[str, Scalar]]], *, timed: bool = False
-) -> Iterator[Case]:
+def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: bool = False) -> Iterator[Case]:
     """Yield the cases of a cell, each with the rules that select it."""
     facts: dict[str, Scalar] = {
         "platform": cell.platform,
@@ -161,11 +166,11 @@ def _cases(
     # Few rules could select a case of this cell. Only these are looked at for each of its cases.
     exclusions = [rule for rule in matrix.exclusions if _selects_some(rule, facts)]
     expectations = [rule for rule in matrix.expectations if _selects_some(rule, facts)]
-    for name, axes in named_axes:
+    for name, axes, owed in named:
         case_facts = {**axes, **facts} if exclusions or expectations else facts
         exclusion = next((rule for rule in exclusions if selects(rule, case_facts)), None)
         expected = tuple(rule for rule in expectations if selects(rule, case_facts))
-        yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, timed)
+        yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, owed, timed)
 
 
 def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
