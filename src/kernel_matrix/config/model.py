@@ -235,10 +235,11 @@ class Op(_Section):
 
     def owed_outputs(self, direction: Direction, axes: Mapping[str, Scalar]) -> tuple[str, ...]:
         """Return the outputs that a case with these axes owes; none where nothing is said of them."""
-        by_name = [
-            entry if isinstance(entry, dict) else {entry: {}} for entry in (self.outputs or {}).get(direction, ())
+        entries = (self.outputs or {}).get(direction, [])
+        conditions: list[tuple[str, dict[str, ScalarOrList]]] = [
+            pair for entry in entries for pair in (entry.items() if isinstance(entry, dict) else [(entry, {})])
         ]
-        return tuple(name for entry in by_name for name, where in entry.items() if has_values(axes, where))
+        return tuple(name for name, where in conditions if has_values(axes, where))
 
 
 class Exclusion(_Section):

@@ -33,8 +33,9 @@ def with_owed(
     matrix: Matrix, op_name: str, direction: Direction, cases: Iterable[tuple[str, dict[str, Scalar]]]
 ) -> list[NamedCase]:
     """Return the named cases of an operator in a direction, each with what it owes. Equal debts are one object."""
-    op, known = matrix.ops[op_name], {}
-    named = []
+    op = matrix.ops[op_name]
+    known: dict[tuple[tuple[str, ...], bool], Owed] = {}
+    named: list[NamedCase] = []
     for name, axes in cases:
         key = op.owed_outputs(direction, axes), has_values(axes, op.canary)
         if key not in known:

@@ -8,6 +8,7 @@ in another order on another CPU; in few elements the luck of one rounding shows)
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +24,13 @@ FEWEST = 3  # results: two that differ do not say which of them is wrong
 FLOOR = 4.0  # how many times the noise of the other results a floor may be
 # How far a figure may be from the median, relative to that.
 _NEAR = {
-    **{"elements": 0.0, "steps": 0.0, "itemsize": 0.0},
+    "elements": 0.0,
+    "steps": 0.0,
+    "itemsize": 0.0,
     "unit": 1e-6,  # that of a gradient is the golden's largest value
-    **{"largest": 1e-3, "conditioning_max_abs": 1e-3, "conditioning_rel_fro": 1e-3},
+    "largest": 1e-3,
+    "conditioning_max_abs": 1e-3,
+    "conditioning_rel_fro": 1e-3,
 }
 _FLOORS = ("floor_max_abs", "floor_rel_fro")
 
@@ -64,7 +69,9 @@ def _of_one_variant(record: Record) -> dict[str, Figures]:
     chosen: dict[str, Figures] = {}
     for output, figures in outputs_of(record.metrics).items():
         name, _, variant = output.partition("@")
-        if all(source in figures for source in SOURCES) and (not variant or name not in chosen):
+        if all(math.isfinite(figures.get(source, math.nan)) for source in SOURCES) and (
+            not variant or name not in chosen
+        ):
             chosen[name] = figures
     return chosen
 

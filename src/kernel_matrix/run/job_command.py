@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.paths import without_folders
+from kernel_matrix.config.canaries import canary_cases
 from kernel_matrix.config.plan import Case, platform_toolchain
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
@@ -31,6 +32,7 @@ def specification(
 ) -> str:
     """Return the cases, what to do with each, and all that the plugin needs to know of the job (JSON)."""
     entry = platform_toolchain(request.matrix, request.job.platform, request.job.toolchain)
+    canaries = canary_cases(case for case in request.job.cases if actions.get(case.id) in ("run", "emulate"))
     return json.dumps(
         {
             "job": request.job.id,
@@ -39,7 +41,10 @@ def specification(
             "interpreted": entry.emulated,
             "accuracy": request.matrix.accuracy.model_dump(),
             "environment": entry.environment,
-            "cases": [_case(case, actions[case.id], (attempts or {}).get(case.id, 1)) for case in cases],
+            "cases": [
+                {**_case(case, actions[case.id], (attempts or {}).get(case.id, 1)), "canary": case.id in canaries}
+                for case in cases
+            ],
         },
         indent=1,
     )

@@ -17,6 +17,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.results import junit
+from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record, versions_of
 from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
@@ -73,7 +74,7 @@ class JobRun:
             with turn:
                 environment = {**self.interpreter.facts, **supervisor.run(resume=self.settings.resume)}
         facts = {**self._facts(), "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
-        facts |= self._own_version(facts)
+        facts |= self._own_version(facts) | detection(self.records.values()).facts
         return self._write(facts)
 
     def _end_what_is_not_tried(self) -> None:
