@@ -221,6 +221,14 @@ def figures_of(case: Case) -> dict[str, float]:
     return {"elements": sum(v for k, v in metrics.items() if k.endswith(".elements")), **metrics}
 
 
+def job_of(case: Case) -> dict[str, str]:
+    """Return the facts of a job that can run the case."""
+    cell = case.cell
+    place = {"platform": cell.platform, "toolchain": cell.toolchain}
+    device = {"device": "a GPU", "device.vendor": cell.vendor, "device.targets": cell.target}
+    return {**place, **device, "version.torch": "2.13.0"}
+
+
 def output_figures(case: Case) -> dict[str, float]:
     """Return the figures of one output that is inside its budget."""
     noise = {"floor_max_abs": 2e-7, "floor_rel_fro": 2e-7, "conditioning_max_abs": 1e-7, "conditioning_rel_fro": 1e-7}
@@ -235,8 +243,7 @@ def passing() -> Callable[[Case], Record]:
     """Make the record of a case that ran and is inside its budget."""
 
     def make(case: Case) -> Record:
-        job = {"device": "a GPU", "version.torch": "2.13.0"}
-        return Record(case.id, "pass", "run", metrics=figures_of(case), job=job)
+        return Record(case.id, "pass", case.cell.action, metrics=figures_of(case), job=job_of(case))
 
     return make
 

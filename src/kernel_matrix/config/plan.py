@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kernel_matrix.config.cases import combinations, expand
 from kernel_matrix.config.model import (
@@ -20,6 +21,7 @@ from kernel_matrix.config.model import (
 from kernel_matrix.config.owed import NamedCase, Owed, with_owed
 from kernel_matrix.vendors.registry import vendor_named
 
+Action = Literal["run", "emulate", "compile"]
 TIMED = "-timed"  # ends the name of a timed case
 
 
@@ -34,6 +36,8 @@ class Cell:
     direction: Direction
     backend: str = field(compare=False)
     package: str = field(compare=False)
+    vendor: str = field(compare=False)  # whose devices run it
+    action: Action = field(compare=False)  # what a machine with such a device does
 
     @property
     def id(self) -> str:
@@ -137,12 +141,21 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
 def _cells(matrix: Matrix, platform: str, entry: PlatformToolchain) -> Iterator[Cell]:
     """Yield the cells of a platform toolchain: each of its targets with each operator that it has."""
     toolchain = matrix.toolchains[entry.toolchain]
+    vendor = matrix.platforms[platform].device
+    shared = toolchain.backend, matrix.package.name, vendor, _action(vendor, entry)
     for target in entry.targets or matrix.platforms[platform].targets:
         for op, spec in matrix.ops.items():
             for direction in spec.directions:
                 names = {op, f"{op}.{direction}"}
                 if all(ops is None or names & set(ops) for ops in (toolchain.ops, entry.ops)):
-                    yield Cell(platform, target, entry.toolchain, op, direction, toolchain.backend, matrix.package.name)
+                    yield Cell(platform, target, entry.toolchain, op, direction, *shared)
+
+
+def _action(vendor: str, entry: PlatformToolchain) -> Action:
+    """Return what a machine with a device of the vendor does with the cases of a platform toolchain."""
+    if not entry.runs:
+        return "compile"
+    return "emulate" if entry.emulated or vendor_named(vendor).emulates else "run"
 
 
 def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> PlatformToolchain:

@@ -172,7 +172,7 @@ def _state(case: Case, record: Record, doubt_of_others: str) -> tuple[State, Evi
         return "missing", "planned", "the machine excluded it, and this matrix does not"
     if record.outcome in ("unavailable", "missing"):
         return record.outcome, "planned", record.message
-    evidence, doubt = evidence_of(record, case.owed)
+    evidence, doubt = evidence_of(record, case)
     if record.outcome == "pass" and (doubt or doubt_of_others):
         return "error", "planned", doubt or doubt_of_others
     versions = versions_of(record.job)

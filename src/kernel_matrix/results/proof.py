@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.config.owed import Owed
+from kernel_matrix.config.plan import Case
 from kernel_matrix.results.limits import fault_of, is_of_an_earlier_version, outputs_of
+from kernel_matrix.results.place import misplaced
 from kernel_matrix.results.record import Record
 
 EARLIER = "made by an earlier kernel-matrix: it does not say how its limits were made; run again"
 
 
-def evidence_of(record: Record, owed: Owed) -> tuple[Evidence, str]:
+def evidence_of(record: Record, case: Case) -> tuple[Evidence, str]:
     """Return what a record proves, and why it proves less than it says (empty if it does not)."""
     if record.outcome == "error":
         return "planned", ""
@@ -23,7 +25,7 @@ def evidence_of(record: Record, owed: Owed) -> tuple[Evidence, str]:
         return "planned", "the record says that it failed, and does not say that anything ran"
     if record.action not in ("run", "emulate") or not record.metrics.get("elements"):
         return "planned", "the record says that it passed, and compared nothing"
-    return reached, doubt_of(record, owed)
+    return reached, doubt_of(record, case.owed) or misplaced(case, record)
 
 
 def doubt_of(record: Record, owed: Owed) -> str:

@@ -94,9 +94,16 @@ class JobRun:
             "executor": self.executor,
             "device": device.name if device else "none",
             "driver": device.driver if device else "",
+            "device.vendor": device.vendor if device else "",
+            "device.targets": " ".join(self._targets()),
             "commit": commit(self.settings.root),
             "lock.sha256": sha256(self.request.lock.read_bytes()).hexdigest(),
         }
+
+    def _targets(self) -> list[str]:
+        """Return the targets whose code the devices of the job run."""
+        devices = [decision.device for decision in self.decisions.values() if decision.device]
+        return sorted({target for device in devices for target in device.targets})
 
     def _own_version(self, facts: dict[str, str]) -> dict[str, str]:
         """Return the version of the package under test as a fact, without that of an installed one, which it hides."""
