@@ -226,7 +226,7 @@ def job_of(case: Case) -> dict[str, str]:
     cell = case.cell
     place = {"platform": cell.platform, "toolchain": cell.toolchain}
     device = {"device": "a GPU", "device.vendor": cell.vendor, "device.targets": cell.target}
-    return {**place, **device, "version.torch": "2.13.0"}
+    return {**place, **device, "started": "2026-01-01T00:00:00Z", "version.torch": "2.13.0"}
 
 
 def output_figures(case: Case) -> dict[str, float]:
@@ -240,9 +240,12 @@ def output_figures(case: Case) -> dict[str, float]:
 
 @pytest.fixture
 def passing() -> Callable[[Case], Record]:
-    """Make the record of a case that ran and is inside its budget."""
+    """Make the record of a case that ran and is inside its budget, or that compiled where nothing else is possible."""
 
     def make(case: Case) -> Record:
+        if case.cell.action == "compile":
+            artifact = {"metrics": {"artifact.bytes": 9.0}, "facts": {"artifact.kind": "cubin"}}
+            return Record(case.id, "pass", "compile", job=job_of(case), **artifact)
         return Record(case.id, "pass", case.cell.action, metrics=figures_of(case), job=job_of(case))
 
     return make

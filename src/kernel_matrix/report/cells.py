@@ -71,6 +71,7 @@ def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
         error=worst.record.message if worst.record and verdict.state == "known" else "",
         accuracy=figures.accuracy(records),
         artifact=figures.artifact(records),
+        canaries=figures.canaries(records),
         timed=tuple(timed for v in verdict.cases if (timed := _timed(v))),
         versions=figures.versions(records, _shown(matrix)),
         lock=matrix.toolchains[place.toolchain].lock,
