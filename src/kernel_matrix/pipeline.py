@@ -27,6 +27,7 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of, make_row_plan
 from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
+from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.notes import RunNotes
@@ -270,6 +271,16 @@ def report(
     changes = difference.difference(before, document) if before else None
     site.write(document, collected.files, project.site, earlier=earlier, difference=changes)
     return document
+
+
+def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:
+    """Return a sentence for each figure of the dashboard that does not follow from the results.
+
+    Raises:
+        UserError: there is no dashboard.
+    """
+    asked = {case.id for case in planned.cases}
+    return auditing.audit(site or project.site, collected.files, project.matrix, project.root, asked)
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
