@@ -91,6 +91,14 @@ class Selected:
         return replace(self.plan, jobs=self.jobs)
 
 
+@dataclass(frozen=True)
+class Report:
+    """The document of a dashboard that was written, and a sentence for each figure that its results do not make."""
+
+    document: Document
+    differences: tuple[str, ...] = ()
+
+
 def load(path: Path, build: Path | None = None) -> Project:
     """Read and check matrix.yaml; ``build`` is the folder ``build`` beside it by default.
 
@@ -246,8 +254,8 @@ def report(
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     notes: RunNotes | None = None,
-) -> Document:
-    """Write the dashboard and return its document.
+) -> Report:
+    """Write the dashboard, audit it, and return its document with the differences that the audit has found.
 
     ``against`` is the site of an earlier run: the summary then says what differs from it. ``left_out`` cases were not
     asked for; ``toolchains`` are the results of probes and sweeps; ``notes`` stand at the top of the page.
@@ -270,7 +278,9 @@ def report(
     )
     changes = difference.difference(before, document) if before else None
     site.write(document, collected.files, project.site, earlier=earlier, difference=changes)
-    return document
+    if notes and notes.running:  # a page for the time of the run: the one at its end is audited
+        return Report(document)
+    return Report(document, tuple(audit(project, comparison.plan, collected)))
 
 
 def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:

@@ -9,12 +9,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import few_cases, figures_of, job_of
+from conftest import ROOT, few_cases, figures_of, job_of
 
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.report import site as sites
+from kernel_matrix.report.audit import audit
+from kernel_matrix.report.audit.states import Now
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.from_comparison import document
 from kernel_matrix.results import junit
@@ -46,7 +48,8 @@ def planned(matrix: Matrix) -> Plan:
 
 def facts_of(case: Case) -> dict[str, str]:
     job = {"job": f"{case.cell.platform}.{case.cell.toolchain}", "commit": HEAD, "started": "2026-05-01T11:00:00Z"}
-    return {**job_of(case), **job, "device": "AMD EPYC (2 threads)", "lock.sha256": LOCK}
+    return {**job_of(case), **job, "device": "AMD EPYC (2 threads)", "lock.sha256": LOCK,
+            "version.apache-tvm": "0.27.0"}  # fmt: skip
 
 
 @dataclass
@@ -57,6 +60,10 @@ class Results:
     planned: Plan
     folder: Path
     tree: ElementTree.ElementTree
+
+    @property
+    def site(self) -> Path:
+        return self.folder.parent / "site"
 
     @property
     def cases(self) -> list[ElementTree.Element]:
@@ -80,10 +87,17 @@ class Results:
         """Write the edited file, and make the whole report: a forgery must not stop it."""
         self.tree.write(self.file())
         collected = collect([self.folder])
-        pins = {name: Pins(f"locks/{name}.txt", LOCK, ("torch>=2.11,<2.14",)) for name in TOOLCHAINS}
+        pins = {
+            name: Pins(f"locks/{name}.txt", LOCK, tuple(self.matrix.toolchains[name].requires))
+            for name in self.matrix.toolchains
+        }
         present = Present(NOW, HEAD, True, pins, {HEAD: Concerned(), "b" * 12: None})
         whole = document(self.matrix, compare(self.planned, collected.records, present), collected)
-        sites.write(whole, collected.files, self.folder.parent / "site")
+        sites.write(whole, collected.files, self.site)
+        locks = dict.fromkeys(self.matrix.toolchains, LOCK)
+        asked = {case.id for case in self.planned.cases}
+        differences = audit(self.site, collected.files, self.matrix, ROOT, asked, Now(NOW, HEAD, locks))
+        assert differences == [], "the audit goes another road to the same states"
         return whole
 
 
@@ -235,7 +249,8 @@ OF_A_JOB = {
     "another lock": (job("lock.sha256", "2" * 64), "it was measured with another locks/reference.txt (sha256 22222222"),
     "no lock": (job("lock.sha256", None), "another locks/reference.txt (sha256 not said)"),
     "another version": (job("version.torch", "2.9.0"), "its versions do not meet torch>=2.11"),
-    "no versions": (job("version.torch", None), "it names no versions"),
+    "no versions": (lambda r: [r.of_job(f"version.{name}", None) for name in ("torch", "apache-tvm")],
+                    "it names no versions"),
     "another toolchain": (job("toolchain", "inductor"), "its job has the toolchain inductor; this case has reference"),
     "another vendor's device": (job("device.vendor", "nvidia"), "its job has the device.vendor nvidia; this case has"),
     "another target": (job("device.targets", "sm_90"), "the device of its job runs sm_90; not x86-64-v3"),

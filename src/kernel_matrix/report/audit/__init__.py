@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -22,16 +23,25 @@ from kernel_matrix.report.audit import figures
 from kernel_matrix.report.audit.figures import Difference, Shown
 from kernel_matrix.report.audit.planned import planned as plan_of
 from kernel_matrix.report.audit.raw import Raw, read
-from kernel_matrix.report.audit.states import Judge, Now
+from kernel_matrix.report.audit.states import Judge, Now, evidence_of
 
+# How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
+ONLY_COMPILED = "the machine was to run it"
 PAGE, FIGURES, BADGE = "index.html", "compat.json", "badge.json"
 _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 _LEGEND = re.compile(r"<b>(\d+) of (\d+)</b> cases (\w+)")
+_LANE = re.compile(r'<div class="cell [^"]*" title="([^":]+):[^"]*"><b>[^<]*</b><small>(\d+) of (\d+) cells')
+_RATIO = re.compile(r">(\d+\.\d) ×<")
 _SQUARE = re.compile(r'data-cell="([^"]+)".*?<small><span>(\d+) of (\d+)</span>', re.DOTALL)
 
 
 def audit(
-    site: Path, files: Iterable[Path], matrix: Matrix, root: Path, asked: Collection[str] | None = None
+    site: Path,
+    files: Iterable[Path],
+    matrix: Matrix,
+    root: Path,
+    asked: Collection[str] | None = None,
+    now: Now | None = None,
 ) -> list[str]:
     """Return a sentence for each figure that differs, with the file, the key, and both values.
 
@@ -41,6 +51,7 @@ def audit(
         matrix: matrix.yaml.
         root: the folder that it stands in.
         asked: the ids of the planned cases, where only a part of the tier was asked for.
+        now: the present, by default that of this machine and its checkout.
 
     Raises:
         UserError: the site has no report.
@@ -49,8 +60,7 @@ def audit(
     content = matrix.model_dump()
     raws = read(files)
     cases = plan_of(content, shown["run"]["tier"])
-    locks = {name: _digest(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
-    judge = Judge(content, cases, raws, Now(datetime.now(UTC), git.commit(root), locks))
+    judge = Judge(content, cases, raws, now or _present(matrix, root))
     data = _DATA.search(page)
     of_page = json.loads(data[1]) if data else {"cells": []}
     differences = [
@@ -82,9 +92,17 @@ def _of_text(page: str, shown: Shown, of_page: Shown) -> Iterator[Difference]:
         counted["stale"] = run["stale_cases"], run["cases"]
     yield from figures.unequal("the numbers of cases by state", legend, counted)
     squares = {html.unescape(name): (int(count), int(of)) for name, count, of in _SQUARE.findall(page)}
-    wanted = {cell["id"]: (cell["cases"][cell["state"]], cell["planned"]) for cell in shown["cells"]}
+    wanted = {cell["id"]: (cell["cases"].get(cell["state"], 0), cell["planned"]) for cell in shown["cells"]}
     for name in sorted(squares.keys() | wanted.keys()):
         yield from figures.unequal(f"the square of {name}", squares.get(name), wanted.get(name))
+    lanes = Counter((html.unescape(name), int(count), int(of)) for name, count, of in _LANE.findall(page))
+    by_lane = Counter(
+        (f"{lane['toolchain']} on {lane['target']}", lane["by_state"].get(lane["state"], 0), lane["cells"])
+        for lane in shown["lanes"]
+    )
+    yield from figures.unequal("the squares of the lanes", sorted(lanes - by_lane), sorted(by_lane - lanes))
+    ratios = [f"{times['ratio']:.1f}" for row in shown["speed"] for times in row["toolchains"].values()]
+    yield from figures.unequal("the table of times", sorted(_RATIO.findall(page)), sorted(ratios))
     for one, other in zip(of_page["cells"], shown["cells"], strict=False):
         for key in other:
             yield from figures.unequal(f"{other['id']}: {key} of the script's data", one.get(key), other[key])
@@ -110,14 +128,17 @@ def _of_cells(judge: Judge, shown: Shown, of_page: Shown) -> Iterator[Difference
 def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], Raw | None]:
     """Return where a case differs, and the raw result that decides it."""
     allowed = judge.allowed(case, bool(result["stale"]))
+    if result["state"] == "missing" and result["reason"].startswith(ONLY_COMPILED):
+        allowed += [("missing", None) for raw in judge.raws[case] if raw.action == "compile"]
     matching = [raw for state, raw in allowed if state == result["state"]]
     if not matching:
         return [("state", result["state"], " or ".join(dict.fromkeys(state for state, _ in allowed)))], None
     raws = [raw for raw in matching if raw is not None]
     if not raws:
-        return [], None
+        return list(figures.unequal("evidence", result["evidence"], "planned")), None
     found = [(list(figures.of_case(result, raw)), raw) for raw in raws]
     differences, raw = min(found, key=lambda pair: len(pair[0]))
+    differences += figures.unequal("evidence", result["evidence"], evidence_of(result["state"], raw))
     fresh = judge.fresh[id(raw)]
     if fresh is not None and fresh == bool(result["stale"]):
         differences.append(("stale", result["stale"], "not stale" if fresh else "stale"))
@@ -139,6 +160,7 @@ def _of_the_whole(shown: Shown, cells: list[Shown], raws: Mapping[str, list[Raw]
             yield f"{'/'.join(place)}: {key}", one, other
     yield from figures.unequal("lanes that are absent", sorted("/".join(place) for place in lanes), [])
     yield from figures.of_speed(shown["speed"], cells)
+    yield from figures.of_undiagnosed(shown["undiagnosed"], cells)
     known = {f"{cell['id']}/{result['name']}" for cell in cells for result in cell["results"]}
     unplanned = sum(len(group) for case, group in raws.items() if case not in known and not case.startswith("probe/"))
     yield from figures.unequal("run.unplanned", shown["run"]["unplanned"], unplanned)
@@ -164,6 +186,11 @@ def _read(path: Path, parse: Any) -> Any:
         raise UserError(
             f"{path}: this is no report that can be audited ({error}). Make it: `kernel-matrix report`"
         ) from None
+
+
+def _present(matrix: Matrix, root: Path) -> Now:
+    locks = {name: _digest(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
+    return Now(datetime.now(UTC), git.commit(root), locks)
 
 
 def _digest(path: Path) -> str:

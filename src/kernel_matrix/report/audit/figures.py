@@ -164,6 +164,16 @@ def of_speed(speed: Sequence[Shown], cells: Sequence[Shown]) -> Iterator[Differe
     yield from unequal("speed", shown, counted)
 
 
+def of_undiagnosed(shown: Sequence[Shown], cells: Sequence[Shown]) -> Iterator[Difference]:
+    """Yield where the list of errors without a known cause differs from the errors of the cases."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for result in (result for cell in cells for result in cell["results"] if result["state"] == "error"):
+        text = result["message"] or result["reason"]
+        if text and result["diagnosis"] and not result["diagnosis"]["rule"]:
+            counted[result["stage"], text.splitlines()[0]] += 1
+    yield from unequal("undiagnosed", {(e["stage"], e["message"]): e["cases"] for e in shown}, dict(counted))
+
+
 def of_badge(message: str, run: Shown) -> Iterator[Difference]:
     """Yield where the badge's message differs from the counts."""
     red = [f"{run['cells_by_state'][s]} {s}" for s in STATES[:4] if s in run["cells_by_state"]]

@@ -45,9 +45,9 @@ class Judge:
             if raw.outcome in ("pass", "fail", "error") and key not in of_jobs:
                 of_jobs[key] = self._fresh(raw)
             self.fresh[id(raw)] = of_jobs[key] if raw.outcome in ("pass", "fail", "error") else True
-        self.mixed = {  # the cases of which git has to say which results count together
-            inputs for inputs, group in self._of_all_cells().items() if len({self.fresh[id(raw)] for raw in group}) > 1
-        }
+        fresh = {inputs: {self.fresh[id(r)] for r in group} for inputs, group in self._of_all_cells().items()}
+        # The cases of which git has to say which results count together.
+        self.mixed = {inputs for inputs, values in fresh.items() if None in values and len(values) > 1}
         self.inputs = self._common_inputs()
         self.missed = self._jobs_that_missed()
         self.medians = self._medians()
@@ -227,6 +227,18 @@ class Judge:
             if usual and _differs(figures, usual, self.matrix["accuracy"]["ulps"]):
                 return True
         return False
+
+
+def evidence_of(state: str, raw: Raw) -> str:
+    """Return the evidence of a case in a state that a raw result gives it."""
+    if state in ("missing", "unavailable", "excluded", "error") or raw.outcome == "error":
+        return "planned"
+    if raw.action == "compile":
+        kind = raw.facts.get("artifact.kind")
+        if not kind or not raw.metrics.get("artifact.bytes"):
+            return "planned"
+        return "lowered" if kind.endswith("-source") else "compiled"
+    return {"run": "ran", "emulate": "emulated"}.get(raw.action, "planned")
 
 
 def _differs(figures: Mapping[str, float], usual: Mapping[str, float], ulps: float) -> bool:
