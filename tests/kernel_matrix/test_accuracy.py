@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_matrix.job.accuracy import Budget, budget, measure, worst
+from kernel_matrix.job.accuracy import Budget, budget, correctly_rounded, measure, noise_ratio, worst
 from kernel_matrix.job.inputs import normal, nudge
 
 BF16, FP32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
@@ -130,3 +130,51 @@ def test_summing_in_bf16_is_outside_the_budget_and_rounding_at_the_end_is_not():
     limit = budget(measure(rounded_once, golden), EXACT, golden, BF16, **{**RULES, "cap": 1.0})
     assert not limit.faults(measure(rounded_once, golden))
     assert any("rel_fro" in fault for fault in limit.faults(measure(rounded_each_time, golden)))
+
+
+NARROW = [(BF16, 8), (np.dtype(np.float16), 11)]  # with the bits of their significands
+
+
+@pytest.mark.parametrize(("dtype", "bits"), NARROW)
+def test_a_golden_is_rounded_once_also_beside_a_tie(dtype, bits):
+    """``astype`` of ml_dtypes rounds 1 + 2^-8 + 2^-40 first to fp32, which is a tie, and then down."""
+    half, little = 2.0**-bits, 2.0**-40
+    golden = np.array([1 + half, 1 + half + little, 1 + 3 * half - little, 1 + 3 * half, 1 + half - little])
+    steps = (correctly_rounded(golden, dtype).astype(np.float64) - 1) / (2 * half)
+    assert steps.tolist() == [0, 1, 1, 2, 0], "an exact tie goes to the even neighbour, all others to the nearest"
+    assert (correctly_rounded(-golden, dtype) == -correctly_rounded(golden, dtype)).all()
+
+
+@pytest.mark.parametrize(("dtype", "bits"), NARROW)
+@given(data=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=50))
+def test_no_other_value_of_the_dtype_is_nearer_than_the_rounded_golden(dtype, bits, data):
+    golden = np.array(data)
+    rounded = correctly_rounded(golden, dtype)
+    finite = np.isfinite(rounded.astype(np.float64))
+    golden, rounded = golden[finite], rounded[finite]
+    distance = np.abs(rounded.astype(np.float64) - golden)
+    for step in (-1, 1):
+        neighbour = (rounded.view(np.int16) + np.int16(step)).view(dtype).astype(np.float64)
+        compared = np.isfinite(neighbour)
+        assert (distance[compared] <= np.abs(neighbour - golden)[compared]).all()
+
+
+def test_misrounded_is_the_share_of_the_elements_that_are_not_the_rounded_golden():
+    golden = np.array([1.0, 1 + 2.0**-8 + 2.0**-40, -0.0, 3.0, 5.0])
+    right = np.array([1.0, 1 + 2.0**-7, 0.0, 3.0, 5.0]).astype(BF16)
+    assert measure(right, golden).misrounded == 0, "the sign of a zero does not count"
+    assert measure(golden.astype(BF16), golden).misrounded == pytest.approx(0.2), "rounded twice"
+    with_nan = np.array([1.0, 1.0, 0.0, np.nan, 5.0]).astype(BF16)
+    assert measure(with_nan, golden).misrounded == 0.25, "of the finite elements"
+    assert measure(np.full(5, np.nan, np.float32), golden).misrounded == 1
+    assert measure(np.zeros(0, np.float32), np.zeros(0)).misrounded == 0
+    assert measure(right, golden).metrics("out")["out.misrounded"] == 0
+
+
+def test_the_noise_ratio_is_the_error_over_that_of_the_baseline():
+    golden = np.ones(4)
+    kernel, eager = (measure(np.full(4, 1 + error), golden) for error in (3e-3, 2e-3))
+    assert noise_ratio(kernel, eager) == pytest.approx(1.5)
+    assert noise_ratio(EXACT, eager) == 0
+    assert noise_ratio(kernel, EXACT) is None, "there is no ratio to an error of zero"
+    assert noise_ratio(measure(np.full(4, np.nan), golden), eager) is None

@@ -80,13 +80,21 @@ def test_a_faulty_kernel_costs_exactly_one_case(doubles: Doubles, toolchain, sta
     assert comparison.is_red
 
 
-def test_a_test_that_skips_says_that_its_device_is_not_here(doubles: Doubles):
+def test_a_device_in_software_may_be_missing(doubles: Doubles):
     doubles.edit("job: 120 }", "job: 120, attempts: 2 }")
+    doubles.edit("device: cpu", "device: software")
     comparison = doubles.run("no-device")
     assert states(comparison) == ["pass", "unavailable", "pass"]
     verdict = middle(comparison)
     assert (verdict.reason, verdict.evidence) == ("the device does not answer", "planned")
     assert comparison.cells[0].state == "unavailable"
+
+
+def test_a_case_whose_device_is_here_may_not_skip(doubles: Doubles):
+    comparison = doubles.run("no-device")
+    assert states(comparison) == ["pass", "error", "pass"]
+    reason = "the device of this case is here, and the test was skipped: the device does not answer"
+    assert middle(comparison).reason == reason
 
 
 def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
@@ -99,7 +107,7 @@ def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
 def test_a_record_names_no_folder_of_its_machine(doubles: Doubles):
     record = middle(doubles.run("raises")).record
     assert record is not None
-    assert "./suite/test_doubles.py" in record.detail
+    assert "./suite/kernel_side.py" in record.detail
     assert str(doubles.root) not in record.detail
 
 

@@ -16,3 +16,10 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
         return tensor.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
     return tensor.numpy()
+
+
+def from_numpy(array: np.ndarray) -> torch.Tensor:
+    """Return an array's values as a tensor of the same dtype; ml_dtypes' bfloat16 becomes bf16, bit for bit."""
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(array)

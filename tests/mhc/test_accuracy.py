@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import pytest
 import torch
 
 import properties
-from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, rounded_like, spec_of
+from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, rounded_like
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
-from mhc.backends import Artifact, NoDeviceError, load
-from mhc.backends.variants import Variants
+from mhc.backends import load
 from tensors import to_numpy
+from under_test import UnderTest
 
+REPEATS = 10  # runs of a timed case, beside those that are timed, whose outputs must have the same bits
 NUDGES = 3  # how often the golden is computed with nudged inputs, to see how far rounding errors move it
 
 
@@ -31,75 +32,90 @@ def every_operator(test: Any) -> Any:
 
 @every_operator
 def test_matches_the_golden(case: RunningCase) -> None:
-    with case.stage("import"):
-        backend = load(case.backend, case.op, case.direction)
+    kernel = UnderTest(case)
     if case.action == "compile":
-        with case.stage("compile"):
-            kernel = next(iter(kernels_of(backend, spec_of(case), case.target, case.axes["tokens"]).values()))
-            artifact = compile_once(kernel, spec_of(case), case.target)
-            if isinstance(artifact, Exception):
-                raise artifact.with_traceback(None)
-        case.compiled(artifact.kind, artifact.data, artifact.resources)
+        kernel.compile()
     else:
-        try:
-            conform(case, backend)
-        except NoDeviceError as reason:
-            pytest.skip(str(reason))
+        conform(case, kernel)
 
 
-def conform(case: RunningCase, backend: Any) -> None:
-    """Run the backend on the case's inputs; compare with the golden, and hold the operator's properties.
+def conform(case: RunningCase, kernel: UnderTest) -> None:
+    """Run the kernel on the case's inputs; compare with the golden, and hold the operator's properties.
 
     Raises:
         AssertionError: a number is outside its budget, or a property does not hold.
+        MisbehavedError: the kernel did something beside computing its outputs.
     """
-    reference = load("reference", case.op, case.direction)
     inputs = inputs_of(case)
     case.facts["inputs.sha256"] = digest(to_numpy(value) for value in inputs if isinstance(value, torch.Tensor))
-    target = None if case.interpreted else case.target
+    variants = kernel.variants(inputs)
+    outputs = {variant: kernel.run(inputs, variant) for variant in variants}
+    compare(case, inputs, outputs)
+    before = case.kernel_memory()
+    for variant, out in outputs.items():
+        again = kernel.run(inputs, variant, checked=True)
+        properties.check(case.op, case.direction, partial(kernel.run, variant=variant), inputs, out, again)
+    kernel.check_memory(inputs, outputs[""], before)
+    if case.canary and (case.action == "run" or case.interpreted):
+        kernel.check_through_torch(inputs)
+    if case.timed:
+        for repeat in kernel.race(inputs, REPEATS):
+            for name, expected in arrays_of(outputs[""]).items():
+                same = np.array_equal(repeat[name], expected.reshape(-1).view(np.uint8))
+                assert same, f"{name}: one of {REPEATS} runs one after the other gives other bits"
 
-    def launch(which: Any, given: Any, into: Any) -> None:
-        which.run(given, into, target)
-        if case.device == "cuda":
-            torch.cuda.synchronize()
 
-    def run(which: Any, given: Any) -> Any:
-        out = empty_of(case, given)
-        with case.stage("launch"):
-            launch(which, given, out)
-        return out
+def compare(case: RunningCase, inputs: Any, outputs: dict[str, Any]) -> None:
+    """Compare the outputs of every variant with the golden.
 
-    on_device = type(inputs)(*(v.to(case.device) if isinstance(v, torch.Tensor) else v for v in inputs))
-    kernels = kernels_of(backend, inputs.spec, target, case.axes["tokens"])
-    outputs = {name: run(kernel, on_device) for name, kernel in kernels.items()}
+    Raises:
+        AssertionError: a number is outside its budget.
+    """
+    reference = load("reference", case.op, case.direction)
     golden = arrays_of(reference.golden(inputs))
-    moved = [nudged_of(case, inputs, sample) for sample in range(NUDGES)]
+    moved = [nudged_of(case, inputs, draw) for draw in range(NUDGES)]
     nudged = [arrays_of(reference.golden(copy)) for copy in moved]
     eager = []
     for given in (inputs, *(rounded_like(inputs, copy) for copy in moved)):
         floor = empty_of(case, given)
         reference.run(given, floor)
         eager.append(arrays_of(floor))
-    limits = (golden, eager, nudged, units_of(case, golden), steps_of(case, golden))
-    actual = {suffix: arrays_of(out) for suffix, out in outputs.items()}
-    case.compare(with_suffixes(actual.items()), *of_every_variant(list(kernels), *limits))
-    for suffix, kernel in kernels.items():
-        properties.check(case.op, case.direction, partial(run, kernel), on_device, outputs[suffix])
-    if case.timed:
-        case.facts["threads"] = str(torch.get_num_threads())
-        chosen, out = kernels[""], outputs[""]
-        case.race(lambda: launch(chosen, on_device, out), lambda: launch(reference, on_device, out))
+    actual = with_suffixes((suffix, arrays_of(out)) for suffix, out in outputs.items())
+    limits = (golden, eager, nudged, units_of(case, golden), steps_of(case, golden, inputs))
+    case.compare(
+        actual,
+        *of_every_variant(list(outputs), *limits),
+        axes=axes_of(case, golden),
+        shortened=lambda: {
+            name: values
+            for name, values in arrays_of(reference.golden(without_last_token(inputs))).items()
+            if name in PARAMETERS
+        },
+    )
 
 
-def kernels_of(backend: Any, spec: Any, target: str | None, tokens: int) -> dict[str, Any]:
-    """Return the kernel that is chosen for these inputs, by an empty name, and the other variants that support them.
+def axes_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the axes of each output, as far as a fault can be put in along one."""
+    streams = {"h_post": 1, "h_res": 1, "matrix": 1, "x": 1, "logits": 1, "out": 1}
+    axes = {}
+    for name, values in golden.items():
+        if name in PARAMETERS:
+            continue
+        names = ["tokens", *("other" for _ in values.shape[1:])]
+        if name in streams and values.ndim == 3:
+            names[streams[name]] = "streams"
+        axes[name] = tuple(names)
+    return axes
 
-    An output of another variant is recorded with the variant's name: ``h_in@tensor_cores``.
-    """
-    if not isinstance(backend, Variants):
-        return {"": backend}
-    chosen, *others = backend.supported(spec, target, tokens).items()
-    return {"": chosen[1], **{f"@{name}": kernel for name, kernel in others}}
+
+def without_last_token(inputs: Any) -> Any:
+    """Return the inputs, with gradients of the last token that are zero: it adds nothing to a sum over tokens."""
+    values = inputs._asdict()
+    for name, value in values.items():
+        if name.startswith("grad_"):
+            values[name] = value.clone()
+            values[name][-1] = 0
+    return type(inputs)(**values)
 
 
 def of_every_variant(
@@ -124,28 +140,19 @@ def with_suffixes(parts: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]
     return {f"{name}{suffix}": value for suffix, values in parts for name, value in values.items()}
 
 
-@cache
-def compile_once(backend: Any, spec: Any, target: str) -> Artifact | Exception:
-    """Cases that differ in tokens, scale or seed share a kernel: compile it, or fail to, once."""
-    try:
-        return backend.compile(spec, target)
-    except Exception as error:  # any error is the result of the compilation
-        return error
-
-
 def arrays_of(outputs: Any) -> dict[str, np.ndarray]:
     return {name: to_numpy(tensor) for name, tensor in outputs._asdict().items() if tensor is not None}
 
 
-def steps_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, int]:
+def steps_of(case: RunningCase, golden: dict[str, np.ndarray], inputs: Any) -> dict[str, int]:
     """Return the rounded operations in turn behind each output.
 
-    The gradients of parameters are sums over tokens. Each of Sinkhorn's 20 iterations makes, for rows and columns, a
+    The gradients of parameters are sums over tokens. Each of Sinkhorn's iterations makes, for rows and columns, a
     sum, adds eps and divides. Going back through it makes a product, a sum, a difference and a quotient.
     """
     alone = 1
     if case.op == "sinkhorn":
-        alone = 20 * 2 * (3 if case.direction == "forward" else 3 + 4)
+        alone = inputs.iterations * 2 * (3 if case.direction == "forward" else 3 + 4)
     return {name: case.axes["tokens"] if name in PARAMETERS else alone for name in golden}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -68,6 +69,10 @@ class Package(_Section):
     backends: str | None = Field(
         default=None, description="The folder with one folder per backend: a change inside one tests that backend."
     )
+    reference: str | None = Field(
+        default=None,
+        description="The backend whose equations make what every result is compared with: the comparison imports it.",
+    )
     probes: str | None = Field(default=None, description="The folder of the probes of its toolchains.")
     sweeps: str | None = Field(default=None, description="The folder of kept results of sweeps (JSON).")
     rules: str | list[str] | None = Field(
@@ -89,6 +94,16 @@ class Package(_Section):
     preflight: str | None = Field(
         default=None, description="A script that ends with status 0 if the GPU works, run before a job uses one."
     )
+
+    def module_of(self, backend: str) -> str | None:
+        """Return the module that holds a backend, which a comparison must not import.
+
+        None where that is not known, and for the reference, which makes what every result is compared with.
+        """
+        if self.backends is None or backend == self.reference:
+            return None
+        inside = PurePosixPath(self.backends).relative_to(self.source)
+        return ".".join((*inside.parts, backend))
 
     @property
     def rule_files(self) -> tuple[str, ...]:

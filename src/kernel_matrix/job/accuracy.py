@@ -21,8 +21,9 @@ class Errors:
 
     ``max_abs`` and ``mean_abs`` in the output's unit; ``rel_fro`` is the Frobenius norm of the difference over that of
     the golden; ``ulp_*`` count representable values of the output's dtype between the result and the golden rounded to
-    it; ``cosine`` is 1 - cos of the angle between the two. ``nan`` and ``inf`` count such elements; the other
-    figures are over the finite ones. ``elements`` is the number of all elements.
+    it; ``cosine`` is 1 - cos of the angle between the two; ``misrounded`` is the share of the elements that differ
+    from the golden rounded to the output's dtype. ``nan`` and ``inf`` count such elements; the other figures are over
+    the finite ones. ``elements`` is the number of all elements.
     """
 
     elements: int
@@ -35,6 +36,7 @@ class Errors:
     ulp_p99: float
     ulp_max: float
     cosine: float
+    misrounded: float
 
     def metrics(self, output: str) -> dict[str, float]:
         """Return the figures by name, such as ``{"out.max_abs": 1e-7, ...}``."""
@@ -78,9 +80,10 @@ def measure(result: Array, golden: Golden) -> Errors:
     compared, expected = wide[finite], golden[finite]
     if compared.size == 0:
         distance = math.inf if result.size else 0.0
-        return Errors(result.size, nan, inf, *[distance] * 7)
+        figures = [distance] * 7 + [float(result.size > 0)]
+        return Errors(result.size, nan, inf, *figures)
     difference = np.abs(compared - expected)
-    steps = np.abs(_ordered(result[finite]) - _ordered(expected.astype(result.dtype)))
+    steps = np.abs(_ordered(result[finite]) - _ordered(correctly_rounded(expected, result.dtype)))
     median, p99 = np.quantile(steps, [0.5, 0.99], method="higher")
     return Errors(
         elements=result.size,
@@ -93,7 +96,33 @@ def measure(result: Array, golden: Golden) -> Errors:
         ulp_p99=float(p99),
         ulp_max=float(steps.max()),
         cosine=_cosine_distance(compared, expected),
+        misrounded=float(np.count_nonzero(steps) / steps.size),
     )
+
+
+def noise_ratio(errors: Errors, floor: Errors) -> float | None:
+    """Return the error of the kernel over that of the baseline; None if the baseline has none, or one is not finite."""
+    if not floor.rel_fro or not math.isfinite(floor.rel_fro) or not math.isfinite(errors.rel_fro):
+        return None
+    return errors.rel_fro / floor.rel_fro
+
+
+def correctly_rounded(golden: Golden, dtype: np.dtype[np.generic]) -> Array:
+    """Return ``golden`` rounded once to ``dtype``, to nearest, ties to even.
+
+    ``astype`` of ml_dtypes rounds twice: to fp32 and then to bf16. A value just above the middle between two values of
+    bf16 becomes that middle in fp32, and then the lower one. So the step to fp32 rounds to odd here: towards zero, with
+    the last bit set where something was cut off. fp32 has more than two bits beyond the narrow dtypes, so only the
+    second rounding shows (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using
+    Rounding to Odd, 2008).
+    """
+    with np.errstate(over="ignore"):  # beyond the largest value it is Inf
+        if dtype.itemsize >= 4:
+            return golden.astype(dtype)
+        nearest = golden.astype(np.float32)
+        toward_zero = nearest.view(np.uint32) - (np.abs(nearest) > np.abs(golden)).astype(np.uint32)
+        odd = toward_zero | (nearest != golden).astype(np.uint32)
+        return np.asarray(odd.view(np.float32).astype(dtype))
 
 
 def worst(samples: Sequence[Errors]) -> Errors:

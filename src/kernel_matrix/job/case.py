@@ -9,15 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernel_matrix.job import inputs
-from kernel_matrix.job.accuracy import Budget, Errors, Golden, budget, measure, worst
+from kernel_matrix.job import inputs, sample
+from kernel_matrix.job.accuracy import Budget, Errors, Golden, budget, measure, noise_ratio, worst
+from kernel_matrix.job.canaries import Subject, try_canaries
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.journal import FIRST_STAGE, Journal
+from kernel_matrix.job.kernel_process import KernelProcess, KernelProcessError
 from kernel_matrix.job.race import race
 
 
 class OutOfBudgetError(AssertionError):
     """A result is further from the golden than its budget allows."""
+
+
+class BlindComparisonError(Exception):
+    """The comparison does not find a fault that was put into a result."""
 
 
 class RunningCase:
@@ -28,7 +34,13 @@ class RunningCase:
     made for the target. A test that skips says that its device is not here: the case is ``unavailable``.
     """
 
-    def __init__(self, job: Mapping[str, Any], case: Mapping[str, Any], journal: Journal) -> None:
+    def __init__(
+        self,
+        job: Mapping[str, Any],
+        case: Mapping[str, Any],
+        journal: Journal,
+        kernel_process: KernelProcess | None = None,
+    ) -> None:
         self._job = job
         self._journal = journal
         self._compared = 0
@@ -44,30 +56,65 @@ class RunningCase:
         self.timed: bool = case.get("timed", False) and self.action == "run"
         self.interpreted: bool = job.get("interpreted", False)
         self.attempt: int = case.get("attempt", 1)
+        self.canary: bool = case.get("canary", False) and self.action != "compile"
         self.metrics: dict[str, float] = {}
         self.facts: dict[str, str] = {}
+        self.samples: dict[str, dict[str, Any]] = {}
         self.last_stage = FIRST_STAGE
+        self._key = f"{self.op}.{self.direction}/{self.name}"
+        self._kernel_process = kernel_process
 
     def draw(self, tensor: str, shape: tuple[int, ...], *, scale: float = 1.0, mean: float = 0.0) -> Array:
         """Return values of variance ``scale``² around ``mean``, float64; the case's name alone determines them."""
-        values = inputs.normal(f"{self.op}.{self.direction}/{self.name}/{tensor}", shape)
+        values = inputs.normal(f"{self._key}/{tensor}", shape)
         return values * scale + mean
 
-    def nudge(self, tensor: str, values: npt.NDArray[np.float64], sample: int = 0) -> npt.NDArray[np.float64]:
+    def nudge(self, tensor: str, values: npt.NDArray[np.float64], draw: int = 0) -> npt.NDArray[np.float64]:
         """Return ``values`` off by one rounding error of fp32 each; the case's name determines up or down."""
-        return inputs.nudge(f"{self.op}.{self.direction}/{self.name}/{tensor}/{sample}", values)
+        return inputs.nudge(f"{self._key}/{tensor}/{draw}", values)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Say that the case is in this stage (``import``, ``lower``, ``compile``, ``launch``) until the block ends."""
-        self.last_stage = name
-        self._journal.write("stage", case=self.id, stage=name)
+        self._enter_stage(name)
         try:
             yield
         except Exception as error:
             if not hasattr(error, "stage"):
                 error.stage = name  # type: ignore[attr-defined]
             raise
+
+    def _enter_stage(self, name: str) -> None:
+        if name != self.last_stage:
+            self.last_stage = name
+            self._journal.write("stage", case=self.id, stage=name)
+
+    def call(
+        self, function: str, arrays: Mapping[str, Array] | None = None, **options: Any
+    ) -> tuple[Any, dict[str, Array]]:
+        """Call ``module:function`` in the kernel's process, and return its value and its arrays.
+
+        The module lies in the suite's folder. The function gets the arrays by name and the options, and returns a pair:
+        what JSON can hold, and arrays by name. What it does to its arrays does not reach the caller's.
+
+        Raises:
+            KernelProcessError: the call failed, or the process died.
+            DeviceMissingError: it raised :class:`kernel_matrix.job.worker.Unavailable`.
+        """
+        process = self._kernel_process
+        if process is None:
+            raise RuntimeError("this case has no process for the kernel: it is not part of a job")
+        results = process.call(function, arrays or {}, options, self._enter_stage)
+        if orphans := process.orphans():
+            raise KernelProcessError(
+                f"the kernel left {len(orphans)} processes behind: {', '.join(orphans)}", "", "launch"
+            )
+        self.facts["process"] = "own"
+        return results
+
+    def kernel_memory(self) -> int | None:
+        """Return the bytes of memory that the kernel's process holds for itself; None where that is not known."""
+        return self._kernel_process.memory() if self._kernel_process else None
 
     def compare(
         self,
@@ -77,6 +124,9 @@ class RunningCase:
         nudged: Sequence[Mapping[str, npt.NDArray[np.float64]]],
         units: Mapping[str, float],
         steps: Mapping[str, int],
+        *,
+        axes: Mapping[str, Sequence[str]] | None = None,
+        shortened: Callable[[], Mapping[str, npt.NDArray[np.float64]]] | None = None,
     ) -> None:
         """Compare every output with its golden, and hold it to the budget of :func:`kernel_matrix.job.accuracy.budget`.
 
@@ -85,6 +135,10 @@ class RunningCase:
         (its input's scale where it follows the input). ``steps`` says how many rounded operations make it, one after
         the other.
 
+        Two more are for the faults that some cases put into their results, to see that the comparison finds them:
+        ``axes`` names the axes of an output (``tokens``, ``streams``), and ``shortened`` returns the goldens of those
+        outputs that sum over tokens, for inputs without the last token.
+
         Raises:
             OutOfBudgetError: after all outputs were measured, naming every one that is outside.
             ValueError: an output is missing or has another shape.
@@ -92,18 +146,48 @@ class RunningCase:
         if results.keys() != golden.keys():
             raise ValueError(f"the outputs are {sorted(results)}; the golden has {sorted(golden)}")
         faults = []
+        subjects = {}
         for output, expected in golden.items():
             floor = worst([measure(sample[output], expected) for sample in baseline])
             conditioning = worst([measure(sample[output], expected) for sample in nudged])
-            limit = self._budget(floor, conditioning, expected, results[output].dtype, units[output], steps[output])
+            dtype = results[output].dtype
+            limit = self._budget(floor, conditioning, expected, dtype, units[output], steps[output])
             errors = measure(results[output], expected)
             faults += [f"{output}: {fault}" for fault in self._hold(output, errors, limit)]
-            for name, figures in (("floor", floor), ("conditioning", conditioning)):
-                self.metrics[f"{output}.{name}_max_abs"] = figures.max_abs
-                self.metrics[f"{output}.{name}_rel_fro"] = figures.rel_fro
+            self._record_noise(output, errors, floor, conditioning)
+            figures = {"unit": units[output], "steps": steps[output], "itemsize": dtype.itemsize}
+            figures["largest"] = float(np.abs(expected).max(initial=0.0))
+            self.metrics |= {f"{output}.{name}": float(value) for name, value in figures.items()}
+            self.samples[output] = sample.take(self._key, output, results[output])
+            subjects[output] = Subject(results[output], expected, limit, (axes or {}).get(output, ()))
         self.metrics["elements"] = self._compared
         if faults:
             raise OutOfBudgetError("; ".join(faults))
+        if self.canary:
+            self._try_canaries(subjects, shortened() if shortened else {})
+
+    def _try_canaries(self, subjects: Mapping[str, Subject], shortened: Mapping[str, Golden]) -> None:
+        """Put known faults into the results, and record how many of them the comparison finds.
+
+        Raises:
+            BlindComparisonError: it does not find all of them.
+        """
+        canaries = try_canaries(subjects, shortened)
+        missed = [f"{canary.fault} in {canary.output}" for canary in canaries if not canary.caught]
+        self.metrics["canary.injected"] = self.metrics.get("canary.injected", 0) + len(canaries)
+        self.metrics["canary.caught"] = self.metrics.get("canary.caught", 0) + len(canaries) - len(missed)
+        if missed:
+            self.facts["canary.missed"] = "; ".join(missed)
+            raise BlindComparisonError(f"the comparison does not find a fault that was put in: {'; '.join(missed)}")
+
+    def _record_noise(self, output: str, errors: Errors, floor: Errors, conditioning: Errors) -> None:
+        """Record the errors that the budget is made from, and the kernel's error as a multiple of the baseline's."""
+        for name, figures in (("floor", floor), ("conditioning", conditioning)):
+            self.metrics[f"{output}.{name}_max_abs"] = figures.max_abs
+            self.metrics[f"{output}.{name}_rel_fro"] = figures.rel_fro
+        self.metrics[f"{output}.floor_misrounded"] = floor.misrounded
+        if (ratio := noise_ratio(errors, floor)) is not None:
+            self.metrics[f"{output}.noise_ratio"] = ratio
 
     def _budget(
         self,
@@ -132,6 +216,10 @@ class RunningCase:
         """Time ``run`` and ``baseline`` as :func:`kernel_matrix.job.race.race` does, and record the times."""
         self.metrics |= race(run, baseline, rest=self.device == "cpu")
 
+    def record_race(self, times: Mapping[str, float]) -> None:
+        """Record the times that :func:`kernel_matrix.job.race.race` returned in the kernel's process."""
+        self.metrics |= {name: float(value) for name, value in times.items() if name.startswith("time.")}
+
     def compiled(self, kind: str, data: bytes, resources: Mapping[str, int]) -> None:
         """Record the artifact that a compiler made: its kind, its bytes and the resources that the toolchain reports.
 
@@ -156,3 +244,5 @@ class RunningCase:
             raise RuntimeError("the case ended without a comparison: no number was checked")
         elif self.timed and "time.ratio" not in self.metrics:
             raise RuntimeError("the case ended without a race: nothing was timed")
+        elif self.canary and not self.metrics.get("canary.injected"):
+            raise RuntimeError("the case ended without a fault put in: whether the comparison finds one is not known")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class End:
     seconds: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    samples: Mapping[str, Any] = field(default_factory=dict)
 
 
 _MILDEST_FIRST = ("pass", "unavailable", "fail", "error")
@@ -28,9 +30,11 @@ def combined(ends: Sequence[End]) -> End:
     worst_first = [worst, *(end for end in ends if end is not worst and end.outcome != "pass")]
     metrics: dict[str, float] = {}
     facts: dict[str, str] = {}
+    samples: dict[str, Any] = {}
     for end in (*ends, worst):
         metrics |= end.metrics
         facts |= end.facts
+        samples |= end.samples
     if "elements" in metrics:
         metrics["elements"] = sum(end.metrics.get("elements", 0) for end in ends)
     return replace(
@@ -40,4 +44,5 @@ def combined(ends: Sequence[End]) -> End:
         seconds=sum(end.seconds for end in ends),
         metrics=metrics,
         facts=facts,
+        samples=samples,
     )

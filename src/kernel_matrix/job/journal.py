@@ -7,6 +7,7 @@ process could not write because it was killed, hung or crashed, and ``lost`` for
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import time
@@ -14,7 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+KEY = "key"  # the file beside a journal with the key that its entries are signed with, until the plugin takes it
 FIRST_STAGE = "import"  # the stage of a case until its test names another
+
+_SIGNATURE = ', "signature": "'
 
 Entry = dict[str, Any]
 
@@ -22,9 +26,10 @@ Entry = dict[str, Any]
 class Journal:
     """Append to a journal, and read it back."""
 
-    def __init__(self, path: Path) -> None:
-        """Neither make nor open the file yet."""
+    def __init__(self, path: Path, key: str = "") -> None:
+        """Neither make nor open the file yet; with a ``key``, entries are signed and other entries are not believed."""
         self.path = path
+        self.key = key
         self._read = 0  # bytes that new_entries has read
         self._file: int | None = None
 
@@ -34,7 +39,8 @@ class Journal:
         Raises:
             OSError: there is no room for it, or the like.
         """
-        line = (json.dumps({"entry": kind, "time": time.time(), **fields}, default=str) + "\n").encode()
+        text = json.dumps({"entry": kind, "time": time.time(), **fields}, default=str)
+        line = f"{self._signed(text)}\n".encode()
         if self._file is None:
             # Kept open: a process that outlives its run goes on in that run's file, and not in the next one's.
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -62,9 +68,29 @@ class Journal:
                 if not line.endswith(b"\n"):
                     return
                 self._read += len(line)
-                try:
-                    entry = json.loads(line)
-                except ValueError:  # cut short by a death or a full disk
-                    continue
-                if isinstance(entry, dict) and "entry" in entry:
-                    yield entry
+                yield from self._entry(line.decode(errors="replace").rstrip("\n"))
+
+    def _entry(self, line: str) -> Iterator[Entry]:
+        """Yield the entry of a line; one that says ``forged`` if somebody else than the harness has written it."""
+        entry = _parsed(line)
+        if entry is None:  # it was cut short by a death or a full disk
+            return
+        text, _, _ = line.rpartition(_SIGNATURE)
+        if self.key and not hmac.compare_digest(line, self._signed(f"{text}}}")):
+            entry = {"entry": "forged", "text": line}
+        yield entry
+
+    def _signed(self, text: str) -> str:
+        """Return a JSON object with its signature as the last of its keys; as it is where there is no key."""
+        if not self.key:
+            return text
+        signature = hmac.new(self.key.encode(), text.encode(), "sha256").hexdigest()[:16]
+        return f'{text[:-1]}{_SIGNATURE}{signature}"}}'
+
+
+def _parsed(text: str) -> Entry | None:
+    try:
+        entry = json.loads(text)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) and "entry" in entry else None

@@ -1,9 +1,10 @@
 """The pytest plugin that runs a job's cases and keeps its journal.
 
-It needs the standard library, pytest, NumPy and ml_dtypes. A suite asks for the fixture ``case``, on a test marked
-``@pytest.mark.op("scale", "forward")``: the test then runs once for every case of that operator in the job. Where
-several tests are marked for one operator, a case has one end after the last of them. Without a job, the tests that ask
-for ``case`` are deselected, and pytest's count says so.
+It needs the standard library, pytest, NumPy and ml_dtypes. This process compares; the kernel runs in another one
+(:mod:`kernel_matrix.job.worker`), which :meth:`RunningCase.call` calls. A suite asks for the fixture ``case``, on a
+test marked ``@pytest.mark.op("scale", "forward")``: the test then runs once for every case of that operator in the job.
+Where several tests are marked for one operator, a case has one end after the last of them. Without a job, the tests
+that ask for ``case`` are deselected, and pytest's count says so.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import sys
 import time
 import traceback
 from collections.abc import Generator, Mapping
@@ -22,21 +24,30 @@ import pytest
 
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.end import End, combined
-from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.journal import KEY, Journal
+from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
+from kernel_matrix.job.processes import hide_memory
 
 
 class JobPlugin:
     """Parametrize the suite's tests with the job's cases, and journal their starts and ends."""
 
-    def __init__(self, job: Mapping[str, Any], journal: Journal) -> None:
+    def __init__(self, job: Mapping[str, Any], journal: Journal, suite: Path) -> None:
+        """``suite`` is the folder of the suite, where the functions are that the kernel's process calls."""
         self.job = job
         self.journal = journal
+        self.kernel_process = KernelProcess(suite, journal.path.with_name("log.txt"))
         self.ends: list[End] = []  # of the case that runs, one for each of its tests so far
         self.running = ""  # the id of that case
 
     def pytest_sessionstart(self) -> None:
         """Journal the process and its environment."""
+        hide_memory()
         self.journal.write("job", job=self.job["job"], pid=os.getpid(), facts=environment_facts())
+
+    def pytest_sessionfinish(self) -> None:
+        """End the kernel's process."""
+        self.kernel_process.close()
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Give a test that asks for ``case`` the cases of its operator."""
@@ -44,7 +55,7 @@ class JobPlugin:
             return
         marks = {mark.args for mark in metafunc.definition.iter_markers("op")}
         cases = [case for case in self.job["cases"] if (case["op"], case["direction"]) in marks]
-        parameters = [RunningCase(self.job, case, self.journal) for case in cases]
+        parameters = [RunningCase(self.job, case, self.journal, self.kernel_process) for case in cases]
         metafunc.parametrize("case", parameters, ids=[case["id"] for case in cases])
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -95,6 +106,7 @@ class JobPlugin:
         try:
             result = yield
             case.require_proof()
+            self._require_own_process()
         except BaseException as raised:
             error = raised
             raise
@@ -111,6 +123,19 @@ class JobPlugin:
         if case is not None and call.when != "call" and call.excinfo:
             self.ends.append(_end_of(case, call.excinfo.value, call.duration))
         return (yield)
+
+    def _require_own_process(self) -> None:
+        """Check that the comparison was made where the backend cannot reach it.
+
+        Raises:
+            RuntimeError: this process has imported the backend.
+        """
+        module = self.job.get("backend_module")
+        if module and any(name == module or name.startswith(f"{module}.") for name in sys.modules):
+            raise RuntimeError(
+                f"the process that compares has imported {module}, which could change the comparison: "
+                "run the kernel with case.call(), which does it in a process of its own"
+            )
 
     def _write_end(self, case: RunningCase) -> None:
         """Journal the end that follows from the ends of all tests of the case."""
@@ -144,7 +169,19 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     job = json.loads(path.read_text(encoding="utf-8"))
     journal = config.getoption("--journal") or path.with_name("journal.jsonl")
-    config.pluginmanager.register(JobPlugin(job, Journal(journal)))
+    suite = Path(config.args[0]).resolve() if config.args else config.rootpath
+    suite = suite if suite.is_dir() else suite.parent
+    config.pluginmanager.register(JobPlugin(job, Journal(journal, _taken_key(journal)), suite))
+
+
+def _taken_key(journal: Path) -> str:
+    """Return the key that the harness has left beside the journal, and take the file away before a kernel runs."""
+    path = journal.with_name(KEY)
+    if not path.exists():
+        return ""
+    key = path.read_text()
+    path.unlink()
+    return key
 
 
 def environment_facts() -> dict[str, str]:
@@ -168,18 +205,27 @@ def _end_of(case: RunningCase, error: BaseException | None, seconds: float) -> E
     """Return the end of a test of the case, by the exception that ended it."""
     facts = dict(case.facts)
     if error is None:
-        return End("pass", seconds=seconds, metrics=dict(case.metrics), facts=facts)
-    if isinstance(error, pytest.skip.Exception):
-        return End("unavailable", message=str(error), seconds=seconds, facts=facts)
+        return End("pass", seconds=seconds, metrics=dict(case.metrics), facts=facts, samples=dict(case.samples))
+    if isinstance(error, (pytest.skip.Exception, DeviceMissingError)):
+        if case.action != "run":
+            return End("unavailable", message=str(error), seconds=seconds, facts=facts)
+        message = f"the device of this case is here, and the test was skipped: {error}"
+        return End("error", case.last_stage, message, seconds=seconds, facts=facts)
+    message, detail = _plain("".join(traceback.format_exception_only(error)).strip()), traceback.format_exception(error)
+    if isinstance(error, KernelProcessError):
+        message, detail = error.text, [error.detail]
+        if error.stage == "crash":
+            facts["during"] = case.last_stage
     failed = isinstance(error, AssertionError)
     return End(
         "fail" if failed else "error",
-        None if failed else getattr(error, "stage", case.last_stage),
-        _plain("".join(traceback.format_exception_only(error)).strip()),
-        "".join(traceback.format_exception(error)),
+        None if failed else getattr(error, "stage", None) or case.last_stage,
+        message,
+        "".join(detail),
         seconds,
         dict(case.metrics),
         facts,
+        dict(case.samples),
     )
 
 

@@ -21,8 +21,13 @@ def import_harness(folder: Path) -> None:
 
 
 def main() -> int:
-    """Run pytest with the arguments of this program, and return its exit status."""
+    """Run pytest with the arguments of this program, and return its exit status; or be the kernel's process."""
     import_harness(Path(__file__).resolve().parents[2])
+    if sys.argv[1:2] == ["--kernel"]:
+        from kernel_matrix.job import worker
+
+        del sys.argv[1]
+        return worker.main()
     # Compilers keep many objects. By default Python looks through them so often that it takes a twentieth of a job.
     gc.set_threshold(50_000, 20, 50)
     import pytest

@@ -14,6 +14,8 @@ from kernel_matrix.results.record import Outcome, Record
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.job_command import portable
 
+_FORGED = "the journal holds an entry that neither the harness nor the process that compares has written"
+
 
 class Cases:
     """The cases of one job: those that have ended, the one that runs, and the rest of the journal."""
@@ -30,6 +32,7 @@ class Cases:
         self.stage = FIRST_STAGE  # of the case that runs
         self.since = time.monotonic()  # the start of that case, or of the process
         self.broken: Entry | None = None  # the entry that says that the suite does not import
+        self.forged = False  # whether somebody else has written into the journal since the last case ended
         self.environment: dict[str, str] = {}
 
     @property
@@ -65,6 +68,8 @@ class Cases:
                     self.in_flight = None
                 case "broken":
                     self.broken = entry
+                case "forged":
+                    self.forged = True
 
     def end_in_flight(self, stage: str, message: str, detail: str = "") -> None:
         """Write the end of the case in flight, if there is one: its process could not."""
@@ -93,6 +98,9 @@ class Cases:
     def _end_attempt(self, entry: Entry) -> None:
         """End the case, unless it is to be tried again."""
         self.in_flight, self.since = None, time.monotonic()
+        if self.forged:
+            self.forged = False
+            entry = {**entry, "outcome": "error", "stage": "launch", "message": _FORGED}
         case, outcome = entry["case"], entry["outcome"]
         earlier = self.earlier.setdefault(case, [])
         if outcome not in ("pass", "unavailable") and len(earlier) + 1 < self.attempts:

@@ -13,6 +13,7 @@ from kernel_matrix.config.plan import Case, platform_toolchain
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
 
+_COMPARED = ("run", "emulate")  # the actions whose results are compared
 # Threads that wait keep their core busy by default, those of OpenMP as those of NumPy's OpenBLAS. In a job that shares
 # the machine they would take the cores of the other jobs: a small job spent most of its time so. NumPy only adds up
 # errors there, for which one thread is enough. A timed job runs alone and keeps the defaults.
@@ -32,17 +33,18 @@ def specification(
 ) -> str:
     """Return the cases, what to do with each, and all that the plugin needs to know of the job (JSON)."""
     entry = platform_toolchain(request.matrix, request.job.platform, request.job.toolchain)
-    canaries = canary_cases(case for case in request.job.cases if actions.get(case.id) in ("run", "emulate"))
+    canaries = canary_cases([case for case in request.job.cases if actions.get(case.id) in _COMPARED])
     return json.dumps(
         {
             "job": request.job.id,
             "backend": request.toolchain.backend,
+            "backend_module": request.matrix.package.module_of(request.toolchain.backend),
             "device": request.vendor.framework_device,
             "interpreted": entry.emulated,
             "accuracy": request.matrix.accuracy.model_dump(),
             "environment": entry.environment,
             "cases": [
-                {**_case(case, actions[case.id], (attempts or {}).get(case.id, 1)), "canary": case.id in canaries}
+                _case(case, actions[case.id], (attempts or {}).get(case.id, 1)) | {"canary": case.id in canaries}
                 for case in cases
             ],
         },

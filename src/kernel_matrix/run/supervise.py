@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import secrets
 import shutil
 import signal
 import threading
@@ -12,7 +14,7 @@ from typing import Literal
 
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.plan import Case
-from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.journal import KEY, Journal
 from kernel_matrix.results.record import Record
 from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
@@ -43,6 +45,7 @@ class Supervisor:
         self.request, self.actions, self.interpreter, self.stop = request, actions, interpreter, stop
         self.folder, self.limits = request.folder, request.matrix.limits
         self.deadline = time.monotonic() + self.limits.job
+        self.key = ""  # that signs the journal's entries
         self.journal = Journal(self.folder / "journal.jsonl")
         self.log = self.folder / "log.txt"
         self.cases = Cases(request, interpreter, self.journal, ended)
@@ -82,9 +85,25 @@ class Supervisor:
         else:
             self.journal.path.unlink(missing_ok=True)
             self.log.unlink(missing_ok=True)
+        self._take_key(anew=not self.journal.path.exists())
         job_file.write_text(specification)
         self.cases.take_in()
         self.cases.end_in_flight("crash", "the job was interrupted while this case ran")
+
+    def _take_key(self, *, anew: bool) -> None:
+        """Sign the journal with a key that only this process and the one that compares get to know.
+
+        A kernel could otherwise write into the journal that its case has passed. The key stays in the build folder, so
+        that an interrupted run can be resumed.
+        """
+        path = self.request.build / "keys" / self.request.job.id
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if anew or not path.exists():
+            path.unlink(missing_ok=True)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_hex(16))
+        self.key = path.read_text()
+        self.journal.key = self.key
 
     def _run_process(self, remaining: Sequence[Case]) -> None:
         """Run what remains in one process, until it ends or has to be ended."""
@@ -119,6 +138,7 @@ class Supervisor:
         todo.write_text(job_command.specification(self.request, self.actions, remaining, attempts))
         preflight.check(self.request, self.interpreter)
         self.cases.process_begins()
+        (self.folder / KEY).write_text(self.key)
         command = job_command.arguments(self.request, self.interpreter, todo, self.journal.path)
         variables = job_command.environment(self.request, self.interpreter)
         return self.interpreter.start(command, variables, self.request.root, self.log)

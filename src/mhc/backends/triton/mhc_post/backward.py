@@ -13,7 +13,9 @@ def write_back(weights, STRIDE: tl.constexpr, real, grads, into, mask, STREAMS: 
     """Store the sum of the gradients of all streams, each by its weight."""
     total = tl.load(weights, mask=real, other=0.0)[:, None] * grads[0]
     for i in tl.static_range(1, STREAMS):
-        total += tl.load(weights + i * STRIDE, mask=real, other=0.0)[:, None] * grads[i]
+        # Written as fma: which of two products the compiler fuses with a sum depends on the code around it, and with it
+        # the bits, which would then depend on the gradients that are asked for.
+        total = tl.fma(tl.load(weights + i * STRIDE, mask=real, other=0.0)[:, None], grads[i], total)
     # The cast rounds to nearest even.
     tl.store(into, total.to(into.dtype.element_ty), mask=mask)
 

@@ -1,0 +1,171 @@
+"""The kernel's process, as the process that compares sees it: start it, call it, watch it, and say how it died."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernel_matrix.job import wire
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.job.processes import adopt_orphans, anonymous_memory, memory_limit, memory_limit_kills, orphans_of
+
+_START = Path(__file__).with_name("start.py")
+_LOG_TAIL = 60  # lines of a dead process's output that go into its case
+_LOG_READ = 1 << 16  # bytes of the log's end in which these lines are looked for
+_PIPE_BYTES = 1 << 20
+_PATIENCE = 5.0  # seconds that a process gets to end by itself
+
+
+class KernelProcessError(Exception):
+    """A call did not come back with a result.
+
+    ``stage`` is where it went wrong (``crash`` if the process died), or None where the process did not say;
+    ``detail`` is the traceback of the kernel's process, or the end of its output.
+    """
+
+    def __init__(self, text: str, detail: str = "", stage: str | None = None) -> None:
+        super().__init__(text)
+        self.text, self.detail, self.stage = text, detail, stage
+
+
+class DeviceMissingError(KernelProcessError):
+    """The kernel's process says that the device of the case is not here."""
+
+
+class KernelProcess:
+    """One process that runs kernels; it is started by the first call, and again after it died."""
+
+    def __init__(self, suite: Path, log: Path) -> None:
+        """``suite`` is the folder of the modules that calls name; ``log`` gets the output of the process."""
+        self._suite, self._log = suite, log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+        self._kills = 0  # of processes of this container that reached its memory limit, before this one
+        adopt_orphans()
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the process, or None where none runs."""
+        return self._process.pid if self._process else None
+
+    def call(
+        self,
+        function: str,
+        arrays: Mapping[str, Array],
+        options: Mapping[str, Any],
+        on_stage: Callable[[str], None],
+    ) -> tuple[Any, dict[str, Array]]:
+        """Call ``module:function`` of the suite's folder and return its value and its arrays.
+
+        Raises:
+            DeviceMissingError: the device is not here.
+            KernelProcessError: the call failed, or the process died.
+        """
+        process = self._running()
+        stage = "import"
+        try:
+            wire.send(self._calls, {"function": function, "options": options}, arrays)
+            while True:
+                answer, results = wire.receive(self._answers)
+                if answer["kind"] != "stage":
+                    break
+                stage = str(answer["stage"])
+                on_stage(stage)
+        except (OSError, wire.BrokenMessageError, KeyError, TypeError) as error:
+            raise self._death(process, stage, error) from None
+        if answer["kind"] == "result":
+            return answer["value"], results
+        self._flush()
+        kind = DeviceMissingError if answer.get("unavailable") else KernelProcessError
+        raise kind(str(answer.get("text")), str(answer.get("detail")), answer.get("stage") or stage)
+
+    def memory(self) -> int | None:
+        """Return the bytes that the process holds for itself; None where that is not known."""
+        return anonymous_memory(self.pid) if self.pid else None
+
+    def orphans(self) -> list[str]:
+        """End the processes that the kernel's process left to themselves, and return their names."""
+        return orphans_of(self.pid)
+
+    def close(self) -> None:
+        """End the process, and what it left behind."""
+        if (process := self._process) is None:
+            return
+        self._process = None
+        for stream in (self._calls, self._answers):
+            with contextlib.suppress(OSError):  # it is dead already
+                stream.close()
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        orphans_of(None)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        """Return the process, which is started if none runs."""
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        self._kills = memory_limit_kills()
+        theirs_in, ours_out = _pipe()
+        ours_in, theirs_out = _pipe()
+        with self._log.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                [sys.executable, str(_START), "--kernel", str(theirs_in), str(theirs_out), str(self._suite)],
+                pass_fds=(theirs_in, theirs_out),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._calls = os.fdopen(ours_out, "wb")
+        self._answers = os.fdopen(ours_in, "rb", buffering=0)
+        return self._process
+
+    def _death(self, process: subprocess.Popen[bytes], stage: str, error: Exception) -> KernelProcessError:
+        """Return how the process ended; a process that sent something else than messages is ended first."""
+        try:
+            status = process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            text = f"the kernel's process sent what is no message in stage {stage}: {error}"
+        else:
+            end = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+            limit = memory_limit() if memory_limit_kills() > self._kills else None
+            why = f": it reached the container's memory limit of {limit / 2**30:g} GiB" if limit else ""
+            text = f"the process {end} in stage {stage}{why}"
+        output = self._output()
+        self.close()
+        return KernelProcessError(text, output, "crash")
+
+    def _output(self) -> str:
+        """Return the last lines that the process has printed."""
+        with self._log.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(self._log_start, size - _LOG_READ))
+            lines = log.read().decode("utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-_LOG_TAIL:])
+
+    def _flush(self) -> None:
+        """Let the next death's output begin after what was printed until now."""
+        self._log_start = self._log.stat().st_size
+
+
+def _pipe() -> tuple[int, int]:
+    """Return the ends of a pipe, as large as a user may make one: arrays go through it in few pieces."""
+    reading, writing = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):  # beyond what the system grants this user
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return reading, writing

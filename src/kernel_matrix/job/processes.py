@@ -1,0 +1,84 @@
+"""Watch processes through Linux's /proc: memory, and children that nobody waits for. Elsewhere nothing is known."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+_SET_DUMPABLE, _SET_CHILD_SUBREAPER = 4, 36  # prctl(2)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below this one whose own parent ends: such a process is seen then."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def hide_memory() -> None:
+    """Keep the other processes of this user from reading or writing the memory of this process."""
+    _prctl(_SET_DUMPABLE, 0)
+
+
+def orphans_of(kernel: int | None) -> list[str]:
+    """End all children of this process but ``kernel``, and return the names of those that were running."""
+    names = []
+    for pid, name in _children(os.getpid()):
+        if pid == kernel:
+            continue
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        names.append(name)
+    return names
+
+
+def anonymous_memory(pid: int) -> int | None:
+    """Return the bytes of memory that a process holds for itself; None where that is not known."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text()
+    except OSError:
+        return None
+    kibibytes = [int(line.split()[1]) for line in status.splitlines() if line.startswith(("RssAnon:", "RssShmem:"))]
+    return sum(kibibytes) * 1024 if kibibytes else None
+
+
+def memory_limit_kills() -> int:
+    """Return how many processes of this container were killed because it had reached its memory limit."""
+    try:
+        events = dict(line.split() for line in (_CGROUP / "memory.events").read_text().splitlines())
+    except (OSError, ValueError):
+        return 0
+    return int(events.get("oom_kill", 0))
+
+
+def memory_limit() -> int | None:
+    """Return the memory that this container may use, in bytes; None where it has no limit or none is known."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text().strip()
+    except OSError:
+        return None
+    return int(limit) if limit.isdecimal() else None
+
+
+def _children(parent: int) -> list[tuple[int, str]]:
+    """Return the ids and names of the children of a process that still run."""
+    children = []
+    for folder in _PROC.glob("[0-9]*"):
+        try:
+            before, _, after = (folder / "stat").read_text().rpartition(")")
+        except OSError:  # it has ended
+            continue
+        state, its_parent = after.split()[:2]
+        if int(its_parent) == parent and state != "Z":
+            children.append((int(folder.name), before.partition("(")[2]))
+    return children
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

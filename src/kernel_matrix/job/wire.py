@@ -1,0 +1,81 @@
+"""Messages between the two processes of a job: a JSON header and the raw bytes of arrays.
+
+The process that compares does not trust the kernel's: nothing here is unpickled or run. A message is the length of its
+header (8 bytes, little endian), the header (JSON, with the dtype and the shape of each array), and the arrays' bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from kernel_matrix.job.inputs import Array
+
+_DTYPES: dict[str, np.dtype[np.generic]] = {
+    name: np.dtype(kind)
+    for name, kind in {
+        **{
+            name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+        },
+        "bfloat16": ml_dtypes.bfloat16,
+    }.items()
+}
+_HEADER_BYTES = 64 << 20  # an artifact is an array; the texts of a message are far smaller
+_ARRAY_BYTES = 16 << 30
+
+
+class BrokenMessageError(Exception):
+    """The other process ended, or what it sent is no message."""
+
+
+def send(stream: BinaryIO, header: Mapping[str, Any], arrays: Mapping[str, Array] | None = None) -> None:
+    """Write one message."""
+    parts = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+    described = [[name, part.dtype.name, list(np.shape(arrays[name]))] for name, part in parts.items()]  # type: ignore[index]
+    text = json.dumps({**header, "arrays": described}).encode()
+    stream.write(struct.pack("<Q", len(text)) + text)
+    for part in parts.values():
+        stream.write(part.reshape(-1).view(np.uint8).data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read one message: its header and its arrays.
+
+    Raises:
+        BrokenMessageError: the stream ended, or holds something else.
+    """
+    (length,) = struct.unpack("<Q", _exactly(stream, 8).tobytes())
+    if length > _HEADER_BYTES:
+        raise BrokenMessageError(f"a header of {length} bytes is no header")
+    try:
+        header = json.loads(_exactly(stream, length).tobytes())
+        described = [(str(name), _DTYPES[dtype], tuple(map(int, shape))) for name, dtype, shape in header.pop("arrays")]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BrokenMessageError(f"the header cannot be read: {error!r}") from None
+    return header, {name: _array(stream, dtype, shape) for name, dtype, shape in described}
+
+
+def _array(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
+    size = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or size > _ARRAY_BYTES:
+        raise BrokenMessageError(f"an array of shape {shape} is no array")
+    return _exactly(stream, size).view(dtype).reshape(shape)
+
+
+def _exactly(stream: BinaryIO, size: int) -> npt.NDArray[np.uint8]:
+    data = np.empty(size, np.uint8)
+    view, filled = data.data, 0
+    while filled < size:
+        count = stream.readinto(view[filled:])  # type: ignore[attr-defined]
+        if not count:
+            raise BrokenMessageError("the other process has ended")
+        filled += count
+    return data

@@ -1,0 +1,192 @@
+"""What the kernel's process does for the suite: import the backend, run it on the arrays that come, compile, time.
+
+The process that compares calls these functions by name and never imports this module. It gets the raw bytes of the
+outputs, with the guards around them. The checks that can only be made here, beside the kernel, are of accidents; a
+kernel that wants to could forge them. What it cannot reach is the inputs, the golden and the comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+import surroundings
+from draws import OPS, spec_of
+from guards import Guarded, Scratch
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.job.race import race as race_in_turns
+from kernel_matrix.job.worker import Unavailable, enter_stage
+from mhc.backends import Artifact, NoDeviceError, load
+from mhc.backends.variants import Variants
+from tensors import from_numpy
+
+Answer = tuple[Any, Mapping[str, Array]]
+
+WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the reference's equations
+
+
+def variants(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any]) -> Answer:
+    """Import the backend; return the names of the variants that support these inputs, the chosen one first."""
+    chosen = kernels_of(kernel_of(kernel), _inputs(arrays, kernel, inputs).spec, kernel["target"], kernel["tokens"])
+    return list(chosen), {}
+
+
+def run(
+    arrays: Mapping[str, Array],
+    *,
+    kernel: dict[str, Any],
+    inputs: dict[str, Any],
+    variant: str,
+    secret: int,
+    checked: bool,
+) -> Answer:
+    """Run one variant into guarded outputs, and return their bytes.
+
+    ``secret`` determines the guards' bytes. With ``checked``, everything that the kernel allocates is poisoned and
+    guarded too, and the inputs come back, so that a kernel that has changed them is seen.
+    """
+    backend = kernel_of(kernel)
+    device = torch.device(kernel["device"])
+    given, guarded = _guarded_inputs(arrays, kernel, inputs, device, secret)
+    chosen = kernels_of(backend, given.spec, kernel["target"], kernel["tokens"])[variant]
+    like = _empty(kernel, given)
+    outputs = {name: Guarded.empty(tensor, secret) for name, tensor in like._asdict().items() if tensor is not None}
+    out = type(like)(*(outputs[name].tensor if name in outputs else None for name in like._fields))
+    before = surroundings.of_process()
+    scratch = Scratch(device, own_operators=kernel["backend"] in WITH_EQUATIONS) if checked else None
+    enter_stage("launch")
+    try:
+        with scratch or surroundings.unchanged():
+            chosen.run(given, out, kernel["target"])
+            _wait(device)
+    except NoDeviceError as reason:
+        raise Unavailable(str(reason)) from None
+    facts = {
+        "changed": surroundings.restore(before),
+        "overrun": scratch.overrun() if scratch else [],
+        "operators": sorted(scratch.operators) if scratch else [],
+        "device_memory": torch.cuda.memory_allocated() if device.type == "cuda" else 0,
+    }
+    results = {name: output.bytes() for name, output in outputs.items()}
+    if checked:
+        results |= {f"input {name}": tensor.bytes() for name, tensor in guarded.items()}
+    return facts, results
+
+
+def through_torch(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any]) -> Answer:
+    """Call the operator as users do, and the kernel; return the names of the results whose bits differ.
+
+    A forward goes through ``torch.ops``. A backward goes through autograd: the backend's own forward saves what its
+    backward needs, so the kernel is run on what that forward gives.
+    """
+    import through_autograd
+
+    backend = kernel_of(kernel)
+    given = _inputs(arrays, kernel, inputs, torch.device(kernel["device"]))
+    differing = through_autograd.differences(kernel, backend, given, _empty)
+    return differing, {}
+
+
+def compile_ahead(_: Mapping[str, Array], *, kernel: dict[str, Any], axes: dict[str, Any]) -> Answer:
+    """Compile the variant that is chosen for the target, and return the artifact."""
+    backend = kernel_of(kernel)
+    enter_stage("compile")
+    spec = spec_of(kernel["op"], axes)
+    chosen = next(iter(kernels_of(backend, spec, kernel["target"], axes["tokens"]).values()))
+    artifact = compile_once(chosen, spec, kernel["target"])
+    if isinstance(artifact, Exception):
+        raise artifact.with_traceback(None)
+    data = {"data": np.frombuffer(artifact.data, np.uint8)}
+    return {"kind": artifact.kind, "resources": artifact.resources}, data
+
+
+def race(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any], repeats: int) -> Answer:
+    """Time the kernel and the reference in turns; return the times, and the outputs of ``repeats`` further runs."""
+    backend, device = kernel_of(kernel), torch.device(kernel["device"])
+    given = _inputs(arrays, kernel, inputs, device)
+    out = _empty(kernel, given)
+    with surroundings.reference_allowed():
+        reference = load("reference", kernel["op"], kernel["direction"])
+    target = kernel["target"]
+
+    def launch(which: Any) -> None:
+        which.run(given, out, target)
+        _wait(device)
+
+    enter_stage("launch")
+    times = race_in_turns(lambda: launch(backend), lambda: launch(reference), rest=device.type == "cpu")
+    results: dict[str, Array] = {}
+    for repeat in range(repeats):
+        for tensor in out:
+            if tensor is not None:
+                tensor.fill_(float("nan"))
+        launch(backend)
+        results |= {f"{repeat} {name}": _bytes(tensor) for name, tensor in out._asdict().items() if tensor is not None}
+    surroundings.forget_reference(kernel["backend"] in WITH_EQUATIONS)
+    return {"times": times, "threads": torch.get_num_threads()}, results
+
+
+def kernel_of(kernel: dict[str, Any]) -> Any:
+    """Import the backend and return its kernel; the reference cannot be imported by another backend from then on."""
+    if kernel["backend"] not in WITH_EQUATIONS:
+        surroundings.forbid_reference()
+    enter_stage("import")
+    return load(kernel["backend"], kernel["op"], kernel["direction"])
+
+
+def kernels_of(backend: Any, spec: Any, target: str | None, tokens: int) -> dict[str, Any]:
+    """Return the kernel that is chosen for these inputs, by an empty name, and the other variants that support them.
+
+    An output of another variant is recorded with the variant's name: ``h_in@tensor_cores``.
+    """
+    if not isinstance(backend, Variants):
+        return {"": backend}
+    chosen, *others = backend.supported(spec, target, tokens).items()
+    return {"": chosen[1], **{f"@{name}": kernel for name, kernel in others}}
+
+
+@cache
+def compile_once(backend: Any, spec: Any, target: str) -> Artifact | Exception:
+    """Cases that differ in tokens, scale or seed share a kernel: compile it, or fail to, once."""
+    try:
+        return backend.compile(spec, target)
+    except Exception as error:  # any error is the result of the compilation
+        return error
+
+
+def _inputs(
+    arrays: Mapping[str, Array], kernel: dict[str, Any], inputs: dict[str, Any], device: torch.device | None = None
+) -> Any:
+    tensors = {name: from_numpy(array).to(device) for name, array in arrays.items()}
+    return _of_class(kernel, inputs, tensors)
+
+
+def _guarded_inputs(
+    arrays: Mapping[str, Array], kernel: dict[str, Any], inputs: dict[str, Any], device: torch.device, secret: int
+) -> tuple[Any, dict[str, Guarded]]:
+    guarded = {name: Guarded.copy_of(from_numpy(array), device, secret) for name, array in arrays.items()}
+    return _of_class(kernel, inputs, {name: value.tensor for name, value in guarded.items()}), guarded
+
+
+def _of_class(kernel: dict[str, Any], inputs: dict[str, Any], tensors: Mapping[str, torch.Tensor]) -> Any:
+    kind = getattr(OPS[kernel["op"]], inputs["class"])
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in inputs["values"].items()}
+    return kind(**values, **tensors)
+
+
+def _empty(kernel: dict[str, Any], given: Any) -> Any:
+    op = OPS[kernel["op"]]
+    return op.empty_outputs(given) if kernel["direction"] == "forward" else op.empty_grads(given)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _bytes(tensor: torch.Tensor) -> Array:
+    return tensor.detach().cpu().contiguous().view(torch.uint8).numpy().reshape(-1)

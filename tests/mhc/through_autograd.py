@@ -1,0 +1,77 @@
+"""An operator called as users call it, beside the kernel itself: both must give the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import mhc
+from draws import OPS
+from mhc.backends import load
+
+TENSORS = {
+    "mhc_pre": ("x", "phi", "alpha", "bias", "gamma"),
+    "mhc_head": ("x", "phi", "alpha", "bias", "gamma"),
+    "sinkhorn": ("logits",),
+    "mhc_post": ("x", "y", "h_post", "h_res"),
+    "expand": ("x",),
+}
+FORWARD_INPUTS = {
+    "mhc_pre": "MhcPreInputs",
+    "mhc_head": "MhcHeadInputs",
+    "sinkhorn": "SinkhornInputs",
+    "mhc_post": "MhcPostInputs",
+    "expand": "ExpandInputs",
+}
+
+Empty = Callable[[dict[str, Any], Any], Any]
+
+
+def differences(kernel: dict[str, Any], backend: Any, given: Any, empty: Empty) -> list[str]:
+    """Return the names of the results whose bits are not those of the kernel, which chooses its target itself."""
+    if kernel["direction"] == "forward":
+        out = empty(kernel, given)
+        backend.run(given, out)
+        results = _call(kernel, given, {})
+        return [name for name, a, b in zip(out._fields, results, out, strict=False) if not torch.equal(a, b)]
+    leaves = {
+        name: getattr(given, name).detach().clone().requires_grad_()
+        for name in TENSORS[kernel["op"]]
+        if isinstance(getattr(given, name, None), torch.Tensor)
+    }
+    if kernel["op"] == "expand":  # its backward needs the gradient alone
+        leaves = {"x": given.grad_out.sum(dim=1).requires_grad_()}
+    results = _call(kernel, given, leaves)
+    incoming = [value for name, value in given._asdict().items() if name.startswith("grad_")]
+    through = dict(
+        zip(leaves, torch.autograd.grad(results[: len(incoming)], list(leaves.values()), incoming), strict=True)
+    )
+    given = _with_own_saved(kernel, given, empty)
+    out = empty(kernel, given)
+    backend.run(given, out)
+    return [name for name, gradient in through.items() if not torch.equal(gradient, getattr(out, name))]
+
+
+def _call(kernel: dict[str, Any], given: Any, leaves: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Call the public function with the fields of ``given``, where the leaves replace the tensors."""
+    fields = given._asdict() | leaves
+    tensors = [fields.pop(name) for name in TENSORS[kernel["op"]]]
+    options = {name: value for name, value in fields.items() if name != "needs" and not isinstance(value, torch.Tensor)}
+    if kernel["op"] == "expand":
+        options = {"streams": given.grad_out.shape[1] if "grad_out" in fields else given.streams}
+    results = getattr(mhc, kernel["op"])(*tensors, **options, backend=kernel["backend"])
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _with_own_saved(kernel: dict[str, Any], given: Any, empty: Empty) -> Any:
+    """Return the backward's inputs with what the backend's own forward saves, instead of the exact values."""
+    if not hasattr(given, "m"):
+        return given
+    kind = getattr(OPS[kernel["op"]], FORWARD_INPUTS[kernel["op"]])
+    forward = kind(**{name: getattr(given, name) for name in kind._fields})
+    direction = kernel | {"direction": "forward"}
+    saved = empty(direction, forward)
+    load(kernel["backend"], kernel["op"]).run(forward, saved)
+    return given._replace(m=saved.m, r=saved.r)

@@ -1,0 +1,134 @@
+"""The kernel under test, as the process that compares sees it: tensors in, tensors out, bytes in between."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy as np
+import torch
+
+from draws import OPS, empty_of
+from guards import opened
+from kernel_matrix.job.case import RunningCase
+from kernel_matrix.job.inputs import Array
+from tensors import from_numpy, to_numpy
+
+_SPARE = 128 << 20  # bytes by which the kernel's process may grow while it runs a kernel again and again
+# What a compiled kernel may use of PyTorch beside allocating and moving: small sums over partial results.
+_OPERATORS = {"add_", "sum", "mul_"}
+
+
+class MisbehavedError(Exception):
+    """A kernel did something beside computing its outputs. The text says what."""
+
+    stage = "launch"
+
+
+class UnderTest:
+    """One kernel of the backend, with its variants, in a process of its own."""
+
+    def __init__(self, case: RunningCase) -> None:
+        self._case = case
+        self._kernel = {
+            "backend": case.backend,
+            "op": case.op,
+            "direction": case.direction,
+            "device": case.device,
+            "target": None if case.interpreted else case.target,
+            "tokens": case.axes["tokens"],
+        }
+
+    def compile(self) -> None:
+        """Compile for the case's target, and record the artifact."""
+        value, arrays = self._case.call("kernel_side:compile_ahead", kernel=self._kernel, axes=self._case.axes)
+        self._case.compiled(value["kind"], arrays["data"].tobytes(), value["resources"])
+
+    def variants(self, inputs: Any) -> list[str]:
+        """Return the variants that support the inputs; the one that is chosen has an empty name and is the first."""
+        names, _ = self._call("variants", inputs)
+        return [str(name) for name in names]
+
+    def run(self, inputs: Any, variant: str = "", *, checked: bool = False) -> Any:
+        """Run the kernel and return its outputs. With ``checked``, look at everything else that it did, too.
+
+        Raises:
+            MisbehavedError: it wrote past an end, changed its inputs or the process, or computed with PyTorch.
+        """
+        secret = secrets.randbits(64)
+        facts, arrays = self._call("run", inputs, variant=variant, secret=secret, checked=checked)
+        if changed := facts["changed"]:
+            raise MisbehavedError(f"the kernel changed {', '.join(changed)}")
+        expected = empty_of(self._case, inputs)
+        outputs = []
+        for name, like in expected._asdict().items():
+            outputs.append(None if like is None else _output(name, like, arrays, secret))
+        if checked:
+            self._look_at(facts, arrays, inputs, secret)
+        return type(expected)(*outputs)
+
+    def check_memory(self, inputs: Any, outputs: Any, before: int | None) -> None:
+        """Compare what the process holds now with what it held ``before``.
+
+        Raises:
+            MisbehavedError: it grew by more than the tensors of several runs.
+        """
+        now = self._case.kernel_memory()
+        if now is None or before is None:
+            return
+        tensors = [tensor for tensor in (*inputs, *outputs) if isinstance(tensor, torch.Tensor)]
+        spare = _SPARE + 8 * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if now - before > spare:
+            raise MisbehavedError(f"the kernel's process holds {(now - before) >> 20} MiB more after a few runs")
+
+    def check_through_torch(self, inputs: Any) -> None:
+        """Check that torch.ops and autograd give the bits that the kernel gives.
+
+        Raises:
+            AssertionError: they do not.
+        """
+        differing, _ = self._call("through_torch", inputs)
+        assert not differing, f"through torch.ops and autograd: other bits in {', '.join(differing)}"
+
+    def race(self, inputs: Any, repeats: int) -> list[dict[str, Array]]:
+        """Time the kernel and the reference, record the times, and return the outputs of ``repeats`` further runs."""
+        value, arrays = self._call("race", inputs, repeats=repeats)
+        self._case.record_race(value["times"])
+        self._case.facts["threads"] = str(value["threads"])
+        rounds: list[dict[str, Array]] = [{} for _ in range(repeats)]
+        for name, array in arrays.items():
+            repeat, _, output = name.partition(" ")
+            rounds[int(repeat)][output] = array
+        return rounds
+
+    def _call(self, function: str, inputs: Any, **options: Any) -> tuple[Any, dict[str, Array]]:
+        fields = inputs._asdict()
+        arrays = {name: to_numpy(value) for name, value in fields.items() if isinstance(value, torch.Tensor)}
+        values = {name: value for name, value in fields.items() if name not in arrays}
+        described = {"class": type(inputs).__name__, "values": values}
+        return self._case.call(f"kernel_side:{function}", arrays, kernel=self._kernel, inputs=described, **options)
+
+    def _look_at(self, facts: dict[str, Any], arrays: dict[str, Array], inputs: Any, secret: int) -> None:
+        if overrun := facts["overrun"]:
+            raise MisbehavedError(f"the kernel wrote past the end of its scratch: {', '.join(overrun)}")
+        if operators := set(facts["operators"]) - _OPERATORS:
+            raise MisbehavedError(f"the kernel computes with PyTorch: {', '.join(sorted(operators))}")
+        for name, value in inputs._asdict().items():
+            if isinstance(value, torch.Tensor):
+                back, intact = opened(arrays[f"input {name}"], tuple(value.shape), value.element_size(), secret)
+                if not intact:
+                    raise MisbehavedError(f"the kernel wrote past the end of its input {name}")
+                if not np.array_equal(back, to_numpy(value).reshape(-1).view(np.uint8)):
+                    raise MisbehavedError(f"the kernel changed its input {name}")
+
+
+def _output(name: str, like: torch.Tensor, arrays: dict[str, Array], secret: int) -> torch.Tensor:
+    if name not in arrays:
+        raise MisbehavedError(f"the output {name} did not come back")
+    data, intact = opened(arrays[name], tuple(like.shape), like.element_size(), secret)
+    if not intact:
+        raise MisbehavedError(f"the kernel wrote past the end of its output {name}")
+    return from_numpy(data).view(like.dtype).view(like.shape)
+
+
+__all__ = ["OPS", "MisbehavedError", "UnderTest"]
