@@ -44,7 +44,7 @@ def faults_of_jobs(cases: Iterable[Case], records: Mapping[str, Iterable[Record]
     """Return why the comparison of a job is not trusted, by the identity of the job's facts; none for a good job.
 
     A job owes canaries for every target, operator, direction and dtype of which cases passed, unless one of these
-    cases went wrong: that one may have carried them, and its cell is red already.
+    cases ended in another way: that one may have carried them, and its cell is not green already.
     """
     by_job: dict[int, dict[Group, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for case in cases:
@@ -87,8 +87,9 @@ def _of_the_job(carriers: list[Record]) -> Detection | None:
 
 
 def _owes(members: Iterable[Record]) -> bool:
-    outcomes = {record.outcome for record in members if record.action in _COMPARED or record.outcome == "error"}
-    return "pass" in outcomes and not outcomes & {"fail", "error"}
+    """Return whether some of these cases passed by a comparison, and none ended in another way."""
+    outcomes = {record.outcome for record in members if record.action in _COMPARED or record.outcome != "pass"}
+    return outcomes - {"excluded"} == {"pass"}
 
 
 def _has(record: Record) -> bool:

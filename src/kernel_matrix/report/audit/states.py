@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.report.audit.planned import Facts, holds
 from kernel_matrix.report.audit.raw import Raw
+from kernel_matrix.vendors.registry import vendor_named
 
 _ACTIONS = ("", "compile", "emulate", "run")
 _OUTCOMES = ("excluded", "missing", "unavailable", "pass", "error", "fail")
@@ -104,7 +105,7 @@ class Judge:
         job, facts, outputs = raw.job, self.cases[case], raw.outputs
         entry = self._entry(platform, toolchain)
         device = self.matrix["platforms"][platform]["device"]
-        action = "emulate" if entry.get("emulated") or device == "software" else "run"
+        action = "emulate" if entry.get("emulated") or vendor_named(device).emulates else "run"
         place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action
         if place != (platform, toolchain, device, action if entry.get("runs", True) else "compile"):
             return True
@@ -264,7 +265,7 @@ def _missed(members: Iterable[tuple[tuple[str, str], Raw]]) -> bool:
         injected[group] += int(mine[0])
         caught += int(mine[1])
         told = {key: raw.job[key] for key in ("canary.injected", "canary.caught") if key in raw.job}
-        if raw.outcome in ("fail", "error") and (raw.action in ("run", "emulate") or raw.outcome == "error"):
+        if raw.outcome not in ("pass", "excluded"):
             wrong.add(group)
         elif raw.outcome == "pass" and raw.action in ("run", "emulate"):
             passed.add(group)
