@@ -9,8 +9,6 @@ FSDP has ``reduce_dtype`` for the same purpose.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 NARROW = (torch.bfloat16, torch.float16)
@@ -27,31 +25,7 @@ def wide(name: str, parameter: torch.Tensor, main_grad: bool) -> torch.Tensor:
         return parameter
     if not main_grad or not parameter.requires_grad or not torch.is_grad_enabled():
         return parameter.float()
-    return _with_main_grad(name, parameter)
+    # Whatever is to stay outside of graphs imports the compiler, which takes longer than importing PyTorch.
+    from mhc.main_grad import with_main_grad
 
-
-@torch.compiler.disable(reason="mhc: main_grad is written outside of a graph")
-def _with_main_grad(name: str, parameter: torch.Tensor) -> torch.Tensor:
-    if not parameter.is_leaf:
-        raise ValueError(f"{name} is no leaf; with main_grad it has to be a parameter itself")
-    return _Wide.apply(parameter, name)
-
-
-class _Wide(torch.autograd.Function):
-    """A cast whose gradient goes to ``main_grad``."""
-
-    @staticmethod
-    def forward(ctx: Any, parameter: torch.Tensor, name: str) -> torch.Tensor:
-        ctx.parameter, ctx.name = parameter, name
-        return parameter.float()
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[None, None]:
-        if torch.is_grad_enabled():
-            raise NotImplementedError(f"{ctx.name}: with main_grad its gradient has no gradient (create_graph)")
-        parameter = ctx.parameter
-        if getattr(parameter, "main_grad", None) is None:
-            parameter.main_grad = grad.clone()  # others may hold this gradient
-        else:
-            parameter.main_grad.add_(grad)
-        return None, None
+    return with_main_grad(name, parameter)

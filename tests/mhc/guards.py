@@ -137,8 +137,21 @@ _MOVES = {
         "lift_fresh",
         "new_full",
     ),
-    *("new_zeros", "permute", "record_stream", "reshape", "resize_", "select", "slice", "squeeze", "t", "_to_copy"),
-    *("transpose", "unsqueeze", "view", "_unsafe_view", "zero_", "zeros", "zeros_like", "split", "unbind", "is_pinned"),
+    *(
+        "new_zeros",
+        "permute",
+        "record_stream",
+        "reshape",
+        "resize_",
+        "select",
+        "set_",
+        "slice",
+        "split",
+        "squeeze",
+        "t",
+    ),
+    *("split_with_sizes", "_to_copy", "transpose", "unbind", "unsqueeze", "_unsafe_view", "view", "zero_", "zeros"),
+    *("is_pinned", "zeros_like"),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kernel_matrix.config.model import Accuracy, Direction, Matrix, Scalar, has_values
+from kernel_matrix.config.model import Direction, Matrix, Scalar, has_values
 
 
 @dataclass(frozen=True)
@@ -16,14 +16,11 @@ class Owed:
     """
 
     outputs: tuple[str, ...]
-    accuracy: Accuracy
-    direction: Direction
+    factor: float
+    rounded: float
+    ulps: float
+    cap: float  # the largest absolute error at unit scale
     apt_for_canaries: bool
-
-    @property
-    def cap(self) -> float:
-        """The largest absolute error at unit scale."""
-        return self.accuracy.caps[self.direction]
 
 
 NamedCase = tuple[str, Mapping[str, Scalar], Owed]
@@ -33,12 +30,13 @@ def with_owed(
     matrix: Matrix, op_name: str, direction: Direction, cases: Iterable[tuple[str, dict[str, Scalar]]]
 ) -> list[NamedCase]:
     """Return the named cases of an operator in a direction, each with what it owes. Equal debts are one object."""
-    op = matrix.ops[op_name]
+    op, accuracy = matrix.ops[op_name], matrix.accuracy
+    rules = accuracy.factor.limit, accuracy.rounded.limit, accuracy.ulps.limit, accuracy.caps[direction].limit
     known: dict[tuple[tuple[str, ...], bool], Owed] = {}
     named: list[NamedCase] = []
     for name, axes in cases:
         key = op.owed_outputs(direction, axes), has_values(axes, op.canary)
         if key not in known:
-            known[key] = Owed(key[0], matrix.accuracy, direction, key[1])
+            known[key] = Owed(key[0], *rules, key[1])
         named.append((name, axes, known[key]))
     return named

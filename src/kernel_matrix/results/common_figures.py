@@ -47,7 +47,7 @@ class CommonFigures:
         """Return which figure of a record is out of line with the other results, and by how much; empty if none is."""
         for output, figures in outputs_of(dated.record.metrics).items():
             common = self.medians.get((inputs_key(case), output.partition("@")[0], bool(dated.stale)))
-            if common and (fault := _fault_of(figures, common, case.owed.accuracy.ulps)):
+            if common and (fault := _fault_of(figures, common, case.owed.ulps)):
                 return f"of {output} {fault}"
         return ""
 

@@ -45,16 +45,15 @@ def is_of_an_earlier_version(outputs: Mapping[str, Figures]) -> bool:
 
 def limits_of(figures: Figures, owed: Owed) -> Pair:
     """Return the limits of one output, computed from its figures and matrix.yaml's ``accuracy``."""
-    rules = owed.accuracy
     return limits(
         Pair(figures["floor_max_abs"], figures["floor_rel_fro"]),
         Pair(figures["conditioning_max_abs"], figures["conditioning_rel_fro"]),
         largest=figures["largest"],
         itemsize=int(figures["itemsize"]),
         steps=figures["steps"],
-        factor=rules.factor,
-        rounded=rules.rounded,
-        ulps=rules.ulps,
+        factor=owed.factor,
+        rounded=owed.rounded,
+        ulps=owed.ulps,
         cap=owed.cap * figures["unit"],
     )
 

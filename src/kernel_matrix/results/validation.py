@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from kernel_matrix.results.record import Record
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.xml")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz)")
 # The figures that must be finite. An error may be infinite, and so may the limits that follow from it: a case with such
 # a figure is judged, and its file is not refused.
 _FINITE = re.compile(r"time|(?:time|artifact|canary)\..*|(?:.*\.)?(?:elements|nan|inf|unit|steps|largest|itemsize)")
@@ -33,6 +33,7 @@ class Bounds:
     text: int = 256 * 2**10  # characters of an attribute or a text
     depth: int = 8
     properties: int = 400  # of a case
+    sample_bytes: int = 64 * 2**20  # of each array in a file of samples, unpacked
 
 
 @dataclass

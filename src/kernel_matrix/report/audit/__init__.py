@@ -57,7 +57,7 @@ def audit(
         UserError: the site has no report.
     """
     shown, page = _read(site / FIGURES, json.loads), _read(site / PAGE, str)
-    content = matrix.model_dump()
+    content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits()}
     raws = read(files)
     cases = plan_of(content, shown["run"]["tier"])
     judge = Judge(content, cases, raws, now or _present(matrix, root))

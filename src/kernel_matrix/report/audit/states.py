@@ -84,7 +84,8 @@ class Judge:
             return "unavailable"
         versions = {key[8:]: value for key, value in raw.job.items() if key.startswith("version.")}
         expected = [rule for rule in self.matrix["expectations"]
-                    if holds(rule["where"], self.cases[case]) and satisfies(rule["versions"], versions)]  # fmt: skip
+                    if holds(rule["where"], self.cases[case]) and satisfies(rule["versions"], versions)
+                    and not self._is_over(rule["until"], versions)]  # fmt: skip
         if raw.outcome == "pass":
             if raw.action == "compile":
                 kind = raw.facts.get("artifact.kind")
@@ -98,6 +99,12 @@ class Judge:
             if same and re.search(rule["match"], raw.text):
                 return "known"
         return raw.outcome
+
+    def _is_over(self, until: str, versions: Mapping[str, str]) -> bool:
+        """Return whether an expectation has ended: after a day, or with a version."""
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", until):
+            return self.now.time.date().isoformat() > until
+        return satisfies([until], versions)
 
     def _is_doubtful(self, case: str, raw: Raw) -> bool:
         """Return whether a result that says pass is no proof."""
