@@ -32,7 +32,9 @@ _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', 
 _LEGEND = re.compile(r"<b>(\d+) of (\d+)</b> cases (\w+)")
 _LANE = re.compile(r'<div class="cell [^"]*" title="([^":]+):[^"]*"><b>[^<]*</b><small>(\d+) of (\d+) cells')
 _RATIO = re.compile(r">(\d+\.\d) ×<")
-_SQUARE = re.compile(r'data-cell="([^"]+)".*?<small><span>(\d+) of (\d+)</span>', re.DOTALL)
+_SQUARE = re.compile(
+    r'<button class="cell [^>]*data-cell="([^"]+)"[^>]*>\s*<b>[^<]*</b>\s*<small><span>(\d+) of (\d+)</span>'
+)
 
 
 def audit(
@@ -110,6 +112,7 @@ def _of_text(page: str, shown: Shown, of_page: Shown) -> Iterator[Difference]:
 
 def _of_cells(judge: Judge, shown: Shown, of_page: Shown) -> Iterator[Difference]:
     """Hold every case and cell to the raw results."""
+    dtypes = {case: str(facts.get("dtype", "any")) for case, facts in judge.cases.items()}
     for cell in of_page["cells"]:
         deciding: list[Raw] = []
         for result in cell["results"]:
@@ -119,7 +122,7 @@ def _of_cells(judge: Judge, shown: Shown, of_page: Shown) -> Iterator[Difference
             differences, raw = _of_case(judge, case, result)
             yield from ((f"{case}: {key}", one, other) for key, one, other in differences)
             deciding += [raw] if raw else []
-        for key, one, other in figures.of_cell(cell, deciding):
+        for key, one, other in figures.of_cell(cell, deciding, dtypes):
             yield f"{cell['id']}: {key}", one, other
     names = {cell["id"] for cell in of_page["cells"]}
     yield from figures.unequal("the cells of the page", {cell["id"] for cell in shown["cells"]}, names)

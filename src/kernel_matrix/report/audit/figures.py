@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ def unequal(key: str, shown: Any, counted: Any) -> Iterator[Difference]:
 
 def of_case(shown: Shown, raw: Raw) -> Iterator[Difference]:
     """Yield where the figures of a case differ from those of the raw result that decides it."""
-    outputs, counted = shown["outputs"], raw.outputs
+    outputs, counted = shown["outputs"], {output: _with_ratio(figures) for output, figures in raw.outputs.items()}
     yield from unequal("outputs", sorted(outputs), sorted(counted))
     for output in outputs.keys() & counted.keys():
         for figure in sorted(outputs[output].keys() | counted[output].keys()):
@@ -58,8 +59,11 @@ def of_case(shown: Shown, raw: Raw) -> Iterator[Difference]:
         yield "seconds", shown["seconds"], raw.seconds
 
 
-def of_cell(cell: Shown, raws: Sequence[Raw]) -> Iterator[Difference]:
-    """Yield where a cell differs from its cases and from the raw results that decide them."""
+def of_cell(cell: Shown, raws: Sequence[Raw], dtypes: Mapping[str, str]) -> Iterator[Difference]:
+    """Yield where a cell differs from its cases and from the raw results that decide them.
+
+    ``dtypes`` has the dtype of each case.
+    """
     results = cell["results"]
     counted = [result for result in results if result["state"] != "excluded"] or results
     yield from unequal("planned", cell["planned"], len(results))
@@ -71,6 +75,7 @@ def of_cell(cell: Shown, raws: Sequence[Raw]) -> Iterator[Difference]:
     yield from unequal("canaries", cell["canaries"], _canaries(raws))
     yield from _accuracy(cell["accuracy"], raws)
     yield from _artifact(cell["artifact"], raws)
+    yield from _noise(cell["noise"], raws, dtypes)
     timed = {r["name"].removesuffix("-timed"): r["times"] for r in results if r["state"] == "pass" and r["times"]}
     yield from unequal("timed", {t["case"]: {k: t[k] for k in t if k != "case"} for t in cell["timed"]}, timed)
     shown = {name: set(values) for name, values in cell["versions"].items()}
@@ -88,7 +93,7 @@ def _canaries(raws: Iterable[Raw]) -> dict[str, int] | None:
     return {"injected": injected, "caught": caught} if injected else None
 
 
-def _accuracy(shown: Shown | None, raws: Iterable[Raw]) -> Iterator[Difference]:
+def _accuracy(shown: Shown | None, raws: Sequence[Raw]) -> Iterator[Difference]:
     """Yield where the error that is shown is not the one nearest to its budget."""
     shares = {}
     for raw in raws:
@@ -102,10 +107,62 @@ def _accuracy(shown: Shown | None, raws: Iterable[Raw]) -> Iterator[Difference]:
         yield from unequal("accuracy", shown, None if not shares else max(shares.values())[0])
         return
     share, error = shares.get((shown["case"], shown["output"], shown["figure"]), (-1.0, -1.0))
+    figures = next((r.outputs[shown["output"]] for r in raws if r.case == shown["case"]), {})
+    ratio = _with_ratio(figures).get("noise_ratio")
+    if shown["noise_ratio"] != ratio and (ratio is None or not same(shown["noise_ratio"], ratio)):
+        yield "accuracy.noise_ratio", shown["noise_ratio"], ratio
+    if not same(shown["limit"], figures.get(f"limit_{shown['figure']}", -1.0)):
+        yield "accuracy.limit", shown["limit"], figures.get(f"limit_{shown['figure']}")
     if not same(shown["error"], error):
         yield "accuracy.error", shown["error"], error
     if not same(shown["share"], max(share for share, _ in shares.values())) or not same(shown["share"], share):
         yield "accuracy.share", shown["share"], max(share for share, _ in shares.values())
+
+
+def _with_ratio(figures: Mapping[str, float]) -> dict[str, float]:
+    """Return figures with the noise ratio that follows from the two errors, in place of the one that a record names."""
+    rest = {name: value for name, value in figures.items() if name != "noise_ratio"}
+    counts = {"rel_fro", "floor_rel_fro"} <= rest.keys() and rest.get("elements", 1)
+    if counts and 0 < (floor := _error(rest["floor_rel_fro"])) < math.inf:
+        is_wrong = rest.get("nan") or rest.get("inf")
+        rest["noise_ratio"] = (math.inf if is_wrong else _error(rest["rel_fro"])) / floor
+    return rest
+
+
+def _error(value: float) -> float:
+    return value if value >= 0 else math.inf
+
+
+def _noise(shown: Shown, raws: Iterable[Raw], dtypes: Mapping[str, str]) -> Iterator[Difference]:
+    """Yield where the error over that of the baseline differs: the root of the mean square, weighed by elements."""
+    groups: dict[tuple[str, str], list[tuple[float, dict[str, float]]]] = {}
+    for raw in raws:
+        for output, figures in raw.outputs.items() if raw.outcome in ("pass", "fail") else ():
+            if "floor_rel_fro" in figures and "rel_fro" in figures:
+                weight = min(_error(figures.get("elements", 1.0)), 1000)
+                groups.setdefault((dtypes[raw.case], output), []).append((weight, _with_ratio(figures)))
+    yield from unequal("noise", {(d, o) for d, outputs in shown.items() for o in outputs}, set(groups))
+    for (dtype, output), weighed in groups.items():
+        one = shown.get(dtype, {}).get(output)
+        narrow = [
+            (w, f) for w, f in weighed if f.get("itemsize", 4) < 4 and {"misrounded", "floor_misrounded"} <= f.keys()
+        ]
+        square = _mean([(w, f["noise_ratio"] ** 2) for w, f in weighed if "noise_ratio" in f])
+        counted = {
+            "ratio": None if square is None else math.sqrt(square),
+            "misrounded": _mean([(w, _error(f["misrounded"])) for w, f in narrow]),
+            "floor_misrounded": _mean([(w, _error(f["floor_misrounded"])) for w, f in narrow]),
+            "elements": int(sum(w for w, _ in weighed)),
+            "cases": len(weighed),
+        }
+        for key, value in counted.items() if one else ():
+            if one[key] != value and (value is None or not same(one[key], value)):
+                yield f"noise.{dtype}.{output}.{key}", one[key], value
+
+
+def _mean(weighed: Sequence[tuple[float, float]]) -> float | None:
+    total = sum(weight for weight, _ in weighed)
+    return sum(weight * value for weight, value in weighed) / total if total else None
 
 
 def _artifact(shown: Shown | None, raws: Iterable[Raw]) -> Iterator[Difference]:
