@@ -32,6 +32,7 @@ from kernel_matrix.results.compare import Comparison, compare
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.docker.engine import connect
 from kernel_matrix.run.executors import UnavailableError
+from kernel_matrix.run.job_command import BESIDE_OTHERS
 from kernel_matrix.run.schedule import Settings, run
 from kernel_matrix.vendors.machine import Device, Machine, detect
 
@@ -44,11 +45,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(together.protocol)
 
+ROOT = Path(__file__).parents[2]
+# What Python and Inductor compile for the environments of the project, which the tests share as they share these.
+SHARED = ("envs", "cache/bytecode", "cache/inductor")
+# The processes that the tests start keep their bytecode, also where a machine says that none should be written. A
+# process of a toolchain imports up to 2,000 modules, and compiling them takes three times as long as running them.
+os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / "cache" / "bytecode")
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
 
-ROOT = Path(__file__).parents[2]
 CPU = Device("cpu", "test", ("any",))
 RUN = (sys.executable, "-m", "kernel_matrix", "run")
 
@@ -57,6 +65,12 @@ def sh(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command in the repository, with the harness on Python's path."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+def program(python: str | Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in the environment of a toolchain, with the variables of a job that shares the machine."""
+    inductor = {"TORCHINDUCTOR_CACHE_DIR": str(ROOT / "build" / "cache" / "inductor")}
+    return sh(str(python), *arguments, **{**BESIDE_OTHERS, **inductor, **environment})
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:
@@ -83,9 +97,11 @@ def few_cases(whole: Plan) -> Plan:
 
 
 def environments_of(build: Path) -> Path:
-    """Give a build folder the environments of the project, which all tests share."""
-    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    (build / "envs").symlink_to(ROOT / "build" / "envs")
+    """Give a build folder the environments of the project and what is compiled for them; all tests share these."""
+    for name in SHARED:
+        (ROOT / "build" / name).mkdir(parents=True, exist_ok=True)
+        (build / name).parent.mkdir(parents=True, exist_ok=True)
+        (build / name).symlink_to(ROOT / "build" / name)
     return build
 
 

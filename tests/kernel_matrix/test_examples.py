@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, program
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
@@ -41,15 +39,7 @@ def environment():
 
 def run(python: Path, *arguments: str) -> tuple[float, float]:
     """Run an example, and return its first and its last loss."""
-    variables = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [str(python), *arguments],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = program(python, *arguments, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     first, last = re.search(r"first=(\S+) last=(\S+)$", done.stdout.strip()).groups()
     return float(first), float(last)
