@@ -132,7 +132,8 @@ class Doubles:
     def in_containers(self) -> None:
         """Give the platform the image of the project's environments, made from the doubles' own lock."""
         path = self.root / "matrix.yaml"
-        path.write_text(re.sub(", PYTHONPYCACHEPREFIX: [^ ]+", "", path.read_text()))  # no container sees that folder
+        compiled = ", PYTHONPYCACHEPREFIX: /opt/bytecode"  # in the image, since no container sees that of the tests
+        path.write_text(re.sub(", PYTHONPYCACHEPREFIX: [^ ]+", compiled, path.read_text()))
         self.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
         shutil.copytree(ROOT / "containers" / "toolchains", self.root / "containers" / "toolchains")
 
@@ -303,9 +304,16 @@ def own_engine(engine: DockerClient) -> Iterator[OwnEngine]:
     if shutil.which("dockerd") is None or os.getuid():
         pytest.skip("needs dockerd and root, to start a Docker engine of its own")
     folder = Path(tempfile.mkdtemp(prefix="engine"))
-    own = OwnEngine(folder)
-    yield own
-    own.stop()
-    for point in reversed(own.mounts()):
-        subprocess.run(["umount", point], check=True)
-    shutil.rmtree(folder)
+    # In memory: what an engine writes it also waits for, so most of the test's time would be the disk's.
+    in_memory = ["mount", "-t", "tmpfs", "-o", "size=2g,mode=755", "tmpfs", str(folder)]
+    mounted = subprocess.run(in_memory, capture_output=True, check=False).returncode == 0
+    try:
+        own = OwnEngine(folder)
+        yield own
+        own.stop()
+        for point in reversed(own.mounts()):
+            subprocess.run(["umount", point], check=True)
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", folder], check=True)
+        shutil.rmtree(folder)
