@@ -69,8 +69,7 @@ def sh(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def program(python: str | Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program in the environment of a toolchain, with the variables of a job that shares the machine."""
-    inductor = {"TORCHINDUCTOR_CACHE_DIR": str(ROOT / "build" / "cache" / "inductor")}
-    return sh(str(python), *arguments, **{**BESIDE_OTHERS, **inductor, **environment})
+    return sh(str(python), *arguments, **{**BESIDE_OTHERS, **environment})
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:
