@@ -129,8 +129,12 @@ def with_trends(session: nox.Session) -> dict[str, str]:
 
 
 def pytest_options(words: list[str]) -> list[str]:
-    """Return pytest's options for the words after ``--``: all tests by default, one process for each core."""
-    options = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    """Return pytest's options for the words after ``--``: all tests by default, one process more than there are cores.
+
+    Many tests wait, for a time limit or for the Docker engine; meanwhile another process uses the core.
+    """
+    processes = str((os.cpu_count() or 1) + 1)
+    options = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     rest = [word for word in words if word != "--quick"]
     if "--quick" in words:
         options += ["-m", "not environments and not engine and not slow"]
