@@ -49,6 +49,7 @@ COMMANDS = {
     "matrix": "Do all that this machine can, on every platform, and make the dashboard.",
     "plan": "Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite.",
     "jobs": "In a workflow: wait for the jobs of the plan's rows, and write what became of them.",
+    "compare-cells": "Print two cells side by side: the distances of their outputs, and where they differ first.",
     "repro": "Print the command that repeats a cell of some results, or the hardware that it needs.",
     "report": "Make the dashboard from the results in build/results, or in the folders that are named.",
     "shell": "Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND].",
@@ -57,19 +58,21 @@ COMMANDS = {
     "sweep": "Try every published version of a package.",
     "bisect": "Find the version of a package that changed a probe or a cell.",
     "report-issue": "Write a report on a failure for a toolchain's maintainer.",
+    "expectations": "List the expectations and exclusions with their state. -- --write takes out what has ended.",
+    "calibrate": "Measure the noise over many seeds, and propose entries of matrix.yaml's accuracy.",
     "doctor": "Look at this machine, and say what each platform needs.",
 }
 
 worst_status = 0  # of the harness, in all sessions
 
 
-def kernel_matrix(session: nox.Session, *arguments: str) -> None:
+def kernel_matrix(session: nox.Session, *arguments: str, env: dict[str, str] | None = None) -> None:
     """Run the harness; status 1 says that something is red, and 2 that the input cannot be used."""
     global worst_status
     command = (sys.executable, "-m", "kernel_matrix", *arguments)
     try:
         # An interrupted harness ends its jobs first.
-        session.run(*command, env=SOURCE, external=True, interrupt_timeout=30)
+        session.run(*command, env=env or SOURCE, external=True, interrupt_timeout=30)
     except CommandFailed as error:
         worst_status = max(worst_status, error.return_code or 1)
         raise
@@ -104,10 +107,23 @@ def bundle(session: nox.Session) -> None:
 
 
 @nox.session(reuse_venv=True)
+def diff(session: nox.Session) -> None:
+    """Say what differs between two runs: -- BEFORE NOW, each a site, a folder of results or a published compat.json."""
+    kernel_matrix(session, "diff", *session.posargs, env=with_trends(session))
+
+
+@nox.session(reuse_venv=True)
 def tests(session: nox.Session) -> None:
     """Test the harness, and the kernel package in the environments of its toolchains. -- --quick: the harness alone."""
     python = python_with_checks(session)
-    session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=SOURCE, external=True)
+    session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=with_trends(session), external=True)
+
+
+def with_trends(session: nox.Session) -> dict[str, str]:
+    """Return the environment in which the harness finds change points; that library brings SciPy, which is large."""
+    session.install("-r", str(LOCKS / "trends.txt"))
+    folder = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)
+    return {"PYTHONPATH": os.pathsep.join((SOURCE["PYTHONPATH"], str(folder).strip()))}
 
 
 def pytest_options(words: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 from packaging.version import Version
 
 from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Rule, as_list
 from kernel_matrix.lab.attempts import Attempt, Sweep, read
 from kernel_matrix.lab.judging import judge_all
 from kernel_matrix.lab.probe import Probe, load_probes
@@ -26,7 +27,10 @@ from kernel_matrix.results.record import versions_of
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "docs" / "toolchains"
 RESULTS = ROOT / "docs" / "results"
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/containers.md", "docs/runners.md", "docs/toolchains.md")
+PAGES = (
+    *("README.md", "CONTRIBUTING.md"),
+    *("docs/containers.md", "docs/limits.md", "docs/runners.md", "docs/toolchains.md"),
+)
 
 # A probe's verdicts by version, the oldest version first.
 Verdicts = Mapping[str, str]
@@ -81,6 +85,42 @@ def events(_: str) -> str:
         for name, event in load(ROOT / "matrix.yaml").ci.events.items()
     ]
     return markdown(("`ci.events`", "tier", "toolchains", "excluded cases"), lines)
+
+
+def limits(_: str) -> str:
+    """Return the limits of the error with their sources, from ``accuracy`` of matrix.yaml."""
+    accuracy = load(ROOT / "matrix.yaml").accuracy
+    entries = {"factor": accuracy.factor, "rounded": accuracy.rounded, "ulps": accuracy.ulps}
+    caps = {f"caps.{direction}": cap for direction, cap in accuracy.caps.items()}
+    lines = [(f"`{name}`", f"{one.limit:g}", escaped(one.source)) for name, one in {**entries, **caps}.items()]
+    return markdown(("`accuracy`", "limit", "source"), lines)
+
+
+def exceptions(_: str) -> str:
+    """Return the expectations and exclusions of matrix.yaml with their ends."""
+    matrix = load(ROOT / "matrix.yaml")
+    entries: Sequence[tuple[str, Sequence[Rule]]] = (
+        ("expectation", matrix.expectations),
+        ("exclusion", matrix.exclusions),
+    )
+    lines = [
+        (kind, where_of(rule), escaped(rule.reason), f"`{rule.until}`", linked(rule.link))
+        for kind, rules in entries
+        for rule in rules
+    ]
+    return markdown(("entry", "`where`", "reason", "until", "more"), lines)
+
+
+def where_of(rule: Rule) -> str:
+    """Return the cases of an entry in words."""
+    return "; ".join(
+        f"{key} {', '.join(f'`{value}`' for value in as_list(values))}" for key, values in rule.where.items()
+    )
+
+
+def linked(link: str) -> str:
+    """Return a link that works from a page in ``docs``."""
+    return f"[link]({link if link.startswith('https://') else f'../{link}'})"
 
 
 def states(_: str) -> str:
@@ -229,6 +269,8 @@ def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 TABLES: Mapping[str, Callable[[str], str]] = {
     "attempts": attempts,
     "events": events,
+    "exceptions": exceptions,
+    "limits": limits,
     "pairs": pairs,
     "probes": probes,
     "states": states,

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_matrix import diagnosis
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
+from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config.former import FormerError, read_former
 from kernel_matrix.config.load import Checked
+from kernel_matrix.config.loosened import Loosening
+from kernel_matrix.config.loosened import loosened as limits_loosened
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
+from kernel_matrix.config.rule_state import RuleState, locked_versions
 from kernel_matrix.config.selection import Selection, narrow, plan_with
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.machines import row_plan_file
@@ -29,13 +36,16 @@ from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
 from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.document import Document
+from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import Comparison
+from kernel_matrix.results.compare import CellVerdict, Comparison
+from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import present
@@ -43,6 +53,9 @@ from kernel_matrix.results.record import Record, is_probe_record
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
+
+if TYPE_CHECKING:
+    from kernel_matrix.results.side_by_side import CasePair
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class Project:
     root: Path
     build: Path
     checked: Checked | None = None  # holds the plan of the full tier, which loading has made to check matrix.yaml
+    file: Path | None = None  # matrix.yaml itself
 
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
@@ -97,7 +111,7 @@ def load(path: Path, build: Path | None = None) -> Project:
         UserError: the file cannot be used; the message has one line per fault.
     """
     checked, root = loading.load_and_plan(path), path.parent.resolve()
-    return Project(checked.matrix, root, Path(build or root / "build").resolve(), checked)
+    return Project(checked.matrix, root, Path(build or root / "build").resolve(), checked, path.resolve())
 
 
 def plan(project: Project, tier: Tier) -> Plan:
@@ -163,6 +177,24 @@ def plan_rows(
     return make_row_plan(project.matrix, planned, measured, event=event or "", paths=paths, hosted_only=hosted_only)
 
 
+def loosened(project: Project, since: str) -> list[Loosening]:
+    """Return what matrix.yaml allows now and did not where this branch left a commit, or that nobody can tell.
+
+    Raises:
+        UserError: git does not know the commit.
+    """
+    name = project.file.name if project.file else "matrix.yaml"
+    text = git.former_text(project.root, since, name)
+    if text is None:
+        return [Loosening(name, "the file is new, with all that it allows", "-", "-")]
+    try:
+        before = read_former(text, project.matrix)
+        former = planning.plan(before, "full")
+    except (FormerError, KeyError) as error:
+        return [Loosening(name, f"the former file cannot be compared, look at the change yourself: {error}", "-", "-")]
+    return limits_loosened(before, former, project.matrix, plan(project, "full"))
+
+
 def run(
     project: Project,
     jobs: Sequence[Job],
@@ -200,20 +232,62 @@ def compare(
     row_plan: RowPlan | None = None,
     statuses: Mapping[str, JobStatus] | None = None,
     earlier: History | None = None,
+    now: datetime | None = None,
 ) -> Comparison:
-    """Return the state of every planned case.
+    """Return the state of every planned case, and the expectations and exclusions that have ended.
 
     With ``row_plan`` only its cases count, and a case without a result gets the reason from the status of its row's
-    job (``statuses``, by row) and from ``earlier`` reports.
+    job (``statuses``, by row) and from ``earlier`` reports. ``now`` is the time of the comparison, by default that of
+    the clock.
     """
+    now = now or clock()
     records = [record for record in collected.records if not is_probe_record(record)]
     if row_plan:
         minutes = project.matrix.ci.queue_minutes
         earlier = earlier or History()
         records = with_absences(row_plan, records, statuses or {}, earlier, collected.refused, minutes)
         planned = row_plan.only_asked(planned)
-    comparison = comparing.compare(planned, records, present(project.matrix, project.root, records, collected.files))
-    return replace(comparison, not_taken=tuple(not_taken(collected.foreign, {case.id for case in planned.cases})))
+    presence = present(project.matrix, project.root, records, collected.files, now)
+    comparison = comparing.compare(planned, records, presence)
+    not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
+    asked = {case.id for case in planned.cases}
+    ended = [
+        state
+        for state in rule_states(project, comparison.cells, now.date())
+        if state.state != "holds" and (not state.cases or any(case.id in asked for case in state.cases))
+    ]
+    return replace(comparison, not_taken=not_planned, ended=tuple(ended))
+
+
+def rule_states(project: Project, cells: Sequence[CellVerdict], today: date) -> list[RuleState]:
+    """Return the state of every expectation and exclusion on a day; ``cells`` say which of them are fixed.
+
+    Of a matrix that was changed after it was read, nothing is said: its entries are those of another plan.
+    """
+    checked = project.checked
+    if not checked or checked.matrix is not project.matrix:
+        return []
+    matrix = project.matrix
+    states = config_rules.rule_states(matrix, checked.full, locked_versions(matrix, project.root), today)
+    of_results = {(state.section, state.index): state for state in fixed(matrix, checked.full, cells)}
+    return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
+
+
+def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | None = None) -> list[RuleState]:
+    """Return the state of every expectation and exclusion, by the results of the folders or of this machine if any.
+
+    Raises:
+        UserError: a folder does not exist.
+    """
+    now = now or clock()
+    folders = folders or [folder for folder in [project.results] if folder.exists()]
+    comparison = compare(project, plan(project, "full"), collect(project, folders), now=now)
+    return rule_states(project, comparison.cells, now.date())
+
+
+def clock() -> datetime:
+    """Return the time in UTC."""
+    return datetime.now(UTC)
 
 
 def run_and_compare(
@@ -267,9 +341,36 @@ def report(
         toolchains=toolchains,
         run_notes=notes,
     )
-    changes = difference.difference(before, document) if before else None
-    site.write(document, collected.files, project.site, earlier=earlier, difference=changes)
+    past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
+    changes = difference.difference(before, document, past) if before else None
+    site.write(document, collected, project.site, earlier=earlier, difference=changes)
     return document
+
+
+def side(project: Project, planned: Plan, name: str, earlier: History | None = None) -> Side:
+    """Read one of two runs: a site, a folder of results, or the address of a published compat.json.
+
+    The results of a folder are compared with the plan. Whether they are stale does not matter: a run is compared with
+    another run, and not with the present source. ``earlier`` is the history that a folder of results does not have.
+
+    Raises:
+        UserError: it does not exist, or cannot be used.
+    """
+    if is_address(name):
+        return read_address(name)
+    if is_site(Path(name)):
+        return read_site(Path(name))
+    collected = collect(project, [Path(name)])
+    if collected.broken:
+        raise UserError(f"{name}: {' '.join(collected.broken[0].split())} A run is compared only as a whole.")
+    if not collected.records:
+        raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
+    records = [record for record in collected.records if not is_probe_record(record)]
+    document = from_comparison.document(
+        project.matrix, comparing.compare(planned, records), collected, project.rules, earlier=earlier
+    )
+    past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
+    return Side(name, document, past, tuple(records))
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
@@ -280,3 +381,17 @@ def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Seque
     """
     cases = repeat.cases_named(plan(project, tier), identity)
     return repeat.result_to_repeat(cases, collect(project, folders).records, identity)
+
+
+def compare_cells(
+    project: Project, tier: Tier, one: str, other: str, folders: Sequence[Path]
+) -> tuple[list[CasePair], tuple[str, ...]]:
+    """Return the cases of two cells side by side, and a sentence for each file of results that was not taken.
+
+    Raises:
+        UserError: the plan has no such cell, the folders hold no result of one, or they have nothing in common.
+    """
+    from kernel_matrix.results.side_by_side import side_by_side  # NumPy takes long to import, and few commands need it
+
+    collected = collect(project, folders)
+    return side_by_side(plan(project, tier), collected.records, one, other), collected.broken

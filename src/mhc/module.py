@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from mhc.functional import mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.functional import MhcPre, mhc_head, mhc_post, read
 from mhc.recompute import current
 
 
 class _Mapping(nn.Module):
-    """The parameters of a dynamic mapping from the streams to ``mixes`` numbers with ``gates`` gates."""
+    """The parameters and options of a dynamic mapping from the streams to ``mixes`` numbers with ``gates`` gates."""
 
     gamma: nn.Parameter | None
 
     def __init__(
-        self, streams: int, hidden: int, mixes: int, gates: int, gate: float, gamma: bool, **factory: Any
+        self,
+        streams: int,
+        hidden: int,
+        mixes: int,
+        gates: int,
+        *,
+        gate: float,
+        gamma: bool,
+        norm_eps: float,
+        pre_eps: float,
+        precision: str,
+        main_grad: bool,
+        backend: str | None,
+        **factory: Any,
     ) -> None:
         super().__init__()
         if streams < 1 or hidden < 1:
             raise ValueError(f"{type(self).__name__}: {streams} streams of {hidden}; it needs at least one of each")
         self.streams, self.hidden, self.gate = streams, hidden, gate
+        self.norm_eps, self.pre_eps, self.precision, self.main_grad = norm_eps, pre_eps, precision, main_grad
+        self.backend = backend
         self.phi = nn.Parameter(torch.empty(mixes, streams * hidden, **factory))
         self.alpha = nn.Parameter(torch.empty(gates, **factory))
         self.register_parameter("gamma", nn.Parameter(torch.empty(streams, hidden, **factory)) if gamma else None)
@@ -37,6 +53,22 @@ class _Mapping(nn.Module):
             nn.init.ones_(self.gamma)
         with torch.no_grad():
             self.bias.copy_(self._initial_bias())
+
+    def _mapped(self, operator: Callable[..., Any], x: torch.Tensor, **options: Any) -> Any:
+        """Return what ``mhc_pre`` or ``mhc_head`` gives for x with these parameters and options."""
+        return operator(
+            x,
+            self.phi,
+            self.alpha,
+            self.bias,
+            self.gamma,
+            norm_eps=self.norm_eps,
+            pre_eps=self.pre_eps,
+            precision=self.precision,
+            main_grad=self.main_grad,
+            backend=self.backend,
+            **options,
+        )
 
     def _initial_bias(self) -> torch.Tensor:
         """Return the bias of a mapping that reads every stream with 1/n."""
@@ -98,12 +130,23 @@ class HyperConnection(_Mapping):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(streams, hidden, streams * (streams + 2), 3, gate, gamma, device=device, dtype=dtype)
+        super().__init__(
+            streams,
+            hidden,
+            streams * (streams + 2),
+            3,
+            gate=gate,
+            gamma=gamma,
+            norm_eps=norm_eps,
+            pre_eps=pre_eps,
+            precision=precision,
+            main_grad=main_grad,
+            backend=backend,
+            device=device,
+            dtype=dtype,
+        )
         self.layer = layer
-        self.iterations, self.form = iterations, form
-        self.norm_eps, self.pre_eps, self.sinkhorn_eps = norm_eps, pre_eps, sinkhorn_eps
-        self.post_scale, self.precision, self.main_grad = post_scale, precision, main_grad
-        self.backend = backend
+        self.iterations, self.form, self.sinkhorn_eps, self.post_scale = iterations, form, sinkhorn_eps, post_scale
         self.reset_parameters()
 
     def forward(self, x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
@@ -116,25 +159,17 @@ class HyperConnection(_Mapping):
         y = self.layer(h_in, *arguments, **options)
         return self.write(x, y if y.dtype == x.dtype else y.to(x.dtype), h_post, h_res)
 
-    def read(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def read(self, x: torch.Tensor) -> MhcPre:
         """Return the layer's input, and the weights that write its output and mix the streams."""
-        h_in, h_post, logits = mhc_pre(
+        coefficients: MhcPre = self._mapped(
+            read,
             x,
-            self.phi,
-            self.alpha,
-            self.bias,
-            self.gamma,
-            norm_eps=self.norm_eps,
-            pre_eps=self.pre_eps,
             post_scale=self.post_scale,
-            precision=self.precision,
-            main_grad=self.main_grad,
-            backend=self.backend,
+            iterations=self.iterations,
+            sinkhorn_eps=self.sinkhorn_eps,
+            form=self.form,
         )
-        h_res = sinkhorn(
-            logits, iterations=self.iterations, eps=self.sinkhorn_eps, form=self.form, backend=self.backend
-        )
-        return h_in, h_post, h_res
+        return coefficients
 
     def write(self, x: torch.Tensor, y: torch.Tensor, h_post: torch.Tensor, h_res: torch.Tensor) -> torch.Tensor:
         """Return the new streams of the layer's output and what :meth:`read` gave."""
@@ -177,25 +212,27 @@ class HyperHead(_Mapping):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(streams, hidden, streams, 1, gate, gamma, device=device, dtype=dtype)
-        self.norm_eps, self.pre_eps, self.precision, self.main_grad = norm_eps, pre_eps, precision, main_grad
-        self.backend = backend
+        super().__init__(
+            streams,
+            hidden,
+            streams,
+            1,
+            gate=gate,
+            gamma=gamma,
+            norm_eps=norm_eps,
+            pre_eps=pre_eps,
+            precision=precision,
+            main_grad=main_grad,
+            backend=backend,
+            device=device,
+            dtype=dtype,
+        )
         self.reset_parameters()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Compute ``[..., n, hidden]`` to ``[..., hidden]`` in x's dtype."""
-        return mhc_head(
-            x,
-            self.phi,
-            self.alpha,
-            self.bias,
-            self.gamma,
-            norm_eps=self.norm_eps,
-            pre_eps=self.pre_eps,
-            precision=self.precision,
-            main_grad=self.main_grad,
-            backend=self.backend,
-        )
+        out: torch.Tensor = self._mapped(mhc_head, x)
+        return out
 
     def extra_repr(self) -> str:
         """Return what ``print`` shows."""

@@ -26,7 +26,8 @@ def repeats(output: str) -> list[list[str]]:
 WITHOUT_MATRIX = {"labels", "schema", "diagnose"}  # what these say is of no matrix
 NEEDED = {
     "shell": ["cuda"], "bundle": ["--wheels", "wheels"], "jobs": ["--plan", "plan.json", "--write", "jobs.json"],
-    "repro": ["a/b/c/d.forward"], "sweep": ["own", "--versions", "1.."],
+    "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
+    "compare-cells": ["a/b/c/d.forward", "e/b/c/d.forward"], "sweep": ["own", "--versions", "1.."],
     "bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "report-issue": ["a/b"],
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Doubles
+from conftest import END, ROOT, Doubles
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -20,7 +20,7 @@ from kernel_matrix.config.schema import schema
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("    runner:", "    runnner:", "matrix.yaml:22: platforms.here.runnner: unknown key 'runnner'. Did you mean 'runner'?"),
+        ("    runner:", "    runnner:", "matrix.yaml:27: platforms.here.runnner: unknown key 'runnner'. Did you mean 'runner'?"),
         ("targets: [any]", "targets: [any, any]", "platforms.here.targets[1]: 'any' is here twice, so its cells would be too"),
         ("toolchains: [good,", "toolchains: [good, good,", "'good' is here twice, so its cells would be too"),
         ("toolchains: [good,", "toolchains: [goood,", "unknown toolchain 'goood'. Did you mean 'good'?"),
@@ -28,8 +28,8 @@ from kernel_matrix.config.schema import schema
         ("tokens: [1, 2, 3]", "tokns: [1, 2, 3]", "unknown axis 'tokns'. Did you mean 'tokens'?"),
         ("backend: good, lock: lock.txt", "backend: good, lock: lokc.txt", "toolchains.good.lock: the lock file 'lokc.txt' does not exist. Did you mean 'lock.txt'?"),
         ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),
-        ("factor: 4", "factor: four", "matrix.yaml:3: accuracy.factor: this should be a valid number"),
-        ("factor: 4", "factor: 0.5", "accuracy.factor: this should be greater than or equal to 1"),
+        ("factor: { limit: 4", "factor: { limit: four", "matrix.yaml:4: accuracy.factor.limit: this should be a valid number"),
+        ("factor: { limit: 4", "factor: { limit: 0.5", "accuracy.factor.limit: this should be greater than or equal to 1"),
         ("device: cpu", "device: gpu", "this should be 'cpu', 'software', 'amd', 'apple' or 'nvidia', and it is 'gpu'"),
         ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
@@ -41,14 +41,29 @@ from kernel_matrix.config.schema import schema
         ("suite: suite", "suite: suite, rules: none.yaml", "package.rules: the file 'none.yaml' does not exist"),
         ("limits:", "container: { memory: 0 }\nlimits:", "container.memory: this should be greater than 0"),
         ("package: {", "package: [", "Correct the YAML at this line"),
-        ("limits:", "exclusions: [{ where: { tokens: 99 }, reason: a reason of some length }]\nlimits:", "exclusions[0]: this holds for no case of the plan"),
-        ("limits:", "exclusions: [{ where: { toolchain: goood }, reason: a reason of some length }]\nlimits:", "unknown toolchain 'goood'. Did you mean 'good'?"),
-        ("limits:", "expectations: [{ where: { tokens: 2 }, outcome: error, match: launch, reason: a reason of some length }]\nlimits:", "an error names its stage"),
-        ("limits:", "expectations: [{ where: { tokens: 2 }, outcome: fail, match: '(((((', reason: a reason of some length }]\nlimits:", "this is not a regular expression"),
+        ("limits:", "exclusions: [{ where: { toolchain: goood }, reason: a reason of some length, {END} }]\nlimits:", "unknown toolchain 'goood'. Did you mean 'good'?"),
+        ("limits:", "expectations: [{ where: { tokens: 2 }, outcome: error, match: launch, reason: a reason of some length, {END} }]\nlimits:", "an error names its stage"),
+        ("limits:", "expectations: [{ where: { tokens: 2 }, outcome: fail, match: '(((((', reason: a reason of some length, {END} }]\nlimits:", "this is not a regular expression"),
+        ("factor: { limit: 4, source: chosen for the tests of the harness }", "factor: { limit: 4 }", "accuracy.factor: 'source' is missing. Add it."),
+        ("forward: { limit: 1.0e-2, source: chosen for the tests of the harness }", "forward: 1.0e-2", "accuracy.caps.forward"),
+        ("source: chosen for the tests of the harness }", "source: measured }", "accuracy.factor.source: String should have at least 20 characters"),
+        *(
+            ("limits:", "exclusions: [{ where: { tokens: 2 }, reason: a reason of some length, " + rest + " }]\nlimits:", message)
+            for rest, message in (
+                ("link: lock.txt, until: 2027-11-22", "exclusions[0]: 'owner' is missing. Add it."),
+                ("owner: tests, until: 2027-11-22", "exclusions[0]: 'link' is missing. Add it."),
+                ("owner: tests, link: lock.txt", "exclusions[0]: 'until' is missing. Add it."),
+                ("owner: tests, link: lock.txt, until: never", "exclusions[0].until: this should be a date such as 2027-11-22, or a version that ends it such as 'name>=1.2', and it is 'never'"),
+                ("owner: tests, link: lock.txt, until: '2027-02-30'", "exclusions[0].until: this should be a date"),
+                ("owner: tests, link: lock.txt, until: numpy", "exclusions[0].until: this should be a date"),
+                ("owner: tests, link: nowhere.md, until: 2027-11-22", "exclusions[0].link: the file 'nowhere.md' does not exist"),
+                ("owner: tests, link: lock.txt, until: nunpy>=3", "exclusions[0].until: 'nunpy>=3' could never end it: 'nunpy' is in the lock of none of its toolchains"),
+            )
+        ),
     ],
 )  # fmt: skip
 def test_a_fault_is_named_by_line(doubles: Doubles, old, new, message):
-    doubles.edit(old, new)
+    doubles.edit(old, new.replace("{END}", END))
     with pytest.raises(UserError) as caught:
         load(doubles.root / "matrix.yaml")
     assert message in str(caught.value)
@@ -57,7 +72,7 @@ def test_a_fault_is_named_by_line(doubles: Doubles, old, new, message):
 
 def expecting(doubles: Doubles, toolchain: str, version: str) -> None:
     """Expect a failure of a toolchain that has a version."""
-    where = f"where: {{ toolchain: {toolchain} }}, outcome: fail, match: launch, reason: a reason of some length"
+    where = f"where: {{ toolchain: {toolchain} }}, outcome: fail, match: launch, reason: a reason of some length, {END}"
     doubles.edit("limits:", f"expectations: [{{ {where}, versions: ['{version}'] }}]\nlimits:")
 
 
@@ -105,7 +120,9 @@ def test_the_checked_plan_is_kept(doubles: Doubles):
 def test_a_project_takes_the_checked_plan_for_its_own_matrix_alone(doubles: Doubles):
     project = pipeline.load(doubles.root / "matrix.yaml")
     assert pipeline.plan(project, "full") is pipeline.plan(project, "full")
-    exclusion = Exclusion(where={"tokens": 2}, reason="a reason of some length")
+    exclusion = Exclusion(
+        where={"tokens": 2}, reason="a reason of some length", owner="the tests", link="lock.txt", until="numpy>=99"
+    )
     other = replace(project, matrix=project.matrix.model_copy(update={"exclusions": [exclusion]}))
     assert any(case.exclusion for case in pipeline.plan(other, "full").cases)
 

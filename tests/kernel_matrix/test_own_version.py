@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import ROOT, Doubles
+from conftest import END, ROOT, Doubles
 from test_run import middle, states
 
 from kernel_matrix.base.errors import UserError
@@ -15,7 +15,7 @@ def expecting(doubles: Doubles, version: str) -> None:
     path = doubles.root / "matrix.yaml"
     where = "{ toolchain: wrong, tokens: 2 }"
     path.write_text(f"{path.read_text()}expectations:\n  - {{ where: {where}, outcome: fail, match: max_abs, reason: "
-                    f"it is wrong on purpose, versions: ['{version}'] }}\n")  # fmt: skip
+                    f"it is wrong on purpose, versions: ['{version}'], {END} }}\n")  # fmt: skip
 
 
 def with_version(doubles: Doubles, version: str) -> None:

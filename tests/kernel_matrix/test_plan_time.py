@@ -21,7 +21,11 @@ pytestmark = pytest.mark.alone
 LARGE = """
 package: {{ name: doubles, source: src, suite: suite, directions: [forward] }}
 limits: {{ case: 3, job: 60 }}
-accuracy: {{ factor: 4, rounded: 1.5, ulps: 4, caps: {{ forward: 1.0e-2 }} }}
+accuracy:
+  factor: {{ limit: 4, source: chosen for the tests of the harness }}
+  rounded: {{ limit: 1.5, source: chosen for the tests of the harness }}
+  ulps: {{ limit: 4, source: chosen for the tests of the harness }}
+  caps: {{ forward: {{ limit: 1.0e-2, source: chosen for the tests of the harness }} }}
 toolchains:
 {toolchains}
 platforms:

@@ -32,7 +32,7 @@ def write_site(matrix, comparison, collected, folder, against=None, **others):
     """Write a site, whose summary is a difference where it is compared with that of another folder."""
     whole = document(matrix, comparison, collected, **others)
     changes = difference(read(against), whole) if against else None
-    sites.write(whole, collected.files, folder, difference=changes)
+    sites.write(whole, collected, folder, earlier=others.get("earlier"), difference=changes)
     return whole
 
 

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from conftest import ROOT, Doubles, harness
+from conftest import END, ROOT, Doubles, harness
 from test_cli import options
 from test_compare import TRITON
 
@@ -105,7 +105,7 @@ def test_a_cell_without_a_result_or_that_is_not_planned_is_bad_input(here: Doubl
 def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
     path = here.root / "matrix.yaml"
     path.write_text(
-        path.read_text() + "exclusions:\n  - { where: { toolchain: good }, reason: broken for years now }\n"
+        path.read_text() + f"exclusions:\n  - {{ where: {{ toolchain: good }}, reason: broken for years now, {END} }}\n"
     )
     arguments = options(here, "--executor", "current", "--toolchain", "good")
     assert "3 cases: 3 excluded" in harness("run", *arguments).stdout

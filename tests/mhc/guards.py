@@ -86,7 +86,7 @@ class Scratch(TorchDispatchMode):
     def __enter__(self) -> Scratch:
         if self._device.type == "cuda":
             _poison_free_memory(self._device)
-        _perturb(_POISON ^ 0x80)
+        _perturb(_COMPLEMENT)
         if not self._own:
             super().__enter__()
         return self
@@ -124,21 +124,10 @@ class Scratch(TorchDispatchMode):
 _ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 # Operators that allocate or move values and compute nothing.
 _MOVES = {
-    *(
-        "alias",
-        "as_strided",
-        "clone",
-        "contiguous",
-        "copy_",
-        "detach",
-        "expand",
-        "fill_",
-        "full",
-        "lift_fresh",
-        "new_full",
-    ),
-    *("new_zeros", "permute", "record_stream", "reshape", "resize_", "select", "slice", "squeeze", "t", "_to_copy"),
-    *("transpose", "unsqueeze", "view", "_unsafe_view", "zero_", "zeros", "zeros_like", "split", "unbind", "is_pinned", "set_", "split_with_sizes"),
+    *("alias", "as_strided", "clone", "contiguous", "copy_", "detach", "expand", "fill_", "full", "is_pinned"),
+    *("lift_fresh", "new_full", "new_zeros", "permute", "record_stream", "reshape", "resize_", "select", "set_"),
+    *("slice", "split", "split_with_sizes", "squeeze", "t", "_to_copy", "transpose", "unbind", "unsqueeze"),
+    *("_unsafe_view", "view", "zero_", "zeros", "zeros_like"),
 }
 
 
@@ -167,6 +156,7 @@ def _block_sizes() -> list[int]:
 
 
 _M_PERTURB = -6  # mallopt(3)
+_COMPLEMENT = 0x80  # of the byte 0x7F: 3.4e38 in fp32 and bf16, NaN in fp16. Zero, that of 0xFF, would switch it off.
 
 
 def _perturb(byte: int) -> None:

@@ -26,6 +26,7 @@ from tensors import from_numpy
 
 Answer = tuple[Any, Mapping[str, Array]]
 
+_imported: set[str] = set()  # the backends that this process has imported
 WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the reference's equations
 
 
@@ -134,8 +135,11 @@ def kernel_of(kernel: dict[str, Any]) -> Any:
     """Import the backend and return its kernel; the reference cannot be imported by another backend from then on."""
     if kernel["backend"] not in WITH_EQUATIONS:
         surroundings.forbid_reference()
-    enter_stage("import")
-    return load(kernel["backend"], kernel["op"], kernel["direction"])
+    if kernel["backend"] not in _imported:
+        enter_stage("import")
+    backend = load(kernel["backend"], kernel["op"], kernel["direction"])
+    _imported.add(kernel["backend"])
+    return backend
 
 
 def kernels_of(backend: Any, spec: Any, target: str | None, tokens: int) -> dict[str, Any]:

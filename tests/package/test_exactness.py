@@ -1,4 +1,4 @@
-"""What must not change a bit: autocast, PyTorch's settings of fp32 products, and where a tensor lies in memory."""
+"""Circumstances that must change no bit: autocast, settings of fp32 products, and where a tensor lies in memory."""
 
 from __future__ import annotations
 

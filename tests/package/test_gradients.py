@@ -204,3 +204,54 @@ def test_second_gradients_are_the_same_under_autocast(way):
     plain = second()
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(second(), plain)
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (0,)])
+@pytest.mark.parametrize("form", ["paper", "deepseek", "liger"])
+def test_a_layer_gives_the_same_bits_both_ways(lead, form, monkeypatch):
+    """In eager mode the read of a HyperConnection is one node; elsewhere it is two operators."""
+    torch.manual_seed(0)
+    module = mhc.HyperConnection(nn.Linear(HIDDEN, HIDDEN), N, HIDDEN, gate=1.0, form=form, iterations=3)
+    x = tensor(*lead, N, HIDDEN)
+    leaves = [x, *module.parameters()]
+    results = []
+    for takes in (eager.takes, lambda tensors: False):
+        monkeypatch.setattr(eager, "takes", takes)
+        out = module(x)
+        first = torch.autograd.grad(out.square().sum(), leaves, create_graph=True)
+        second = torch.autograd.grad(sum(grad.square().sum() for grad in first), leaves)
+        plain = torch.autograd.grad(module(x).square().sum(), leaves)
+        results.append(([out, *first, *plain], second))
+    (ours, our_second), (theirs, their_second) = results
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.shape == other.shape
+        assert torch.equal(one, other)
+    # Autograd adds the parts of a second gradient up in another order.
+    torch.testing.assert_close(our_second, their_second, rtol=1e-4, atol=1e-4)
+
+
+def test_the_gradient_of_a_layer_s_gradient_is_that_of_float64():
+    torch.manual_seed(0)
+    module = mhc.HyperConnection(nn.Identity(), N, HIDDEN, gate=1.0, iterations=3).requires_grad_(False)
+    x = tensor(2, 3, N, HIDDEN)
+
+    def expected(wide):
+        flat = wide.flatten(0, 1)
+        values = [parameter.double() for parameter in (module.phi, module.alpha, module.bias, module.gamma)]
+        h_in, h_post, logits, *_ = mhc_pre.forward(flat, *values, 1e-6, 1e-6, 2.0, "fp32")
+        return mhc_post.forward(flat, h_in, h_post, *sinkhorn.forward(logits, 3, 0.0, "paper")).out
+
+    seconds = []
+    for function, leaf in ((module, x), (expected, x.detach().double().requires_grad_())):
+        [grad] = torch.autograd.grad(function(leaf).square().sum(), leaf, create_graph=True)
+        seconds.append(torch.autograd.grad(grad.square().sum(), leaf)[0].double())
+    torch.testing.assert_close(*seconds, rtol=1e-4, atol=1e-3)
+
+
+def test_the_read_of_a_layer_is_one_node(monkeypatch):
+    module, x = mhc.HyperConnection(nn.Identity(), N, HIDDEN), tensor(TOKENS, N, HIDDEN)
+    h_in, h_post, h_res = module.read(x)
+    assert h_in.grad_fn is h_post.grad_fn is h_res.grad_fn
+    monkeypatch.setattr(eager, "takes", lambda tensors: False)
+    h_in, _, h_res = module.read(x)
+    assert h_in.grad_fn is not h_res.grad_fn

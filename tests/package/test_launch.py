@@ -9,8 +9,12 @@ import torch
 
 pytest.importorskip("triton")
 
-from mhc.backends.triton import prepared
+from triton.backends.compiler import GPUTarget
+
+from mhc.backends import load
+from mhc.backends.triton import kernel, prepared
 from mhc.backends.triton.launch import Config, Launch, scratch
+from spy import arguments, call
 
 DEVICE = torch.device("cuda", 0)
 
@@ -118,3 +122,46 @@ def test_scratch_is_one_allocation_of_aligned_tensors():
     assert first.dtype == torch.float32
     assert first.untyped_storage().data_ptr() == third.untyped_storage().data_ptr()
     assert all(tensor.data_ptr() % 16 == 0 for tensor in (first, third))
+
+
+LAYERS = [
+    ("mhc_pre", torch.float32, None),
+    ("mhc_pre", torch.bfloat16, "sm_90"),
+    ("mhc_head", torch.float32, None),
+    ("mhc_head", torch.bfloat16, "sm_90"),
+    ("sinkhorn", torch.float32, None),
+    ("mhc_post", torch.float32, None),
+    ("expand", torch.float32, None),
+]
+
+
+@pytest.mark.parametrize(("op", "dtype", "target"), LAYERS)
+def test_leading_dimensions_change_no_launch(monkeypatch, op, dtype, target):
+    """The tensors come as they are, and only the number of tokens counts; a target chooses another variant."""
+    launched = []
+
+    def launch(self, launches, tensors, device):
+        for function, config, grid, values in launches:
+            sizes = [each.numel() if isinstance(each, torch.Tensor) else each for each in values]
+            launched.append((function.fn.__name__, config, grid, sizes))
+
+    monkeypatch.setattr(kernel, "active_target", lambda *_: GPUTarget("cuda", 90, 32))
+    monkeypatch.setattr(prepared.Prepared, "launch", launch)
+    for direction in ("forward", "backward") if target else ():
+        variants = load("triton", op, direction)
+        monkeypatch.setattr(variants, "_target_of", lambda device: target)
+        monkeypatch.setattr(variants, "_of_device", {})
+    records = []
+    for lead in ((6,), (2, 3), (1, 6, 1)):
+        launched.clear()
+        values = arguments(op, dtype, lead)
+        results = call(op, *values, backend="triton")
+        assert all(result.shape[: len(lead)] == lead for result in results)
+        assert all(result._base is None for result in results)
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        grads = torch.autograd.grad(results, tensors, [torch.zeros_like(result) for result in results])
+        assert [grad.shape for grad in grads] == [tensor.shape for tensor in tensors]
+        records.append(list(launched))
+    assert records[0]
+    assert records[1] == records[0]
+    assert records[2] == records[0]

@@ -21,6 +21,7 @@ import kernel_side
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
 from mhc.backends import load
+from mhc.backends.reference import read
 from mhc.backends.reference.kernel import Kernel
 from test_accuracy import conform
 from under_test import UnderTest
@@ -50,7 +51,10 @@ CASES = [
 
 @dataclass(frozen=True)
 class Mutant:
-    """``old`` becomes ``new`` in the reference's equations, or ``spoil`` changes what they return."""
+    """``old`` becomes ``new`` in the reference's equations, or ``spoil`` changes what they return.
+
+    ``shared`` is the function that is edited where the text is not in the equations of the operator alone.
+    """
 
     name: str
     op: str
@@ -58,6 +62,7 @@ class Mutant:
     old: str = ""
     new: str = ""
     spoil: Callable[[Any, Any], Any] | None = None
+    shared: Callable[..., Any] | None = None
 
 
 def forward(name: str, op: str, old: str, new: str) -> Mutant:
@@ -72,18 +77,26 @@ def edit(name: str, op: str, old: str, new: str) -> Mutant:
     return Mutant(name, op, "backward", old, new)
 
 
+def forward_read(name: str, op: str, old: str, new: str) -> Mutant:
+    return Mutant(name, op, "forward", old, new, shared=read.weighted)
+
+
+def backward_read(name: str, op: str, old: str, new: str) -> Mutant:
+    return Mutant(name, op, "backward", old, new, shared=read.projection_grads)
+
+
 # The two halves of an iteration of Sinkhorn.
 COLUMNS = "        matrix = matrix / (matrix.sum(dim=COLUMNS, keepdim=True) + eps)\n"
 ROWS = "        matrix = matrix / (matrix.sum(dim=ROWS, keepdim=True) + eps)\n"
 
 MUTANTS = [
     # Faults that an earlier implementation had.
-    forward("gamma is missing in the forward", "mhc_pre", "v * gamma.flatten()", "v"),
+    forward_read("gamma is missing in the forward", "mhc_pre", "v * gamma.flatten()", "v"),
     forward("inv_rms is multiplied in twice", "mhc_pre", "precision) * r", "precision) * r * r"),
     forward("h_pre is taken from h_post", "mhc_pre", "torch.sigmoid(alpha[0] * m_pre + b_pre)", "torch.sigmoid(alpha[1] * m_post + b_post)"),
     edit("dbias is accumulated twice", "mhc_pre", "bias=dz.sum(dim=0)", "bias=2 * dz.sum(dim=0)"),
     backward("the grid of dx ends a block early", "mhc_pre", lambda g, _: g._replace(x=torch.cat([g.x[..., :32], 0 * g.x[..., 32:]], dim=-1))),
-    edit("gamma is missing in the gradient of x", "mhc_pre", "(dweighted if gamma is None else dweighted * gamma.flatten())", "dweighted"),
+    backward_read("gamma is missing in the gradient of x", "mhc_pre", "weighted(dweighted, gamma)", "dweighted"),
     # Similar faults.
     forward("gamma reaches the mean square", "mhc_pre", "norm(v, norm_eps)", "norm(v if gamma is None else v * gamma.flatten(), norm_eps)"),
     forward("gamma reaches h_in", "mhc_pre", "(h_pre.unsqueeze(-1) * wide)", "(h_pre.unsqueeze(-1) * (wide if gamma is None else wide * gamma))"),
@@ -97,11 +110,11 @@ MUTANTS = [
     forward("the bias is gated too", "mhc_pre", "alpha[2] * m_res + b_res", "alpha[2] * (m_res + b_res)"),
     forward("x is rounded to bf16 on the way", "mhc_pre", "x.to(phi.dtype)", "x.to(torch.bfloat16).to(phi.dtype)"),
     forward("tokens share the norm of the first", "mhc_pre", "precision) * r", "precision) * r[:1]"),
-    edit("dx forgets the norm's own gradient", "mhc_pre", "- slope * v", ""),
-    edit("dphi loses the last token", "mhc_pre", "product(dq.T, weighted, precision)", "product(dq[:-1].T, weighted[:-1], precision)"),
-    edit("dgamma is not weighted by v", "mhc_pre", "(dweighted * v).sum(dim=0)", "dweighted.sum(dim=0)"),
+    backward_read("dx forgets the norm's own gradient", "mhc_pre", "- slope * v", ""),
+    backward_read("dphi loses the last token", "mhc_pre", "product(dq.T, weighted(v, gamma), precision)", "product(dq[:-1].T, weighted(v, gamma)[:-1], precision)"),
+    backward_read("dgamma is not weighted by v", "mhc_pre", "(dweighted * v).sum(dim=0)", "dweighted.sum(dim=0)"),
     backward("dalpha mixes up its gates", "mhc_pre", lambda g, _: g._replace(alpha=g.alpha[[1, 0, 2]])),
-    edit("inv_rms stands once too often in dphi", "mhc_pre", "product(dq.T,", "product((dq * r).T,"),
+    backward_read("inv_rms stands once too often in dphi", "mhc_pre", "product(dq.T,", "product((dq * r).T,"),
     forward("columns are normalised twice, and rows never", "sinkhorn", f"{COLUMNS}{ROWS}", f"{COLUMNS}{COLUMNS}"),
     forward("rows and columns change places", "sinkhorn", f"{COLUMNS}{ROWS}", f"{ROWS}{COLUMNS}"),
     forward("the first iteration takes rows and then columns", "sinkhorn", "torch.softmax(torch.log_softmax(logits, dim=COLUMNS), dim=ROWS)", "torch.softmax(torch.log_softmax(logits, dim=ROWS), dim=COLUMNS)"),
@@ -116,7 +129,7 @@ MUTANTS = [
     edit("dh_post forgets y", "mhc_post", "(grad * y.to(h_res.dtype).unsqueeze(1))", "grad"),
     edit("dh_res is transposed", "mhc_post", "h_res=grad @ x.to(h_res.dtype).mT", "h_res=(grad @ x.to(h_res.dtype).mT).mT.contiguous()"),
     edit("dy is that of the first stream", "mhc_post", "(h_post.unsqueeze(-1) * grad).sum(dim=1)", "h_post[:, :1] * grad[:, 0]"),
-    forward("the head forgets gamma", "mhc_head", "v * gamma.flatten()", "v"),
+    forward_read("the head forgets gamma", "mhc_head", "v * gamma.flatten()", "v"),
     edit("the head's dalpha is halved", "mhc_head", "(dz * m).sum()", "(dz * m / 2).sum()"),
     forward("expand divides by n", "expand", "x.unsqueeze(1)", "(x / streams).unsqueeze(1)"),
     backward("expand's gradient is a mean", "expand", lambda g, i: g._replace(x=g.x / i.grad_out.shape[1])),
@@ -138,13 +151,26 @@ def mutate(mutant: Mutant) -> Any:
 
         return types.SimpleNamespace(run=run)
     equations = kernel.equations
-    source = inspect.getsource(equations)
-    assert source.count(mutant.old) == 1, "the reference has changed: the mutant no longer says what it edits"
     scope = dict(vars(sys.modules[equations.__module__]))
-    # As in the module that the source is from: annotations are not evaluated.
-    text = "from __future__ import annotations\n" + source.replace(mutant.old, mutant.new)
-    exec(compile(text, mutant.name, "exec"), scope)
+    if mutant.shared is None:
+        redefine(equations, scope, mutant)
+    else:
+        own = dict(vars(sys.modules[mutant.shared.__module__]))
+        redefine(mutant.shared, own, mutant)
+        scope[mutant.shared.__name__] = own[mutant.shared.__name__]
+        redefine(equations, scope)
     return Kernel(scope[equations.__name__])
+
+
+def redefine(function: Callable[..., Any], scope: dict[str, Any], mutant: Mutant | None = None) -> None:
+    """Define a function once more in ``scope``, with the mutant's edit if there is one."""
+    source = inspect.getsource(function)
+    if mutant is not None:
+        assert source.count(mutant.old) == 1, "the reference has changed: the mutant no longer says what it edits"
+        source = source.replace(mutant.old, mutant.new)
+    # As in the module that the source is from: annotations are not evaluated.
+    text = "from __future__ import annotations\n" + source
+    exec(compile(text, mutant.name if mutant else "<equations>", "exec"), scope)
 
 
 def attempt(op: str, direction: str, axes: dict[str, Any], backend: Any, folder: Path) -> AssertionError | None:

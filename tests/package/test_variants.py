@@ -293,3 +293,23 @@ def test_triton_refuses_what_no_variant_supports():
     assert "NVIDIA" in variants["tf32"].supports(MhcPreSpec(4, 200, torch.float32, True, precision="tf32"), "gfx942")
     assert "bf16" in variants["bf16x3"].supports(four, "sm_90")
     assert "sm_90" in variants["bf16x3"].supports(MhcPreSpec(4, 200, torch.bfloat16, True), "sm_80")
+
+
+@pytest.mark.parametrize(("target", "streams", "times"), [("gfx942", 4, 1), ("gfx942", 5, 1), ("sm_80", 4, 2)])
+def test_triton_compiles_once_for_both_precisions_what_is_one_kernel(monkeypatch, target, streams, times):
+    pytest.importorskip("triton")
+    from mhc.backends.triton import kernel as triton_kernel
+
+    compiled = []
+
+    def compile_sources(name, *sources):
+        compiled.append(sources)
+        return backends.Artifact("hsaco", name, bytes([len(compiled)]))
+
+    monkeypatch.setattr(triton_kernel, "compile_sources", compile_sources)
+    kernel = backends.load("triton", "mhc_pre")
+    # A hidden size that no other test compiles: a kernel keeps what it compiled.
+    specs = [MhcPreSpec(streams, 8 * 41, torch.float32, True, precision=each) for each in ("fp32", "tf32")]
+    fp32, tf32 = (kernel.compile(spec, target) for spec in specs)
+    assert len(compiled) == times
+    assert (fp32.data == tf32.data) == (times == 1)

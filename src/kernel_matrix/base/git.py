@@ -31,19 +31,41 @@ def changed_files(root: Path, reference: str) -> list[str]:
     Raises:
         UserError: git does not know the reference, or ``root`` is no checkout.
     """
+    git = partial(_asked, root, reference)
+    return _differing(git, _base(git, reference))
 
-    def git(*arguments: str) -> str:
-        process = _git(root, *arguments)
-        if process.returncode:
-            reason = (process.stderr.strip() or "no common ancestor").splitlines()[0]
-            raise UserError(
-                f"--changed-since {reference}: git {arguments[0]}: {reason}. "
-                f"Fetch it first: git fetch origin {reference}"
-            )
-        return process.stdout
 
-    base = git("merge-base", "--end-of-options", reference, "HEAD").strip()
-    return _differing(git, base)
+def former_text(root: Path, reference: str, name: str) -> str | None:
+    """Return the text of a file of the folder ``root`` where this branch left ``reference``; None if there was none.
+
+    Raises:
+        UserError: git does not know the reference, or ``root`` is no checkout.
+    """
+    git = partial(_asked, root, reference)
+    base = _base(git, reference)
+    if not git("ls-tree", "--name-only", base, "--", name).strip():
+        return None
+    return git("show", f"{base}:./{name}")
+
+
+def _base(git: Callable[..., str], reference: str) -> str:
+    """Return the commit where this branch left ``reference``."""
+    return git("merge-base", "--end-of-options", reference, "HEAD").strip()
+
+
+def _asked(root: Path, reference: str, *arguments: str) -> str:
+    """Return what git prints of something that has to do with a reference that a person named.
+
+    Raises:
+        UserError: git fails.
+    """
+    process = _git(root, *arguments)
+    if process.returncode:
+        reason = (process.stderr.strip() or "no common ancestor").splitlines()[0]
+        raise UserError(
+            f"--changed-since {reference}: git {arguments[0]}: {reason}. Fetch it first: git fetch origin {reference}"
+        )
+    return process.stdout
 
 
 def is_checkout(root: Path) -> bool:

@@ -16,7 +16,8 @@ from kernel_matrix.base.errors import UserError
 
 COMMANDS = (
     *("run", "matrix", "report", "shell", "bundle"),
-    *("plan", "jobs", "repro", "check", "labels", "schema"),
+    *("plan", "jobs", "compare-cells", "diff", "repro", "check", "labels", "schema"),
+    *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
 )
 

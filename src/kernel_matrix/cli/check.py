@@ -1,4 +1,4 @@
-"""Validate matrix.yaml."""
+"""Validate matrix.yaml, and say which of its expectations and exclusions have ended."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import argparse
 
 from kernel_matrix import pipeline
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
+from kernel_matrix.report.ended import ended_lines
 
 arguments = add_matrix_options
 
 
 def main(options: argparse.Namespace) -> int:
-    """Load, plan, and say how much that is."""
-    planned = pipeline.plan_for(load_project(options), selection_of(options))
+    """Load, plan, and say how much that is. 1: an expectation or an exclusion has ended."""
+    project = load_project(options)
+    planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {len(planned.cases)} cases in {len(planned.jobs)} jobs")
-    return 0
+    states = pipeline.rule_states(project, (), pipeline.clock().date())
+    ended = ended_lines(project.matrix.start, project.file, [state for state in states if state.state != "holds"])
+    print("\n".join(ended), end="\n" if ended else "")
+    return int(bool(ended))

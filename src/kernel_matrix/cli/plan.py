@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from kernel_matrix import pipeline
@@ -11,6 +12,8 @@ from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.machines import services
 from kernel_matrix.machines.row_plan import describe
 from kernel_matrix.machines.row_plan_file import to_json
+from kernel_matrix.pipeline import Project
+from kernel_matrix.report.loosened import table
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +21,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_matrix_options(parser)
     parser.add_argument("--event", help="an event of matrix.yaml's ci.events, which says tier and toolchains")
     parser.add_argument("--changed-since", metavar="REF", help="only what the changes since REF concern, and sentinels")
+    parser.add_argument("--limits-since", metavar="REF", help="print what became looser in matrix.yaml since REF; "
+                        "--changed-since does so too")  # fmt: skip
+    parser.add_argument("--summary", type=Path, metavar="FILE", help="append what became looser to this file, too")
     parser.add_argument("--hosted-only", action="store_true", help="nothing on machines of one's own")
     parser.add_argument("--history", type=Path, help="results of an earlier run, for the time that cases take")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the rows with all cases, for run and report")
@@ -41,6 +47,7 @@ def main(options: argparse.Namespace) -> int:
     if options.write:
         options.write.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(options.write, to_json(row_plan))
+    _print_loosened(project, options)
     if options.service:
         print(services.service(options.service).render(project.matrix, row_plan), end="")
     elif options.rows:
@@ -51,3 +58,15 @@ def main(options: argparse.Namespace) -> int:
     else:
         print("\n".join(case.id for job in row_plan.jobs for case in job.cases))
     return 0
+
+
+def _print_loosened(project: Project, options: argparse.Namespace) -> None:
+    """Print what became looser in matrix.yaml; beside what a program reads, to the standard error."""
+    since = options.limits_since or options.changed_since
+    if not since:
+        return
+    text = table(pipeline.loosened(project, since), since)
+    print(text, file=sys.stdout if options.rows else sys.stderr)
+    if options.summary:
+        with options.summary.open("a", encoding="utf-8") as summary:
+            summary.write(f"{text}\n")

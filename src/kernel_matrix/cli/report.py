@@ -11,6 +11,7 @@ from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.lab.dashboard import make_dashboard
 from kernel_matrix.machines import job_status, row_plan_file
 from kernel_matrix.report.annotations import annotate
+from kernel_matrix.report.ended import ended_annotations
 from kernel_matrix.results import history
 
 
@@ -42,5 +43,7 @@ def main(options: argparse.Namespace) -> int:
     )
     print_dashboard(dashboard)
     if options.annotate:
-        print("\n".join(annotate(project.matrix, dashboard.comparison)))
+        comparison = dashboard.comparison
+        ended = ended_annotations(project.file, comparison.ended)
+        print("\n".join([*ended, *annotate(project.matrix, comparison)]))
     return dashboard.exit_status

@@ -13,6 +13,7 @@ from kernel_matrix.cli.options import (
     selection_of,
     settings_of,
 )
+from kernel_matrix.report.ended import ended_lines
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.run.preview import preview
 from kernel_matrix.run.progress import Console
@@ -36,5 +37,6 @@ def main(options: argparse.Namespace) -> int:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
         comparison = pipeline.run_and_compare(project, selected, machine, settings, console, options.expect or ())
-    print("\n".join(summary(project.matrix, comparison, project.rules)))
+    lines = [*summary(project.matrix, comparison, project.rules)]
+    print("\n".join([*lines, *ended_lines(project.matrix.start, project.file, comparison.ended)]))
     return int(comparison.is_red)

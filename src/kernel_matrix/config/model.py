@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.config.names import ProgramName, VendorName
+from kernel_matrix.config.until import Until
 
 Scalar = bool | int | float | str
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -124,13 +125,38 @@ class Container(_Section):
     grace: int = Field(default=5, ge=0, description="Seconds between the request to stop and the kill.")
 
 
+class _Limit(_Section):
+    limit: float
+    source: str = Field(
+        min_length=20,
+        description="Where the limit comes from: a sentence, and if it was measured the command and the date.",
+    )
+
+
+class Factor(_Limit):
+    """A factor of the noise, and where it comes from."""
+
+    limit: float = Field(ge=1)
+
+
+class Amount(_Limit):
+    """An amount, and where it comes from."""
+
+    limit: float = Field(gt=0)
+
+
 class Accuracy(_Section):
     """Error budgets, as :func:`kernel_matrix.job.accuracy.budget` makes them: ``min(cap, factor × noise)``."""
 
-    factor: float = Field(ge=1, description="How many times the baseline's own error a result may be off.")
-    rounded: float = Field(ge=1, description="The factor of the Frobenius error of outputs narrower than fp32.")
-    ulps: float = Field(gt=0, description="The least noise floor, in ULP of fp32 at the output's largest value.")
-    caps: dict[Direction, float] = Field(description="Absolute error at unit scale that no budget goes beyond.")
+    factor: Factor = Field(description="How many times the baseline's own error a result may be off.")
+    rounded: Factor = Field(description="The factor of the Frobenius error of outputs narrower than fp32.")
+    ulps: Amount = Field(description="The least noise floor, in ULP of fp32 at the output's largest value.")
+    caps: dict[Direction, Amount] = Field(description="Absolute error at unit scale that no budget goes beyond.")
+
+    def limits(self) -> dict[str, float | dict[str, float]]:
+        """Return the limits without their sources, as a job gets them."""
+        caps = {direction: cap.limit for direction, cap in self.caps.items()}
+        return {"factor": self.factor.limit, "rounded": self.rounded.limit, "ulps": self.ulps.limit, "caps": caps}
 
 
 class Installer(_Section):
@@ -230,24 +256,34 @@ class Op(_Section):
     )
 
 
-class Exclusion(_Section):
-    """Cases that are planned and not run, and why."""
-
+class _Rule(_Section):
     where: dict[str, ScalarOrList] = Field(min_length=1, description="platform, target, toolchain, op or an axis.")
     reason: str = Field(min_length=10)
-    link: str | None = None
+    owner: str = Field(min_length=2, description="Who looks at it again when it ends: a person or a team.")
+    link: str = Field(
+        pattern=r"^(https://\S+|[\w.-]+(/[\w.-]+)*(#[\w-]+)?)$",
+        description="Where more is written of it: an address (https://), or a file of this repository.",
+    )
+    until: Until = Field(
+        description="When it ends: a date, the last day on which it holds, or a version of a distribution (PEP 508). "
+        "With a version it ends where the environment of a toolchain meets it."
+    )
 
 
-class Expectation(_Section):
-    """Cases that are known to fail. When one passes, the run is red until this entry is taken out."""
+class Exclusion(_Rule):
+    """Cases that are planned and not run, why, and until when."""
 
-    where: dict[str, ScalarOrList] = Field(min_length=1, description="platform, target, toolchain, op or an axis.")
+
+class Expectation(_Rule):
+    """Cases that are known to fail, and until when. When one passes, the run is red until this entry is taken out."""
+
     outcome: Literal["fail", "error"]
     stage: Stage | None = Field(default=None, description="The stage of an error.")
     match: str = Field(min_length=5, description="A regular expression that the exact message contains.")
-    reason: str = Field(min_length=10)
-    link: str | None = None
     versions: list[str] = Field(default_factory=list, description="Versions that it holds for (PEP 508).")
+
+
+Rule = Exclusion | Expectation
 
 
 class Event(_Section):

@@ -82,7 +82,7 @@ def measure(result: Array, golden: Golden) -> Errors:
         figures = [distance] * 7 + [float(result.size > 0)]
         return Errors(result.size, nan, inf, *figures)
     difference = np.abs(compared - expected)
-    steps = np.abs(_ordered(result[finite]) - _ordered(correctly_rounded(expected, result.dtype)))
+    steps = np.abs(ordered(result[finite]) - ordered(correctly_rounded(expected, result.dtype)))
     median, p99 = np.quantile(steps, [0.5, 0.99], method="higher")
     return Errors(
         elements=result.size,
@@ -166,7 +166,7 @@ def budget(
     )
 
 
-def _ordered(values: Array) -> npt.NDArray[np.int64]:
+def ordered(values: Array) -> npt.NDArray[np.int64]:
     """Return floats as integers in the same order, neighbours one apart, both zeros at 0."""
     bits = np.ascontiguousarray(values).view(f"<i{values.dtype.itemsize}").astype(np.int64)
     if values.dtype.itemsize == 8:

@@ -68,15 +68,23 @@ def memory_limit() -> int | None:
 def _children(parent: int) -> list[tuple[int, str]]:
     """Return the ids and names of the children of a process that still run."""
     children = []
-    for folder in _PROC.glob("[0-9]*"):
+    for pid in _child_ids(parent):
         try:
-            before, _, after = (folder / "stat").read_text().rpartition(")")
+            before, _, after = (_PROC / str(pid) / "stat").read_text().rpartition(")")
         except OSError:  # it has ended
             continue
-        state, its_parent = after.split()[:2]
-        if int(its_parent) == parent and state != "Z":
-            children.append((int(folder.name), before.partition("(")[2]))
+        if after.split()[0] != "Z":
+            children.append((pid, before.partition("(")[2]))
     return children
+
+
+def _child_ids(parent: int) -> list[int]:
+    """Return the ids of the children of all threads of a process; none where the kernel does not list them."""
+    ids: list[int] = []
+    for children in (_PROC / str(parent) / "task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            ids += map(int, children.read_text().split())
+    return ids
 
 
 def _prctl(option: int, value: int) -> None:

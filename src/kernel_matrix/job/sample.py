@@ -45,6 +45,11 @@ def positions(key: str, output: str, shape: Sequence[int]) -> Positions:
     return np.array(sorted(chosen), dtype=np.int64)
 
 
+def count_of(shape: Sequence[int]) -> int:
+    """Return the number of positions in an output of this shape."""
+    return min(MOST, math.prod(shape))
+
+
 def take(key: str, output: str, array: Array) -> dict[str, Any]:
     """Return the sample of one output, as JSON can hold it.
 

@@ -13,6 +13,7 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.document import Document
+from kernel_matrix.report.ended import ended_lines
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.words import headline
 from kernel_matrix.results.collect import Collected
@@ -29,11 +30,12 @@ class Dashboard:
     comparison: Comparison
     collected: Collected
     earlier: History
+    ended: tuple[str, ...] = ()  # lines about the expectations and exclusions that have ended
 
     @property
     def lines(self) -> list[str]:
         """The lines about it for a terminal."""
-        lines = [headline(self.document), self.document.toolchains.headline, f"dashboard: {self.index}"]
+        lines = [headline(self.document), self.document.toolchains.headline, *self.ended, f"dashboard: {self.index}"]
         return [line for line in lines if line]
 
     @property
@@ -78,4 +80,5 @@ def make_dashboard(
         toolchains=toolchains,
         notes=notes,
     )
-    return Dashboard(project.site / "index.html", document, comparison, collected, earlier or History())
+    ended = tuple(ended_lines(project.matrix.start, project.file, comparison.ended))
+    return Dashboard(project.site / "index.html", document, comparison, collected, earlier or History(), ended)

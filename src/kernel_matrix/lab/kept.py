@@ -16,7 +16,7 @@ import kernel_matrix
 from kernel_matrix.base import git
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results import junit
+from kernel_matrix.results import junit, samples
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import programs
 
@@ -56,8 +56,10 @@ class Keeper:
         return self.project.build / "kept" / f"{name}.json"
 
     def _dependencies(self, name: str, made_from: Sequence[str]) -> dict[str, object]:
-        result = _digest([self._result(name).read_bytes()])
-        return {**self._shared, "made_from": _digest(text.encode() for text in made_from), "result": result}
+        result = self._result(name)
+        beside = samples.beside(result)
+        content = _digest([result.read_bytes(), beside.read_bytes() if beside.exists() else b""])
+        return {**self._shared, "made_from": _digest(text.encode() for text in made_from), "result": content}
 
     @cached_property
     def _shared(self) -> dict[str, object]:

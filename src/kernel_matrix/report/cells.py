@@ -11,6 +11,7 @@ from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
 from kernel_matrix.report import figures
 from kernel_matrix.report.document import CaseResult, Cell, Timed
 from kernel_matrix.results.compare import CellVerdict, Verdict
+from kernel_matrix.results.noise import by_dtype
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import Commands, worst_result
 
@@ -70,6 +71,7 @@ def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
         diagnosis=_diagnosis(sources, worst),
         error=worst.record.message if worst.record and verdict.state == "known" else "",
         accuracy=figures.accuracy(records),
+        noise=figures.noise(by_dtype(verdict.cases)),
         artifact=figures.artifact(records),
         timed=tuple(timed for v in verdict.cases if (timed := _timed(v))),
         versions=figures.versions(records, _shown(matrix)),

@@ -1,15 +1,22 @@
-"""Two reports -> Difference: the cells that became red, those that no longer are, and other transitions."""
+"""Two reports -> Difference: what broke, what was mended, what is less exact, slower or gone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.report.document import FILE, Cell, CellOutline, Document, Outline
-from kernel_matrix.results.compare import RED
+from kernel_matrix.base.evidence import EVIDENCE
+from kernel_matrix.report.document import FILE, CellOutline, Outline
+from kernel_matrix.report.less_exact import LessExact, less_exact, not_compared
+from kernel_matrix.results.compare import RED, State
+from kernel_matrix.results.history import Measurement, Measurements
+from kernel_matrix.results.trend import Slower
+
+WORKS: frozenset[State] = frozenset({"pass", "flaky", "fixed", "compiled", "lowered"})
 
 
 @dataclass(frozen=True)
@@ -21,11 +28,16 @@ class Transition:
     after: str
     reason: str
     repeat: str
+    state: State
 
 
 @dataclass(frozen=True)
 class Difference:
-    """All transitions of the cells that both reports have, and how many cells only one of them has."""
+    """All transitions of the cells that both reports have, and how many cells only one of them has.
+
+    ``gone`` are the cells that had a result, and have none now or only one of less evidence. They are in one of the
+    other groups too, if they are planned.
+    """
 
     newly_red: tuple[Transition, ...]
     no_longer_red: tuple[Transition, ...]
@@ -35,6 +47,27 @@ class Difference:
     new: tuple[Transition, ...]
     not_run_here: int
     base: str  # the earlier report, in words
+    gone: tuple[Transition, ...] = ()
+    less_exact: tuple[LessExact, ...] = ()
+    slower: tuple[Slower, ...] = ()
+    notes: tuple[str, ...] = ()  # what could not be judged
+
+    @property
+    def broke(self) -> tuple[Transition, ...]:
+        """The cells that are red now and were not, and have a result."""
+        return tuple(one for one in self.newly_red if one.state in ("fail", "error"))
+
+    @property
+    def mended(self) -> tuple[Transition, ...]:
+        """The cells that work now and did not: also those whose expectation is to be taken out of matrix.yaml."""
+        gone = {one.cell for one in self.gone}
+        changed = (*self.no_longer_red, *self.newly_red)
+        return tuple(one for one in changed if one.state in WORKS and one.cell not in gone)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether something broke or became less exact."""
+        return bool(self.broke or self.less_exact)
 
 
 def read(folder: Path) -> Outline:
@@ -52,15 +85,19 @@ def read(folder: Path) -> Outline:
         raise UserError(f"{path}: {error.errors()[0]['msg']}. Name the site of an earlier run.") from None
 
 
-def difference(before: Outline, document: Document) -> Difference:
-    """Compare the cells of a document with those of an earlier report. A pure function."""
+def difference(before: Outline, now: Outline, past: Measurements | None = None) -> Difference:
+    """Compare the cells of a report with those of an earlier one. A pure function.
+
+    ``past`` are the measurements of earlier runs: they say how far a noise ratio scatters.
+    """
     earlier = {cell.id: cell for cell in before.cells}
     groups: dict[str, list[Transition]] = {
         name: [] for name in ("newly_red", "no_longer_red", "other", "new", "still_red", "same")
     }
-    for cell in document.cells:
+    for cell in now.cells:
         groups[_group(earlier.get(cell.id), cell)].append(_transition(earlier.get(cell.id), cell))
     run = before.run
+    uncompared = sum(not_compared(earlier[cell.id], cell) for cell in now.cells if cell.id in earlier)
     return Difference(
         newly_red=tuple(groups["newly_red"]),
         no_longer_red=tuple(groups["no_longer_red"]),
@@ -68,9 +105,41 @@ def difference(before: Outline, document: Document) -> Difference:
         still_red=len(groups["still_red"]),
         same=len(groups["same"]),
         new=tuple(groups["new"]),
-        not_run_here=len(earlier.keys() - {cell.id for cell in document.cells}),
+        not_run_here=len(earlier.keys() - {cell.id for cell in now.cells}),
         base=f"{', '.join(run.commits) or 'an unknown commit'} ({run.tier} tier, {run.created})",
+        gone=tuple(_without_result(earlier, now.cells)),
+        less_exact=tuple(
+            one
+            for cell in now.cells
+            if cell.id in earlier
+            for one in less_exact(earlier[cell.id], cell, _earlier((past or {}).get(cell.id, ())))
+        ),
+        notes=(f"The noise of {uncompared} outputs is not compared: the two runs measured other cases.",)
+        if uncompared
+        else (),
     )
+
+
+def with_unplanned(found: Difference, before: Outline, now: Outline) -> Difference:
+    """Return the difference of two whole runs: what had a result and is not in the later run at all is gone too."""
+    present = {cell.id for cell in now.cells}
+    absent = [cell for cell in before.cells if cell.id not in present and cell.evidence != "planned"]
+    lost = [Transition(cell.id, _words(cell), "not planned", "", cell.repeat, "missing") for cell in absent]
+    return replace(found, gone=(*found.gone, *lost))
+
+
+def _earlier(series: Sequence[Measurement]) -> list[Measurement]:
+    """Return the measurements before the last one that were made on its device."""
+    return [one for one in series[:-1] if one.device == series[-1].device]
+
+
+def _without_result(earlier: dict[str, CellOutline], cells: Iterable[CellOutline]) -> Iterable[Transition]:
+    """Yield the cells that have less evidence now, and did not fail: no machine ran them, or compiled them."""
+    for cell in cells:
+        before = earlier.get(cell.id)
+        lost = before and EVIDENCE.index(cell.evidence) < EVIDENCE.index(before.evidence)
+        if before and lost and cell.state not in ("fail", "error", "known"):
+            yield _transition(before, cell)
 
 
 def _group(before: CellOutline | None, now: CellOutline) -> str:
@@ -85,9 +154,9 @@ def _group(before: CellOutline | None, now: CellOutline) -> str:
     return "still_red" if red else "same"
 
 
-def _transition(before: CellOutline | None, now: Cell) -> Transition:
+def _transition(before: CellOutline | None, now: CellOutline) -> Transition:
     reason = "; ".join(text for text in (now.reason, now.stale and f"stale: {now.stale}") if text)
-    return Transition(now.id, _words(before) if before else "not planned", _words(now), reason, now.repeat)
+    return Transition(now.id, _words(before) if before else "not planned", _words(now), reason, now.repeat, now.state)
 
 
 def _words(cell: CellOutline) -> str:

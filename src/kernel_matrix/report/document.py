@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
+from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.compare import State
@@ -36,6 +37,23 @@ class Accuracy(_Model):
     error: Number
     limit: Number
     share: Number = Field(description="The error divided by the limit.")
+    noise_ratio: Number | None = Field(
+        default=None, description="The output's rel_fro over that of the baseline, in this case."
+    )
+
+
+class Noise(_Model):
+    """The error of an output over that of the baseline, over all cases of one dtype together."""
+
+    ratio: Number | None = Field(description="Null where the baseline has no error.")
+    misrounded: Number | None = Field(
+        description="The share of the elements that are not the correctly rounded golden, of an output that is "
+        "narrower than fp32."
+    )
+    floor_misrounded: Number | None = Field(description="The same share of the baseline's elements.")
+    elements: int = Field(description="The elements that count: at most 1,000 of each case.")
+    cases: int
+    evidence: Evidence = Field(description="The least evidence of these cases: ran or emulated.")
 
 
 class Artifact(_Model):
@@ -90,6 +108,11 @@ class CellOutline(_Model):
     state: State
     evidence: Evidence
     stale: str = Field(default="", description="Why its first stale case is stale; empty if no case is.")
+    reason: str = ""
+    repeat: str = Field(default="", description="The command that repeats the cell.")
+    noise: dict[str, dict[str, Noise]] = Field(
+        default_factory=dict, description="By dtype, and then by output; the least exact output first."
+    )
 
 
 class Cell(CellOutline):
@@ -106,7 +129,6 @@ class Cell(CellOutline):
     planned: int
     stale_cases: int
     stage: str
-    reason: str
     diagnosis: Diagnosis | None
     error: str = Field(description="The exact error of a cell that fails as expected.")
     accuracy: Accuracy | None
@@ -114,7 +136,6 @@ class Cell(CellOutline):
     timed: tuple[Timed, ...]
     versions: dict[str, tuple[str, ...]] = Field(description="More than one of a name where machines differ.")
     lock: str
-    repeat: str = Field(description="The command that repeats the cell.")
     results: tuple[CaseResult, ...] = Field(default=(), exclude=True, description="Its cases, for the page.")
 
 
@@ -239,6 +260,7 @@ class Document(Outline):
     notes: tuple[str, ...] = Field(description="What could not be known of these results.")
     run_notes: RunNotes
     toolchains: Toolchains
+    agreement: AgreementReport = Field(default=AgreementReport(), description="Who agrees with whom, from samples.")
     cells: tuple[Cell, ...]
     jobs: tuple[dict[str, str], ...] = Field(description="What the jobs of the results have in common.")
 

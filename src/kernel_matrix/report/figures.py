@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.report.document import Accuracy, Artifact, Number, Times
+from kernel_matrix.report.document import Accuracy, Artifact, Noise, Number, Times
+from kernel_matrix.results import noise as noises
 from kernel_matrix.results.record import Record
 
 _NOT_OUTPUTS = ("artifact", "time")
@@ -21,13 +22,25 @@ def number(value: float) -> Number:
 
 
 def outputs(record: Record) -> dict[str, dict[str, Number]]:
-    """Return the metrics by output: ``{"h_in": {"max_abs": 1e-7, ...}}``."""
+    """Return the metrics by output, with the noise ratio: ``{"h_in": {"max_abs": 1e-7, "noise_ratio": 1.02, ...}}``."""
     by_output: dict[str, dict[str, Number]] = {}
     for key, value in record.metrics.items():
         output, dot, figure = key.partition(".")
-        if dot and output not in _NOT_OUTPUTS:
+        if dot and output not in _NOT_OUTPUTS and figure != "noise_ratio":
             by_output.setdefault(output, {})[figure] = number(value)
+    for output, ratio in noises.ratios(record).items():
+        by_output[output]["noise_ratio"] = number(ratio)
     return by_output
+
+
+def noise(by_dtype: Mapping[str, Iterable[Record]]) -> dict[str, dict[str, Noise]]:
+    """Return the noise of all outputs by dtype, and then by output."""
+    figures = {dtype: noises.pooled(records) for dtype, records in sorted(by_dtype.items())}
+    return {
+        dtype: {output: _noise(pooled) for output, pooled in outputs.items()}
+        for dtype, outputs in figures.items()
+        if outputs
+    }
 
 
 def accuracy(records: Iterable[Record]) -> Accuracy | None:
@@ -50,6 +63,7 @@ def accuracy(records: Iterable[Record]) -> Accuracy | None:
         error=number(record.metrics[key]),
         limit=number(record.metrics[_limit(key)]),
         share=number(share),
+        noise_ratio=_known(noises.ratios(record).get(output)),
     )
 
 
@@ -93,6 +107,21 @@ def versions(records: Iterable[Record], distributions: Iterable[str]) -> dict[st
             if key == "python" or (key != name and (not wanted or canonicalize_name(name) in wanted)):
                 by_name.setdefault(name, set()).add(value)
     return {name: tuple(sorted(values)) for name, values in sorted(by_name.items())}
+
+
+def _noise(pooled: noises.Noise) -> Noise:
+    return Noise(
+        ratio=_known(pooled.ratio),
+        misrounded=_known(pooled.misrounded),
+        floor_misrounded=_known(pooled.floor_misrounded),
+        elements=int(pooled.elements),
+        cases=pooled.cases,
+        evidence=pooled.evidence,
+    )
+
+
+def _known(value: float | None) -> Number | None:
+    return None if value is None else number(value)
 
 
 def _rounded(value: float) -> float:

@@ -10,6 +10,7 @@ from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.report import badges
+from kernel_matrix.report.agreement import agreement_report
 from kernel_matrix.report.cells import JobList, Sources, make_cell
 from kernel_matrix.report.document import (
     SCHEMA_VERSION,
@@ -67,9 +68,10 @@ def document(
         speed=_speed(cells),
         undiagnosed=_undiagnosed(cells),
         problems=collected.broken,
-        notes=(*comparison.notes, *comparison.not_taken),
+        notes=(*comparison.notes, *(state.sentence for state in comparison.ended), *comparison.not_taken),
         run_notes=run_notes or RunNotes(),
         toolchains=toolchains or Toolchains(),
+        agreement=agreement_report(comparison),
         cells=cells,
         jobs=tuple(dict(job) for job in jobs.jobs),
     )

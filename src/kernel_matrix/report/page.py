@@ -8,11 +8,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from kernel_matrix.report import markdown
+from kernel_matrix.report import heatmap, markdown
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.words import MEANING, STALE, headline
+from kernel_matrix.report.words import MEANING, STALE, counts, headline, noise_ratio, noise_words, percent
 from kernel_matrix.results.compare import STATES
 
 
@@ -26,6 +26,9 @@ def page(document: Document) -> str:
         states=STATES,
         data=_embeddable(_data(document)),
         headline=headline(document),
+        heat_maps=heatmap.heat_maps(document.cells),
+        noise_scale=heatmap.scale(),
+        noise_unknown=heatmap.lanes_without(document.cells),
     )
 
 
@@ -33,6 +36,13 @@ def summary(document: Document, difference: Difference | None) -> str:
     """Return the summary in Markdown: what differs from an earlier report, else the whole table."""
     template = _environment().get_template("difference.md.j2" if difference else "summary.md.j2")
     return markdown.within(template.render(document=document, difference=difference))
+
+
+def runs(difference: Difference, before: str, now: str) -> str:
+    """Return the difference of two runs in Markdown."""
+    template = _environment().get_template("runs.md.j2")
+    text = template.render(difference=difference, before=before, now=now, counts=counts(difference))
+    return markdown.within(text.rstrip() + "\n")
 
 
 def picture(badge: Badge) -> str:
@@ -50,6 +60,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"headline": headline, "cell": markdown.cell, "fenced": markdown.fenced}
+    environment.filters |= {"noise_ratio": noise_ratio, "noise_words": noise_words, "percent": percent}
     return environment
 
 

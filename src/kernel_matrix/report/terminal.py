@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
+from kernel_matrix.results import noise as noises
 from kernel_matrix.results.compare import RED, CellVerdict, Comparison, Verdict
 from kernel_matrix.results.repeat import Commands
 
+_MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
@@ -18,9 +20,22 @@ def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...]) -> 
     yield f"{len(comparison.plan.cases)} cases: {counts}"
     if not any(verdict.evidence == "ran" for cell in comparison.cells for verdict in cell.cases):
         yield "Nothing ran on hardware of the platforms that were asked for."
+    yield from _noise(comparison, matrix.package.baseline)
     commands = Commands(matrix)
     for cell in comparison.cells:
         yield from _red_cases(commands, cell, rules)
+
+
+def _noise(comparison: Comparison, baseline: str) -> Iterator[str]:
+    """Yield one line for each dtype: the least exact output of all cells."""
+    worst: dict[str, tuple[float, str, str]] = {}
+    for cell in comparison.cells:
+        for dtype, records in noises.by_dtype(cell.cases).items():
+            for output, noise in noises.pooled(records).items():
+                if noise.ratio is not None:
+                    worst[dtype] = max(worst.get(dtype, (-1.0, "", "")), (noise.ratio, output, cell.cell.id))
+    for dtype, (ratio, output, place) in sorted(worst.items()):
+        yield f"noise ratio (the error over that of {baseline}), {dtype}: at most {ratio:.3g} ({output} in {place})"
 
 
 def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...]) -> Iterator[str]:
@@ -34,7 +49,10 @@ def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...]) -
 def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> Iterator[str]:
     case, record = verdict.case, verdict.record
     stage = f" in {record.stage}" if record and record.stage else ""
-    yield f"{verdict.state}{stage}: {case.id}\n  {verdict.reason.splitlines()[0][:300]}"
+    reason = verdict.reason.partition("\n")[0][:300] or "no reason was given"
+    yield f"{verdict.state}{stage}: {case.id}\n  {reason}"
+    if record and verdict.state == "fail" and (ratios := noises.in_words(record, _MOST_OUTPUTS)):
+        yield f"  noise ratio: {ratios}"
     if record and verdict.state == "error":
         yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules))}"
     yield f"  repeat it: {commands.command(case.id, record)}"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kernel_matrix.report.badges import RED_FIRST
-from kernel_matrix.report.document import Document
+from kernel_matrix.report.difference import Difference
+from kernel_matrix.report.document import Cell, Document, Noise, Number
+from kernel_matrix.report.heatmap import as_float, in_short, least_exact
 from kernel_matrix.results.compare import State
 
 # The colour that each state has everywhere, and what a reader needs to know of it.
@@ -20,6 +24,7 @@ MEANING: dict[State, tuple[str, str]] = {
     "unavailable": ("#8a939c", "no such hardware here, and nothing to compile without it"),
     "excluded": ("#c3c9cf", "left out by matrix.yaml, with its reason"),
 }
+_MOST_CELLS = 10  # of each kind, on a terminal
 STALE = "measured on another commit, lock or version than the present one, in something that concerns the case"
 
 
@@ -43,3 +48,68 @@ def headline(document: Document) -> str:
         parts.append(f"{run.stale} {'is' if run.stale == 1 else 'are'} stale.")
     parts.append(f"Red: {', '.join(red)}." if red else "None is red.")
     return " ".join(parts)
+
+
+def counts(difference: Difference) -> str:
+    """Return how much differs between two runs, such as ``1 broke, 2 less exact``; empty if nothing does."""
+    sizes = {
+        "broke": difference.broke,
+        "mended": difference.mended,
+        "less exact": difference.less_exact,
+        "slower": difference.slower,
+        "gone": difference.gone,
+    }
+    return ", ".join(f"{len(changes)} {words}" for words, changes in sizes.items() if changes)
+
+
+def in_lines(difference: Difference) -> Iterator[str]:
+    """Yield the difference of two runs as lines for a terminal."""
+    changed = counts(difference) or "nothing differs"
+    yield f"against {difference.base}: {changed}; {difference.same} cells are as they were"
+    for title, changes in (("broke", difference.broke), ("gone", difference.gone), ("mended", difference.mended)):
+        for one in changes[:_MOST_CELLS]:
+            reason = one.reason.partition("\n")[0][:200]
+            yield f"{title}: {one.cell}: {one.before} -> {one.after}{f': {reason}' if reason else ''}"
+            if title == "broke":
+                yield f"  repeat it: {one.repeat}"
+        if len(changes) > _MOST_CELLS:
+            yield f"{title}: {len(changes) - _MOST_CELLS} more cells, which --json and --markdown list"
+    for less in difference.less_exact:
+        yield (
+            f"less exact: {less.cell}, {less.dtype} {less.output}: {less.figure} "
+            f"{less.before:.3g} -> {less.after:.3g}, over {less.limit:.3g} ({less.why})"
+        )
+        yield f"  repeat it: {less.repeat}"
+    for slow in difference.slower:
+        yield (
+            f"slower: {slow.cell}/{slow.case}: {slow.before:.2f} -> {slow.after:.2f} times as fast as the baseline, "
+            f"since {slow.since} (commit {slow.commit}; {slow.runs} runs)"
+        )
+    yield from difference.notes
+
+
+def noise_ratio(cell: Cell) -> str:
+    """Return the largest noise ratio of a cell, such as ``1.05 ×``; ``exact`` where the baseline has no error."""
+    worst = [least_exact(outputs.items())[1] for outputs in cell.noise.values()]
+    known = [noise.ratio for noise in worst if noise.ratio is not None]
+    if not worst:
+        return "no ratio"
+    return f"{in_short(max(known, key=as_float))} ×" if known else "exact"
+
+
+def noise_words(cell: Cell) -> str:
+    """Return the least exact output of each dtype, such as ``bf16 r 2.38 ×``; ``not measured`` if nothing ran."""
+    parts = [f"{dtype} {_words(*least_exact(outputs.items()))}" for dtype, outputs in cell.noise.items()]
+    return ", ".join(parts) or "not measured"
+
+
+def percent(share: Number | None) -> str:
+    """Return a share in per cent, with two digits; empty if it is not known."""
+    return "" if share is None else f"{float(share) * 100:.2g} %"
+
+
+def _words(output: str, noise: Noise) -> str:
+    text = f"{output} {'exact in the baseline' if noise.ratio is None else f'{in_short(noise.ratio)} ×'}"
+    if noise.misrounded is not None:
+        text += f" (misrounded {percent(noise.misrounded)}, baseline {percent(noise.floor_misrounded)})"
+    return text

@@ -1,4 +1,7 @@
-"""Result folders -> Records: read all JUnit XML below them; name each file that is broken or refused, and why."""
+"""Result folders -> Records: read all JUnit XML below them, each with the samples beside it.
+
+Every file that is broken or refused is named, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.results import junit, validation
+from kernel_matrix.results import junit, samples, validation
 from kernel_matrix.results.foreign import foreign_records, printable
 from kernel_matrix.results.junit import BrokenResultError
 from kernel_matrix.results.record import Record
@@ -36,7 +39,8 @@ def collect(
 ) -> Collected:
     """Read every ``*.xml`` below the folders, or the files themselves.
 
-    With ``asked``, by job, a file is also compared with what its job was asked for.
+    With ``asked``, by job, a file is also compared with what its job was asked for. Where the samples beside a file
+    cannot be used, its records count without them, and a sentence says so.
 
     Raises:
         UserError: a folder does not exist.
@@ -44,11 +48,12 @@ def collect(
     bounds = bounds or Bounds()
     refused: dict[Path, str] = {}
     paths = dict.fromkeys(path for folder in folders for path in _result_files(folder, bounds, refused))
-    files, records, broken, foreign = [], [], [], {}
+    files, records, foreign = [], [], {}
+    broken: list[str] = []
     for path in paths:
         try:
             of_file = _read(path, asked, bounds)
-            records += of_file
+            records += _with_samples(path, of_file, bounds, broken)
             files.append(path)
             if of_others := foreign_records(of_file):
                 foreign[printable(path)] = of_others
@@ -72,6 +77,18 @@ def _result_files(folder: Path, bounds: Bounds, refused: dict[Path, str]) -> Ite
     good, bad = validation.find(folder, bounds)
     refused |= dict(bad)
     yield from good
+
+
+def _with_samples(path: Path, records: list[Record], bounds: Bounds, broken: list[str]) -> list[Record]:
+    """Return the records with the samples beside their file, if there are any that can be used."""
+    file = samples.beside(path)
+    if not file.exists() and not file.is_symlink():
+        return records
+    try:
+        return samples.read(file, records, bounds)
+    except RefusedError as error:
+        broken.append(f"{printable(file)}: refused: {error}. Its job's results count without samples.")
+        return records
 
 
 def _read(path: Path, asked: Mapping[str, Asked] | None, bounds: Bounds) -> list[Record]:

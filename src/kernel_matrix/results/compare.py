@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Expectation
 from kernel_matrix.config.plan import Case, Cell, Plan
+from kernel_matrix.config.rule_state import RuleState
+from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.results.deciding import CommonInputs, Dated, badness, common_inputs, deciding
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.proof import evidence_of
@@ -65,7 +68,8 @@ class CellVerdict:
 class Comparison:
     """All cells, the records that belong to no planned case, and what could not be compared (a sentence each).
 
-    ``not_taken`` has a sentence for each file with results of other tools that are of no planned case.
+    ``not_taken`` has a sentence for each file with results of other tools that are of no planned case. ``ended`` has
+    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail.
     """
 
     plan: Plan
@@ -73,6 +77,7 @@ class Comparison:
     unplanned: tuple[Record, ...]
     notes: tuple[str, ...] = ()
     not_taken: tuple[str, ...] = ()
+    ended: tuple[RuleState, ...] = ()
 
     @property
     def counts(self) -> dict[State, int]:
@@ -81,12 +86,15 @@ class Comparison:
 
     @property
     def is_red(self) -> bool:
-        """True if a case failed, is missing, or passes although it is expected to fail."""
-        return any(state in RED for state in self.counts)
+        """True if a case failed, is missing, or passes although it is expected to fail, or if an entry has ended."""
+        return bool(self.ended) or any(state in RED for state in self.counts)
 
 
 def compare(plan: Plan, records: Iterable[Record], present: Present | None = None) -> Comparison:
-    """Judge every planned case by the records of all machines. With ``present``, say which of them are stale."""
+    """Judge every planned case by the records of all machines.
+
+    With ``present``, say which of them are stale, and take no expectation whose last day has passed then.
+    """
     by_case: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         by_case[record.case].append(record)
@@ -94,7 +102,7 @@ def compare(plan: Plan, records: Iterable[Record], present: Present | None = Non
     inputs = common_inputs(plan.cases, dated)
     verdicts: dict[Cell, list[Verdict]] = defaultdict(list)
     for case in plan.cases:
-        verdicts[case.cell].append(_judge(case, dated[case.id], inputs))
+        verdicts[case.cell].append(_judge(case, dated[case.id], inputs, present))
     cells = tuple(_cell(cell, cases) for cell, cases in verdicts.items())
     unplanned = tuple(record for rest in by_case.values() for record in rest)
     return Comparison(plan, cells, unplanned, (present.note,) if present and present.note else ())
@@ -102,7 +110,7 @@ def compare(plan: Plan, records: Iterable[Record], present: Present | None = Non
 
 def judge(case: Case, records: Sequence[Record], present: Present | None = None) -> Verdict:
     """Return the state of one case. Of several records the one that tried most decides; of equals, the worst."""
-    return _judge(case, _dated(case, records, present), CommonInputs())
+    return _judge(case, _dated(case, records, present), CommonInputs(), present)
 
 
 def _dated(case: Case, records: Sequence[Record], present: Present | None) -> list[Dated]:
@@ -112,7 +120,7 @@ def _dated(case: Case, records: Sequence[Record], present: Present | None) -> li
     return [Dated(record, present.stale(cell.platform, cell.toolchain, record)) for record in records]
 
 
-def _judge(case: Case, records: Sequence[Dated], inputs: CommonInputs) -> Verdict:
+def _judge(case: Case, records: Sequence[Dated], inputs: CommonInputs, present: Present | None) -> Verdict:
     if case.exclusion:
         return Verdict(case, "excluded", "planned", f"{case.exclusion.reason}{_tried(records)}", None)
     if not records:
@@ -122,12 +130,12 @@ def _judge(case: Case, records: Sequence[Dated], inputs: CommonInputs) -> Verdic
         first = records[0].record
         return Verdict(case, "missing", "planned", inputs.refuse(case, first), first)
     dated = deciding(accepted)
-    state, evidence, reason = _state(case, dated.record)
+    state, evidence, reason = _state(case, dated.record, present.now.date() if present else None)
     return Verdict(case, state, evidence, reason, dated.record, dated.stale)
 
 
-def _state(case: Case, record: Record) -> tuple[State, Evidence, str]:
-    """Return the state, the evidence and the reason that one record gives its case."""
+def _state(case: Case, record: Record, today: date | None) -> tuple[State, Evidence, str]:
+    """Return the state, the evidence and the reason that one record gives its case on a day."""
     if record.outcome == "excluded":
         return "missing", "planned", "the machine excluded it, and this matrix does not"
     if record.outcome in ("unavailable", "missing"):
@@ -136,12 +144,20 @@ def _state(case: Case, record: Record) -> tuple[State, Evidence, str]:
     if doubt and record.outcome == "pass":
         return "error", "planned", doubt
     versions = versions_of(record.job)
-    expected = [rule for rule in case.expectations if satisfies(rule.versions, versions)]
+    hold = [rule for rule in case.expectations if satisfies(rule.versions, versions)]
+    expected = [rule for rule in hold if not _is_over(rule, versions, today)]
     if record.outcome == "pass":
         return _passed(record, evidence, expected)
     if rule := next((rule for rule in expected if _is_as_expected(rule, record)), None):
         return "known", evidence, rule.reason
-    return record.outcome, evidence, f"{record.message} ({doubt})" if doubt else record.message
+    notes = [doubt] if doubt else []
+    notes += [f"expected until {rule.until}, which is over" for rule in hold if _is_as_expected(rule, record)]
+    return record.outcome, evidence, " ".join([record.message, *(f"({note})" for note in notes)])
+
+
+def _is_over(rule: Expectation, versions: Mapping[str, str], today: date | None) -> bool:
+    """Return whether an expectation has ended: by its date, or by the versions that a record names."""
+    return over_with(rule.until, versions) or (today is not None and over_on(rule.until, today))
 
 
 def _passed(record: Record, evidence: Evidence, expected: Sequence[Expectation]) -> tuple[State, Evidence, str]:

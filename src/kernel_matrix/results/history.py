@@ -1,11 +1,11 @@
-"""The history of earlier runs: how long each case took, and when each lane last had a result."""
+"""The history of earlier runs: how long each case took, when each lane last had a result, and figures of each cell."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from kernel_matrix.results.record import Record
 
 FILE = "history.json"
 SCHEMA_VERSION = 1
+MOST_MEASUREMENTS = 40  # of a cell: enough to see a change, and a few hundred kB for the cells that run
 
 
 class LaneHistory(BaseModel):
@@ -31,18 +32,38 @@ class LaneHistory(BaseModel):
     silent_since: datetime | None = None
 
 
+class Measurement(BaseModel):
+    """The figures of a cell in one run. Measurements of different devices are not compared."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    started: str = Field(max_length=40, description="The latest start of the cell's jobs.")
+    commit: str = Field(default="", max_length=100)
+    device: str = Field(default="", max_length=400)
+    noise: dict[str, float] = Field(default_factory=dict, max_length=200, description="Ratios, by DTYPE/OUTPUT.")
+    speed: dict[str, float] = Field(
+        default_factory=dict, max_length=200, description="How many times as fast as the baseline, by timed case."
+    )
+    seconds: dict[str, float] = Field(default_factory=dict, max_length=200, description="The times, by timed case.")
+
+
+Measurements = Mapping[str, tuple[Measurement, ...]]  # by cell, the oldest first
+
+
 class _File(BaseModel):
     schema_version: int
     created: datetime
     lanes: dict[str, LaneHistory]
+    measurements: dict[str, tuple[Measurement, ...]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class History:
-    """The lanes of earlier runs, and the seconds of each case; empty if there was no earlier run."""
+    """The lanes of earlier runs, the seconds of each case, and the figures of each cell; empty without earlier runs."""
 
     lanes: Mapping[str, LaneHistory] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    measurements: Measurements = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
 
@@ -60,15 +81,24 @@ def read(folder: Path | None) -> History:
         raise UserError(f"--history {folder}: there is no such folder. Name one with the results of an earlier run.")
     collected = collect([folder])
     problems = list(collected.broken)
-    lanes: Mapping[str, LaneHistory] = {}
+    earlier = History()
     path = folder / FILE
     if path.is_file():
         try:
-            file = _File.model_validate_json(path.read_bytes())
-            lanes = file.lanes if file.schema_version == SCHEMA_VERSION else {}
+            earlier = from_json(path.read_bytes())
         except ValidationError as error:
             problems.append(f"{path}: {error.errors()[0]['msg']}. Lanes are silent since an unknown day.")
-    return History(lanes, measured(collected.records), tuple(problems))
+    return replace(earlier, seconds=measured(collected.records), problems=tuple(problems))
+
+
+def from_json(text: bytes) -> History:
+    """Return the lanes and measurements of a file; nothing of a file of another version.
+
+    Raises:
+        ValidationError: it is no history.
+    """
+    file = _File.model_validate_json(text)
+    return History(file.lanes, {}, file.measurements) if file.schema_version == SCHEMA_VERSION else History()
 
 
 def measured(records: Iterable[Record]) -> dict[str, float]:
@@ -111,14 +141,32 @@ def carry_on(
     return lanes
 
 
-def to_json(lanes: Mapping[str, LaneHistory], now: datetime) -> str:
-    """Return the text of the file."""
+def with_run(before: Measurements, run: Mapping[str, Measurement]) -> dict[str, tuple[Measurement, ...]]:
+    """Return the measurements with those of one run added, the last ``MOST_MEASUREMENTS`` of each cell.
+
+    A run is added once: the report of results that were reported before does not make their history longer.
+    """
+    together = dict(before)
+    for cell, measurement in run.items():
+        others = [other for other in before.get(cell, ()) if other.started != measurement.started]
+        ordered = sorted([*others, measurement], key=lambda one: one.started)
+        together[cell] = tuple(ordered[-MOST_MEASUREMENTS:])
+    return together
+
+
+def to_json(lanes: Mapping[str, LaneHistory], now: datetime, measurements: Measurements | None = None) -> str:
+    """Return the text of the file, with each measurement on a line of its own."""
     content = {
         "schema_version": SCHEMA_VERSION,
         "created": now.isoformat(timespec="seconds"),
         "lanes": {name: lane.model_dump(mode="json") for name, lane in sorted(lanes.items())},
     }
-    return json.dumps(content, indent=1) + "\n"
+    cells = [
+        f"  {json.dumps(cell)}: [\n   " + ",\n   ".join(one.model_dump_json() for one in series) + "\n  ]"
+        for cell, series in sorted((measurements or {}).items())
+    ]
+    head = json.dumps(content, indent=1).removesuffix("\n}")
+    return head + ',\n "measurements": {\n' + ",\n".join(cells) + "\n }\n}\n"
 
 
 def now() -> datetime:

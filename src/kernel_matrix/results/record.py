@@ -12,11 +12,25 @@ Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
 
 @dataclass(frozen=True)
+class Sample:
+    """A part of one output: the bits at the positions of :func:`kernel_matrix.job.sample.positions`.
+
+    ``sha256`` are 16 hexadecimal digits of the digest of the whole output.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    sha256: str
+    bits: bytes
+
+
+@dataclass(frozen=True)
 class Record:
     """The result of one case on one machine.
 
     ``action`` is what was done (``run``, ``emulate``, ``compile``, or nothing); ``attempts`` are the outcomes of the
     earlier tries, oldest first. ``job`` holds what all cases of the job share: versions, device, executor and so on.
+    ``samples`` are parts of the outputs, by output.
     """
 
     case: str
@@ -30,6 +44,7 @@ class Record:
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     job: Mapping[str, str] = field(default_factory=dict)
+    samples: Mapping[str, Sample] = field(default_factory=dict, repr=False)
 
     @property
     def text(self) -> str:

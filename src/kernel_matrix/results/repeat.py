@@ -12,6 +12,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED, Case, Plan
 from kernel_matrix.config.selection import ids
 from kernel_matrix.results.compare import STATES, Verdict, judge
+from kernel_matrix.results.noise import in_words
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
@@ -81,6 +82,7 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
         "image": record.job.get("image") or record.facts.get("image", ""),
         "lock": f"{matrix.toolchains[identity.split('/')[2]].lock} sha256:{record.job.get('lock.sha256', 'unknown')}",
         "seed": f"{seed[1]}, and the inputs are made from the case's name" if seed else "",
+        "noise ratio": in_words(record),
         "inputs": record.facts.get("inputs.sha256", ""),
         "device": record.job.get("device", ""),
         "driver": record.job.get("driver", ""),

@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from kernel_matrix.results.record import Record
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.xml")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz)")
 # The figures that must be finite.
 _FINITE = re.compile(r"time|(?:time|artifact)\..*|(?:.*\.)?(?:elements|nan|inf)")
 
@@ -32,6 +32,7 @@ class Bounds:
     text: int = 256 * 2**10  # characters of an attribute or a text
     depth: int = 8
     properties: int = 400  # of a case
+    sample_bytes: int = 64 * 2**20  # of each array in a file of samples, unpacked
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.job.journal import FIRST_STAGE, Entry, Journal
+from kernel_matrix.results import samples
 from kernel_matrix.results.record import Outcome, Record
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.job_command import portable
@@ -118,6 +119,7 @@ class Cases:
                 attempts=tuple(earlier),
                 metrics=entry.get("metrics", {}),
                 facts=entry.get("facts", {}),
+                samples=samples.of_entry(entry.get("samples")),
             ),
         )
 

@@ -41,7 +41,7 @@ def specification(
             "backend_module": request.matrix.package.module_of(request.toolchain.backend),
             "device": request.vendor.framework_device,
             "interpreted": entry.emulated,
-            "accuracy": request.matrix.accuracy.model_dump(),
+            "accuracy": request.matrix.accuracy.limits(),
             "environment": entry.environment,
             "cases": [
                 _case(case, actions[case.id], (attempts or {}).get(case.id, 1)) | {"canary": case.id in canaries}

@@ -16,7 +16,7 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
-from kernel_matrix.results import junit
+from kernel_matrix.results import junit, samples
 from kernel_matrix.results.record import Record, versions_of
 from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
@@ -112,6 +112,7 @@ class JobRun:
         records = [self.records[case.id] for case in self.job.cases if case.id in self.records]
         try:
             junit.write(path, self.job.id, records, facts)
+            samples.write(samples.beside(path), [replace(record, job=facts) for record in records])
         except OSError as error:
             text = f"its results are lost, {path}: {error.strerror or error}. Make room and run it again"
             self.progress.job(self.job.id, text)

@@ -13,6 +13,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
+from kernel_matrix.results import samples
 from kernel_matrix.run.job_run import JobRun, Preparation
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
@@ -46,7 +47,9 @@ def run(
             _hold(job, settings, stack)
         if not settings.resume:
             for job in jobs:
-                (settings.results / f"{job.id}.xml").unlink(missing_ok=True)
+                result = settings.results / f"{job.id}.xml"
+                result.unlink(missing_ok=True)
+                samples.beside(result).unlink(missing_ok=True)
         prepare = Preparation(matrix, machine, settings, progress, stack)
         files = _Schedule(prepare, settings.workers, on_result).run([prepare.decided(job) for job in jobs], beside)
     return [path for job in jobs if (path := files[job.id]) is not None]

@@ -38,6 +38,9 @@ class Kernel(Protocol):
 
     A backend that compiles ahead of time also has ``compile(spec, target)``: it compiles for ``target`` (``sm_90``,
     ``gfx942``, ``x86-64-v3``), needs no device of that kind, and returns an :class:`Artifact`.
+
+    A kernel whose attribute ``any_leading_dims`` is true also takes tensors whose tokens have several dimensions, or
+    none, before those of a token. PyTorch then makes no view for it.
     """
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:

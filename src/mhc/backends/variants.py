@@ -68,6 +68,8 @@ class Variants:
         self._target_of = target_of
         self._default = next(iter(self.variants))
         self._counts = any(rule.tokens is not None for rule in rules)
+        each = variants.values()
+        self.any_leading_dims = not self._counts and all(getattr(one, "any_leading_dims", False) for one in each)
         self._of_device: dict[tuple[Any, ...], Variant] = {}
 
     def choose(self, spec: Any, target: str | None, tokens: int | None = None) -> str:

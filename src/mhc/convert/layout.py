@@ -1,4 +1,4 @@
-"""What the layouts share: the rows of a projection, tensors by their names, and the checks of shapes and dtypes."""
+"""Code that the layouts share: the rows of a projection, tensors by name, the checks of shapes and dtypes."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
     The way from a function of :mod:`mhc.functional` to a kernel. Ordinary tensors in eager mode go through ``eager``,
     everything else through the dispatcher: tracing, transforms of ``torch.func``, subclasses of tensors.
 ``eager``
-    An autograd function without the dispatcher: half the time of Python.
+    Autograd functions without the dispatcher: half the time of Python.
 ``registration``
     ``torch.ops.mhc.*``: schemas, shapes for tracing, gradients, batching. ``torch.compile`` and ``torch.export`` see
     each operator as one node and its gradient as another.
@@ -20,11 +20,11 @@
     One run of one kernel.
 """
 
-from mhc.library.call import call
+from mhc.library.call import call, read
 from mhc.library.operators import EXPAND, MHC_HEAD, MHC_POST, MHC_PRE, OPERATORS, SINKHORN, Operator
 from mhc.library.registration import register
 
 for _operator in OPERATORS:
     register(_operator)
 
-__all__ = ["EXPAND", "MHC_HEAD", "MHC_POST", "MHC_PRE", "OPERATORS", "SINKHORN", "Operator", "call"]
+__all__ = ["EXPAND", "MHC_HEAD", "MHC_POST", "MHC_PRE", "OPERATORS", "SINKHORN", "Operator", "call", "read"]

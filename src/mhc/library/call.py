@@ -25,6 +25,15 @@ def call(operator: Operator, tensors: Tensors, options: tuple[Any, ...], backend
     return _dispatched(operator, tensors, options, backend)
 
 
+def read(
+    tensors: Tensors, options: tuple[Any, ...], sinkhorn_options: tuple[Any, ...], backend: str
+) -> tuple[torch.Tensor, ...] | None:
+    """Return what ``mhc_pre`` gives, its ``h_res`` after ``sinkhorn``; None where the two have to be called apart."""
+    if torch.compiler.is_compiling() or not eager.takes(tensors):
+        return None
+    return eager.read(tensors, options, sinkhorn_options, backend)
+
+
 def _dispatched(
     operator: Operator, tensors: Tensors, options: tuple[Any, ...], backend: str
 ) -> tuple[torch.Tensor, ...]:

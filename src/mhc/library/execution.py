@@ -12,11 +12,18 @@ from mhc.library.operators import Operator
 ALIGNMENT = 16  # bytes: the widest load of one thread of a GPU
 
 
-def forward(operator: Operator, values: tuple[Any, ...], backend: str) -> tuple[torch.Tensor, ...]:
-    """Return the outputs for ``values``, the tensors of the operator (tokens in one dimension) and its options."""
+def forward(
+    operator: Operator, values: tuple[Any, ...], backend: str, out: tuple[torch.Tensor, ...] | None = None
+) -> tuple[torch.Tensor, ...]:
+    """Return the outputs for ``values``, the tensors of the operator and its options.
+
+    Tokens have one dimension in them, unless the kernel takes any (:func:`takes`). The outputs are written into ``out``
+    where it is given.
+    """
     inputs = operator.inputs(*_ready(values))
-    out = operator.empty_outputs(inputs)
-    if inputs[0].shape[0]:
+    if out is None:
+        out = operator.empty_outputs(inputs)
+    if inputs[0].numel():
         load(backend, operator.name).run(inputs, out)
     return out
 
@@ -25,7 +32,7 @@ def backward(operator: Operator, values: tuple[Any, ...], backend: str) -> tuple
     """Return the gradients, None where one is not asked for; ``values`` are those of the backward's schema."""
     inputs = operator.backward_inputs(*_ready(values))
     out = operator.empty_grads(inputs)
-    if inputs[0].shape[0]:
+    if inputs[0].numel():
         if any(grad is not None for grad in out):
             load(backend, operator.name, "backward").run(inputs, out)
     else:  # a sum over no token
@@ -33,6 +40,11 @@ def backward(operator: Operator, values: tuple[Any, ...], backend: str) -> tuple
             if grad is not None:
                 grad.zero_()
     return out
+
+
+def takes(operator: Operator, backend: str, direction: str, dims: int) -> bool:
+    """Return whether a kernel takes tensors whose tokens have ``dims`` dimensions."""
+    return dims == 1 or getattr(load(backend, operator.name, direction), "any_leading_dims", False)
 
 
 def _ready(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -29,7 +29,7 @@ class ExpandInputs(NamedTuple):
     @property
     def spec(self) -> ExpandSpec:
         """Return the specialisation that these inputs ask for."""
-        return ExpandSpec(self.streams, self.x.shape[1], self.x.dtype)
+        return ExpandSpec(self.streams, self.x.shape[-1], self.x.dtype)
 
 
 class ExpandOutputs(NamedTuple):
@@ -46,7 +46,7 @@ class ExpandBackwardInputs(NamedTuple):
     @property
     def spec(self) -> ExpandSpec:
         """Return the specialisation that these inputs ask for."""
-        _, streams, hidden = self.grad_out.shape
+        streams, hidden = self.grad_out.shape[-2:]
         return ExpandSpec(streams, hidden, self.grad_out.dtype)
 
 
@@ -57,12 +57,12 @@ class ExpandGrads(NamedTuple):
 
 
 def empty_outputs(inputs: ExpandInputs) -> ExpandOutputs:
-    """Return uninitialised outputs, contiguous and on the input's device."""
-    tokens, hidden = inputs.x.shape
-    return ExpandOutputs(inputs.x.new_empty(tokens, inputs.streams, hidden))
+    """Return uninitialised outputs, contiguous and on the input's device; tokens may have any leading dimensions."""
+    *tokens, hidden = inputs.x.shape
+    return ExpandOutputs(inputs.x.new_empty(*tokens, inputs.streams, hidden))
 
 
 def empty_grads(inputs: ExpandBackwardInputs) -> ExpandGrads:
     """Return uninitialised gradients, contiguous and on the input's device."""
-    tokens, _, hidden = inputs.grad_out.shape
-    return ExpandGrads(inputs.grad_out.new_empty(tokens, hidden))
+    *tokens, _, hidden = inputs.grad_out.shape
+    return ExpandGrads(inputs.grad_out.new_empty(*tokens, hidden))

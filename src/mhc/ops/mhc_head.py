@@ -50,7 +50,7 @@ class MhcHeadInputs(NamedTuple):
     @property
     def spec(self) -> MhcHeadSpec:
         """Return the specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
+        streams, hidden = self.x.shape[-2:]
         options = self.norm_eps, self.pre_eps, self.precision
         return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
 
@@ -85,7 +85,7 @@ class MhcHeadBackwardInputs(NamedTuple):
     @property
     def spec(self) -> MhcHeadSpec:
         """Return the specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
+        streams, hidden = self.x.shape[-2:]
         options = self.norm_eps, self.pre_eps, self.precision
         return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
 
@@ -104,11 +104,11 @@ class MhcHeadGrads(NamedTuple):
 
 
 def empty_outputs(inputs: MhcHeadInputs) -> MhcHeadOutputs:
-    """Return uninitialised outputs, contiguous and on the inputs' device."""
-    tokens, streams, hidden = inputs.x.shape
+    """Return uninitialised outputs, contiguous and on the inputs' device; tokens may have any leading dimensions."""
+    *tokens, streams, hidden = inputs.x.shape
     return MhcHeadOutputs(
-        out=inputs.x.new_empty(tokens, hidden),
-        m=inputs.phi.new_empty(tokens, streams),
+        out=inputs.x.new_empty(*tokens, hidden),
+        m=inputs.phi.new_empty(*tokens, streams),
         r=inputs.phi.new_empty(tokens),
     )
 

@@ -41,7 +41,7 @@ class MhcPostInputs(NamedTuple):
     @property
     def spec(self) -> MhcPostSpec:
         """Return the specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
+        streams, hidden = self.x.shape[-2:]
         return _spec(streams, hidden, self.x.dtype)
 
 
@@ -67,7 +67,7 @@ class MhcPostBackwardInputs(NamedTuple):
     @property
     def spec(self) -> MhcPostSpec:
         """Return the specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
+        streams, hidden = self.x.shape[-2:]
         return _spec(streams, hidden, self.x.dtype)
 
 
@@ -81,8 +81,8 @@ class MhcPostGrads(NamedTuple):
 
 
 def empty_outputs(inputs: MhcPostInputs) -> MhcPostOutputs:
-    """Return uninitialised outputs, contiguous and on the inputs' device."""
-    return MhcPostOutputs(torch.empty_like(inputs.x))
+    """Return uninitialised outputs, contiguous and on the inputs' device; tokens may have any leading dimensions."""
+    return MhcPostOutputs(inputs.x.new_empty(inputs.x.shape))
 
 
 def empty_grads(inputs: MhcPostBackwardInputs) -> MhcPostGrads:

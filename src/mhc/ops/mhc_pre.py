@@ -61,7 +61,7 @@ class MhcPreInputs(NamedTuple):
     @property
     def spec(self) -> MhcPreSpec:
         """Return the specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
+        streams, hidden = self.x.shape[-2:]
         options = self.norm_eps, self.pre_eps, self.precision, self.post_scale
         return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
 
@@ -106,7 +106,7 @@ class MhcPreBackwardInputs(NamedTuple):
     @property
     def spec(self) -> MhcPreSpec:
         """Return the specialisation that these inputs ask for."""
-        _, streams, hidden = self.x.shape
+        streams, hidden = self.x.shape[-2:]
         options = self.norm_eps, self.pre_eps, self.precision, self.post_scale
         return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
 
@@ -125,13 +125,13 @@ class MhcPreGrads(NamedTuple):
 
 
 def empty_outputs(inputs: MhcPreInputs) -> MhcPreOutputs:
-    """Return uninitialised outputs, contiguous and on the inputs' device."""
-    tokens, streams, hidden = inputs.x.shape
+    """Return uninitialised outputs, contiguous and on the inputs' device; tokens may have any leading dimensions."""
+    *tokens, streams, hidden = inputs.x.shape
     return MhcPreOutputs(
-        h_in=inputs.x.new_empty(tokens, hidden),
-        h_post=inputs.phi.new_empty(tokens, streams),
-        h_res=inputs.phi.new_empty(tokens, streams, streams),
-        m=inputs.phi.new_empty(tokens, streams * (streams + 2)),
+        h_in=inputs.x.new_empty(*tokens, hidden),
+        h_post=inputs.phi.new_empty(*tokens, streams),
+        h_res=inputs.phi.new_empty(*tokens, streams, streams),
+        m=inputs.phi.new_empty(*tokens, streams * (streams + 2)),
         r=inputs.phi.new_empty(tokens),
     )
 

@@ -102,8 +102,8 @@ class SinkhornGrads(NamedTuple):
 
 
 def empty_outputs(inputs: SinkhornInputs) -> SinkhornOutputs:
-    """Return uninitialised outputs, contiguous and on the inputs' device."""
-    return SinkhornOutputs(torch.empty_like(inputs.logits))
+    """Return uninitialised outputs, contiguous and on the inputs' device; tokens may have any leading dimensions."""
+    return SinkhornOutputs(inputs.logits.new_empty(inputs.logits.shape))
 
 
 def empty_grads(inputs: SinkhornBackwardInputs) -> SinkhornGrads:

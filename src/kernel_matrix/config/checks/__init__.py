@@ -10,7 +10,7 @@ from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan
 
-_OF_FILES = (files.package, files.locks, files.containers)
+_OF_FILES = (files.package, files.locks, files.containers, files.links)
 _OF_NAMES = (
     names.start,
     names.directions,
@@ -22,7 +22,7 @@ _OF_NAMES = (
     rules.places,
     rules.expectations,
 )
-_OF_THE_PLAN = (planned.cases, planned.sentinels, planned.rules)
+_OF_THE_PLAN = (planned.cases, planned.sentinels)
 
 
 def reference_faults(matrix: Matrix, root: Path) -> Iterator[Fault]:

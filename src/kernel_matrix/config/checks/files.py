@@ -41,3 +41,12 @@ def containers(matrix: Matrix, root: Path) -> Iterator[Fault]:
         if platform.container and not (root / platform.container).is_file():
             text = f"the Dockerfile '{platform.container}' does not exist. Correct the path."
             yield ("platforms", name, "container"), text
+
+
+def links(matrix: Matrix, root: Path) -> Iterator[Fault]:
+    """Yield the links of expectations and exclusions to files that do not exist. An address is not asked for."""
+    for section, rules in (("expectations", matrix.expectations), ("exclusions", matrix.exclusions)):
+        for index, rule in enumerate(rules):
+            file = rule.link.partition("#")[0]
+            if not rule.link.startswith("https://") and not (root / file).is_file():
+                yield (section, index, "link"), f"the file '{file}' does not exist. Correct it, or write https://."

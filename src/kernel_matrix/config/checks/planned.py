@@ -1,4 +1,4 @@
-"""Checks that need the plan: the same case twice, and patterns and rules that hold for nothing."""
+"""Checks that need the plan: the same case twice, and patterns that hold for nothing."""
 
 from __future__ import annotations
 
@@ -27,12 +27,3 @@ def sentinels(matrix: Matrix, full: Plan) -> Iterator[Fault]:
     for index, pattern in enumerate(matrix.ci.sentinels):
         if not fnmatch.filter(cells, pattern):
             yield ("ci", "sentinels", index), f"no cell is called '{pattern}'. Correct it; '*' stands for anything."
-
-
-def rules(matrix: Matrix, full: Plan) -> Iterator[Fault]:
-    """Yield the exclusions and expectations that hold for no case."""
-    used = {id(case.exclusion) for case in full.cases} | {id(rule) for case in full.cases for rule in case.expectations}
-    for section, entries in (("exclusions", matrix.exclusions), ("expectations", matrix.expectations)):
-        for index, rule in enumerate(entries):
-            if id(rule) not in used:
-                yield (section, index), "this holds for no case of the plan. Correct 'where', or take the entry out."

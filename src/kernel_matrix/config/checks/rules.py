@@ -14,9 +14,11 @@ from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.checks.names import requirements
 from kernel_matrix.config.document import Fault, Place
 from kernel_matrix.config.locks import pins
-from kernel_matrix.config.model import Matrix, Scalar, ScalarOrList, Toolchain, as_list
+from kernel_matrix.config.model import Exclusion, Matrix, Scalar, ScalarOrList, Toolchain, as_list
 from kernel_matrix.config.own_version import OwnVersion, own_version
 from kernel_matrix.config.plan import Plan
+from kernel_matrix.config.rule_state import rules_with_cases
+from kernel_matrix.config.until import last_day, over_with
 
 CELL_KEYS = ("platform", "target", "toolchain", "op", "direction")
 
@@ -60,24 +62,37 @@ def expectations(matrix: Matrix) -> Iterator[Fault]:
 
 
 def versions(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
-    """Yield the versions of an expectation that no environment of its cases could have."""
-    if not any(expectation.versions for expectation in matrix.expectations):
+    """Yield the versions of a rule that no environment of its cases could have."""
+    if not matrix.expectations and not matrix.exclusions:
         return
     locked = {name: pins(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
     own = own_version(root, matrix.package)
-    for index, expectation in enumerate(matrix.expectations):
-        selected = {
-            case.cell.toolchain: matrix.toolchains[case.cell.toolchain]
-            for case in full.cases
-            if any(rule is expectation for rule in case.expectations)
-        }
-        for number, text in enumerate(expectation.versions):
+    for section, index, rule, cases in rules_with_cases(matrix, full):
+        names = dict.fromkeys(case.cell.toolchain for case in cases)
+        of_rule = {name: locked[name] for name in names}
+        if last_day(rule.until) is None and names and (reason := _unknown_distribution(rule.until, of_rule, own)):
+            yield (section, index, "until"), f"'{rule.until}' could never end it: {reason}"
+        if any(over_with(rule.until, of_rule[name]) for name in names) or isinstance(rule, Exclusion):
+            continue  # of an entry that is over, only the edit that takes it out is worth saying
+        toolchains = {name: matrix.toolchains[name] for name in names}
+        for number, text in enumerate(rule.versions):
             if own and canonicalize_name(Requirement(text).name) == canonicalize_name(own.name):
                 reason = _own_never_holds(text, own)
             else:
-                reason = _never_holds(text, selected, {name: locked[name] for name in selected})
+                reason = _never_holds(text, toolchains, of_rule)
             if reason:
-                yield ("expectations", index, "versions", number), f"'{text}' could never hold: {reason}"
+                yield (section, index, "versions", number), f"'{text}' could never hold: {reason}"
+
+
+def _unknown_distribution(text: str, locked: Mapping[str, Mapping[str, str]], own: OwnVersion | None) -> str:
+    """Return why no environment has the distribution that a requirement names; an empty text if one has."""
+    name = canonicalize_name(Requirement(text).name)
+    if own and name == canonicalize_name(own.name):
+        return ""
+    if any(name in pinned for pinned in locked.values()):
+        return ""
+    hint = did_you_mean(name, {name for pinned in locked.values() for name in pinned})
+    return f"'{name}' is in the lock of none of its toolchains ({', '.join(locked)}).{hint}"
 
 
 def _own_never_holds(text: str, own: OwnVersion) -> str:
@@ -92,10 +107,9 @@ def _own_never_holds(text: str, own: OwnVersion) -> str:
 def _never_holds(text: str, toolchains: Mapping[str, Toolchain], locked: Mapping[str, Mapping[str, str]]) -> str:
     """Return why no environment of these toolchains could meet a requirement; an empty text if one could."""
     name = canonicalize_name(Requirement(text).name)
+    if reason := _unknown_distribution(text, locked, None):
+        return reason
     pinned = {toolchain: versions[name] for toolchain, versions in locked.items() if name in versions}
-    if not pinned:
-        hint = did_you_mean(name, {name for versions in locked.values() for name in versions})
-        return f"'{name}' is in the lock of none of its toolchains ({', '.join(locked)}).{hint}"
     for toolchain, version in pinned.items():
         if satisfies([text], {name: version}) or not _exact(toolchains[toolchain], name):
             return ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from mhc.backends.reference.read import norm, product
+from mhc.backends.reference.read import norm, product, projection_grads, weighted
 from mhc.ops.mhc_head import MhcHeadGrads, MhcHeadOutputs
 
 
@@ -24,8 +24,7 @@ def forward(
     wide = x.to(phi.dtype)
     v = wide.flatten(1)
     r = norm(v, norm_eps)
-    weighted = v if gamma is None else v * gamma.flatten()
-    m = product(weighted, phi.T, precision) * r
+    m = product(weighted(v, gamma), phi.T, precision) * r
     weights = torch.sigmoid(alpha * m + bias) + pre_eps
     out = (weights.unsqueeze(-1) * wide).sum(dim=1)
     return MhcHeadOutputs(out.to(x.dtype), m, r.squeeze(1))
@@ -53,24 +52,14 @@ def backward(
     s = torch.sigmoid(alpha * m + bias)
 
     dz = (grad_out * wide).sum(dim=2) * s * (1 - s)
-    dm = alpha * dz
-    dq = dm * r  # the gradient of the projection, m / r
-    dx = dphi = dgamma = None
-    if needs_x or needs_gamma:
-        dweighted = product(dq, phi, precision)
-    if needs_x:
-        slope = (dm * m).sum(dim=1, keepdim=True) * r.square() / v.shape[1]
-        dv = (dweighted if gamma is None else dweighted * gamma.flatten()) - slope * v
-        dx = (dv.unflatten(1, (streams, hidden)) + (s + pre_eps).unsqueeze(2) * grad_out).to(x.dtype)
-    if needs_phi:
-        weighted = v if gamma is None else v * gamma.flatten()
-        dphi = product(dq.T, weighted, precision)
-    if needs_gamma and gamma is not None:
-        dgamma = (dweighted * v).sum(dim=0).reshape(streams, hidden)
+    through = projection_grads(alpha * dz, v, phi, gamma, m, r, precision, (needs_x, needs_phi, needs_gamma))
+    dx = None
+    if through.v is not None:
+        dx = (through.v.unflatten(1, (streams, hidden)) + (s + pre_eps).unsqueeze(2) * grad_out).to(x.dtype)
     return MhcHeadGrads(
         x=dx,
-        phi=dphi,
+        phi=through.phi,
         alpha=(dz * m).sum().reshape(1) if needs_alpha else None,
         bias=dz.sum(dim=0) if needs_bias else None,
-        gamma=dgamma,
+        gamma=through.gamma,
     )

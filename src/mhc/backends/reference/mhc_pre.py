@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from mhc.backends.reference.read import norm, product
+from mhc.backends.reference.read import norm, product, projection_grads, weighted
 from mhc.ops.mhc_pre import MhcPreGrads, MhcPreOutputs
 
 
@@ -29,8 +29,7 @@ def forward(
     wide = x.to(phi.dtype)
     v = wide.flatten(1)
     r = norm(v, norm_eps)
-    weighted = v if gamma is None else v * gamma.flatten()
-    m = product(weighted, phi.T, precision) * r
+    m = product(weighted(v, gamma), phi.T, precision) * r
     m_pre, m_post, m_res = m.split([streams, streams, streams * streams], dim=1)
     b_pre, b_post, b_res = bias.split([streams, streams, streams * streams])
     h_pre = torch.sigmoid(alpha[0] * m_pre + b_pre) + pre_eps
@@ -71,24 +70,14 @@ def backward(
         [grad_h_pre * s_pre * (1 - s_pre), post_scale * grad_h_post * s_post * (1 - s_post), grad_h_res.flatten(1)],
         dim=1,
     )
-    dm = gates * dz
-    dq = dm * r  # the gradient of the projection, m / r
-    dx = dphi = dgamma = None
-    if needs_x or needs_gamma:
-        dweighted = product(dq, phi, precision)
-    if needs_x:
-        slope = (dm * m).sum(dim=1, keepdim=True) * r.square() / v.shape[1]
-        dv = (dweighted if gamma is None else dweighted * gamma.flatten()) - slope * v
-        dx = (dv.unflatten(1, (streams, hidden)) + (s_pre + pre_eps).unsqueeze(2) * grad_h_in).to(x.dtype)
-    if needs_phi:
-        weighted = v if gamma is None else v * gamma.flatten()
-        dphi = product(dq.T, weighted, precision)
-    if needs_gamma and gamma is not None:
-        dgamma = (dweighted * v).sum(dim=0).reshape(streams, hidden)
+    through = projection_grads(gates * dz, v, phi, gamma, m, r, precision, (needs_x, needs_phi, needs_gamma))
+    dx = None
+    if through.v is not None:
+        dx = (through.v.unflatten(1, (streams, hidden)) + (s_pre + pre_eps).unsqueeze(2) * grad_h_in).to(x.dtype)
     return MhcPreGrads(
         x=dx,
-        phi=dphi,
+        phi=through.phi,
         alpha=torch.stack([part.sum() for part in (dz * m).split(parts, dim=1)]) if needs_alpha else None,
         bias=dz.sum(dim=0) if needs_bias else None,
-        gamma=dgamma,
+        gamma=through.gamma,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
 _DROPPED_BITS = 13  # of fp32's 23 bits after the point, TF32 has 10
@@ -10,6 +12,49 @@ _DROPPED_BITS = 13  # of fp32's 23 bits after the point, TF32 has 10
 def norm(v: torch.Tensor, norm_eps: float) -> torch.Tensor:
     """Return the reciprocal of each token's root mean square, [tokens, 1]; ``v`` is [tokens, width]."""
     return torch.rsqrt(v.square().mean(dim=1, keepdim=True) + norm_eps)
+
+
+def weighted(v: torch.Tensor, gamma: torch.Tensor | None) -> torch.Tensor:
+    """Return ``v`` times gamma, the left operand of the projection; [tokens, width] both."""
+    return v if gamma is None else v * gamma.flatten()
+
+
+class ProjectionGrads(NamedTuple):
+    """Gradients through the projection; one is None where it is not asked for, and ``gamma`` where there is none."""
+
+    v: torch.Tensor | None
+    phi: torch.Tensor | None
+    gamma: torch.Tensor | None
+
+
+def projection_grads(
+    dm: torch.Tensor,
+    v: torch.Tensor,
+    phi: torch.Tensor,
+    gamma: torch.Tensor | None,
+    m: torch.Tensor,
+    r: torch.Tensor,
+    precision: str,
+    needs: tuple[bool, bool, bool],
+) -> ProjectionGrads:
+    """Return the gradients of v, phi and gamma for ``dm``, that of ``m = ((v · gamma) @ phiᵀ) · r``.
+
+    ``m`` and ``dm`` are [tokens, mixes], ``v`` is [tokens, width] and ``r`` [tokens, 1]; the gradient of v is that
+    through the norm too. ``needs`` says for each of the three whether it is asked for.
+    """
+    needs_v, needs_phi, needs_gamma = needs
+    dq = dm * r  # the gradient of the projection, m / r
+    dv = dphi = dgamma = None
+    if needs_v or needs_gamma:
+        dweighted = product(dq, phi, precision)
+    if needs_v:
+        slope = (dm * m).sum(dim=1, keepdim=True) * r.square() / v.shape[1]
+        dv = weighted(dweighted, gamma) - slope * v
+    if needs_phi:
+        dphi = product(dq.T, weighted(v, gamma), precision)
+    if needs_gamma and gamma is not None:
+        dgamma = (dweighted * v).sum(dim=0).view_as(gamma)
+    return ProjectionGrads(dv, dphi, dgamma)
 
 
 def product(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:

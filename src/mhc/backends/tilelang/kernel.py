@@ -10,7 +10,7 @@ from mhc.backends.tilelang.program import Operands, Program, artifact, run_per_t
 
 
 class Kernel:
-    """Where the kernels of TileLang run: everywhere, with up to ``MAX_STREAMS`` streams."""
+    """A kernel of TileLang; it runs on every target, with up to ``MAX_STREAMS`` streams."""
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the kernel cannot run ``spec`` on ``target``, or None where it can."""

@@ -10,7 +10,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams
+from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams, with_fp32_products
 from mhc.backends.triton.ahead import described, gpu_target, target_name
 from mhc.backends.triton.launch import Launch, Source, active_target, compile_sources, current
 from mhc.backends.triton.prepared import Prepared
@@ -19,7 +19,7 @@ Limit = Callable[[Any, GPUTarget | None], str | None]
 
 
 class _Plan(NamedTuple):
-    """What is decided once for a specialisation on a device: the tiles, and the launches as they are compiled."""
+    """The decisions that are made once for a specialisation on a device: the tiles, and the launches as compiled."""
 
     tiles: Any
     prepared: Prepared
@@ -32,10 +32,13 @@ class Kernel:
     ``launches`` and ``sources`` return the device functions with these tiles, in the order of their launches. Which
     device functions those are, and which of their arguments are None, may depend on the spec and on the gradients that
     are asked for, and on nothing else.
-    ``function`` is any of the device functions.
+    ``function`` is any of the device functions. No device function depends on the ``precision`` of a spec: a kernel
+    whose products are in TF32 has a ``limit`` against other precisions, and computes the same whenever it runs.
     ``limit`` returns why the kernel does not run a spec on a target, and None where it does. No kernel takes more than
     ``MAX_STREAMS`` streams.
     """
+
+    any_leading_dims = True  # only the number of tokens counts
 
     def __init__(
         self,
@@ -99,13 +102,13 @@ class Kernel:
             NotSupportedError: :meth:`supports` has a reason against the spec on this target.
             ValueError: Triton compiles for no such target, or a launch needs more shared memory than it has.
         """
-        return self._compiled(spec, target)
+        with stage("lower"):
+            self._refuse(spec, gpu_target(target))
+        return self._compiled(with_fp32_products(spec), target)
 
     def _compile(self, spec: Any, target: str) -> Artifact:
         with stage("lower"):
-            gpu = gpu_target(target)
-            self._refuse(spec, gpu)
-            sources = self._sources(spec, self._configure(spec, gpu))
+            sources = self._sources(spec, self._configure(spec, gpu_target(target)))
         return compile_sources(target, *sources)
 
     def _reason(self, spec: Any, target: GPUTarget | None) -> str | None:

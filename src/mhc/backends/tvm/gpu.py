@@ -186,14 +186,12 @@ def _compilers(target: str) -> str:
 
 @functools.cache
 def _sources() -> str:
-    """Return a checksum of this backend, of the operators and of the toolchain: scripts depend on all of them."""
+    """Return a checksum of the files on which scripts depend: this backend, what backends share, ops, toolchain."""
     package = Path(__file__).parents[2]
-    files = sorted(
-        file
-        for folder in (Path(__file__).parent, package / "ops", package / "toolchain")
-        for file in folder.rglob("*.py")
-    )
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    files = list((package / "backends").glob("*.py"))
+    for folder in (Path(__file__).parent, package / "ops", package / "toolchain"):
+        files += folder.rglob("*.py")
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
 
 
 def add_up(dialect: Dialect, height: int, rows: int) -> Any:

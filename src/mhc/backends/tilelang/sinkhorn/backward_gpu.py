@@ -7,13 +7,13 @@ from typing import Any
 import tilelang.language as T
 
 from mhc.backends.tilelang.gpu import FP32
-from mhc.backends.tilelang.sinkhorn.forward_gpu import THREADS, Block, make_first, make_line
+from mhc.backends.tilelang.sinkhorn.forward_gpu import THREADS, block_of, make_first, make_line
 from mhc.ops.sinkhorn import SinkhornSpec
 
 
 def make_divide(spec: SinkhornSpec, rows: bool) -> Any:
     """Return a macro: divide the matrix by the sums of its rows or columns, and keep quotients and divisors."""
-    at, eps, total = Block(spec.streams), spec.eps, make_line(spec, rows)
+    at, eps, total = block_of(spec), spec.eps, make_line(spec, rows)
 
     @T.macro
     def divide(entries, matrix, scalar, quotients, divisors, step, thread):
@@ -32,7 +32,7 @@ def make_undo(spec: SinkhornSpec, rows: bool) -> Any:
     With M' = M / S, of which S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line. The
     M' must be the forward's own: where S is near eps, the division magnifies the difference of another rounding.
     """
-    at, total = Block(spec.streams), make_line(spec, rows)
+    at, total = block_of(spec), make_line(spec, rows)
 
     @T.macro
     def undo(entries, grad, product, scalar, quotients, divisors, step, thread):
@@ -47,7 +47,7 @@ def make_undo(spec: SinkhornSpec, rows: bool) -> Any:
 
 def make_undo_first(spec: SinkhornSpec) -> Any:
     """Return a macro: ``grad`` of the first iteration's matrix becomes that of the logits."""
-    at, deepseek = Block(spec.streams), spec.form == "deepseek"
+    at, deepseek = block_of(spec), spec.form == "deepseek"
     sum_of_row, sum_of_column = make_line(spec, True), make_line(spec, False)
 
     @T.macro
@@ -77,7 +77,7 @@ def backward(spec: SinkhornSpec) -> Any:
 
     A thread goes through the iterations again, keeps the quotients and the divisors of its entries, and goes back.
     """
-    n, later, at = spec.streams, spec.iterations - 1, Block(spec.streams)
+    n, later, at = spec.streams, spec.iterations - 1, block_of(spec)
     first, undo_first, tokens = make_first(spec), make_undo_first(spec), T.dynamic("tokens")
     divide_columns, divide_rows = make_divide(spec, False), make_divide(spec, True)
     undo_columns, undo_rows = make_undo(spec, False), make_undo(spec, True)
@@ -113,7 +113,7 @@ def backward(spec: SinkhornSpec) -> Any:
                 undo_columns(entries, grad, product, scalar, quotients, divisors, 2 * (later - k) - 2, thread)
             undo_first(entries, begin, columns, divisor, grad, product, scalar, thread)
             for part in T.unroll(at.parts):
-                if at.stores(block, thread, part, tokens):
+                if T.And(at.is_inside(thread, part), at.token(block, thread, part) < tokens):
                     grad_logits[at.token(block, thread, part), at.entry(thread, part)] = grad[part]
 
     return sinkhorn_backward

@@ -6,76 +6,25 @@ order of its entries, by every thread of that line.
 
 # No postponed annotations here: TileLang reads those of a kernel as values.
 
-from dataclasses import dataclass
 from typing import Any
 
 import tilelang.language as T
 
+from mhc.backends.slots import Block
 from mhc.backends.tilelang.gpu import FP32
 from mhc.ops.sinkhorn import SinkhornSpec
 
 THREADS = 128
 
 
-@dataclass(frozen=True)
-class Block:
-    """How the entries of matrices of ``streams`` are shared out: entry ``part`` of a thread is a slot.
-
-    The slots beyond the last matrix of a block repeat that matrix's last entry, and store nothing.
-    """
-
-    streams: int
-
-    @property
-    def size(self) -> int:
-        """Return the entries of a matrix."""
-        return self.streams * self.streams
-
-    @property
-    def parts(self) -> int:
-        """Return the entries of a thread."""
-        return -(-self.size // THREADS)
-
-    @property
-    def height(self) -> int:
-        """Return the matrices of a block."""
-        return self.parts * THREADS // self.size
-
-    @property
-    def slots(self) -> int:
-        """Return the entries of a block, repeated ones too."""
-        return self.parts * THREADS
-
-    def place(self, thread: Any, part: int) -> Any:
-        """Return the entry of the block that a slot has."""
-        return T.min(part * THREADS + thread, self.height * self.size - 1)
-
-    def token(self, block: Any, thread: Any, part: int) -> Any:
-        """Return the token whose matrix a slot has a part of; it may be beyond the last one."""
-        return block * self.height + self.place(thread, part) // self.size
-
-    def entry(self, thread: Any, part: int) -> Any:
-        """Return which entry of its matrix a slot has."""
-        return self.place(thread, part) % self.size
-
-    def in_row(self, thread: Any, part: int, k: Any) -> Any:
-        """Return the slot of entry ``k`` of a slot's row."""
-        return self.place(thread, part) // self.streams * self.streams + k
-
-    def in_column(self, thread: Any, part: int, k: Any) -> Any:
-        """Return the slot of entry ``k`` of a slot's column."""
-        place = self.place(thread, part)
-        return place // self.size * self.size + k * self.streams + place % self.streams
-
-    def stores(self, block: Any, thread: Any, part: int, tokens: Any) -> Any:
-        """Return whether a slot stores its result."""
-        inside = part * THREADS + thread < self.height * self.size
-        return T.And(inside, self.token(block, thread, part) < tokens)
+def block_of(spec: SinkhornSpec) -> Block:
+    """Return which entries of the matrices a block's threads have."""
+    return Block(spec.streams, THREADS, T.min)
 
 
 def make_line(spec: SinkhornSpec, rows: bool, largest: bool = False) -> Any:
     """Return a macro: each slot's ``result`` becomes the sum, or the largest, of ``value`` over its row or column."""
-    n, at = spec.streams, Block(spec.streams)
+    n, at = spec.streams, block_of(spec)
     along = at.in_row if rows else at.in_column
 
     @T.macro
@@ -102,7 +51,7 @@ def make_first(spec: SinkhornSpec) -> Any:
     ``divisor`` gets what the rows were divided by last. In the form ``paper`` each row is multiplied by a power of e
     that makes its largest entry 1, before it is divided: a row whose quotients would all be 0 keeps its proportions.
     """
-    at, eps, deepseek = Block(spec.streams), spec.eps, spec.form == "deepseek"
+    at, eps, deepseek = block_of(spec), spec.eps, spec.form == "deepseek"
     largest_of_column, largest_of_row = make_line(spec, False, largest=True), make_line(spec, True, largest=True)
     sum_of_column, sum_of_row = make_line(spec, False), make_line(spec, True)
 
@@ -135,7 +84,7 @@ def make_first(spec: SinkhornSpec) -> Any:
 
 def forward(spec: SinkhornSpec) -> Any:
     """Return ``sinkhorn`` as a prim_func over matrices as rows [tokens, n²]."""
-    n, later, eps, at = spec.streams, spec.iterations - 1, spec.eps, Block(spec.streams)
+    n, later, eps, at = spec.streams, spec.iterations - 1, spec.eps, block_of(spec)
     first, sum_of_column, sum_of_row = make_first(spec), make_line(spec, False), make_line(spec, True)
     tokens = T.dynamic("tokens")
 
@@ -157,7 +106,7 @@ def forward(spec: SinkhornSpec) -> Any:
                 for part in T.unroll(at.parts):
                     current[part] = current[part] / (divisor[part] + T.float32(eps))
             for part in T.unroll(at.parts):
-                if at.stores(block, thread, part, tokens):
+                if T.And(at.is_inside(thread, part), at.token(block, thread, part) < tokens):
                     matrix[at.token(block, thread, part), at.entry(thread, part)] = current[part]
 
     return sinkhorn

@@ -21,7 +21,7 @@ def _config(spec: ExpandSpec, target: GPUTarget | None) -> Config:
 
 
 def _launches(inputs: ExpandInputs, out: ExpandOutputs, tiles: Config) -> list[Launch]:
-    tokens, hidden = inputs.x.shape
+    tokens, hidden = inputs.x.shape[:-1].numel(), inputs.x.shape[-1]
     return [Launch(expand_kernel, tiles, elementwise_grid(tokens, hidden, tiles), (inputs.x, out.out, tokens))]
 
 
@@ -31,7 +31,8 @@ def _sources(spec: ExpandSpec, tiles: Config) -> list[Source]:
 
 
 def _backward_launches(inputs: ExpandBackwardInputs, out: ExpandGrads, tiles: Config) -> list[Launch]:
-    tokens, _, hidden = inputs.grad_out.shape
+    shape = inputs.grad_out.shape
+    tokens, hidden = shape[:-2].numel(), shape[-1]
     grid = elementwise_grid(tokens, hidden, tiles)
     return [Launch(expand_backward_kernel, tiles, grid, (inputs.grad_out, out.x, tokens))]
 

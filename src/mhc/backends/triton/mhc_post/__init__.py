@@ -34,7 +34,7 @@ def _config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
 
 
 def _launches(inputs: MhcPostInputs, out: MhcPostOutputs, tiles: Config) -> list[Launch]:
-    tokens, hidden = inputs.y.shape
+    tokens, hidden = inputs.y.shape[:-1].numel(), inputs.y.shape[-1]
     return [Launch(mhc_post_kernel, tiles, elementwise_grid(tokens, hidden, tiles), (*inputs, *out, tokens))]
 
 
@@ -88,7 +88,7 @@ def _only(part: slice, grads: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _backward_launches(inputs: MhcPostBackwardInputs, out: MhcPostGrads, tiles: Config) -> list[Launch]:
-    tokens = inputs.x.shape[0]
+    tokens = inputs.x.shape[:-2].numel()
     launches = []
     for config, groups, part in _parts(tiles):
         grads = _only(part, out)

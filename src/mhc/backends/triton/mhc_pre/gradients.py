@@ -95,7 +95,7 @@ def chunks_of(tokens: int, programs: int, rows: int) -> tuple[int, int]:
 
 def scratch_of(inputs: BackwardInputs, out: Grads, tiles: Configs, chunks: int, weights: int = 0) -> Scratch:
     """Return uninitialised scratch for so many chunks, and for so many elements of weights."""
-    tokens, constants = inputs.x.shape[0], tiles.coefficients.constants
+    tokens, constants = inputs.x.shape[:-2].numel(), tiles.coefficients.constants
     streams, mixes = constants["STREAMS"], constants["MIXES"]
     programs = cdiv(tokens, constants["BLOCK_TOKENS"])
     needed = out.phi is not None or out.gamma is not None
@@ -112,7 +112,7 @@ def scratch_of(inputs: BackwardInputs, out: Grads, tiles: Configs, chunks: int, 
 
 def first_launches(inputs: BackwardInputs, out: Grads, tiles: Configs, between: Scratch) -> list[Launch]:
     """Return the launches for the coefficients, and for the gradients of alpha and bias where they are asked for."""
-    tokens, mixes = inputs.x.shape[0], tiles.coefficients.constants["MIXES"]
+    tokens, mixes = inputs.x.shape[:-2].numel(), tiles.coefficients.constants["MIXES"]
     grads = inputs[7:10] if isinstance(inputs, MhcPreBackwardInputs) else (inputs.grad_out, None, None)
     arguments = (inputs.x, inputs.alpha, inputs.bias, inputs.m, inputs.r, *grads, *between[:3], tokens)
     programs = cdiv(tokens, tiles.coefficients.constants["BLOCK_TOKENS"])

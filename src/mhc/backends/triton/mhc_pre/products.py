@@ -143,7 +143,7 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
 
 
 def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: _Tiles) -> list[Launch]:
-    tokens = inputs.x.shape[0]
+    tokens = inputs.x.shape[:-2].numel()
     parts, columns = tiles.project.constants["PARTS"], tiles.project.constants["PADDED"]
     h_in, *mixed = out if isinstance(out, MhcPreOutputs) else (out.out, None, None, out.m, out.r)
     room, sums, squares = scratch(inputs.x, _weights_elements(tiles.weights), parts * tokens * columns, parts * tokens)
@@ -207,7 +207,7 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
 
 
 def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles) -> list[Launch]:
-    tokens, streams, hidden = inputs.x.shape
+    tokens, (streams, hidden) = inputs.x.shape[:-2].numel(), inputs.x.shape[-2:]
     by_x, by_phi = tiles.grad_x.constants, tiles.grad_phi.constants
     blocks = by_phi["PADDED"] // GROUP * cdiv(streams * hidden, by_phi["BLOCK_HIDDEN"])
     chunk, count = gradients.chunks_of(tokens, blocks, by_phi["BLOCK_TOKENS"])

@@ -66,7 +66,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> Config:
 
 
 def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: Config) -> list[Launch]:
-    tokens = inputs.x.shape[0]
+    tokens = inputs.x.shape[:-2].numel()
     outputs = out if isinstance(out, MhcPreOutputs) else (out.out, None, None, out.m, out.r)
     return [Launch(mhc_pre_kernel, tiles, token_grid(tokens, tiles), (*inputs[:5], *outputs, tokens))]
 
@@ -109,7 +109,7 @@ def _backward_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
 
 
 def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _Tiles) -> list[Launch]:
-    tokens, streams, hidden = inputs.x.shape
+    tokens, (streams, hidden) = inputs.x.shape[:-2].numel(), inputs.x.shape[-2:]
     constants = tiles.stream.constants
     blocks = streams * cdiv(hidden, constants["BLOCK_HIDDEN"])
     chunk, count = gradients.chunks_of(tokens, blocks, constants["BLOCK_TOKENS"] * constants["ROWS"])

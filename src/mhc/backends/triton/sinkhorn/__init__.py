@@ -32,7 +32,7 @@ def _config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
 
 
 def _launches(inputs: SinkhornInputs, out: SinkhornOutputs, tiles: Config) -> list[Launch]:
-    tokens = inputs.logits.shape[0]
+    tokens = inputs.logits.shape[:-2].numel()
     return [Launch(sinkhorn_kernel, tiles, token_grid(tokens, tiles), (inputs.logits, out.matrix, tokens))]
 
 
@@ -58,7 +58,7 @@ def _backward_config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
 
 
 def _backward_launches(inputs: SinkhornBackwardInputs, out: SinkhornGrads, tiles: Config) -> list[Launch]:
-    tokens = inputs.logits.shape[0]
+    tokens = inputs.logits.shape[:-2].numel()
     arguments = (inputs.logits, inputs.grad_matrix, out.logits, tokens)
     return [Launch(sinkhorn_backward_kernel, tiles, token_grid(tokens, tiles), arguments)]
 

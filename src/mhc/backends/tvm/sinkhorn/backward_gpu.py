@@ -7,14 +7,14 @@ from typing import Any
 from tvm.script import tirx as T
 
 from mhc.backends.tvm.gpu import THREADS, Dialect, Launch
-from mhc.backends.tvm.sinkhorn.forward_gpu import Block, first_of, line_of
+from mhc.backends.tvm.sinkhorn.forward_gpu import block_of, first_of, line_of
 from mhc.backends.tvm.sinkhorn.tensors import tensors_of
 from mhc.ops.sinkhorn import SinkhornSpec
 
 
 def divide_by(spec: SinkhornSpec, dialect: Dialect, rows: bool) -> Any:
     """Return a macro: divide the matrix by the sums of its rows or columns, and keep quotients and divisors."""
-    each, at, total = dialect.each, Block(spec.streams), line_of(spec, dialect, rows)
+    each, at, total = dialect.each, block_of(spec), line_of(spec, dialect, rows)
 
     @T.macro
     def divide(entries, m, line, quotients, divisors, step, thread):
@@ -29,7 +29,7 @@ def divide_by(spec: SinkhornSpec, dialect: Dialect, rows: bool) -> Any:
 
 def undo_of(spec: SinkhornSpec, dialect: Dialect, rows: bool) -> Any:
     """Return a macro: the gradient ``d`` of a step's ``m = p / s`` becomes ``(d - Σ d·m) / s``, that of ``p``."""
-    each, at, total = dialect.each, Block(spec.streams), line_of(spec, dialect, rows)
+    each, at, total = dialect.each, block_of(spec), line_of(spec, dialect, rows)
 
     @T.macro
     def undo(entries, grad, product, line, quotients, divisors, step, thread):
@@ -44,7 +44,7 @@ def undo_of(spec: SinkhornSpec, dialect: Dialect, rows: bool) -> Any:
 
 def undo_first_of(spec: SinkhornSpec, dialect: Dialect) -> Any:
     """Return a macro: ``grad`` of the first iteration's matrix becomes that of the logits."""
-    each, at, deepseek = dialect.each, Block(spec.streams), spec.form == "deepseek"
+    each, at, deepseek = dialect.each, block_of(spec), spec.form == "deepseek"
     sum_of_column, sum_of_row = (line_of(spec, dialect, rows) for rows in (False, True))
 
     @T.macro
@@ -71,7 +71,7 @@ def undo_first_of(spec: SinkhornSpec, dialect: Dialect) -> Any:
 
 def backward(spec: SinkhornSpec, dialect: Dialect) -> tuple[Launch, ...]:
     """Go through the iterations again, keep the quotients and divisors of the thread's entries, and go back."""
-    f32, each, at, later = "float32", dialect.each, Block(spec.streams), spec.iterations - 1
+    f32, each, at, later = "float32", dialect.each, block_of(spec), spec.iterations - 1
     first, undo_first = first_of(spec, dialect), undo_first_of(spec, dialect)
     divide_columns, divide_rows = (divide_by(spec, dialect, rows) for rows in (False, True))
     undo_columns, undo_rows = (undo_of(spec, dialect, rows) for rows in (False, True))

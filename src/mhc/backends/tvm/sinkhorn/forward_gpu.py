@@ -6,76 +6,24 @@ order of its entries, by every thread of that line.
 
 # No postponed annotations here: TVM reads those of a script as its parameters.
 
-from dataclasses import dataclass
 from typing import Any
 
 from tvm.script import tirx as T
 
+from mhc.backends.slots import Block
 from mhc.backends.tvm.gpu import THREADS, Dialect, Launch
 from mhc.backends.tvm.sinkhorn.tensors import tensors_of
 from mhc.ops.sinkhorn import SinkhornSpec
 
 
-@dataclass(frozen=True)
-class Block:
-    """How the entries of matrices of ``streams`` are shared out: entry ``part`` of a thread is a slot.
-
-    The slots beyond the last matrix of a block repeat that matrix's last entry, and store nothing.
-    """
-
-    streams: int
-
-    @property
-    def size(self) -> int:
-        """Return the entries of a matrix."""
-        return self.streams * self.streams
-
-    @property
-    def parts(self) -> int:
-        """Return the entries of a thread."""
-        return -(-self.size // THREADS)
-
-    @property
-    def height(self) -> int:
-        """Return the matrices of a block."""
-        return self.parts * THREADS // self.size
-
-    def place(self, thread: Any, part: Any) -> Any:
-        """Return the entry of the block that a slot has."""
-        return T.min(part * THREADS + thread, self.height * self.size - 1)
-
-    def token(self, block: Any, thread: Any, part: Any) -> Any:
-        """Return the token whose matrix a slot has a part of; it may be beyond the last one."""
-        return block * self.height + self.place(thread, part) // self.size
-
-    def row(self, thread: Any, part: Any) -> Any:
-        """Return the row of a slot's entry in its matrix."""
-        return self.place(thread, part) % self.size // self.streams
-
-    def column(self, thread: Any, part: Any) -> Any:
-        """Return the column of a slot's entry in its matrix."""
-        return self.place(thread, part) % self.streams
-
-    def in_row(self, thread: Any, part: Any, k: Any) -> Any:
-        """Return the slot of entry ``k`` of a slot's row."""
-        return self.place(thread, part) // self.streams * self.streams + k
-
-    def in_column(self, thread: Any, part: Any, k: Any) -> Any:
-        """Return the slot of entry ``k`` of a slot's column."""
-        return self.place(thread, part) // self.size * self.size + k * self.streams + self.column(thread, part)
-
-    def is_inside(self, thread: Any, part: Any) -> Any:
-        """Return whether a slot repeats no other one."""
-        return part * THREADS + thread < self.height * self.size
-
-    def blocks(self, tokens: int) -> tuple[int, int]:
-        """Return the grid for a number of tokens."""
-        return -(-tokens // self.height), 1
+def block_of(spec: SinkhornSpec) -> Block:
+    """Return which entries of the matrices a block's threads have."""
+    return Block(spec.streams, THREADS, T.min)
 
 
 def line_of(spec: SinkhornSpec, dialect: Dialect, rows: bool, largest: bool = False) -> Any:
     """Return a macro: each slot's ``result`` becomes the sum, or the largest, of ``value`` over its row or column."""
-    each, at = dialect.each, Block(spec.streams)
+    each, at = dialect.each, block_of(spec)
     along = at.in_row if rows else at.in_column
 
     @T.macro
@@ -101,7 +49,7 @@ def first_of(spec: SinkhornSpec, dialect: Dialect) -> Any:
     ``divisor`` gets what the rows were divided by last. In the form ``paper`` each row is multiplied by a power of e
     that makes its largest entry 1, before it is divided: a row whose quotients would all be 0 keeps its proportions.
     """
-    each, at, deepseek = dialect.each, Block(spec.streams), spec.form == "deepseek"
+    each, at, deepseek = dialect.each, block_of(spec), spec.form == "deepseek"
     largest_of_column, largest_of_row = (line_of(spec, dialect, rows, largest=True) for rows in (False, True))
     sum_of_column, sum_of_row = (line_of(spec, dialect, rows) for rows in (False, True))
 
@@ -136,7 +84,7 @@ def first_of(spec: SinkhornSpec, dialect: Dialect) -> Any:
 
 def forward(spec: SinkhornSpec, dialect: Dialect) -> tuple[Launch, ...]:
     """Keep the entries of a thread in registers; each step of an iteration exchanges them through shared memory."""
-    f32, each, at = "float32", dialect.each, Block(spec.streams)
+    f32, each, at = "float32", dialect.each, block_of(spec)
     first = first_of(spec, dialect)
     sum_of_column, sum_of_row = (line_of(spec, dialect, rows) for rows in (False, True))
     tensors = tensors_of(spec)

@@ -1,0 +1,156 @@
+"""Two matrices -> what the later one allows and the earlier one did not. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kernel_matrix.config.former import NO_END
+from kernel_matrix.config.model import Expectation, Matrix, Rule, as_list
+from kernel_matrix.config.plan import Plan
+from kernel_matrix.config.rule_state import rules_with_cases
+from kernel_matrix.config.until import last_day
+from kernel_matrix.config.wider import is_wider
+
+
+@dataclass(frozen=True)
+class Loosening:
+    """One thing that became looser: its place, the change in words, and the cases (ids) that it concerns."""
+
+    place: str
+    change: str
+    before: str
+    after: str
+    cases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An expectation or exclusion with the cases that it covers."""
+
+    place: str
+    rule: Rule
+    cases: frozenset[str]
+
+
+def loosened(before: Matrix, former: Plan, after: Matrix, full: Plan) -> list[Loosening]:
+    """Return all that became looser from one matrix to the other; the plans are those of their full tiers."""
+    planned = {case.id for case in former.cases}
+    old, new = list(_entries(before, former)), list(_entries(after, full))
+    rules = [row for section in ("expectations", "exclusions") for row in _rules(section, old, new, planned)]
+    return [*_limits(before, after), *rules]
+
+
+def _limits(before: Matrix, after: Matrix) -> Iterator[Loosening]:
+    """Yield the limits that are higher than before."""
+    old, new = _numbers(before), _numbers(after)
+    for place, limit in new.items():
+        if place in old and limit > old[place]:
+            yield Loosening(place, "the limit is higher", f"{old[place]:g}", f"{limit:g}")
+
+
+def _numbers(matrix: Matrix) -> dict[str, float]:
+    """Return the limits by their place."""
+    accuracy = matrix.accuracy
+    return {
+        "accuracy.factor": accuracy.factor.limit,
+        "accuracy.rounded": accuracy.rounded.limit,
+        "accuracy.ulps": accuracy.ulps.limit,
+        **{f"accuracy.caps.{direction}": cap.limit for direction, cap in accuracy.caps.items()},
+        "limits.attempts": matrix.limits.attempts,
+    }
+
+
+def _entries(matrix: Matrix, full: Plan) -> Iterator[_Entry]:
+    for section, index, rule, cases in rules_with_cases(matrix, full):
+        yield _Entry(f"{section}[{index}]", rule, frozenset(case.id for case in cases))
+
+
+def _rules(
+    section: str, before: Iterable[_Entry], after: Iterable[_Entry], planned: Collection[str]
+) -> Iterator[Loosening]:
+    """Yield what the entries of a section allow that they did not."""
+    free = [entry for entry in before if entry.place.startswith(section)]
+    former, later = list(free), [entry for entry in after if entry.place.startswith(section)]
+    for entry in sorted(later, key=lambda entry: not any(_same(entry, one) for one in former)):
+        partner = _partner(entry, free)
+        if partner:
+            free.remove(partner)
+            yield from _changes(entry, partner)
+        covered = {case for one in former if _error(one.rule) == _error(entry.rule) for case in one.cases}
+        if partner and _error(partner.rule) != _error(entry.rule):
+            covered |= partner.cases  # the change of the error is a row of its own
+        if more := sorted(entry.cases - covered):
+            change = "it covers more cases" if partner else "it was added"
+            if new := [case for case in more if case not in planned]:
+                change += f", of which {len(new)} are new in the plan"
+            before_it = _where(partner.rule) if partner else "-"
+            yield Loosening(entry.place, change, before_it, _where(entry.rule), tuple(more))
+
+
+def _partner(entry: _Entry, free: Sequence[_Entry]) -> _Entry | None:
+    """Return the former entry that became this one: the same, or the one with most cases in common, or the same error.
+
+    An entry that has nothing in common with a former one was added.
+    """
+    for one in free:
+        if _same(entry, one):
+            return one
+    near = max(free, key=lambda one: len(one.cases & entry.cases), default=None)
+    if near and near.cases & entry.cases:
+        return near
+    error = _error(entry.rule)
+    return next((one for one in free if error and _error(one.rule) == error), None)
+
+
+def _same(one: _Entry, other: _Entry) -> bool:
+    return one.rule.where == other.rule.where and _error(one.rule) == _error(other.rule)
+
+
+def _error(rule: Rule) -> tuple[str, ...]:
+    """Return what an expectation says of the error; nothing of an exclusion."""
+    return (rule.outcome, rule.stage or "", rule.match) if isinstance(rule, Expectation) else ()
+
+
+def _changes(entry: _Entry, former: _Entry) -> Iterator[Loosening]:
+    """Yield what is looser in an entry than in the former one, beside its cases."""
+    cases = tuple(sorted(entry.cases))
+    old, new = former.rule, entry.rule
+    if _ends_later(old.until, new.until):
+        before = "no end" if old.until == NO_END else old.until
+        yield Loosening(entry.place, "it ends later", before, new.until, cases)
+    if not isinstance(old, Expectation) or not isinstance(new, Expectation):
+        return
+    if (old.outcome, old.stage) != (new.outcome, new.stage):
+        before, after = (f"{one.outcome} {one.stage or ''}".strip() for one in (old, new))
+        yield Loosening(entry.place, "it expects another end", before, after, cases)
+    if not _is_narrower(old.match, new.match):
+        yield Loosening(entry.place, "its pattern matches other messages", old.match, new.match, cases)
+    if is_wider(old.versions, new.versions):
+        before, after = (", ".join(one.versions) or "any" for one in (old, new))
+        yield Loosening(entry.place, "it holds for more versions", before, after, cases)
+
+
+def _ends_later(before: str, after: str) -> bool:
+    if before in (after, NO_END):
+        return False
+    old, new = last_day(before), last_day(after)
+    if old and new:
+        return new > old
+    return bool(old or new) or is_wider([after], [before])  # fewer versions end it
+
+
+def _is_narrower(before: str, after: str) -> bool:
+    """Return whether a pattern finds no message that the former did not. It is sure only of added literal text."""
+    if before == after:
+        return True
+    if before not in after:
+        return False
+    head, _, tail = after.partition(before)
+    return all(re.fullmatch(r"(\\\W|[\w ,:;'\"=/<>-])*", part) for part in (head, tail))
+
+
+def _where(rule: Rule) -> str:
+    """Return the ``where`` of an entry in words."""
+    return "; ".join(f"{key}: {', '.join(map(str, as_list(values)))}" for key, values in rule.where.items())

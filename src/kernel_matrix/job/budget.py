@@ -1,0 +1,55 @@
+"""The formula of the error budget, as a pure function of numbers.
+
+A job calls it with what it has measured, and the reader of its record calls it with what the record says: so both have
+the same limits. The comment at the end of :mod:`kernel_matrix.job.accuracy` says why a budget is made so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+EPSILON = 2.0**-23  # of fp32: the distance from 1 to the next number
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One number for the largest error, and one for the error relative to the golden's Frobenius norm."""
+
+    max_abs: float
+    rel_fro: float
+
+
+def least_noise(largest: float, ulps: float) -> Pair:
+    """Return ``ulps`` steps of fp32 at the golden's largest value, absolute and relative."""
+    spacing = EPSILON * 2.0 ** math.floor(math.log2(largest)) if largest else 0.0
+    return Pair(ulps * spacing, ulps * EPSILON)
+
+
+def limits(
+    floor: Pair,
+    conditioning: Pair,
+    *,
+    largest: float,
+    itemsize: int,
+    steps: float,
+    factor: float,
+    rounded: float,
+    ulps: float,
+    cap: float,
+) -> Pair:
+    """Return the largest errors that one output may have.
+
+    ``max_abs`` is ``min(cap, max(factor × noise, √steps × conditioning))``, where the noise is the largest of
+    ``floor``, ``conditioning`` and :func:`least_noise`. ``rel_fro`` has no cap, and ``rounded`` for ``factor`` where
+    an element of the output has fewer bytes than fp32 (``itemsize``). ``largest`` is the largest |golden|.
+    """
+    least, growth = least_noise(largest, ulps), math.sqrt(steps)
+    noise = Pair(
+        max(floor.max_abs, conditioning.max_abs, least.max_abs),
+        max(floor.rel_fro, conditioning.rel_fro, least.rel_fro),
+    )
+    return Pair(
+        min(cap, max(factor * noise.max_abs, growth * conditioning.max_abs)),
+        max((rounded if itemsize < 4 else factor) * noise.rel_fro, growth * conditioning.rel_fro),
+    )

@@ -1,0 +1,113 @@
+"""The page and compat.json show who agrees with whom."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import few_cases
+from test_report import write_site
+
+from kernel_matrix.config.plan import Plan, plan
+from kernel_matrix.job.inputs import normal
+from kernel_matrix.job.sample import take
+from kernel_matrix.report.agreement import AgreementPair, Figures
+from kernel_matrix.results import samples
+from kernel_matrix.results.collect import Collected
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.record import Record
+
+CPU = "cpu-llvm/x86-64-v3"
+
+
+@pytest.fixture(scope="module")
+def planned(matrix) -> Plan:
+    return few_cases(plan(matrix, "quick"))
+
+
+def with_samples(record: Record, steps: int) -> Record:
+    """Return the record with a sample of an output that is off by so many steps of fp32."""
+    key = record.case.split("/", 3)[-1]
+    array = (normal(key, (30, 30)) + 5).astype(np.float32)
+    array.view(np.int32)[...] += steps
+    return replace(
+        record, facts={"inputs.sha256": "ab" * 8}, samples=samples.of_entry({"out": take(key, "out", array)})
+    )
+
+
+@pytest.fixture(scope="module")
+def site(matrix, planned, passing, tmp_path_factory):
+    """Write the site of results on the CPU: TVM's are 40 steps off, and inductor leaves no samples."""
+    records = []
+    for case in planned.cases:
+        if case.id.startswith(CPU) and not case.timed:
+            record = passing(case)
+            steps = 40 if "tvm" in case.cell.toolchain else 0
+            records.append(record if case.cell.toolchain == "inductor" else with_samples(record, steps))
+    other = next(r for r in records if r.case.startswith(f"{CPU}/tilelang-0.1.8/sinkhorn.forward"))
+    records[records.index(other)] = replace(other, facts={"inputs.sha256": "cd" * 8})
+    folder = tmp_path_factory.mktemp("site")
+    write_site(matrix, compare(planned, records), Collected((), tuple(records), ()), folder)
+    return folder
+
+
+def test_compat_json_has_members_groups_pairs_and_the_odd_one_out(site):
+    agreement = json.loads((site / "compat.json").read_text())["agreement"]
+    table = next(
+        t for t in agreement["tables"] if (t["op"], t["direction"], t["dtype"]) == ("expand", "forward", "fp32")
+    )
+    names = [member["toolchain"] for member in table["members"]]
+    assert names == ["reference", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6"]
+    assert table["groups"] == [[0, 2, 3, 4], [1]]
+    assert [member["odd"] is not None for member in table["members"]] == [False, True, False, False, False]
+    pair = next(p for p in table["pairs"] if (p["one"], p["other"]) == (0, 1))
+    assert pair["outputs"] == {"out": {"median": 40, "p99": 40, "largest": 40}}
+    assert pair["identical"] == 0
+    assert pair["first"]["index"] == [0, 0]
+    assert pair["first"]["one"] != pair["first"]["other"]
+    assert table["says"][0] == (
+        f"These 4 agree bit for bit: {', '.join(f'{CPU}/{name}' for name in names if name != 'tvm-0.27')}."
+    )
+    assert table["says"][1].startswith(
+        f"Odd one out: {CPU}/tvm-0.27, in {pair['cases']} of {pair['cases']} cases (out)."
+    )
+
+
+def test_the_page_has_a_table_for_each_operator_and_dtype_with_a_switch(site):
+    page = (site / "index.html").read_text()
+    assert "Who agrees with whom" in page
+    assert re.findall(r'<label for="agree-\d">(\w+)', page) == ["fp32", "bf16"]
+    table = re.search(r'data-agreement="expand\.forward\.fp32">(.*?)</table>', page, re.DOTALL).group(1)
+    rows = re.findall(r"<tr><th scope.*?</tr>", table, re.DOTALL)
+    marks = [re.findall(r'<td class="(u-\w+|self)"[^>]*>([^<]*)</td>', row) for row in rows]
+    same, off, own = ("u-same", "="), ("u-3", "40"), ("self", "")
+    assert marks == [[own], [off, own], [same, off, own], [same, off, same, own], [same, off, same, same, own]]
+    assert ["odd" in row.split(">")[1] for row in rows] == [False, True, False, False, False]
+    assert "out median 40, p99 40, max 40 ULP" in table
+
+
+def test_the_summary_names_the_odd_ones_out(site):
+    summary = (site / "summary.md").read_text()
+    assert re.search(rf"- expand forward fp32: Odd one out: {CPU}/tvm-0.27, in (\d) of \1 cases \(out\)\.", summary)
+
+
+def test_the_page_names_what_was_not_compared(site):
+    page = (site / "index.html").read_text()
+    assert f"<b>No samples</b> from 1 that ran: {CPU}/inductor." in page
+    assert f"not compared: {CPU}/tilelang-0.1.8: other inputs (cdcdcdcdcdcdcdcd) than most have" in page
+
+
+def test_a_report_without_samples_says_so_and_has_no_table(matrix, planned, passing, tmp_path):
+    records = [passing(case) for case in planned.cases if case.cell.id.startswith(f"{CPU}/reference")]
+    write_site(matrix, compare(planned, records), Collected((), tuple(records), ()), tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    assert f"<b>No samples</b> from 1 that ran: {CPU}/reference." in page
+    assert "data-agreement" not in page
+
+
+def test_the_worst_output_of_a_pair_counts_infinity():
+    figures = {"a": Figures(median=1, p99=900, largest=900), "b": Figures(median=0, p99="inf", largest="inf")}
+    assert AgreementPair(one=0, other=1, cases=1, identical=0, outputs=figures, first=None).worst[0] == "b"
