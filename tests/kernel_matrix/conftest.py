@@ -33,6 +33,7 @@ from kernel_matrix.results.limits import limits_of
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.docker.engine import connect
 from kernel_matrix.run.executors import UnavailableError
+from kernel_matrix.run.job_command import BESIDE_OTHERS
 from kernel_matrix.run.schedule import Settings, run
 from kernel_matrix.vendors.machine import Device, Machine, detect
 
@@ -45,11 +46,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(together.protocol)
 
+ROOT = Path(__file__).parents[2]
+# What Python and Inductor compile for the environments of the project, which the tests share as they share these.
+SHARED = ("envs", "cache/bytecode", "cache/inductor")
+# The processes that the tests start keep their bytecode, also where a machine says that none should be written. A
+# process of a toolchain imports up to 2,000 modules, and compiling them takes three times as long as running them.
+os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / "cache" / "bytecode")
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
 
-ROOT = Path(__file__).parents[2]
 CPU = Device("cpu", "test", ("any",))
 # The end of an expectation or exclusion of the doubles, as YAML: no version of NumPy ends it.
 END = "owner: the tests, link: lock.txt, until: 'numpy>=99'"
@@ -60,6 +68,11 @@ def sh(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command in the repository, with the harness on Python's path."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+def program(python: str | Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in the environment of a toolchain, with the variables of a job that shares the machine."""
+    return sh(str(python), *arguments, **{**BESIDE_OTHERS, **environment})
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:
@@ -86,9 +99,11 @@ def few_cases(whole: Plan) -> Plan:
 
 
 def environments_of(build: Path) -> Path:
-    """Give a build folder the environments of the project, which all tests share."""
-    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    (build / "envs").symlink_to(ROOT / "build" / "envs")
+    """Give a build folder the environments of the project and what is compiled for them; all tests share these."""
+    for name in SHARED:
+        (ROOT / "build" / name).mkdir(parents=True, exist_ok=True)
+        (build / name).parent.mkdir(parents=True, exist_ok=True)
+        (build / name).symlink_to(ROOT / "build" / name)
     return build
 
 
@@ -119,7 +134,8 @@ class Doubles:
     def in_containers(self) -> None:
         """Give the platform the image of the project's environments, made from the doubles' own lock."""
         path = self.root / "matrix.yaml"
-        path.write_text(re.sub(", PYTHONPYCACHEPREFIX: [^ ]+", "", path.read_text()))  # no container sees that folder
+        compiled = ", PYTHONPYCACHEPREFIX: /opt/bytecode"  # in the image, since no container sees that of the tests
+        path.write_text(re.sub(", PYTHONPYCACHEPREFIX: [^ ]+", compiled, path.read_text()))
         self.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
         shutil.copytree(ROOT / "containers" / "toolchains", self.root / "containers" / "toolchains")
 
@@ -315,9 +331,16 @@ def own_engine(engine: DockerClient) -> Iterator[OwnEngine]:
     if shutil.which("dockerd") is None or os.getuid():
         pytest.skip("needs dockerd and root, to start a Docker engine of its own")
     folder = Path(tempfile.mkdtemp(prefix="engine"))
-    own = OwnEngine(folder)
-    yield own
-    own.stop()
-    for point in reversed(own.mounts()):
-        subprocess.run(["umount", point], check=True)
-    shutil.rmtree(folder)
+    # In memory: what an engine writes it also waits for, so most of the test's time would be the disk's.
+    in_memory = ["mount", "-t", "tmpfs", "-o", "size=2g,mode=755", "tmpfs", str(folder)]
+    mounted = subprocess.run(in_memory, capture_output=True, check=False).returncode == 0
+    try:
+        own = OwnEngine(folder)
+        yield own
+        own.stop()
+        for point in reversed(own.mounts()):
+            subprocess.run(["umount", point], check=True)
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", folder], check=True)
+        shutil.rmtree(folder)
