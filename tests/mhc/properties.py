@@ -32,7 +32,7 @@ def check(op: str, direction: str, run: Run, inputs: Any, out: Any, again: Any) 
 
 
 def _neighbours(run: Run, inputs: Any, out: Any) -> None:
-    """Poison every token but the middle one: the results of the middle one must not change, bit for bit."""
+    """Poison every token but the middle one: its results must not change, bit for bit, and those of the others must."""
     tokens = inputs[0].shape[0]
     keep = tokens // 2
     if tokens == 1:
@@ -47,6 +47,10 @@ def _neighbours(run: Run, inputs: Any, out: Any) -> None:
     of_token = [(name, a, b) for name, a, b in _tensors(again, out) if a.shape[0] == tokens and name not in PARAMETERS]
     for name, a, b in of_token:
         assert torch.equal(a[keep], b[keep]), f"{name}: a token's result depends on its neighbours"
+    if of_token and inputs[0][keep].numel() > 1:  # a 1×1 matrix is one, whatever its logit is
+        others = [place for place in range(tokens) if place != keep]
+        followed = any(not torch.equal(a[others], b[others]) for _, a, b in of_token)
+        assert followed, f"{of_token[0][0]}: the result does not follow its inputs: NaN in them changes nothing"
 
 
 def _sums_to_one(run: Run, inputs: Any, out: Any) -> None:

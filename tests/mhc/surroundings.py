@@ -45,6 +45,12 @@ def _set_random(state: Any) -> None:
     torch.set_rng_state(state)
 
 
+def _numpy_random() -> tuple[Any, ...]:
+    """Return the state of NumPy's global generator as values that compare by ``==``."""
+    _, keys, *rest = np.random.get_state()
+    return (tuple(keys.tolist()), *rest)
+
+
 _STATE: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "the number of threads": (torch.get_num_threads, torch.set_num_threads),
@@ -60,7 +66,8 @@ _STATE: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "autocast": (lambda: torch.is_autocast_enabled("cpu"), lambda state: torch.set_autocast_enabled("cpu", state)),
     "flushing of subnormals": (lambda: torch.tensor([1e-45]).mul(1.0).item() == 0.0, torch.set_flush_denormal),
     "PyTorch's random numbers": (torch.get_rng_state, _set_random),
-    "NumPy's random numbers": (lambda: repr(np.random.get_state()), lambda _: None),
+    "NumPy's random numbers": (_numpy_random, lambda state: np.random.set_state(("MT19937", *state))),
+    "what NumPy does on errors": (np.geterr, lambda state: np.seterr(**state)),
     "Python's random numbers": (random.getstate, random.setstate),
     "the working directory": (os.getcwd, os.chdir),
 }

@@ -116,6 +116,10 @@ class RunningCase:
         """Return the bytes of memory that the kernel's process holds for itself; None where that is not known."""
         return self._kernel_process.memory() if self._kernel_process else None
 
+    def kernel_delay(self) -> float:
+        """Return the seconds that the kernel's process waited for a core of this machine, as far as is known."""
+        return self._kernel_process.delay() if self._kernel_process else 0.0
+
     def compare(
         self,
         results: Mapping[str, Array],

@@ -14,7 +14,14 @@ from typing import Any
 
 from kernel_matrix.job import wire
 from kernel_matrix.job.inputs import Array
-from kernel_matrix.job.processes import adopt_orphans, anonymous_memory, memory_limit, memory_limit_kills, orphans_of
+from kernel_matrix.job.processes import (
+    adopt_orphans,
+    anonymous_memory,
+    memory_limit,
+    memory_limit_kills,
+    orphans_of,
+    run_delay,
+)
 
 _START = Path(__file__).with_name("start.py")
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
@@ -47,6 +54,7 @@ class KernelProcess:
         self._suite, self._log = suite, log
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
+        self._count = 0  # of the calls; an answer says to which of them it belongs
         self._kills = 0  # of processes of this container that reached its memory limit, before this one
         adopt_orphans()
 
@@ -71,13 +79,16 @@ class KernelProcess:
         process = self._running()
         stage = "import"
         try:
-            wire.send(self._calls, {"function": function, "options": options}, arrays)
+            self._count += 1
+            wire.send(self._calls, {"function": function, "options": options, "call": self._count}, arrays)
             while True:
                 answer, results = wire.receive(self._answers)
                 if answer["kind"] != "stage":
                     break
                 stage = str(answer["stage"])
                 on_stage(stage)
+            if answer["call"] != self._count:
+                raise wire.BrokenMessageError("an answer is no answer to this call")
         except (OSError, wire.BrokenMessageError, KeyError, TypeError) as error:
             raise self._death(process, stage, error) from None
         if answer["kind"] == "result":
@@ -85,6 +96,10 @@ class KernelProcess:
         self._flush()
         kind = DeviceMissingError if answer.get("unavailable") else KernelProcessError
         raise kind(str(answer.get("text")), str(answer.get("detail")), answer.get("stage") or stage)
+
+    def delay(self) -> float:
+        """Return the seconds that the threads of the process were ready to run and had no core, as far as is known."""
+        return run_delay(self.pid) if self.pid else 0.0
 
     def memory(self) -> int | None:
         """Return the bytes that the process holds for itself; None where that is not known."""

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+_GENERATIONS = 16  # the children of an orphan are orphans when it has ended
 _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 4, 36  # prctl(2)
 
 
@@ -25,16 +26,27 @@ def hide_memory() -> None:
 
 def orphans_of(kernel: int | None) -> list[str]:
     """End all children of this process but ``kernel``, and return the names of those that were running."""
-    names = []
-    for pid, name in _children(os.getpid()):
-        if pid == kernel:
-            continue
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
-        names.append(name)
+    names: list[str] = []
+    for _ in range(_GENERATIONS):
+        orphans = [(pid, name) for pid, name in _children(os.getpid()) if pid != kernel]
+        if not orphans:
+            break
+        for pid, name in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+            names.append(name)
     return names
+
+
+def run_delay(pid: int) -> float:
+    """Return the seconds that the threads of a process waited for a core, together; 0 where that is not known."""
+    nanoseconds = 0
+    for file in (_PROC / str(pid) / "task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, IndexError, ValueError):  # the thread has ended, or the system counts nothing
+            nanoseconds += int(file.read_text().split()[1])
+    return nanoseconds / 1e9
 
 
 def anonymous_memory(pid: int) -> int | None:

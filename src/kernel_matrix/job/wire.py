@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 import ml_dtypes
@@ -28,7 +28,8 @@ _DTYPES: dict[str, np.dtype[np.generic]] = {
     }.items()
 }
 _HEADER_BYTES = 64 << 20  # an artifact is an array; the texts of a message are far smaller
-_ARRAY_BYTES = 16 << 30
+_ARRAY_BYTES = 16 << 30  # all arrays of a message
+_DIMENSIONS = 32  # NumPy 1 has no more
 
 
 class BrokenMessageError(Exception):
@@ -58,20 +59,46 @@ def receive(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         header = json.loads(_exactly(stream, length).tobytes())
         described = [(str(name), _DTYPES[dtype], tuple(map(int, shape))) for name, dtype, shape in header.pop("arrays")]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise BrokenMessageError(f"the header cannot be read: {error!r}") from None
+    _check_sizes([(dtype, shape) for _, dtype, shape in described])
     return header, {name: _array(stream, dtype, shape) for name, dtype, shape in described}
 
 
+def _check_sizes(described: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]]) -> None:
+    """Check what the header says of the arrays, before memory is taken for them.
+
+    Raises:
+        BrokenMessageError: a shape is none, or the arrays are larger than those of any case.
+    """
+    total = 0
+    for dtype, shape in described:
+        if len(shape) > _DIMENSIONS or min(shape, default=0) < 0:
+            raise BrokenMessageError(f"an array of shape {_shortened(shape)} is no array")
+        total += math.prod(shape) * dtype.itemsize
+        if total > _ARRAY_BYTES:
+            raise BrokenMessageError(f"an array of shape {_shortened(shape)} is no array: it is too large")
+
+
+def _shortened(shape: tuple[int, ...]) -> str:
+    text = str(shape)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
 def _array(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
-    size = math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or size > _ARRAY_BYTES:
-        raise BrokenMessageError(f"an array of shape {shape} is no array")
-    return _exactly(stream, size).view(dtype).reshape(shape)
+    return _exactly(stream, math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 
 def _exactly(stream: BinaryIO, size: int) -> npt.NDArray[np.uint8]:
-    data = np.empty(size, np.uint8)
+    """Read so many bytes.
+
+    Raises:
+        BrokenMessageError: the stream ended before, or this process has no memory for so many.
+    """
+    try:
+        data = np.empty(size, np.uint8)
+    except MemoryError:
+        raise BrokenMessageError(f"there is no memory for the {size} bytes of an array") from None
     view, filled = data.data, 0
     while filled < size:
         count = stream.readinto(view[filled:])  # type: ignore[attr-defined]

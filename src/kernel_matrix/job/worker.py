@@ -46,9 +46,9 @@ def serve(calls: BinaryIO, answers: BinaryIO) -> None:
         try:
             value, results = _function(call["function"])(arrays, **call["options"])
         except BaseException as error:  # SystemExit too: a kernel does not end its process unseen
-            wire.send(answers, _described(error))
+            wire.send(answers, {**_described(error), "call": call.get("call")})
         else:
-            wire.send(answers, {"kind": "result", "value": value}, results)
+            wire.send(answers, {"kind": "result", "value": value, "call": call.get("call")}, results)
 
 
 def _function(name: str) -> Callable[..., Answer]:

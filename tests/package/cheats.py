@@ -1,0 +1,387 @@
+"""A backend that cheats. The tests copy this file into a copy of the package, as the backend ``cheat``.
+
+The target of a case is the name of a cheat: a function of this module, which gets the inputs, the outputs and the
+honest kernel. The honest kernels are NumPy.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import importlib
+import importlib.util
+import json
+import os
+import random
+import struct
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import mhc.backends
+from mhc.backends import NoDeviceError, load
+
+runs = Counter()  # of each cheat
+answers = {}  # by shape
+leaked = []
+
+
+def expand(inputs, out):
+    out.out.numpy()[:] = inputs.x.numpy()[:, None, :]
+
+
+def mhc_post(inputs, out):
+    x, y, h_post, h_res = (tensor.numpy() for tensor in inputs)
+    out.out.numpy()[:] = np.einsum("tij,tjh->tih", h_res, x) + h_post[..., None] * y[:, None, :]
+
+
+def sinkhorn(inputs, out):
+    logits = inputs.logits.numpy().astype(np.float64)
+    logits = logits - logits.max(axis=1, keepdims=True)
+    matrix = np.exp(logits - logits.max(axis=2, keepdims=True))
+    matrix /= np.exp(logits).sum(axis=1, keepdims=True)
+    matrix /= matrix.sum(axis=2, keepdims=True)
+    for _ in range(inputs.iterations - 1):
+        matrix /= matrix.sum(axis=1, keepdims=True) + inputs.eps
+        matrix /= matrix.sum(axis=2, keepdims=True) + inputs.eps
+    out.matrix.numpy()[:] = matrix
+
+
+def honest(inputs, out, kernel):
+    kernel(inputs, out)
+
+
+def past_output(inputs, out, kernel):
+    kernel(inputs, out)
+    ctypes.memset(out[0].data_ptr() + out[0].nbytes, 0, 4)
+
+
+def before_output(inputs, out, kernel):
+    kernel(inputs, out)
+    ctypes.memset(out[0].data_ptr() - 4, 0, 4)
+
+
+def past_input(inputs, out, kernel):
+    kernel(inputs, out)
+    ctypes.memset(inputs[0].data_ptr() + inputs[0].nbytes, 0, 4)
+
+
+def past_scratch(inputs, out, kernel):
+    scratch = torch.empty(64)
+    ctypes.memset(scratch.data_ptr() + scratch.nbytes, 0, 4)
+    kernel(inputs, out)
+
+
+def input_then_output(inputs, out, kernel):
+    inputs[0].numpy()[:] *= 2
+    kernel(inputs, out)
+
+
+def output_then_input(inputs, out, kernel):
+    kernel(inputs, out)
+    inputs[0].numpy()[:] *= 2
+
+
+def calls_reference(inputs, out, kernel):
+    load("reference", "expand").run(inputs, out)
+
+
+def calls_golden(inputs, out, kernel):
+    out.out.copy_(load("reference", "expand").golden(inputs).out)
+
+
+def imports_reference(inputs, out, kernel):
+    out.out.copy_(importlib.import_module("mhc.backends.reference.expand").forward(*inputs).out)
+
+
+def removes_the_refusal(inputs, out, kernel):
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "_NoReference"]
+    load("reference", "mhc_post").run(inputs, out)
+
+
+def reference_by_path(inputs, out, kernel):
+    path = Path(mhc.backends.__file__).with_name("reference") / "mhc_post.py"
+    spec = importlib.util.spec_from_file_location("another_name", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    out.out.copy_(module.forward(*inputs).out)
+
+
+def computes_with_torch(inputs, out, kernel):
+    out.out.copy_(torch.matmul(inputs.h_res, inputs.x) + inputs.h_post.unsqueeze(-1) * inputs.y.unsqueeze(1))
+
+
+def patches_the_comparison(inputs, out, kernel):
+    from kernel_matrix.job import accuracy
+
+    exact = accuracy.measure(np.zeros(1, np.float32), np.zeros(1))
+    accuracy.measure = lambda result, golden: exact
+    np.linalg.norm = np.abs = lambda *_, **__: np.float64(0)
+    kernel(inputs, out)
+    out[0].numpy()[:] *= 1.01
+
+
+def sets_dtype(inputs, out, kernel):
+    kernel(inputs, out)
+    torch.set_default_dtype(torch.float64)
+
+
+def sets_threads(inputs, out, kernel):
+    kernel(inputs, out)
+    torch.set_num_threads(torch.get_num_threads() + 1)
+
+
+def sets_grad_mode(inputs, out, kernel):
+    kernel(inputs, out)
+    torch.set_grad_enabled(not torch.is_grad_enabled())
+
+
+def sets_inference_mode(inputs, out, kernel):
+    kernel(inputs, out)
+    torch._C._set_grad_enabled(False)
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+
+
+def sets_folder(inputs, out, kernel):
+    kernel(inputs, out)
+    os.chdir("/")
+
+
+def seeds_torch(inputs, out, kernel):
+    kernel(inputs, out)
+    torch.manual_seed(runs["seeds_torch"])
+
+
+def seeds_numpy(inputs, out, kernel):
+    kernel(inputs, out)
+    np.random.seed(runs["seeds_numpy"])
+
+
+def seeds_python(inputs, out, kernel):
+    kernel(inputs, out)
+    random.seed(runs["seeds_python"])
+
+
+def flushes_subnormals(inputs, out, kernel):
+    kernel(inputs, out)
+    torch.set_flush_denormal(True)
+
+
+def ignores_numpy_errors(inputs, out, kernel):
+    kernel(inputs, out)
+    np.seterr(all="raise")
+
+
+def sets_environment(inputs, out, kernel):
+    kernel(inputs, out)
+    os.environ["OMP_NUM_THREADS"] = "63"
+
+
+def leaks(inputs, out, kernel):
+    kernel(inputs, out)
+    leaked.append(np.ones(32 << 20, np.uint8))
+
+
+def leaves_a_child(inputs, out, kernel):
+    """Leave a process in a session of its own, whose parent has ended."""
+    kernel(inputs, out)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execvp("sleep", ["sleep", "4243"])
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def keeps_a_child(inputs, out, kernel):
+    """Leave a child, which has a child, in a session of their own; the kernel's process stays their parent."""
+    kernel(inputs, out)
+    if runs["keeps_a_child"] == 1 and os.fork() == 0:
+        os.setsid()
+        os.fork()
+        os.execvp("sleep", ["sleep", "4244"])
+
+
+def right_once(inputs, out, kernel):
+    kernel(inputs, out)
+    if runs["right_once"] > 1:
+        out[0].numpy()[:] *= 1.01
+
+
+def wrong_every_third(inputs, out, kernel):
+    kernel(inputs, out)
+    if runs["wrong_every_third"] % 3 == 0:
+        out[0].numpy()[:] *= 1.01
+
+
+def wrong_every_seventh(inputs, out, kernel):
+    kernel(inputs, out)
+    if runs["wrong_every_seventh"] % 7 == 0:
+        out[0].numpy()[:] *= 1.01
+
+
+def caches(inputs, out, kernel):
+    """Answer by the inputs' shapes: right for the first inputs of these shapes."""
+    kernel(inputs, out)
+    shapes = tuple(value.shape for value in inputs if isinstance(value, torch.Tensor))
+    out[0].copy_(answers.setdefault(shapes, out[0].clone()))
+
+
+def caches_until_timed(inputs, out, kernel):
+    """Answer a tensor at an address with what was right there for its first values."""
+    key = inputs[0].data_ptr(), out[0].data_ptr(), inputs[0].shape
+    if key not in answers:
+        kernel(inputs, out)
+        if sys._getframe(2).f_code.co_name == "run":
+            return
+        answers[key] = out[0].numpy().copy()
+    out[0].numpy()[:] = answers[key]
+
+
+def reads_scratch(inputs, out, kernel):
+    kernel(inputs, out)
+    scratch = torch.empty(4 << 20)
+    out[0].numpy()[:] += scratch.numpy()[-1]
+
+
+def reads_c_scratch(inputs, out, kernel):
+    kernel(inputs, out)
+    out[0].numpy()[:] += np.empty(4 << 20, np.float32)[-1]
+
+
+def replaces_storage(inputs, out, kernel):
+    other = out[0].clone()
+    kernel(inputs, type(out)(other))
+    out[0].set_(other)
+
+
+def resizes(inputs, out, kernel):
+    shape = out[0].shape
+    out[0].set_(torch.empty(0))
+    out[0].resize_(shape)
+    kernel(inputs, out)
+
+
+def does_nothing(inputs, out, kernel):
+    pass
+
+
+def ends_the_process(inputs, out, kernel):
+    os._exit(0)
+
+
+def ends_python(inputs, out, kernel):
+    raise SystemExit(0)
+
+
+def interrupts(inputs, out, kernel):
+    raise KeyboardInterrupt
+
+
+def skips(inputs, out, kernel):
+    pytest.skip("not today")
+
+
+def says_no_device(inputs, out, kernel):
+    raise NoDeviceError("no device today")
+
+
+def _send(text):
+    os.write(int(sys.argv[2]), text)
+
+
+def _message(header):
+    data = json.dumps(header).encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def sends_garbage(inputs, out, kernel):
+    _send(b"garbage " * 100)
+
+
+def sends_a_huge_array(inputs, out, kernel):
+    _send(_message({"kind": "result", "value": None, "arrays": [["out", "float32", [10**12]]]}))
+
+
+def sends_an_infinite_array(inputs, out, kernel):
+    _send(_message({"kind": "result", "value": None, "arrays": [["out", "float32", [float("inf")]]]}))
+
+
+def sends_many_dimensions(inputs, out, kernel):
+    _send(_message({"kind": "result", "value": None, "arrays": [["out", "uint8", [0] * 100]]}))
+
+
+def sends_deep_json(inputs, out, kernel):
+    data = b"[" * 200_000
+    _send(struct.pack("<Q", len(data)) + data)
+
+
+def sends_a_result_of_its_own(inputs, out, kernel):
+    """Send a result before the one that follows: every later call would get the answer to the one before it."""
+    kernel(inputs, out)
+    _send(_message({"kind": "result", "value": [""], "arrays": []}))
+
+
+def patches_the_checks(inputs, out, kernel):
+    """Hide that the inputs were changed, and compute from them."""
+    from guards import Guarded
+
+    from kernel_matrix.job import wire
+
+    original = inputs[0].clone()
+    Guarded.bytes = lambda self: self.whole.cpu().numpy()
+    send = wire.send
+
+    def sends_originals(stream, header, arrays=None):
+        arrays = dict(arrays or {})
+        for name, whole in arrays.items():
+            if name == "input x":
+                guard = (whole.size - original.nbytes) // 2
+                whole[guard : guard + original.nbytes] = original.numpy().reshape(-1).view(np.uint8)
+        send(stream, header, arrays)
+
+    wire.send = sends_originals
+    inputs[0].numpy()[:] *= 2
+    kernel(inputs, out)
+
+
+_clock = time.perf_counter
+
+
+def forges_times(inputs, out, kernel):
+    kernel(inputs, out)
+    time.perf_counter = lambda: _clock() / 100
+
+
+def slows_the_baseline(inputs, out, kernel):
+    kernel(inputs, out)
+    reference = sys.modules.get("mhc.backends.reference.kernel")
+    if reference and not hasattr(reference, "slowed"):
+        reference.slowed = reference.write
+        reference.write = lambda *arguments: (time.sleep(0.02), reference.slowed(*arguments))
+
+
+def ends_at_exit(inputs, out, kernel):
+    kernel(inputs, out)
+    atexit.register(os._exit, 3)
+
+
+class Kernel:
+    def __init__(self, kernel):
+        self._kernel = kernel
+
+    def run(self, inputs, out, target=None):
+        runs[target] += 1
+        globals()[target or "honest"](inputs, out, self._kernel)
+
+    def supports(self, spec, target, tokens=None):
+        return None
+
+
+KERNELS = {(kernel.__name__, "forward"): Kernel(kernel) for kernel in (expand, mhc_post, sinkhorn)}

@@ -1,0 +1,171 @@
+"""Kernels that cheat are red. Each runs in a real process of its own, as in a job; ``cheats.py`` says what each does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mhc
+import under_test
+from kernel_matrix.job import kernel_process, plugin
+from kernel_matrix.job.case import RunningCase
+from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
+from test_accuracy import conform
+from under_test import MisbehavedError, UnderTest
+
+HERE = Path(__file__).parent
+SUITE = HERE.parent / "mhc"
+SIZES = {"streams": 4, "hidden": 40, "dtype": "fp32", "scale": 1.0, "form": "paper"}
+
+
+@dataclass
+class Frame:
+    """One process of kernels that cheat, and cases for it."""
+
+    folder: Path
+    process: KernelProcess
+
+    def conform(self, cheat: str, op: str = "expand", *, tokens: int = 7, name: str = "", **of_case: Any) -> RunningCase:
+        """Run the suite's test on one cheat, and return its case."""
+        case = self.case(cheat, op, tokens=tokens, name=name, **of_case)
+        conform(case, UnderTest(case))
+        return case
+
+    def case(self, cheat: str, op: str, *, tokens: int, name: str = "", **of_case: Any) -> RunningCase:
+        job = {
+            "backend": "cheat",
+            "device": "cpu",
+            "accuracy": {"factor": 4, "rounded": 1.5, "ulps": 4, "caps": {"forward": 1e-2, "backward": 1e-2}},
+        }
+        case = {
+            "id": f"{cheat}/{name}",
+            "name": name or f"{op}{tokens}",
+            "op": op,
+            "direction": "forward",
+            "target": cheat,
+            "axes": {**SIZES, "tokens": tokens},
+            "action": "run",
+            **of_case,
+        }
+        return RunningCase(job, case, Journal(self.folder / "journal.jsonl"), self.process)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a copy of the kernel package that has one backend more."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copytree(Path(mhc.__file__).parent, folder / "mhc", ignore=shutil.ignore_patterns("__pycache__"))
+    backend = folder / "mhc" / "backends" / "cheat"
+    backend.mkdir()
+    (backend / "__init__.py").write_text('"""A backend that cheats."""\n')
+    shutil.copy(HERE / "cheats.py", backend / "operators.py")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def frame(package: Path) -> Iterator[Frame]:
+    """Yield a process that all cheats share which leave it usable."""
+    yield from _frame(package, package / "log.txt")
+
+
+@pytest.fixture
+def own_frame(package: Path, tmp_path: Path) -> Iterator[Frame]:
+    """Yield a process for one cheat alone."""
+    yield from _frame(package, tmp_path / "log.txt")
+
+
+def _frame(package: Path, log: Path) -> Iterator[Frame]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(package))
+        patch.setattr(kernel_process, "_PATIENCE", 0.5)
+        process = KernelProcess(SUITE, log)
+        yield Frame(log.parent, process)
+        process.close()
+
+
+@pytest.mark.parametrize("op", ["expand", "mhc_post", "sinkhorn"])
+def test_the_honest_kernels_pass(frame: Frame, op: str):
+    case = frame.conform("honest", op)
+    assert case.facts["process"] == "own"
+    assert case.metrics["elements"] == {"expand": 1120, "mhc_post": 1120, "sinkhorn": 112}[op]
+
+
+CHEATS = [
+    ("past_output", "expand", "wrote past the end of its output out"),
+    ("before_output", "sinkhorn", "wrote past the end of its output matrix"),
+    ("past_input", "expand", "wrote past the end of its input x"),
+    ("past_scratch", "mhc_post", "wrote past the end of its scratch: empty (64,)"),
+    ("input_then_output", "mhc_post", "out: max_abs"),
+    ("output_then_input", "mhc_post", "the kernel changed its input x"),
+    ("calls_reference", "expand", "a kernel may not import mhc.backends.reference"),
+    ("calls_golden", "expand", "a kernel may not import mhc.backends.reference"),
+    ("imports_reference", "expand", "a kernel may not import mhc.backends.reference"),
+    ("reference_by_path", "mhc_post", "the kernel computes with PyTorch: add, bmm"),
+    ("computes_with_torch", "mhc_post", "the kernel computes with PyTorch: add, bmm"),
+    ("sets_dtype", "expand", "the kernel changed the default dtype"),
+    ("sets_threads", "expand", "the kernel changed the number of threads"),
+    ("sets_grad_mode", "expand", "the kernel changed the grad mode"),
+    ("sets_inference_mode", "expand", "the precision of fp32 products"),
+    ("sets_folder", "expand", "the kernel changed the working directory"),
+    ("seeds_torch", "expand", "the kernel changed PyTorch's random numbers"),
+    ("seeds_numpy", "expand", "the kernel changed NumPy's random numbers"),
+    ("seeds_python", "expand", "the kernel changed Python's random numbers"),
+    ("flushes_subnormals", "expand", "the kernel changed flushing of subnormals"),
+    ("ignores_numpy_errors", "expand", "the kernel changed what NumPy does on errors"),
+    ("sets_environment", "expand", "the kernel changed the environment"),
+    ("leaves_a_child", "expand", "left 1 processes behind: sleep"),
+    ("right_once", "sinkhorn", "matrix: a second run gives other bits"),
+    ("wrong_every_third", "mhc_post", "out: a token's result depends on its neighbours"),
+    ("caches", "expand", "out: the result does not follow its inputs"),
+    ("reads_scratch", "expand", "out: a second run gives other bits"),
+    ("reads_c_scratch", "expand", "out: a second run gives other bits"),
+    ("replaces_storage", "expand", "1120 NaN and 0 Inf in 1120 elements"),
+    ("resizes", "expand", "1120 NaN and 0 Inf in 1120 elements"),
+    ("does_nothing", "expand", "1120 NaN and 0 Inf in 1120 elements"),
+    ("ends_python", "expand", "SystemExit: 0"),
+    ("interrupts", "expand", "KeyboardInterrupt"),
+    ("skips", "expand", "Skipped: not today"),
+]
+# These end their process, or leave it changed.
+CHEATS_APART = [
+    ("removes_the_refusal", "mhc_post", "the kernel computes with PyTorch: add, bmm"),
+    ("patches_the_comparison", "mhc_post", "out: max_abs"),
+    ("patches_the_checks", "mhc_post", "out: max_abs"),
+    ("ends_the_process", "expand", "the process ended with exit status 0 in stage launch"),
+    ("sends_garbage", "expand", "the kernel's process sent what is no message"),
+    ("sends_a_huge_array", "expand", "is no array"),
+    ("sends_an_infinite_array", "expand", "the header cannot be read"),
+    ("sends_many_dimensions", "expand", "is no array"),
+    ("sends_deep_json", "expand", "the header cannot be read"),
+    ("sends_a_result_of_its_own", "expand", "is no answer to this call"),
+]
+
+
+def red(frame: Frame, *arguments: Any, **options: Any) -> str:
+    """Return the text of the error that a cheat ends with."""
+    try:
+        frame.conform(*arguments, **options)
+    except (AssertionError, MisbehavedError, KernelProcessError) as error:
+        return str(error)
+    pytest.fail("the cheat passed")
+
+
+@pytest.mark.parametrize(("cheat", "op", "words"), CHEATS, ids=[cheat for cheat, *_ in CHEATS])
+def test_a_cheat_is_red_and_the_next_case_of_its_process_is_not(frame: Frame, cheat: str, op: str, words: str):
+    assert words in red(frame, cheat, op)
+    frame.conform("honest", op)
+
+
+@pytest.mark.parametrize(("cheat", "op", "words"), CHEATS_APART, ids=[cheat for cheat, *_ in CHEATS_APART])
+def test_a_cheat_that_spoils_its_process_is_red(own_frame: Frame, cheat: str, op: str, words: str):
+    assert words in red(own_frame, cheat, op)
