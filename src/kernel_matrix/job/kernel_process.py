@@ -87,7 +87,7 @@ class KernelProcess:
                     break
                 stage = str(answer["stage"])
                 on_stage(stage)
-            if answer["call"] != self._count:
+            if answer.get("call") != self._count:
                 raise wire.BrokenMessageError("an answer is no answer to this call")
         except (OSError, wire.BrokenMessageError, KeyError, TypeError) as error:
             raise self._death(process, stage, error) from None
