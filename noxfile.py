@@ -52,6 +52,7 @@ COMMANDS = {
     "compare-cells": "Print two cells side by side: the distances of their outputs, and where they differ first.",
     "repro": "Print the command that repeats a cell of some results, or the hardware that it needs.",
     "report": "Make the dashboard from the results in build/results, or in the folders that are named.",
+    "audit": "Compute every figure of the dashboard anew from its results, and name what differs.",
     "shell": "Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND].",
     "probe": "Run the probes: what each toolchain can and cannot, version by version.",
     "diagnose": "Say the cause and the remedy of an error in a file.",
@@ -102,7 +103,8 @@ def bundle(session: nox.Session) -> None:
     """Write an archive that the matrix runs from with no network: source, images, wheels, checksums."""
     wheels = Path(session.create_tmp()) / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
-    session.run("pip", "download", "--quiet", "--dest", str(wheels), "-r", str(LOCKS / "harness.txt"))
+    locks = [word for name in ("harness", "trends") for word in ("-r", str(LOCKS / f"{name}.txt"))]
+    session.run("pip", "download", "--quiet", "--dest", str(wheels), *locks)
     kernel_matrix(session, "bundle", "--wheels", str(wheels), *session.posargs)
 
 
@@ -127,8 +129,12 @@ def with_trends(session: nox.Session) -> dict[str, str]:
 
 
 def pytest_options(words: list[str]) -> list[str]:
-    """Return pytest's options for the words after ``--``: all tests by default, one process for each core."""
-    options = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    """Return pytest's options for the words after ``--``: all tests by default, one process more than there are cores.
+
+    Many tests wait, for a time limit or for the Docker engine; meanwhile another process uses the core.
+    """
+    processes = str((os.cpu_count() or 1) + 1)
+    options = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     rest = [word for word in words if word != "--quick"]
     if "--quick" in words:
         options += ["-m", "not environments and not engine and not slow"]
@@ -208,6 +214,12 @@ def compat_schema(session: nox.Session, python: Sequence[str]) -> str:
 def docs(session: nox.Session) -> None:
     """Write the tables of the docs that repeat matrix.yaml, the probes and kept results."""
     session.run(sys.executable, "ci/docs_tables.py", *session.posargs, env={"PYTHONPATH": "src"}, external=True)
+
+
+@nox.session(venv_backend="none")
+def mutants(session: nox.Session) -> None:
+    """Put faults into the compiled kernels, and see that the suite finds each: -- [TABLE ...] [--only TEXT]."""
+    session.run(sys.executable, "ci/mutants.py", *session.posargs, env={"PYTHONPATH": "src"}, external=True)
 
 
 @nox.session(venv_backend="none")

@@ -34,6 +34,7 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of, make_row_plan
 from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
+from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.measurements import measurements
@@ -102,6 +103,14 @@ class Selected:
     def part(self) -> Plan:
         """The plan with only the jobs that are asked for."""
         return replace(self.plan, jobs=self.jobs)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The document of a dashboard that was written, and a sentence for each figure that its results do not make."""
+
+    document: Document
+    differences: tuple[str, ...] = ()
 
 
 def load(path: Path, build: Path | None = None) -> Project:
@@ -319,8 +328,8 @@ def report(
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     notes: RunNotes | None = None,
-) -> Document:
-    """Write the dashboard and return its document.
+) -> Report:
+    """Write the dashboard, audit it, and return its document with the differences that the audit has found.
 
     ``against`` is the site of an earlier run: the summary then says what differs from it. ``left_out`` cases were not
     asked for; ``toolchains`` are the results of probes and sweeps; ``notes`` stand at the top of the page.
@@ -344,7 +353,19 @@ def report(
     past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
     changes = difference.difference(before, document, past) if before else None
     site.write(document, collected, project.site, earlier=earlier, difference=changes)
-    return document
+    if notes and notes.running:  # a page for the time of the run: the one at its end is audited
+        return Report(document)
+    return Report(document, tuple(audit(project, comparison.plan, collected)))
+
+
+def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:
+    """Return a sentence for each figure of the dashboard that does not follow from the results.
+
+    Raises:
+        UserError: there is no dashboard.
+    """
+    asked = {case.id for case in planned.cases}
+    return auditing.audit(site or project.site, collected.files, project.matrix, project.root, asked)
 
 
 def side(project: Project, planned: Plan, name: str, earlier: History | None = None) -> Side:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
+from math import prod
 
 from kernel_matrix.config.plan import Case
 
@@ -14,11 +15,19 @@ def combined(case: Case, together: int) -> set[tuple]:
 
 
 def covering(cases: Iterable[Case], together: int = 2) -> list[Case]:
-    """Return some of the cases: what is combined in any of the cases is combined in one of these."""
-    rest, chosen = list(cases), []
+    """Return some of the cases: what is combined in any of the cases is combined in one of these.
+
+    Of two cases that add equally much, the one with the smaller tensors is chosen.
+    """
+    rest, chosen = sorted(cases, key=_size), []
     missing = set().union(*(combined(case, together) for case in rest))
     while missing:
         chosen.append(max(rest, key=lambda case: len(combined(case, together) & missing)))
         rest.remove(chosen[-1])
         missing -= combined(chosen[-1], together)
     return chosen
+
+
+def _size(case: Case) -> int:
+    """Return about how large the tensors of a case are."""
+    return prod(value for value in case.axes.values() if isinstance(value, int) and value > 1)

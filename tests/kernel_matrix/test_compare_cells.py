@@ -28,6 +28,7 @@ def planned() -> Plan:
 def record(case: str, outputs: dict[str, np.ndarray], **fields) -> Record:
     entry = {output: take(case.split("/", 3)[-1], output, array) for output, array in outputs.items()}
     metrics = {f"{output}.{name}": 1.25e-7 for output in outputs for name in ("max_abs", "rel_fro")}
+    metrics |= {f"{output}.floor_rel_fro": 2.5e-7 for output in outputs}
     metrics |= {"elements": 8.0} | {f"{output}.elements": float(array.size) for output, array in outputs.items()}
     return Record(case, "pass", "run", metrics=metrics, facts=FACTS, samples=samples.of_entry(entry), **fields)
 
@@ -71,9 +72,9 @@ def test_cells_are_compared_case_by_case(results):
     assert lines[:2] == [f"A: {A}", f"B: {B}"]
     assert f"{first}: A pass, B pass" in lines
     heads = [" ".join(line.split()) for line in lines if line.startswith("  output")]
-    assert heads[0] == "output bits ULP median p99 max max_abs A max_abs B rel_fro A rel_fro B"
+    assert heads[0] == "output bits ULP median p99 max max_abs A max_abs B noise A noise B"
     rows = [line.split() for line in lines if line.startswith("  matrix ") and "first" not in line]
-    errors = ["1.25e-07"] * 4
+    errors = ["1.25e-07", "1.25e-07", "0.5", "0.5"]
     assert rows == [
         ["matrix", "same", "0", "0", "0", *errors],
         ["matrix", "differ", "0", "0", "6", *errors],

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, program
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
@@ -41,15 +39,7 @@ def environment():
 
 def run(python: Path, *arguments: str) -> tuple[float, float]:
     """Run an example, and return its first and its last loss."""
-    variables = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [str(python), *arguments],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = program(python, *arguments, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     first, last = re.search(r"first=(\S+) last=(\S+)$", done.stdout.strip()).groups()
     return float(first), float(last)
@@ -64,14 +54,20 @@ def test_a_hugging_face_decoder_trains(environment):
     )
 
 
+@pytest.fixture(scope="module")
+def eager(environment) -> tuple[float, float]:
+    """Return the losses of ten steps with eager PyTorch."""
+    return run(environment("examples"), "examples/train_llama.py", "--steps", "10")
+
+
 @pytest.mark.parametrize("toolchain", ["inductor", "tvm-0.27", "tilelang-0.1.15"])
-def test_a_hugging_face_decoder_trains_alike_with_every_backend(environment, toolchain):
+def test_a_hugging_face_decoder_trains_alike_with_every_backend(environment, eager, toolchain):
     examples = environment("examples")
     packages = sysconfig.get_path("purelib", "venv", vars={"base": str(examples.parent.parent)})
     backend = toolchain.split("-")[0]
     arguments = ("examples/train_llama.py", "--backend", backend, "--steps", "10")
     own = run(environment(toolchain), "-c", BEHIND, packages, *arguments)
-    assert own == pytest.approx(run(examples, "examples/train_llama.py", "--steps", "10"), rel=1e-3)
+    assert own == pytest.approx(eager, rel=1e-3)
 
 
 def test_layers_train_under_fsdp_on_two_processes(environment):

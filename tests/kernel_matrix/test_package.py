@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from conftest import ROOT, sh
+from conftest import ROOT, program
 
 from kernel_matrix.config.plan import Job
 from kernel_matrix.run.environments import venv
@@ -27,7 +27,7 @@ def python_of(matrix):
 
 def test_the_kernel_package_s_own_tests_pass_in_its_environment(python_of):
     plugins = ("-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider")
-    done = sh(python_of("reference"), "-m", "pytest", "-q", "-rs", *plugins, "tests/package")
+    done = program(python_of("reference"), "-m", "pytest", "-q", "-rs", *plugins, "tests/package")
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed, \d+ skipped", done.stdout), done.stdout
     # The next test runs what skips here.
@@ -40,7 +40,7 @@ def test_what_the_package_tests_of_triton_passes_in_its_environment(python_of):
     """These skip where there is no Triton, so here nothing may skip."""
     plugins = ("-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider")
     files = ("tests/package/test_launch.py", "tests/package/test_variants.py")
-    done = sh(python_of("triton-3.6"), "-m", "pytest", "-q", *plugins, *files)
+    done = program(python_of("triton-3.6"), "-m", "pytest", "-q", *plugins, *files)
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed in", done.stdout), done.stdout
 
@@ -51,7 +51,7 @@ def test_a_transformer_trains_alike_with_every_backend(python_of, matrix, tmp_pa
     for toolchain in ("reference", "tvm-0.27", "tilelang-0.1.15"):
         cache = {"MHC_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
         backend = matrix.toolchains[toolchain].backend
-        done = sh(python_of(toolchain), "examples/train_transformer.py", "--backend", backend, **cache)
+        done = program(python_of(toolchain), "examples/train_transformer.py", "--backend", backend, **cache)
         assert done.returncode == 0, done.stderr
         first, last = re.search(rf"^{backend} first=(\S+) last=(\S+)$", done.stdout, re.MULTILINE).groups()
         losses[backend] = float(last)

@@ -327,7 +327,8 @@ def test_a_probe_gives_its_verdict_in_the_real_toolchain(matrix, environment, pr
     job = Job("", environments(matrix)[environment], ())
     interpreter = venv.prepare(Request(ROOT, ROOT / "build", matrix, job, None, lambda _: None))
     probes = select_probes(matrix, ROOT, [probe])
-    records = run_probes(probes, environment, interpreter, HERE, matrix.package.environment)
+    bytecode = ROOT / "build" / "cache" / "bytecode"
+    records = run_probes(probes, environment, interpreter, HERE, matrix.package.environment, bytecode=bytecode)
     [one] = judge_all(probes, records, [environment])
     assert one.verdict == verdict, one.record.detail
     assert words in f"{one.record.message}"

@@ -24,8 +24,8 @@ NEEDS = {
 }
 # The files that take more than half a minute, in the order of their time.
 LONGEST = (
-    *("test_cpu_platform", "test_images", "test_container", "test_package", "test_tvm_gpu", "test_without_gpu"),
-    *("test_probes", "test_machines", "test_run"),
+    *("test_cpu_platform", "test_images", "test_package", "test_examples", "test_container", "test_tvm_gpu"),
+    *("test_without_gpu", "test_probes", "test_machines", "test_run"),
 )
 _LAST = len(LONGEST) + 2
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+import growth
 import properties
 from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, rounded_like
+from kernel_matrix.job.accuracy import measure, worst
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
 from mhc.backends import load
@@ -51,6 +53,7 @@ def conform(case: RunningCase, kernel: UnderTest) -> None:
     variants = kernel.variants(inputs)
     outputs = {variant: kernel.run(inputs, variant) for variant in variants}
     compare(case, inputs, outputs)
+    hold_growth(case, inputs, list(outputs))
     before = case.kernel_memory()
     for variant, out in outputs.items():
         again = kernel.run(inputs, variant, checked=True)
@@ -93,6 +96,42 @@ def compare(case: RunningCase, inputs: Any, outputs: dict[str, Any]) -> None:
             if name in PARAMETERS
         },
     )
+
+
+def hold_growth(case: RunningCase, inputs: Any, variants: list[str]) -> None:
+    """Run a case of many tokens with its first tokens alone too, and hold the growth of each output's error.
+
+    Raises:
+        AssertionError: an error grows faster than :mod:`growth` says.
+    """
+    sizes = growth.fewer_than(case.axes["tokens"])
+    if not sizes:
+        return
+    points: dict[str, list[growth.Point]] = {}
+    for tokens in sizes:
+        for name, point in points_of(case, growth.first_tokens(inputs, tokens), tokens, variants).items():
+            points.setdefault(name, []).append(point)
+    for name, series in points.items():
+        error, noise = case.metrics[f"{name}.rel_fro"], case.metrics[f"{name}.conditioning_rel_fro"]
+        series.append(growth.Point(case.axes["tokens"], error, noise))
+    growth.hold(points, case.metrics)
+
+
+def points_of(case: RunningCase, inputs: Any, tokens: int, variants: list[str]) -> dict[str, growth.Point]:
+    """Return the error of every variant's outputs, and the noise, for inputs of so many tokens."""
+    kernel = UnderTest(case, tokens)
+    there = kernel.variants(inputs)  # one that is missing is the one that is chosen for so many tokens
+    reference = load("reference", case.op, case.direction)
+    golden = arrays_of(reference.golden(inputs))
+    nudged = [arrays_of(reference.golden(nudged_of(case, inputs, draw))) for draw in range(NUDGES)]
+    points = {}
+    for variant in variants:
+        for name, result in arrays_of(kernel.run(inputs, variant if variant in there else "")).items():
+            errors = measure(result, golden[name])
+            assert not errors.nan + errors.inf, f"{name}{variant}: NaN or Inf with {tokens} tokens"
+            noise = worst([measure(moved[name], golden[name]) for moved in nudged]).rel_fro
+            points[f"{name}{variant}"] = growth.Point(tokens, errors.rel_fro, noise)
+    return points
 
 
 def axes_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, tuple[str, ...]]:

@@ -33,7 +33,8 @@ class MisbehavedError(Exception):
 class UnderTest:
     """One kernel of the backend, with its variants, in a process of its own."""
 
-    def __init__(self, case: RunningCase) -> None:
+    def __init__(self, case: RunningCase, tokens: int | None = None) -> None:
+        """``tokens`` is the number of tokens that a variant is chosen for; by default that of the case."""
         self._case = case
         self._kernel = {
             "backend": case.backend,
@@ -41,7 +42,7 @@ class UnderTest:
             "direction": case.direction,
             "device": case.device,
             "target": None if case.interpreted else case.target,
-            "tokens": case.axes["tokens"],
+            "tokens": tokens or case.axes["tokens"],
         }
 
     def compile(self) -> None:

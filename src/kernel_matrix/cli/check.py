@@ -7,6 +7,7 @@ import argparse
 from kernel_matrix import pipeline
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.report.ended import ended_lines
+from kernel_matrix.results.compare import outputs_not_named
 
 arguments = add_matrix_options
 
@@ -16,6 +17,7 @@ def main(options: argparse.Namespace) -> int:
     project = load_project(options)
     planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {len(planned.cases)} cases in {len(planned.jobs)} jobs")
+    print("".join(f"{sentence}\n" for sentence in outputs_not_named(planned)), end="")
     states = pipeline.rule_states(project, (), pipeline.clock().date())
     ended = ended_lines(project.matrix.start, project.file, [state for state in states if state.state != "holds"])
     print("\n".join(ended), end="\n" if ended else "")

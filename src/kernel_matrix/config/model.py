@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
@@ -14,6 +15,7 @@ from kernel_matrix.config.until import Until
 
 Scalar = bool | int | float | str
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+OutputName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Driver = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*$")]
 Tier = Literal["quick", "full"]
@@ -26,6 +28,11 @@ ScalarOrList = Scalar | list[Scalar]
 def as_list(value: ScalarOrList) -> list[Scalar]:
     """Return a list as it is, and one value as a list of one."""
     return value if isinstance(value, list) else [value]
+
+
+def has_values(axes: Mapping[str, Scalar], where: Mapping[str, ScalarOrList]) -> bool:
+    """Return whether every key of ``where`` is an axis that has one of the values named there."""
+    return all(key in axes and axes[key] in as_list(values) for key, values in where.items())
 
 
 class _Section(BaseModel):
@@ -241,6 +248,9 @@ class Platform(_Section):
         return (*self.runner, target) if "self-hosted" in self.runner else tuple(self.runner)
 
 
+Output = OutputName | Annotated[dict[OutputName, dict[str, ScalarOrList]], Field(min_length=1, max_length=1)]
+
+
 class Op(_Section):
     """An operator: the axes of its cases, and the cases of each tier."""
 
@@ -254,6 +264,23 @@ class Op(_Section):
         default_factory=list,
         description="Groups of every tier that are timed against the baseline as well, where a machine runs them.",
     )
+    outputs: dict[Direction, list[Output]] | None = Field(
+        default=None,
+        description="The outputs by direction that every result owes figures of: a name, or a name with the values of "
+        "axes under which it is owed, as { gamma: { gamma: true } }. Without it one output is enough.",
+    )
+    canary: dict[str, ScalarOrList] = Field(
+        default_factory=dict,
+        description="Values of axes: the cases that carry canaries are chosen among those that have them, if any has.",
+    )
+
+    def owed_outputs(self, direction: Direction, axes: Mapping[str, Scalar]) -> tuple[str, ...]:
+        """Return the outputs that a case with these axes owes; none where nothing is said of them."""
+        entries = (self.outputs or {}).get(direction, [])
+        conditions: list[tuple[str, dict[str, ScalarOrList]]] = [
+            pair for entry in entries for pair in (entry.items() if isinstance(entry, dict) else [(entry, {})])
+        ]
+        return tuple(name for name, where in conditions if has_values(axes, where))
 
 
 class _Rule(_Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kernel_matrix.config.cases import combinations, expand
 from kernel_matrix.config.model import (
@@ -17,8 +18,10 @@ from kernel_matrix.config.model import (
     Tier,
     as_list,
 )
+from kernel_matrix.config.owed import NamedCase, Owed, with_owed
 from kernel_matrix.vendors.registry import vendor_named
 
+Action = Literal["run", "emulate", "compile"]
 TIMED = "-timed"  # ends the name of a timed case
 
 
@@ -33,6 +36,8 @@ class Cell:
     direction: Direction
     backend: str = field(compare=False)
     package: str = field(compare=False)
+    vendor: str = field(compare=False)  # whose devices run it
+    action: Action = field(compare=False)  # what a machine with such a device does
 
     @property
     def id(self) -> str:
@@ -42,13 +47,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Case:
-    """One operator with shape, dtype, input scale and seed, in one cell."""
+    """One operator with shape, dtype, input scale and seed, in one cell; ``owed`` is what its result must prove."""
 
     cell: Cell
     name: str
     axes: Mapping[str, Scalar]
     exclusion: Exclusion | None
     expectations: tuple[Expectation, ...]
+    owed: Owed
     timed: bool = False
 
     @property
@@ -106,9 +112,14 @@ def targets_with_machine(platform: Platform) -> Sequence[str]:
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     """Yield the job of each platform toolchain, and after it the job of its timed cases if it has any."""
     directions = [(name, direction) for name, op in matrix.ops.items() for direction in op.directions]
-    untimed = {(name, direction): expand(matrix.ops[name], tier, direction) for name, direction in directions}
+    untimed = {
+        (name, direction): with_owed(matrix, name, direction, expand(matrix.ops[name], tier, direction))
+        for name, direction in directions
+    }
     timed = {
-        (name, direction): combinations(matrix.ops[name], matrix.ops[name].timed, direction)
+        (name, direction): with_owed(
+            matrix, name, direction, combinations(matrix.ops[name], matrix.ops[name].timed, direction)
+        )
         for name, direction in directions
     }
     for platform_name, platform in matrix.platforms.items():
@@ -130,12 +141,21 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
 def _cells(matrix: Matrix, platform: str, entry: PlatformToolchain) -> Iterator[Cell]:
     """Yield the cells of a platform toolchain: each of its targets with each operator that it has."""
     toolchain = matrix.toolchains[entry.toolchain]
+    vendor = matrix.platforms[platform].device
+    shared = toolchain.backend, matrix.package.name, vendor, _action(vendor, entry)
     for target in entry.targets or matrix.platforms[platform].targets:
         for op, spec in matrix.ops.items():
             for direction in spec.directions:
                 names = {op, f"{op}.{direction}"}
                 if all(ops is None or names & set(ops) for ops in (toolchain.ops, entry.ops)):
-                    yield Cell(platform, target, entry.toolchain, op, direction, toolchain.backend, matrix.package.name)
+                    yield Cell(platform, target, entry.toolchain, op, direction, *shared)
+
+
+def _action(vendor: str, entry: PlatformToolchain) -> Action:
+    """Return what a machine with a device of the vendor does with the cases of a platform toolchain."""
+    if not entry.runs:
+        return "compile"
+    return "emulate" if entry.emulated or vendor_named(vendor).emulates else "run"
 
 
 def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> PlatformToolchain:
@@ -147,9 +167,7 @@ def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> Platfor
     return matrix.platforms[platform].by_toolchain[toolchain]
 
 
-def _cases(
-    matrix: Matrix, cell: Cell, named_axes: Iterable[tuple[str, dict[str, Scalar]]], *, timed: bool = False
-) -> Iterator[Case]:
+def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: bool = False) -> Iterator[Case]:
     """Yield the cases of a cell, each with the rules that select it."""
     facts: dict[str, Scalar] = {
         "platform": cell.platform,
@@ -161,11 +179,11 @@ def _cases(
     # Few rules could select a case of this cell. Only these are looked at for each of its cases.
     exclusions = [rule for rule in matrix.exclusions if _selects_some(rule, facts)]
     expectations = [rule for rule in matrix.expectations if _selects_some(rule, facts)]
-    for name, axes in named_axes:
+    for name, axes, owed in named:
         case_facts = {**axes, **facts} if exclusions or expectations else facts
         exclusion = next((rule for rule in exclusions if selects(rule, case_facts)), None)
         expected = tuple(rule for rule in expectations if selects(rule, case_facts))
-        yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, timed)
+        yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, owed, timed)
 
 
 def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:

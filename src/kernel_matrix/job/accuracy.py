@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.job.inputs import Array
 
 Golden = npt.NDArray[np.float64]
@@ -151,19 +152,18 @@ def budget(
     quotients. ``rounded`` is the factor of the Frobenius norm for an output narrower than fp32. The comment at the end
     of this module says why.
     """
-    epsilon = float(np.finfo(np.float32).eps)
-    largest = float(np.abs(golden).max(initial=0.0))
-    spacing = epsilon * 2.0 ** math.floor(math.log2(largest)) if largest else 0.0
-    growth = math.sqrt(steps)
-    noise = max(floor.max_abs, conditioning.max_abs, ulps * spacing)
-    relative_noise = max(floor.rel_fro, conditioning.rel_fro, ulps * epsilon)
-    return Budget(
-        max_abs=min(cap, max(factor * noise, growth * conditioning.max_abs)),
-        rel_fro=max(
-            (rounded if dtype.itemsize < 4 else factor) * relative_noise,
-            growth * conditioning.rel_fro,
-        ),
+    allowed = limits(
+        Pair(floor.max_abs, floor.rel_fro),
+        Pair(conditioning.max_abs, conditioning.rel_fro),
+        largest=float(np.abs(golden).max(initial=0.0)),
+        itemsize=dtype.itemsize,
+        steps=steps,
+        factor=factor,
+        rounded=rounded,
+        ulps=ulps,
+        cap=cap,
     )
+    return Budget(allowed.max_abs, allowed.rel_fro)
 
 
 def ordered(values: Array) -> npt.NDArray[np.int64]:

@@ -68,7 +68,8 @@ def yaml(found: Sequence[Proposal], calibration: Calibration, seeds: int, comman
     if not found:
         return "# No entry is proposed: no case has the figures that a budget is made from.\n"
     rule = "# Proposed: the least limit that leaves the largest error at two thirds of its budget, rounded up."
-    lines = [rule, "accuracy:"]
+    part = "# It holds for what was measured: operators, toolchains and machines that were left out may need more."
+    lines = [rule, part, "accuracy:"]
     caps = [proposal for proposal in found if proposal.place.startswith("caps.")]
     for proposal in found:
         if proposal not in caps:

@@ -11,7 +11,7 @@ from kernel_matrix.config.plan import Plan
 from kernel_matrix.lab.toolchain_view import toolchain_view
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
-from kernel_matrix.pipeline import Project
+from kernel_matrix.pipeline import Project, Report
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.ended import ended_lines
 from kernel_matrix.report.notes import RunNotes
@@ -26,11 +26,16 @@ class Dashboard:
     """A dashboard that was written, and what it was made from."""
 
     index: Path
-    document: Document
+    report: Report
     comparison: Comparison
     collected: Collected
     earlier: History
     ended: tuple[str, ...] = ()  # lines about the expectations and exclusions that have ended
+
+    @property
+    def document(self) -> Document:
+        """The content of the dashboard."""
+        return self.report.document
 
     @property
     def lines(self) -> list[str]:
@@ -41,14 +46,16 @@ class Dashboard:
     @property
     def problems(self) -> list[str]:
         """One sentence for each file that could not be used, or not all of it."""
-        return [*self.collected.broken, *self.comparison.not_taken, *self.earlier.problems]
+        audit = [f"audit: {difference}" for difference in self.report.differences]
+        return [*self.collected.broken, *self.comparison.not_taken, *self.earlier.problems, *audit]
 
     @property
     def exit_status(self) -> int:
-        """2: a result file was not taken; 1: a case is red or a probe has changed; 0: neither."""
+        """2: a result file was not taken; 1: a case is red, a probe has changed, or a figure is wrong; else 0."""
         if self.collected.broken:
             return 2
-        return int(self.comparison.is_red or bool(self.document.toolchains.changed))
+        wrong = bool(self.document.toolchains.changed or self.report.differences)
+        return int(self.comparison.is_red or wrong)
 
 
 def make_dashboard(
@@ -70,7 +77,7 @@ def make_dashboard(
     collected = pipeline.collect(project, folders, row_plan)
     comparison = pipeline.compare(project, planned, collected, row_plan=row_plan, statuses=statuses, earlier=earlier)
     toolchains = toolchain_view(project, collected.records)
-    document = pipeline.report(
+    report = pipeline.report(
         project,
         comparison,
         collected,
@@ -81,4 +88,4 @@ def make_dashboard(
         notes=notes,
     )
     ended = tuple(ended_lines(project.matrix.start, project.file, comparison.ended))
-    return Dashboard(project.site / "index.html", document, comparison, collected, earlier or History(), ended)
+    return Dashboard(project.site / "index.html", report, comparison, collected, earlier or History(), ended)

@@ -73,6 +73,7 @@ def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
         accuracy=figures.accuracy(records),
         noise=figures.noise(by_dtype(verdict.cases)),
         artifact=figures.artifact(records),
+        canaries=figures.canaries(records),
         timed=tuple(timed for v in verdict.cases if (timed := _timed(v))),
         versions=figures.versions(records, _shown(matrix)),
         lock=matrix.toolchains[place.toolchain].lock,

@@ -63,6 +63,13 @@ class Artifact(_Model):
     largest: dict[str, Number]
 
 
+class Canaries(_Model):
+    """Faults that were put into results, and how many of them the comparison found."""
+
+    injected: int
+    caught: int
+
+
 class Times(_Model):
     """The seconds that a case took, and those that the baseline took."""
 
@@ -133,6 +140,7 @@ class Cell(CellOutline):
     error: str = Field(description="The exact error of a cell that fails as expected.")
     accuracy: Accuracy | None
     artifact: Artifact | None
+    canaries: Canaries | None
     timed: tuple[Timed, ...]
     versions: dict[str, tuple[str, ...]] = Field(description="More than one of a name where machines differ.")
     lock: str
@@ -151,6 +159,7 @@ class Lane(_Model):
     by_state: dict[State, int]
     by_evidence: dict[Evidence, int]
     stale_by_evidence: dict[Evidence, int] = Field(description="The stale cells by their evidence.")
+    canaries: Canaries | None
     history: LaneHistory
 
     @property

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.report.document import Accuracy, Artifact, Noise, Number, Times
+from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Noise, Number, Times
 from kernel_matrix.results import noise as noises
+from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record
 
-_NOT_OUTPUTS = ("artifact", "time")
+_NOT_OUTPUTS = ("artifact", "canary", "time")
 
 
 def number(value: float) -> Number:
@@ -94,6 +95,12 @@ def artifact(records: Iterable[Record]) -> Artifact | None:
     if not kinds:
         return None
     return Artifact(kinds=tuple(sorted(kinds)), largest={name: number(value) for name, value in largest.items()})
+
+
+def canaries(records: Iterable[Record]) -> Canaries | None:
+    """Return how many injected faults the comparison found; None if none was injected."""
+    found = detection(records)
+    return Canaries(injected=found.injected, caught=found.caught) if found.injected else None
 
 
 def versions(records: Iterable[Record], distributions: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from kernel_matrix.report.agreement import agreement_report
 from kernel_matrix.report.cells import JobList, Sources, make_cell
 from kernel_matrix.report.document import (
     SCHEMA_VERSION,
+    Canaries,
     Cell,
     Document,
     Lane,
@@ -128,8 +129,16 @@ def _lane(cells: Sequence[Cell]) -> Lane:
         by_state=_by_state(cells),
         by_evidence=_by_evidence(cells),
         stale_by_evidence=_by_evidence(cell for cell in cells if cell.stale),
+        canaries=_canaries(cells),
         history=LaneHistory(),
     )
+
+
+def _canaries(cells: Sequence[Cell]) -> Canaries | None:
+    counts = [cell.canaries for cell in cells if cell.canaries]
+    if not counts:
+        return None
+    return Canaries(injected=sum(c.injected for c in counts), caught=sum(c.caught for c in counts))
 
 
 def _silent(lanes: Iterable[Lane], now: datetime, silent_days: float) -> tuple[SilentLane, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
@@ -15,6 +15,8 @@ from kernel_matrix.config.model import Expectation
 from kernel_matrix.config.plan import Case, Cell, Plan
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.config.until import over_on, over_with
+from kernel_matrix.results.canaries import faults_of_jobs
+from kernel_matrix.results.common_figures import CommonFigures, common_figures
 from kernel_matrix.results.deciding import CommonInputs, Dated, badness, common_inputs, deciding
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.proof import evidence_of
@@ -26,6 +28,23 @@ State = Literal[
 # From the worst: a cell is as bad as its worst case, and excluded only when all of its cases are.
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 RED: frozenset[State] = frozenset({"fail", "error", "fixed", "missing"})
+
+
+@dataclass(frozen=True)
+class Others:
+    """What the results together say of one of them: of its inputs, of its figures, and of the comparison of its job."""
+
+    inputs: CommonInputs = field(default_factory=CommonInputs)
+    figures: CommonFigures = field(default_factory=CommonFigures)
+    jobs: Mapping[int, str] = field(default_factory=dict)  # the fault, by the identity of the job's facts
+
+    def doubt(self, case: Case, dated: Dated) -> str:
+        """Return why a record that says pass is not believed; empty if nothing speaks against it."""
+        if dated.record.action not in ("run", "emulate"):
+            return ""
+        if fault := self.figures.fault_of(case, dated):
+            return f"the record says that it passed, and {fault}"
+        return self.jobs.get(id(dated.record.job), "")
 
 
 @dataclass(frozen=True)
@@ -99,18 +118,36 @@ def compare(plan: Plan, records: Iterable[Record], present: Present | None = Non
     for record in records:
         by_case[record.case].append(record)
     dated = {case.id: _dated(case, by_case.pop(case.id, ()), present) for case in plan.cases}
-    inputs = common_inputs(plan.cases, dated)
+    others = _others(plan.cases, dated)
     verdicts: dict[Cell, list[Verdict]] = defaultdict(list)
     for case in plan.cases:
-        verdicts[case.cell].append(_judge(case, dated[case.id], inputs, present))
+        verdicts[case.cell].append(_judge(case, dated[case.id], others, present))
     cells = tuple(_cell(cell, cases) for cell, cases in verdicts.items())
     unplanned = tuple(record for rest in by_case.values() for record in rest)
-    return Comparison(plan, cells, unplanned, (present.note,) if present and present.note else ())
+    notes = (*((present.note,) if present and present.note else ()), *outputs_not_named(plan))
+    return Comparison(plan, cells, unplanned, notes)
+
+
+def outputs_not_named(plan: Plan) -> tuple[str, ...]:
+    """Return a sentence about the operators whose outputs matrix.yaml does not name; none if it names all."""
+    names = {f"{case.cell.op}.{case.cell.direction}": None for case in plan.cases if not case.owed.outputs}
+    if not names:
+        return ()
+    return (f"matrix.yaml does not name the outputs of {', '.join(names)}: a result is taken with any one output.",)
+
+
+def _others(cases: Sequence[Case], records: Mapping[str, Sequence[Dated]]) -> Others:
+    inputs = common_inputs(cases, records)
+    accepted = {
+        case.id: [dated for dated in records[case.id] if not inputs.refuse(case, dated.record)] for case in cases
+    }
+    jobs = faults_of_jobs(cases, {name: [dated.record for dated in group] for name, group in accepted.items()})
+    return Others(inputs, common_figures(cases, accepted), jobs)
 
 
 def judge(case: Case, records: Sequence[Record], present: Present | None = None) -> Verdict:
     """Return the state of one case. Of several records the one that tried most decides; of equals, the worst."""
-    return _judge(case, _dated(case, records, present), CommonInputs(), present)
+    return _judge(case, _dated(case, records, present), Others(), present)
 
 
 def _dated(case: Case, records: Sequence[Record], present: Present | None) -> list[Dated]:
@@ -120,29 +157,33 @@ def _dated(case: Case, records: Sequence[Record], present: Present | None) -> li
     return [Dated(record, present.stale(cell.platform, cell.toolchain, record)) for record in records]
 
 
-def _judge(case: Case, records: Sequence[Dated], inputs: CommonInputs, present: Present | None) -> Verdict:
+def _judge(case: Case, records: Sequence[Dated], others: Others, present: Present | None) -> Verdict:
     if case.exclusion:
         return Verdict(case, "excluded", "planned", f"{case.exclusion.reason}{_tried(records)}", None)
     if not records:
         return Verdict(case, "missing", "planned", "no result came", None)
-    accepted = [dated for dated in records if not inputs.refuse(case, dated.record)]
+    accepted = [dated for dated in records if not others.inputs.refuse(case, dated.record)]
     if not accepted:
         first = records[0].record
-        return Verdict(case, "missing", "planned", inputs.refuse(case, first), first)
+        return Verdict(case, "missing", "planned", others.inputs.refuse(case, first), first)
     dated = deciding(accepted)
-    state, evidence, reason = _state(case, dated.record, present.now.date() if present else None)
+    today = present.now.date() if present else None
+    state, evidence, reason = _state(case, dated.record, others.doubt(case, dated), today)
     return Verdict(case, state, evidence, reason, dated.record, dated.stale)
 
 
-def _state(case: Case, record: Record, today: date | None) -> tuple[State, Evidence, str]:
-    """Return the state, the evidence and the reason that one record gives its case on a day."""
+def _state(case: Case, record: Record, doubt_of_others: str, today: date | None) -> tuple[State, Evidence, str]:
+    """Return the state, the evidence and the reason that one record gives its case on a day.
+
+    ``doubt_of_others`` is why the other results speak against it.
+    """
     if record.outcome == "excluded":
         return "missing", "planned", "the machine excluded it, and this matrix does not"
     if record.outcome in ("unavailable", "missing"):
         return record.outcome, "planned", record.message
-    evidence, doubt = evidence_of(record)
-    if doubt and record.outcome == "pass":
-        return "error", "planned", doubt
+    evidence, doubt = evidence_of(record, case)
+    if record.outcome == "pass" and (doubt or doubt_of_others):
+        return "error", "planned", doubt or doubt_of_others
     versions = versions_of(record.job)
     hold = [rule for rule in case.expectations if satisfies(rule.versions, versions)]
     expected = [rule for rule in hold if not _is_over(rule, versions, today)]

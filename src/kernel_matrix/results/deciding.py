@@ -32,7 +32,7 @@ class CommonInputs:
 
     def refuse(self, case: Case, record: Record) -> str:
         """Return why a record is refused; empty if it had the inputs that most records have, or does not say which."""
-        digest, common = record.facts.get(_FACT, ""), self.digests.get(_inputs(case))
+        digest, common = record.facts.get(_FACT, ""), self.digests.get(inputs_key(case))
         if not digest or common is None or digest == common:
             return ""
         if not common:
@@ -46,7 +46,7 @@ def common_inputs(cases: Iterable[Case], records: Mapping[str, Sequence[Dated]])
     for case in cases:
         for dated in records.get(case.id, ()):
             if digest := dated.record.facts.get(_FACT, ""):
-                counts[_inputs(case)][bool(dated.stale), digest] += 1
+                counts[inputs_key(case)][bool(dated.stale), digest] += 1
     return CommonInputs({inputs: _most_frequent(counted) for inputs, counted in counts.items()})
 
 
@@ -78,7 +78,8 @@ def _action(record: Record) -> int:
     return _ACTIONS.index(record.action) if record.action in _ACTIONS else 0
 
 
-def _inputs(case: Case) -> Inputs:
+def inputs_key(case: Case) -> Inputs:
+    """Return what determines the inputs of a case."""
     return case.cell.op, case.cell.direction, case.name
 
 

@@ -65,14 +65,16 @@ class Present:
         return {}
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
-        yield from _from_the_future(job.get("started", ""), self.now)
+        yield from _start_time(job.get("started", ""), self.now)
         yield from self._another_commit(platform, toolchain, job.get("commit", ""))
         pins = self.toolchains.get(toolchain)
         if pins is None:
             return
-        if pins.sha256 and job.get("lock.sha256", pins.sha256) != pins.sha256:
-            yield f"it was measured with another {pins.lock} (sha256 {job['lock.sha256'][:12]})"
+        if pins.sha256 and (lock := job.get("lock.sha256", "")) != pins.sha256:
+            yield f"it was measured with another {pins.lock} (sha256 {lock[:12] or 'not said'})"
         versions = versions_of(job)
+        if pins.requires and not versions:
+            yield "it names no versions"
         for text in pins.requires if versions else ():
             if not satisfies([text], versions):
                 yield f"its versions do not meet {text}"
@@ -117,8 +119,10 @@ def present(
     return Present(now or datetime.now(UTC), git.commit(root), is_checkout, toolchains, changed)
 
 
-def _from_the_future(started: str, now: datetime) -> Iterator[str]:
+def _start_time(started: str, now: datetime) -> Iterator[str]:
+    """Yield why the start time of a job cannot be true."""
     if not started:
+        yield "it does not say when it started"
         return
     try:
         moment = datetime.fromisoformat(started)

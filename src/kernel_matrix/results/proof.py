@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.config.owed import Owed
+from kernel_matrix.config.plan import Case
+from kernel_matrix.results.limits import fault_of, is_of_an_earlier_version, outputs_of
+from kernel_matrix.results.place import misplaced
 from kernel_matrix.results.record import Record
 
+EARLIER = "made by an earlier kernel-matrix: it does not say how its limits were made; run again"
 
-def evidence_of(record: Record) -> tuple[Evidence, str]:
+
+def evidence_of(record: Record, case: Case) -> tuple[Evidence, str]:
     """Return what a record proves, and why it proves less than it says (empty if it does not)."""
     if record.outcome == "error":
         return "planned", ""
@@ -21,18 +25,33 @@ def evidence_of(record: Record) -> tuple[Evidence, str]:
         return "planned", "the record says that it failed, and does not say that anything ran"
     if record.action not in ("run", "emulate") or not record.metrics.get("elements"):
         return "planned", "the record says that it passed, and compared nothing"
-    if outside := outside_the_budget(record.metrics):
-        return reached, f"the record says that it passed, and {', '.join(outside)} is over its limit"
-    return reached, ""
+    return reached, doubt_of(record, case.owed) or misplaced(case, record)
 
 
-def outside_the_budget(metrics: Mapping[str, float]) -> list[str]:
-    """Return the errors that are over their limit. An error without a limit, or that is no number, is over it."""
-    return [
-        name
-        for name, value in metrics.items()
-        if name.endswith((".max_abs", ".rel_fro")) and not value <= _limit(metrics, name)
+def doubt_of(record: Record, owed: Owed) -> str:
+    """Return why the figures of a record that says pass are no proof; empty if they are.
+
+    It owes all figures of every output that matrix.yaml names, and of every output of each variant. The limits are
+    computed again from matrix.yaml.
+    """
+    outputs = outputs_of(record.metrics)
+    if is_of_an_earlier_version(outputs):
+        return EARLIER
+    variants = {"", *(name[len(name.partition("@")[0]) :] for name in outputs)}
+    absent = [
+        f"{name}{variant}" for variant in sorted(variants) for name in owed.outputs if f"{name}{variant}" not in outputs
     ]
+    if absent or not outputs:
+        return f"the record owes the figures of {', '.join(absent) or 'at least one output'}"
+    for output, figures in outputs.items():
+        name = output.partition("@")[0]
+        if owed.outputs and name not in owed.outputs:
+            return f"the record has figures of {name}, which is no output of this case by matrix.yaml"
+        if fault := fault_of(figures, owed):
+            return f"the record says that it passed, and of {output} {fault}"
+    if record.metrics["elements"] != (total := sum(figures["elements"] for figures in outputs.values())):
+        return f"the record says that {record.metrics['elements']:g} elements were compared; its outputs have {total:g}"
+    return ""
 
 
 def _of_a_compilation(record: Record) -> tuple[Evidence, str]:
@@ -40,8 +59,3 @@ def _of_a_compilation(record: Record) -> tuple[Evidence, str]:
     if not kind or not record.metrics.get("artifact.bytes"):
         return "planned", "the record says that it compiled, and holds no artifact"
     return ("lowered" if kind.endswith("-source") else "compiled"), ""
-
-
-def _limit(metrics: Mapping[str, float], name: str) -> float:
-    output, _, figure = name.rpartition(".")
-    return metrics.get(f"{output}.limit_{figure}", -1.0)

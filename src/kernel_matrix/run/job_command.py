@@ -17,7 +17,7 @@ _COMPARED = ("run", "emulate")  # the actions whose results are compared
 # Threads that wait keep their core busy by default, those of OpenMP as those of NumPy's OpenBLAS. In a job that shares
 # the machine they would take the cores of the other jobs: a small job spent most of its time so. NumPy only adds up
 # errors there, for which one thread is enough. A timed job runs alone and keeps the defaults.
-_BESIDE_OTHERS = {
+BESIDE_OTHERS = {
     "OMP_WAIT_POLICY": "passive",
     "OPENBLAS_NUM_THREADS": "1",
     # By default glibc gives every large tensor back to the system at once, and the system clears its pages anew for the
@@ -91,7 +91,7 @@ def environment(request: Request, interpreter: Interpreter) -> Mapping[str, str]
         "PYTHONPYCACHEPREFIX": f"{cache}/bytecode",
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONFAULTHANDLER": "1",
-        **({} if request.job.alone else _BESIDE_OTHERS),
+        **({} if request.job.alone else BESIDE_OTHERS),
         **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
         **platform_toolchain(request.matrix, request.job.platform, request.job.toolchain).environment,
     }

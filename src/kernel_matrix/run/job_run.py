@@ -17,6 +17,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.results import junit, samples
+from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record, versions_of
 from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
@@ -73,7 +74,7 @@ class JobRun:
             with turn:
                 environment = {**self.interpreter.facts, **supervisor.run(resume=self.settings.resume)}
         facts = {**self._facts(), "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
-        facts |= self._own_version(facts)
+        facts |= self._own_version(facts) | detection(self.records.values()).facts
         return self._write(facts)
 
     def _end_what_is_not_tried(self) -> None:
@@ -93,9 +94,16 @@ class JobRun:
             "executor": self.executor,
             "device": device.name if device else "none",
             "driver": device.driver if device else "",
+            "device.vendor": device.vendor if device else "",
+            "device.targets": " ".join(self._targets()),
             "commit": commit(self.settings.root),
             "lock.sha256": sha256(self.request.lock.read_bytes()).hexdigest(),
         }
+
+    def _targets(self) -> list[str]:
+        """Return the targets whose code the devices of the job run."""
+        devices = [decision.device for decision in self.decisions.values() if decision.device]
+        return sorted({target for device in devices for target in device.targets})
 
     def _own_version(self, facts: dict[str, str]) -> dict[str, str]:
         """Return the version of the package under test as a fact, without that of an installed one, which it hides."""

@@ -17,6 +17,7 @@ _OF_NAMES = (
     names.toolchains,
     names.platforms,
     names.ops,
+    names.outputs,
     names.groups,
     names.events,
     rules.places,

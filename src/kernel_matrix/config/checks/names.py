@@ -9,7 +9,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
-from kernel_matrix.config.model import Matrix, Op, Platform, ScalarOrList, as_list
+from kernel_matrix.config.model import Matrix, Op, Output, Platform, ScalarOrList, as_list
 
 _PART = re.compile(r"\{(\w+)\}")
 _HOSTED = re.compile(r"(ubuntu|windows|macos)-")
@@ -79,6 +79,33 @@ def ops(matrix: Matrix) -> Iterator[Fault]:
         for key in op.defaults:
             if key not in op.axes:
                 yield (*place, "defaults", key), f"unknown axis '{key}'.{did_you_mean(key, op.axes)}"
+
+
+def outputs(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the directions without outputs, the outputs that stand twice, and the unknown axes that they depend on."""
+    for name, op in matrix.ops.items():
+        place: Place = ("ops", name, "outputs")
+        for direction in op.outputs or ():
+            if direction not in op.directions:
+                yield (*place, direction), f"unknown direction '{direction}'.{did_you_mean(direction, op.directions)}"
+        for direction in op.directions if op.outputs is not None else ():
+            entries = op.outputs.get(direction, []) if op.outputs else []
+            if not entries:
+                yield place, f"the direction '{direction}' has no output. Name its outputs."
+            yield from _outputs(op, (*place, direction), entries)
+        for axis in op.canary:
+            if axis not in op.axes:
+                yield ("ops", name, "canary", axis), f"unknown axis '{axis}'.{did_you_mean(axis, op.axes)}"
+
+
+def _outputs(op: Op, place: Place, entries: Sequence[Output]) -> Iterator[Fault]:
+    named = [next(iter(entry.items())) if isinstance(entry, dict) else (entry, {}) for entry in entries]
+    for index, (output, where) in enumerate(named):
+        if output in [other for other, _ in named[:index]]:
+            yield (*place, index), f"the output '{output}' is here twice. Take one out."
+        for axis in where:
+            if axis not in op.axes:
+                yield (*place, index), f"unknown axis '{axis}'.{did_you_mean(axis, op.axes)}"
 
 
 def groups(matrix: Matrix) -> Iterator[Fault]:

@@ -42,7 +42,8 @@ def prepare(request: Request) -> Interpreter:
     machine = "gpu" if request.gpu else "cpu"
     version = ".".join(str(part) for part in sys.version_info[:3])
     key = hashlib.sha256(f"{machine} {version} {lock.read_text(encoding='utf-8')}".encode()).hexdigest()[:10]
-    folder = request.build / "envs" / f"{lock.stem}-{machine}-{key}"
+    # Several build folders may share one folder of environments by a link: bytecode is kept by the resolved path.
+    folder = (request.build / "envs").resolve() / f"{lock.stem}-{machine}-{key}"
     python, complete = folder / "bin" / "python", folder / "complete"
     if complete.exists():
         return LocalInterpreter(python)

@@ -77,7 +77,8 @@ def backward(
     return MhcPreGrads(
         x=dx,
         phi=through.phi,
-        alpha=torch.stack([part.sum() for part in (dz * m).split(parts, dim=1)]) if needs_alpha else None,
+        # Over the tokens first: PyTorch adds the elements of a part, which is strided, up in one chain.
+        alpha=torch.stack([part.sum() for part in (dz * m).sum(dim=0).split(parts)]) if needs_alpha else None,
         bias=dz.sum(dim=0) if needs_bias else None,
         gamma=through.gamma,
     )

@@ -10,7 +10,7 @@ import tilelang
 from tilelang.contrib.cc import get_cplus_compiler
 from tilelang.env import CUTLASS_INCLUDE_DIR, TILELANG_TEMPLATE_PATH
 
-from mhc.backends.tilelang.headers import with_few_headers
+from mhc.backends.tilelang.headers import with_few_headers, without_half
 from mhc.toolchain.cache import Entry, cached
 from mhc.toolchain.compilers import (
     clang_resources,
@@ -42,13 +42,7 @@ def cubin(source: str, arch: str) -> tuple[bytes, dict[str, int]]:
     includes = (TILELANG_TEMPLATE_PATH, CUTLASS_INCLUDE_DIR)
     compiler, flags, suffixes = find_nvcc(), cubin_flags(arch, "-std=c++17"), (".cu", ".cubin")
     short = with_few_headers(source, Path(TILELANG_TEMPLATE_PATH))
-    try:
-        data, log = _compile(compiler, flags, includes, short or source, suffixes)
-    except RuntimeError:
-        if short is None:
-            raise
-        # It may use a name of the templates. The error of the source as TileLang wrote it is the one that counts.
-        data, log = _compile(compiler, flags, includes, source, suffixes)
+    data, log = _compile_shortest(compiler, flags, includes, short, source, suffixes)
     return data, ptxas_resources(log)
 
 
@@ -65,13 +59,32 @@ def shared_object(source: str, march: str) -> bytes:
     if platform.machine() == "x86_64":
         # Compilers prefer half vectors on machines that have whole ones; without AVX-512 this changes nothing.
         flags.append("-mprefer-vector-width=512")
-    data, _ = _compile(get_cplus_compiler(), flags, (TILELANG_TEMPLATE_PATH,), source, (".cc", ".so"))
+    includes, short = (TILELANG_TEMPLATE_PATH,), without_half(source, Path(TILELANG_TEMPLATE_PATH))
+    data, _ = _compile_shortest(get_cplus_compiler(), flags, includes, short, source, (".cc", ".so"))
     return data
 
 
 def static_shared_bytes(source: str) -> int:
     """Return the bytes of the fp32 shared arrays that ``source`` declares."""
     return 4 * sum(int(size) for size in re.findall(r"__shared__[^;\n]*\bfloat \w+\[(\d+)\];", source))
+
+
+def _compile_shortest(
+    compiler: str,
+    flags: list[str],
+    includes: tuple[str, ...],
+    short: str | None,
+    source: str,
+    suffixes: tuple[str, str],
+) -> tuple[bytes, str]:
+    """Compile ``short``, the source with few headers, or ``source`` as TileLang wrote it where that is needed."""
+    if short is not None:
+        try:
+            return _compile(compiler, flags, includes, short, suffixes)
+        except RuntimeError:
+            # It may use a name of the templates. The error of the source as TileLang wrote it is the one that counts.
+            pass
+    return _compile(compiler, flags, includes, source, suffixes)
 
 
 def _compile(

@@ -1,8 +1,11 @@
-"""The headers that a CUDA kernel of TileLang needs, in place of all that TileLang includes in every kernel.
+"""The headers that a kernel of TileLang needs, in place of all that TileLang includes in every kernel.
 
 nvcc needs 1.5 of 2 s to read TileLang's templates, for each kernel and each architecture. Most kernels use nothing of
 them but two number types, which CUTLASS has in headers of their own. The instructions are the same. What the
 headers add to a cubin of 0.1.8 are constants that nothing reads.
+
+g++ needs 0.6 of 0.8 s to read the library of ``half`` for a CPU's kernel, and TileLang's C has fp16 in integers. The
+machine code is the same.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "alignas", "def
 
 _INCLUDE = re.compile(r"^#include <tl_templates/cuda/\w+\.(?:h|cuh)>\n", re.MULTILINE)
 _CALL = re.compile(r"\b(\w+)\s*\(")
+_CPU_INCLUDE = re.compile(r"^#include <tl_templates/cpp/\w+\.h>\n", re.MULTILINE)
 _KERNEL = re.compile(r"\b__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(")
 
 
@@ -57,3 +61,17 @@ def _definitions(templates: Path, name: str, types: tuple[str, ...]) -> str:
         rf"^TL_DEVICE (\w+ {name}\((?:const )?(\w+)[^{{;]*\) {{\n(?:  [^\n]*\n)*}}\n)", re.MULTILINE
     )
     return "".join(f"__forceinline__ __device__ {body}" for body, type_ in definition.findall(text) if type_ in types)
+
+
+def without_half(source: str, templates: Path) -> str | None:
+    """Return the C++ ``source`` for CPUs with TileLang's header less the type ``half``; None if it may need more.
+
+    ``templates`` is TileLang's folder of them.
+    """
+    code = _CPU_INCLUDE.sub("", source)
+    if "#include" in code or re.search(r"\bhalf", code):
+        return None
+    lines = (templates / "tl_templates" / "cpp" / "common.h").read_text(encoding="utf-8").splitlines(keepends=True)
+    rest = [line for line in lines if "half" not in line and "#pragma once" not in line]
+    # The header of 0.1.8 has the integers only by the library of half.
+    return "".join(["#include <stdint.h>\n#include <string.h>\n", *rest, code])

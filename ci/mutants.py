@@ -1,0 +1,166 @@
+"""Judge the mutants of the compiled kernels: run the suite on each, print what kills it, and write docs/mutants.md.
+
+``ci/nox -s mutants`` does it for all tables of tests/mhc/mutants, ``ci/nox -s mutants -- triton`` for one, and
+``--only TEXT`` for the mutants whose name holds a text. The page is written when all mutants were judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from kernel_matrix.base.errors import UserError, did_you_mean  # noqa: E402
+from kernel_matrix.config.load import load  # noqa: E402
+from kernel_matrix.config.model import Matrix  # noqa: E402
+from kernel_matrix.config.plan import Case, Job, plan, platform_toolchain  # noqa: E402
+from kernel_matrix.run.environments import venv  # noqa: E402
+from kernel_matrix.run.executors import Request  # noqa: E402
+
+MUTANTS = ROOT / "tests" / "mhc" / "mutants"
+BUILD = ROOT / "build"
+PAGE = ROOT / "docs" / "mutants.md"
+MOST_TOKENS = 128  # of a case that judges mutants: more make no other kernel
+
+_HEAD = """# Mutants of the kernels
+
+A mutant is a kernel with one fault that was put in: a sign, a factor, a missing eps, a wrong axis, an index off by
+one, a dropped mask, a chunk that is left out, a sum in bf16. `ci/nox -s mutants` puts each one into a copy of the
+backend and runs the quick cases of the matrix on it, as a job does, until one fails. A mutant that no case kills would
+be a fault that the matrix does not see. The tables are in [`tests/mhc/mutants`](../tests/mhc/mutants). Mutants of the
+reference are in [`test_mutants.py`](../tests/mhc/test_mutants.py) and run with the package's own tests.
+
+`ci/nox -s mutants` wrote this page. "Budget" is the comparison with the float64 golden, with the outputs that are
+outside of it. "NaN" is an output that was not written, or became NaN. Anything else is a property or the watch over
+the kernel's process, in the suite's words. A case is named as in the plan.
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Judge the mutants and return 1 if one survives; 2 if a table cannot be used."""
+    parser = argparse.ArgumentParser(prog="ci/nox -s mutants --", description="Judge the mutants of the kernels.")
+    parser.add_argument("tables", nargs="*", help="tables of tests/mhc/mutants; all of them by default")
+    parser.add_argument("--only", action="append", default=[], help="judge the mutants whose name holds this text")
+    options = parser.parse_args(arguments)
+    known = sorted(path.stem for path in MUTANTS.glob("*.toml"))
+    try:
+        for name in options.tables:
+            if name not in known:
+                raise UserError(f"there is no table {name!r} of mutants.{did_you_mean(name, known)}")
+        names = options.tables or known
+        statuses = [judge(name, options.only) for name in names]
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if max(statuses) < 2 and names == known and not options.only:
+        PAGE.write_text(page(known), encoding="utf-8")
+        print(f"wrote {PAGE.relative_to(ROOT)}")
+    return max(statuses)
+
+
+def judge(name: str, only: Iterable[str]) -> int:
+    """Run one table in the environment of its toolchain, and return the status."""
+    table = MUTANTS / f"{name}.toml"
+    head = tomllib.loads(table.read_text(encoding="utf-8"))
+    matrix = load(ROOT / "matrix.yaml")
+    job = Job(head["platform"], head["toolchain"], ())
+    entry = platform_toolchain(matrix, job.platform, job.toolchain)
+    python = venv.prepare(Request(ROOT, BUILD, matrix, job, None, print)).python
+    folder = BUILD / "mutants"
+    folder.mkdir(parents=True, exist_ok=True)
+    specification = folder / f"{name}.job.json"
+    specification.write_text(json.dumps(job_of(matrix, job, head["target"]), indent=1), encoding="utf-8")
+    command = [str(python), str(MUTANTS / "run.py"), str(table), "--job", str(specification)]
+    command += ["--out", str(verdicts_of(name)), *(word for text in only for word in ("--only", text))]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"} | entry.environment
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+def verdicts_of(name: str) -> Path:
+    """Return the file with the verdicts on a table."""
+    return BUILD / "mutants" / f"{name}.json"
+
+
+def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
+    """Return what the suite has to know of a job: its cases on the target, the cheapest and most telling first."""
+    entry = platform_toolchain(matrix, job.platform, job.toolchain)
+    cases = [
+        case
+        for planned in plan(matrix, "quick").jobs
+        if (planned.platform, planned.toolchain) == (job.platform, job.toolchain)
+        for case in planned.cases
+        if case.cell.target == target and not case.timed and not case.exclusion and not case.expectations
+    ]
+    few = [case for case in cases if int(case.axes["tokens"]) <= MOST_TOKENS]
+    action = "emulate" if entry.emulated or matrix.platforms[job.platform].device == "software" else "run"
+    return {
+        "job": job.id,
+        "backend": matrix.toolchains[job.toolchain].backend,
+        "device": "cpu",
+        "interpreted": entry.emulated,
+        "accuracy": matrix.accuracy.model_dump(),
+        "cases": [
+            {
+                "id": case.id,
+                "name": case.name,
+                "op": case.cell.op,
+                "direction": case.cell.direction,
+                "target": target,
+                "axes": dict(case.axes),
+                "action": action,
+            }
+            for case in sorted(few, key=_order)
+        ],
+    }
+
+
+def _order(case: Case) -> tuple[Any, ...]:
+    """Return the place of a case: several tokens at unit scale come first, then the smaller ones."""
+    tokens, streams, hidden = (int(case.axes.get(name, 1)) for name in ("tokens", "streams", "hidden"))
+    usual = tokens == 7 and case.axes["scale"] == 1
+    return not usual, tokens * streams * hidden, case.name
+
+
+def page(names: Iterable[str]) -> str:
+    """Return the page: a table for each toolchain."""
+    parts = [_HEAD]
+    for name in names:
+        head = tomllib.loads((MUTANTS / f"{name}.toml").read_text(encoding="utf-8"))
+        verdicts = json.loads(verdicts_of(name).read_text(encoding="utf-8"))
+        killed = sum(verdict["killed_by"] is not None for verdict in verdicts)
+        parts.append(f"## {head['title']}\n\n{killed} of {len(verdicts)} mutants are killed.\n")
+        rows = ["| operator | mutant | killed by | in the case |", "| --- | --- | --- | --- |"]
+        for verdict in verdicts:
+            operator = f"`{verdict['op']}` {verdict['direction']}"
+            rows.append(f"| {operator} | {verdict['name']} | {words(verdict['killed_by'])} | {verdict['case']} |")
+        parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def words(killed_by: str | None) -> str:
+    """Return what the suite said against a mutant, without its figures."""
+    if killed_by is None:
+        return "**nothing**"
+    outside: dict[str, list[str]] = {}
+    for fault in killed_by.split("; "):
+        if match := re.fullmatch(r"(\S+): (?:(max_abs|rel_fro) \S+ is over \S+|(\d+) NaN and (\d+) Inf .*)", fault):
+            outputs = outside.setdefault("budget" if match[2] else "NaN", [])
+            if match[1] not in outputs:
+                outputs.append(match[1])
+    if outside:
+        return "; ".join(f"{kind}: {', '.join(outputs)}" for kind, outputs in sorted(outside.items()))
+    return re.sub(r",? off by .*| by \d.*", "", killed_by)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+"""Hold the dashboard to the results that it was made from: every figure is computed anew."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kernel_matrix import pipeline
+from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
+from kernel_matrix.machines import row_plan_file
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: which results, and which dashboard."""
+    add_matrix_options(parser)
+    parser.add_argument("results", nargs="*", type=Path, help="the results of the dashboard (build/results)")
+    parser.add_argument("--plan", type=Path, help="the plan's file, if the dashboard was made with one")
+    parser.add_argument("--site", type=Path, help="the folder of the dashboard (build/site)")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print each difference; 1 if there is one."""
+    project = load_project(options)
+    row_plan = None
+    planned = pipeline.plan_for(project, selection_of(options))
+    if options.plan:
+        row_plan = row_plan_file.from_json(options.plan, planned)
+        planned = row_plan.only_asked(planned)
+    collected = pipeline.collect(project, options.results or [project.results], row_plan)
+    differences = pipeline.audit(project, planned, collected, options.site)
+    print("\n".join(differences) or f"all figures of {options.site or project.site} follow from the results")
+    return int(bool(differences))

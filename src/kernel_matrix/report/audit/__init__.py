@@ -1,0 +1,200 @@
+"""Hold the page and compat.json to the raw results, which are read and counted anew by a second, simple road.
+
+Nothing here calls what made the page: results are plain dictionaries from the XML, the plan is made by nested loops,
+and each state follows from its result by the rules of the README, written down a second time.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from kernel_matrix.base import git
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.report.audit import figures
+from kernel_matrix.report.audit.figures import Difference, Shown
+from kernel_matrix.report.audit.planned import planned as plan_of
+from kernel_matrix.report.audit.raw import Raw, read
+from kernel_matrix.report.audit.states import Judge, Now, evidence_of
+
+# How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
+ONLY_COMPILED = "the machine was to run it"
+PAGE, FIGURES, BADGE = "index.html", "compat.json", "badge.json"
+_DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+_LEGEND = re.compile(r"<b>(\d+) of (\d+)</b> cases (\w+)")
+_LANE = re.compile(r'<div class="cell [^"]*" title="([^":]+):[^"]*"><b>[^<]*</b><small>(\d+) of (\d+) cells')
+_RATIO = re.compile(r">(\d+\.\d) ×<")
+_SQUARE = re.compile(
+    r'<button class="cell [^>]*data-cell="([^"]+)"[^>]*>\s*<b>[^<]*</b>\s*<small><span>(\d+) of (\d+)</span>'
+)
+
+
+def audit(
+    site: Path,
+    files: Iterable[Path],
+    matrix: Matrix,
+    root: Path,
+    asked: Collection[str] | None = None,
+    now: Now | None = None,
+) -> list[str]:
+    """Return a sentence for each figure that differs, with the file, the key, and both values.
+
+    Args:
+        site: the folder with the page and compat.json.
+        files: the result files that they were made from.
+        matrix: matrix.yaml.
+        root: the folder that it stands in.
+        asked: the ids of the planned cases, where only a part of the tier was asked for.
+        now: the present, by default that of this machine and its checkout.
+
+    Raises:
+        UserError: the site has no report.
+    """
+    shown, page = _read(site / FIGURES, json.loads), _read(site / PAGE, str)
+    content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits()}
+    raws = read(files)
+    cases = plan_of(content, shown["run"]["tier"])
+    judge = Judge(content, cases, raws, now or _present(matrix, root))
+    data = _DATA.search(page)
+    of_page = json.loads(data[1]) if data else {"cells": []}
+    differences = [
+        *_of(FIGURES, _of_plan(of_page["cells"], cases, asked)),
+        *_of(PAGE, _of_text(page[: data.start()] if data else page, shown, of_page)),
+        *_of(FIGURES, _of_cells(judge, shown, of_page)),
+        *_of(FIGURES, _of_the_whole(shown, of_page["cells"], raws)),
+        *_of(BADGE, figures.of_badge(_read(site / BADGE, json.loads)["message"], shown["run"])),
+    ]
+    return list(dict.fromkeys(differences))
+
+
+def _of_plan(cells: Iterable[Shown], cases: Mapping[str, Any], asked: Collection[str] | None) -> Iterator[Difference]:
+    """Hold the cases of the page to the plan."""
+    ids = [f"{cell['id']}/{result['name']}" for cell in cells for result in cell["results"]]
+    wanted = set(cases if asked is None else asked)
+    yield from figures.unequal("cases that stand twice", len(ids) - len(set(ids)), 0)
+    yield from figures.unequal("cases that are not planned", sorted(set(ids) - wanted)[:3], [])
+    yield from figures.unequal("planned cases that are absent", sorted(wanted - set(ids))[:3], [])
+    yield from figures.unequal("cases that matrix.yaml does not have", sorted(wanted - set(cases))[:3], [])
+
+
+def _of_text(page: str, shown: Shown, of_page: Shown) -> Iterator[Difference]:
+    """Hold the text of the page, and the data that its script shows, to compat.json."""
+    legend = {state: (int(count), int(of)) for count, of, state in _LEGEND.findall(page)}
+    run = shown["run"]
+    counted = {state: (count, run["cases"]) for state, count in run["cases_by_state"].items()}
+    if run["stale_cases"]:
+        counted["stale"] = run["stale_cases"], run["cases"]
+    yield from figures.unequal("the numbers of cases by state", legend, counted)
+    squares = {html.unescape(name): (int(count), int(of)) for name, count, of in _SQUARE.findall(page)}
+    wanted = {cell["id"]: (cell["cases"].get(cell["state"], 0), cell["planned"]) for cell in shown["cells"]}
+    for name in sorted(squares.keys() | wanted.keys()):
+        yield from figures.unequal(f"the square of {name}", squares.get(name), wanted.get(name))
+    lanes = Counter((html.unescape(name), int(count), int(of)) for name, count, of in _LANE.findall(page))
+    by_lane = Counter(
+        (f"{lane['toolchain']} on {lane['target']}", lane["by_state"].get(lane["state"], 0), lane["cells"])
+        for lane in shown["lanes"]
+    )
+    yield from figures.unequal("the squares of the lanes", sorted(lanes - by_lane), sorted(by_lane - lanes))
+    ratios = [f"{times['ratio']:.1f}" for row in shown["speed"] for times in row["toolchains"].values()]
+    yield from figures.unequal("the table of times", sorted(_RATIO.findall(page)), sorted(ratios))
+    for one, other in zip(of_page["cells"], shown["cells"], strict=False):
+        for key in other:
+            yield from figures.unequal(f"{other['id']}: {key} of the script's data", one.get(key), other[key])
+
+
+def _of_cells(judge: Judge, shown: Shown, of_page: Shown) -> Iterator[Difference]:
+    """Hold every case and cell to the raw results."""
+    dtypes = {case: str(facts.get("dtype", "any")) for case, facts in judge.cases.items()}
+    for cell in of_page["cells"]:
+        deciding: list[Raw] = []
+        for result in cell["results"]:
+            case = f"{cell['id']}/{result['name']}"
+            if case not in judge.cases:
+                continue
+            differences, raw = _of_case(judge, case, result)
+            yield from ((f"{case}: {key}", one, other) for key, one, other in differences)
+            deciding += [raw] if raw else []
+        for key, one, other in figures.of_cell(cell, deciding, dtypes):
+            yield f"{cell['id']}: {key}", one, other
+    names = {cell["id"] for cell in of_page["cells"]}
+    yield from figures.unequal("the cells of the page", {cell["id"] for cell in shown["cells"]}, names)
+
+
+def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], Raw | None]:
+    """Return where a case differs, and the raw result that decides it."""
+    allowed = judge.allowed(case, bool(result["stale"]))
+    if result["state"] == "missing" and result["reason"].startswith(ONLY_COMPILED):
+        allowed += [("missing", None) for raw in judge.raws[case] if raw.action == "compile"]
+    matching = [raw for state, raw in allowed if state == result["state"]]
+    if not matching:
+        return [("state", result["state"], " or ".join(dict.fromkeys(state for state, _ in allowed)))], None
+    raws = [raw for raw in matching if raw is not None]
+    if not raws:
+        return list(figures.unequal("evidence", result["evidence"], "planned")), None
+    found = [(list(figures.of_case(result, raw)), raw) for raw in raws]
+    differences, raw = min(found, key=lambda pair: len(pair[0]))
+    differences += figures.unequal("evidence", result["evidence"], evidence_of(result["state"], raw))
+    fresh = judge.fresh[id(raw)]
+    if fresh is not None and fresh == bool(result["stale"]):
+        differences.append(("stale", result["stale"], "not stale" if fresh else "stale"))
+    return differences, raw
+
+
+def _of_the_whole(shown: Shown, cells: list[Shown], raws: Mapping[str, list[Raw]]) -> Iterator[Difference]:
+    """Hold the sums, the lanes and the table of times to the cells."""
+    every = [raw for group in raws.values() for raw in group]
+    planned = sum(len(cell["results"]) for cell in cells)
+    for key, one, other in figures.of_run(shown["run"], cells, every, planned):
+        yield f"run.{key}", one, other
+    lanes: dict[tuple[str, str, str], list[Shown]] = {}
+    for cell in cells:
+        lanes.setdefault((cell["platform"], cell["target"], cell["toolchain"]), []).append(cell)
+    for lane in shown["lanes"]:
+        place = lane["platform"], lane["target"], lane["toolchain"]
+        for key, one, other in figures.of_lane(lane, lanes.pop(place, [])):
+            yield f"{'/'.join(place)}: {key}", one, other
+    yield from figures.unequal("lanes that are absent", sorted("/".join(place) for place in lanes), [])
+    yield from figures.of_speed(shown["speed"], cells)
+    yield from figures.of_undiagnosed(shown["undiagnosed"], cells)
+    known = {f"{cell['id']}/{result['name']}" for cell in cells for result in cell["results"]}
+    unplanned = sum(len(group) for case, group in raws.items() if case not in known and not case.startswith("probe/"))
+    yield from figures.unequal("run.unplanned", shown["run"]["unplanned"], unplanned)
+    reasons: dict[str, int] = {}
+    for result in (result for cell in cells for result in cell["results"] if result["stale"]):
+        reasons[result["stale"]] = reasons.get(result["stale"], 0) + 1
+    yield from figures.unequal("stale", {entry["reason"]: entry["cases"] for entry in shown["stale"]}, reasons)
+
+
+def _of(file: str, differences: Iterable[Difference]) -> Iterator[str]:
+    for key, shown, counted in differences:
+        yield f"{file}: {key}: {_short(shown)} is shown, and the results make {_short(counted)}"
+
+
+def _short(value: Any) -> str:
+    return " ".join(str(value).split())[:200]
+
+
+def _read(path: Path, parse: Any) -> Any:
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, IndexError) as error:
+        raise UserError(
+            f"{path}: this is no report that can be audited ({error}). Make it: `kernel-matrix report`"
+        ) from None
+
+
+def _present(matrix: Matrix, root: Path) -> Now:
+    locks = {name: _digest(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
+    return Now(datetime.now(UTC), git.commit(root), locks)
+
+
+def _digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

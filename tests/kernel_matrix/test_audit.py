@@ -1,0 +1,274 @@
+"""The audit finds every figure of the page and of compat.json that does not follow from the results."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, few_cases, figures_of, harness, output_figures
+from test_forged import HEAD, LOCK, NOW, facts_of
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.concern import Concerned
+from kernel_matrix.config.plan import plan
+from kernel_matrix.report import site as sites
+from kernel_matrix.report.audit import audit
+from kernel_matrix.report.audit.planned import planned as plan_by_loops
+from kernel_matrix.report.audit.states import Now
+from kernel_matrix.report.document import Document
+from kernel_matrix.report.from_comparison import document
+from kernel_matrix.results import junit
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.compare import STATES, compare
+from kernel_matrix.results.present import Pins, Present
+from kernel_matrix.results.record import Record
+
+TIMES = {"time.run": 1e-3, "time.eager": 2e-3, "time.baseline": 2e-3, "time.ratio": 2.0, "time.rounds": 30.0}
+# The figures that do not come from the results: the history of lanes has them, or they are settings.
+ELSEWHERE = re.compile(
+    r"schema_version|silent|history|left_out|lanes/\d+/history|jobs|platforms|toolchains|run_notes|lock$"
+)
+
+
+def record_of(case, number: int) -> Record:
+    """Make the record of a case; the cases of a toolchain end in all ways."""
+    toolchain, metrics = case.cell.toolchain, figures_of(case)
+    if case.exclusion:
+        return Record(case.id, "excluded", message=case.exclusion.reason)
+    if case.cell.vendor == "amd":
+        return Record(case.id, "unavailable", message="no device")
+    if case.cell.vendor == "nvidia":
+        artifact = {"artifact.bytes": 900.0 + number, "artifact.registers": 30.0 + number}
+        return Record(case.id, "pass", "compile", metrics=artifact, facts={"artifact.kind": "cubin"}, seconds=0.5)
+    if toolchain == "inductor" and number == 1:
+        outside = {**metrics, **{f"h_in.{k}": v for k, v in output_figures(case).items()}, "h_in.max_abs": 0.5}
+        return Record(case.id, "fail", "run", message="h_in: max_abs 0.5 is over 1e-06", metrics=outside)
+    if toolchain == "inductor" and number == 2:
+        return Record(case.id, "error", "run", "launch", "segmentation fault", "line 1\nline 2")
+    attempts = ("error:launch",) if toolchain == "tvm-0.27" and number == 1 else ()
+    timed = TIMES if case.timed else {}
+    return Record(case.id, "pass", case.cell.action, seconds=1.25, attempts=attempts, metrics={**metrics, **timed},
+                  facts={"inputs.sha256": f"{number:064d}"})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(matrix, tmp_path_factory):
+    """Return a plan, its result files, and the site that was made from them."""
+    folder = tmp_path_factory.mktemp("audited")
+    every = few_cases(plan(matrix, "quick"))
+    wanted = ("cpu-llvm.reference", "cpu-llvm.inductor", "cpu-llvm.tvm-0.27", "cpu-llvm.tvm-0.27.timed",
+              "cpu-llvm.triton-3.6", "cuda.triton-3.6", "rocm.reference")  # fmt: skip
+    jobs = [replace(job, cases=tuple(c for c in job.cases if (c.cell.op, c.cell.direction) == ("mhc_pre", "forward")))
+            for job in every.jobs if job.id in wanted]  # fmt: skip
+    planned = replace(every, jobs=tuple(jobs))
+    for job in jobs:
+        if job.id != "cpu-llvm.tvm-0.27.timed":
+            numbers: dict[Any, int] = {}
+            records = []
+            for case in job.cases:
+                numbers[case.cell] = number = numbers.get(case.cell, -1) + 1
+                records.append(record_of(case, number))
+            facts = {**facts_of(job.cases[0]), "version.triton": "3.6.0"}
+            facts["started"] = "2099-01-01T00:00:00Z" if job.id == "cpu-llvm.triton-3.6" else facts["started"]
+            write(folder, job, records, facts)
+        else:
+            write(folder, job, [record_of(case, 0) for case in job.cases], facts_of(job.cases[0]))
+    collected = collect([folder / "results"])
+    pins = {name: Pins(t.lock, LOCK, tuple(t.requires)) for name, t in matrix.toolchains.items()}
+    present = Present(NOW, HEAD, True, pins, {HEAD: Concerned()})
+    made = document(matrix, compare(planned, collected.records, present), collected)
+    sites.write(made, collected, folder / "site")
+    return planned, collected.files, folder / "site"
+
+
+def write(folder: Path, job, records, facts) -> None:
+    facts["device.targets"] = " ".join(sorted({case.cell.target for case in job.cases}))
+    (folder / "results").mkdir(exist_ok=True)
+    junit.write(folder / "results" / f"{job.id}.xml", job.id, records, facts)
+
+
+@pytest.fixture
+def audited(whole, matrix, tmp_path):
+    """Return a copy of the site that a test may edit, and the function that audits it."""
+    planned, files, site = whole
+    shutil.copytree(site, tmp_path / "site")
+    now = Now(NOW, HEAD, dict.fromkeys(matrix.toolchains, LOCK))
+    asked = {case.id for case in planned.cases}
+    return tmp_path / "site", lambda: audit(tmp_path / "site", files, matrix, ROOT, asked, now)
+
+
+def test_the_page_of_results_that_end_in_all_ways_has_no_difference(audited):
+    site, differences = audited
+    shown = json.loads((site / "compat.json").read_text())
+    states = set(shown["run"]["cases_by_state"])
+    assert {"pass", "fail", "error", "flaky", "compiled", "unavailable", "excluded", "missing"} <= states | {"missing"}
+    assert shown["run"]["stale_cases"]
+    assert shown["speed"]
+    assert any(lane["canaries"] for lane in shown["lanes"])
+    assert differences() == []
+
+
+def numbers_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every number."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from numbers_of(part, (*path, key))
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from numbers_of(part, (*path, index))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path
+
+
+def edited(value: Any, path: tuple[Any, ...]) -> Any:
+    """Return a copy in which one number is another."""
+    copy = json.loads(json.dumps(value))
+    part = copy
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = part[path[-1]] * 1.01 + 1
+    return copy
+
+
+def kind_of(path: tuple[Any, ...]) -> str:
+    """Return a path without the places in lists and the names of outputs, so that like figures are one kind."""
+    return "/".join("*" if isinstance(key, int) else str(key) for key in path)
+
+
+def test_every_number_of_compat_json_is_held_to_the_results(audited):
+    """Edit one number of each kind: the audit names it."""
+    site, differences = audited
+    shown = json.loads((site / "compat.json").read_text())
+    kinds = {kind_of(path): path for path in numbers_of(shown) if not ELSEWHERE.search(kind_of(path))}
+    assert len(kinds) > 50
+    unseen = []
+    for kind, path in kinds.items():
+        (site / "compat.json").write_text(json.dumps(edited(shown, path)))
+        if not differences():
+            unseen.append(kind)
+    assert unseen == []
+
+
+def test_every_number_of_a_case_on_the_page_is_held_to_the_results(audited):
+    site, differences = audited
+    page = (site / "index.html").read_text()
+    before, data, after = re.fullmatch(r"(.*id=\"data\">)(.*?)(</script>.*)", page, re.DOTALL).groups()
+    shown = json.loads(data)
+    paths = {}
+    for path in numbers_of(shown["cells"]):
+        if len(path) > 2 and path[1] == "results" and path[3] not in ("detail", "job"):
+            paths.setdefault(kind_of(path[3:]).replace("h_in", "*"), path)
+    assert len(paths) > 30
+    unseen = []
+    for kind, path in paths.items():
+        text = json.dumps(edited(shown["cells"], path))
+        (site / "index.html").write_text(before + json.dumps({**shown, "cells": json.loads(text)}) + after)
+        if not differences():
+            unseen.append(kind)
+    assert unseen == []
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "replacement", "words"),
+    [
+        ("index.html", r"<b>(\d+) of (\d+)</b> cases pass", r"<b>9999 of \2</b> cases pass", "the numbers of cases"),
+        (
+            "index.html",
+            r"<small><span>\d+ of (\d+)</span>",
+            r"<small><span>77 of \1</span>",
+            "index.html: the square of",
+        ),
+        ("index.html", r"<small>\d+ of (\d+) cells", r"<small>77 of \1 cells", "index.html: the squares of the lanes"),
+        ("index.html", r">2\.0 ×<", r">9.0 ×<", "index.html: the table of times"),
+        ("badge.json", r"\d+ fail", "7 fail", "badge.json: message: 7 fail"),
+    ],
+)
+def test_a_number_that_is_edited_in_the_text_is_named_with_both_values(audited, file, pattern, replacement, words):
+    site, differences = audited
+    text = (site / file).read_text()
+    assert re.search(pattern, text)
+    (site / file).write_text(re.sub(pattern, replacement, text, count=1))
+    [found] = differences()
+    assert words in found
+    assert " is shown, and the results make " in found
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_cell_that_is_shown_in_another_state_is_named(audited, state):
+    site, differences = audited
+    shown = json.loads((site / "compat.json").read_text())
+    cell = next(cell for cell in shown["cells"] if cell["state"] != state)
+    before, cell["state"] = cell["state"], state
+    (site / "compat.json").write_text(json.dumps(shown))
+    assert any(cell["id"] in text and before in text for text in differences())
+
+
+def test_a_case_that_vanished_from_the_page_is_named(audited):
+    site, differences = audited
+    page = (site / "index.html").read_text()
+    name = re.search(r'"name":"(tokens[^"]+)"', page)[1]
+    (site / "index.html").write_text(page.replace(f'"name":"{name}"', '"name":"tokens0"', 1))
+    found = "\n".join(differences())
+    assert "planned cases that are absent" in found
+    assert "cases that are not planned" in found
+
+
+def test_a_result_file_that_was_changed_afterwards_is_seen(audited, whole):
+    _, files, _ = whole
+    _, differences = audited
+    path = next(file for file in files if file.name == "cpu-llvm.reference.xml")
+    text = path.read_text()
+    try:
+        path.write_text(
+            text.replace('name="metric.h_in.max_abs" value="1e-07"', 'name="metric.h_in.max_abs" value="0.5"', 1)
+        )
+        assert any("state: pass is shown, and the results make error" in text for text in differences()), differences()
+    finally:
+        path.write_text(text)
+
+
+def test_the_plan_that_is_made_by_loops_is_the_plan(matrix):
+    for tier in ("quick", "full"):
+        assert set(plan_by_loops(matrix.model_dump(), tier)) == {case.id for case in plan(matrix, tier).cases}
+
+
+def test_every_key_of_the_document_is_audited_or_is_no_figure():
+    """A new key fails here: audit it, or say why it is no figure of the results."""
+    words = {"schema_version", "platforms", "problems", "notes", "run_notes", "toolchains", "jobs", "silent",
+             "silent_days", "agreement"}  # fmt: skip  # agreement is from samples, which no state depends on
+    assert set(Document.model_fields) - words == {"run", "lanes", "stale", "speed", "undiagnosed", "cells"}
+
+
+def test_the_command_ends_with_1_where_a_figure_differs_and_with_2_without_a_page(doubles):
+    options = ("--matrix", str(doubles.root / "matrix.yaml"))
+    (doubles.root / "build" / "results").mkdir(parents=True)
+    assert harness("audit", *options).returncode == 2
+    assert harness("report", *options).returncode == 1, "all cases are missing"
+    done = harness("audit", *options)
+    assert (done.returncode, done.stdout[:15]) == (0, "all figures of "), done.stdout
+    path = doubles.root / "build" / "site" / "compat.json"
+    path.write_text(re.sub(r'"cases": \d+', '"cases": 4711', path.read_text(), count=1))
+    done = harness("audit", *options)
+    assert done.returncode == 1
+    assert "compat.json: " in done.stdout
+    assert "4711 is shown, and the results make" in done.stdout
+
+
+def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkeypatch):
+    options = ("--matrix", str(doubles.root / "matrix.yaml"))
+    (doubles.root / "build" / "results").mkdir(parents=True)
+    monkeypatch.setattr("kernel_matrix.report.from_comparison._by_evidence", lambda cells: {"compiled": 4711})
+    done = harness("report", *options)
+    assert done.returncode == 1
+    assert "audit: compat.json: run.cells_by_evidence: {'compiled': 4711} is shown, and the results make" in done.stderr
+
+
+def test_a_folder_without_a_report_is_an_error_of_the_user(matrix, tmp_path):
+    with pytest.raises(UserError, match="no report that can be audited"):
+        audit(tmp_path, [], matrix, ROOT)

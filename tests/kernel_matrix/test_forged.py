@@ -1,0 +1,342 @@
+"""Edited results do not turn green: each test takes good result files, edits one, and makes a report of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from conftest import ROOT, few_cases, figures_of, job_of
+
+from kernel_matrix.config.concern import Concerned
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.plan import Case, Plan, plan
+from kernel_matrix.report import site as sites
+from kernel_matrix.report.audit import audit
+from kernel_matrix.report.audit.states import Now
+from kernel_matrix.report.document import Document
+from kernel_matrix.report.from_comparison import document
+from kernel_matrix.results import junit
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.limits import limits_of, outputs_of
+from kernel_matrix.results.present import Pins, Present
+from kernel_matrix.results.record import Record
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+HEAD, LOCK = "a" * 12, "1" * 64
+TOOLCHAINS = ("reference", "inductor", "tvm-0.27")
+OP = "mhc_pre.forward"
+EDITED = f"cpu-llvm/x86-64-v3/reference/{OP}"
+OTHER = f"cpu-llvm/x86-64-v3/inductor/{OP}"
+
+
+@pytest.fixture(scope="module")
+def planned(matrix: Matrix) -> Plan:
+    """Return a plan of one operator on the CPU, in three toolchains, and in one on a platform without a machine."""
+    whole, wanted = few_cases(plan(matrix, "quick")), ("cpu-llvm", *TOOLCHAINS)
+    jobs = [
+        replace(job, cases=tuple(case for case in job.cases if f"/{OP}/" in case.id and not case.timed))
+        for job in whole.jobs
+        if (job.platform in wanted and job.toolchain in wanted) or job.id in ("rocm.reference", "cpu-llvm.triton-3.6")
+    ]
+    return replace(whole, jobs=tuple(job for job in jobs if job.cases))
+
+
+def facts_of(case: Case) -> dict[str, str]:
+    job = {"job": f"{case.cell.platform}.{case.cell.toolchain}", "commit": HEAD, "started": "2026-05-01T11:00:00Z"}
+    return {**job_of(case), **job, "device": "AMD EPYC (2 threads)", "lock.sha256": LOCK,
+            "version.apache-tvm": "0.27.0"}  # fmt: skip
+
+
+@dataclass
+class Results:
+    """Hold a folder of result files, the parsed file of the edited job, and what makes a report of them."""
+
+    matrix: Matrix
+    planned: Plan
+    folder: Path
+    tree: ElementTree.ElementTree
+
+    @property
+    def site(self) -> Path:
+        return self.folder.parent / "site"
+
+    @property
+    def cases(self) -> list[ElementTree.Element]:
+        return list(self.tree.getroot().iter("testcase"))
+
+    @property
+    def first(self) -> ElementTree.Element:
+        return self.cases[0]
+
+    @property
+    def case(self) -> Case:
+        return next(case for case in self.planned.cases if case.id == get(self.first, "case"))
+
+    def file(self, toolchain: str = "reference") -> Path:
+        return self.folder / f"cpu-llvm.{toolchain}.xml"
+
+    def of_job(self, name: str, value: str | None) -> None:
+        put(next(self.tree.getroot().iter("testsuite")), name, value)
+
+    def report(self) -> Document:
+        """Write the edited file, and make the whole report: a forgery must not stop it."""
+        self.tree.write(self.file())
+        collected = collect([self.folder])
+        pins = {
+            name: Pins(f"locks/{name}.txt", LOCK, tuple(self.matrix.toolchains[name].requires))
+            for name in self.matrix.toolchains
+        }
+        present = Present(NOW, HEAD, True, pins, {HEAD: Concerned(), "b" * 12: None})
+        whole = document(self.matrix, compare(self.planned, collected.records, present), collected)
+        sites.write(whole, collected, self.site)
+        locks = dict.fromkeys(self.matrix.toolchains, LOCK)
+        asked = {case.id for case in self.planned.cases}
+        differences = audit(self.site, collected.files, self.matrix, ROOT, asked, Now(NOW, HEAD, locks))
+        assert differences == [], "the audit goes another road to the same states"
+        return whole
+
+
+def properties(element: ElementTree.Element) -> ElementTree.Element:
+    return next(child for child in element if child.tag == "properties")
+
+
+def get(element: ElementTree.Element, name: str) -> str:
+    return next(p.attrib["value"] for p in properties(element) if p.attrib["name"] == name)
+
+
+def put(element: ElementTree.Element, name: str, value: str | float | None) -> None:
+    """Set a property; None takes it out."""
+    for old in [p for p in properties(element) if p.attrib["name"] == name]:
+        properties(element).remove(old)
+    if value is not None:
+        ElementTree.SubElement(properties(element), "property", {"name": name, "value": str(value)})
+
+
+def metric(name: str, value: str | float | None) -> Callable[[Results], None]:
+    return lambda results: put(results.first, f"metric.{name}", value)
+
+
+def every(name: str, value: str | float | None) -> Callable[[Results], None]:
+    """Set a property of every case, in all files of the folder if it is not of the edited one."""
+    return lambda results: [put(case, name, value) for case in results.cases]
+
+
+def job(name: str, value: str | None) -> Callable[[Results], None]:
+    return lambda results: results.of_job(name, value)
+
+
+def wrong_by_far(changes: dict[str, float]) -> Callable[[Results], None]:
+    """Make ``h_res`` a thousand times as wrong as it may be, and change what its limit is made from until it may be."""
+
+    def edit(results: Results) -> None:
+        figures = {**outputs_of(figures_of(results.case))["h_res"], "max_abs": 1e-3, "rel_fro": 1e-3, **changes}
+        limits = limits_of(figures, results.case.owed)
+        figures |= {"limit_max_abs": limits.max_abs, "limit_rel_fro": limits.rel_fro}
+        for name, value in figures.items():
+            put(results.first, f"metric.h_res.{name}", value)
+
+    return edit
+
+
+@pytest.fixture
+def results(matrix: Matrix, planned: Plan, tmp_path: Path) -> Results:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for toolchain in TOOLCHAINS:
+        cases = [case for case in planned.cases if case.cell.toolchain == toolchain and case.cell.vendor == "cpu"]
+        records = [Record(case.id, "pass", "run", metrics=figures_of(case), facts={"inputs.sha256": "i" * 64})
+                   for case in cases if not case.exclusion]  # fmt: skip
+        junit.write(folder / f"cpu-llvm.{toolchain}.xml", toolchain, records, facts_of(cases[0]))
+    return Results(matrix, planned, folder, ElementTree.parse(folder / "cpu-llvm.reference.xml"))
+
+
+def cell_of(report: Document, identity: str):
+    return next(cell for cell in report.cells if cell.id == identity)
+
+
+def is_green(cell) -> bool:
+    return cell.state in ("pass", "flaky") and not cell.stale
+
+
+def test_the_files_that_are_edited_below_are_green_without_an_edit(results):
+    report = results.report()
+    assert [is_green(cell_of(report, cell)) for cell in (EDITED, OTHER)] == [True, True]
+    assert report.problems == ()
+
+
+SMALL = {"max_abs": 1e-7, "rel_fro": 1e-7}
+OF_A_CASE = {
+    # What once got through.
+    "an output has no elements": (metric("h_res.elements", "0.0"), "of h_res elements cannot be 0"),
+    "NaN in an output": (metric("h_res.nan", "5600.0"), "of h_res it has 5600 NaN"),
+    "a limit of 1e9": (metric("h_res.limit_max_abs", "1e9"), "limit of max_abs is 1e+09, and matrix.yaml makes it"),
+    "a limit of inf": (metric("h_res.limit_rel_fro", "inf"), "of h_res limit_rel_fro cannot be inf"),
+    "a limit of NaN": (metric("h_res.limit_rel_fro", "nan"), "of h_res limit_rel_fro cannot be nan"),
+    "a limit above the cap": (metric("h_res.limit_max_abs", "0.02"), "limit of max_abs is 0.02, and matrix.yaml"),
+    "other inputs": (lambda r: put(r.first, "fact.inputs.sha256", "0" * 64), "refused: other inputs"),
+    # What limits are made from, made larger until a result that is far off is inside.
+    "a larger floor": (wrong_by_far({"floor_max_abs": 1e-3, "floor_rel_fro": 1e-3}), "times that of the other"),
+    "a larger relative floor": (wrong_by_far({"floor_rel_fro": 1e-4, "rel_fro": 2e-6, "max_abs": 1e-6}), "times that"),
+    "a larger conditioning": (wrong_by_far({"conditioning_max_abs": 1e-3, "conditioning_rel_fro": 1e-3}),
+                              "its conditioning_max_abs is 0.001, and that of the other results is 1e-07"),
+    "more steps": (wrong_by_far({"steps": 10.0**10}), "its steps is 1e+10, and that of the other results is 1"),
+    "a larger golden": (wrong_by_far({"largest": 1e4, "rel_fro": 1e-7}), "its largest is 10000"),
+    "a larger unit": (metric("h_res.unit", "1e6"), "its unit is 1e+06, and that of the other results is 1"),
+    "fewer elements": (lambda r: [metric("h_res.elements", 1)(r), metric("elements", 33)(r)], "its elements is"),
+    "a limit by which zeros would pass": (wrong_by_far({**SMALL, "conditioning_rel_fro": 1.0}), "zeros would pass"),
+    # Figures that cannot be.
+    "an error below zero": (metric("h_res.max_abs", "-1.0"), "of h_res max_abs cannot be -1"),
+    "an error that is no number": (metric("h_res.rel_fro", "nan"), "of h_res rel_fro cannot be nan"),
+    "only the larger error is made small": (lambda r: [metric("h_res.max_abs", "1e-9")(r)], "cannot both be true"),
+    "only the norm is made small": (lambda r: [metric("h_res.rel_fro", "0.0")(r)], "cannot both be true"),
+    "half an element": (metric("h_res.elements", "8.5"), "of h_res elements cannot be 8.5"),
+    "three bytes an element": (metric("h_res.itemsize", "3"), "of h_res itemsize cannot be 3"),
+    "another dtype": (wrong_by_far({**SMALL, "itemsize": 8.0}), "its itemsize is 8, and"),
+    "no unit": (metric("h_res.unit", None), "of h_res the record owes unit"),
+    "another total": (metric("elements", "41.0"), "says that 41 elements were compared; its outputs have 40"),
+    "an output that nobody asked for": (metric("h_out.max_abs", "1e-9"), "h_out, which is no output of this case"),
+    "a variant with one output": (metric("h_in@fast.max_abs", "1e-9"), "h_post@fast, h_res@fast, m@fast, r@fast"),
+    # The action and the outcome.
+    "an error that says pass": (lambda r: ElementTree.SubElement(r.first, "error", {"message": "broke"}), "broke"),
+    "a failure that says pass": (lambda r: ElementTree.SubElement(r.first, "failure", {"message": "wrong"}), "wrong"),
+    "a skip that says pass": (lambda r: ElementTree.SubElement(r.first, "skipped", {"message": "no GPU"}), "no GPU"),
+    "a test that was not run": (lambda r: r.first.set("status", "notrun"), ""),
+    "no action": (lambda r: put(r.first, "action", None), "compared nothing"),
+    "an emulation": (lambda r: put(r.first, "action", "emulate"), "it was emulated; by matrix.yaml the action"),
+    "another name": (lambda r: put(r.first, "case", f"{EDITED}/tokens9"), "no result came"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_A_CASE)
+def test_an_edited_case_is_not_green_and_says_why(results, name):
+    edit, words = OF_A_CASE[name]
+    edit(results)
+    report = results.report()
+    cell = cell_of(report, EDITED)
+    assert not is_green(cell)
+    assert words in " ".join(f"{result.reason} {result.message}" for result in cell.results if result.state != "pass")
+    assert is_green(cell_of(report, OTHER)), "the results of others still count"
+
+
+def test_a_case_without_the_figures_of_an_output_is_not_green(results):
+    for element in list(properties(results.first)):
+        if element.attrib["name"].startswith("metric.h_res."):
+            properties(results.first).remove(element)
+    report = results.report()
+    assert cell_of(report, EDITED).reason == "the record owes the figures of h_res"
+
+
+def test_results_of_an_earlier_version_are_not_green_and_say_so(results):
+    for case in results.cases:
+        for element in list(properties(case)):
+            if element.attrib["name"].endswith((".unit", ".steps", ".largest", ".itemsize")):
+                properties(case).remove(element)
+    report = results.report()
+    assert cell_of(report, EDITED).reason.startswith("made by an earlier kernel-matrix: it does not say how its limits")
+
+
+OF_A_JOB = {
+    "a clock of 2099": (job("started", "2099-01-01T00:00:00Z"), "in the future"),
+    "no start": (job("started", None), "it does not say when it started"),
+    "another commit": (job("commit", "b" * 12), "is not in this checkout"),
+    "changes in no commit": (job("commit", f"{HEAD}+changes"), "with changes that are in no commit"),
+    "no commit": (job("commit", None), "it names no commit"),
+    "another lock": (job("lock.sha256", "2" * 64), "it was measured with another locks/reference.txt (sha256 22222222"),
+    "no lock": (job("lock.sha256", None), "another locks/reference.txt (sha256 not said)"),
+    "another version": (job("version.torch", "2.9.0"), "its versions do not meet torch>=2.11"),
+    "no versions": (lambda r: [r.of_job(f"version.{name}", None) for name in ("torch", "apache-tvm")],
+                    "it names no versions"),
+    "another toolchain": (job("toolchain", "inductor"), "its job has the toolchain inductor; this case has reference"),
+    "another vendor's device": (job("device.vendor", "nvidia"), "its job has the device.vendor nvidia; this case has"),
+    "another target": (job("device.targets", "sm_90"), "the device of its job runs sm_90; not x86-64-v3"),
+    "no device": (job("device.targets", None), "the device of its job runs no target"),
+    "no canaries": (lambda r: [every(f"metric.canary.{n}", None)(r) for n in ("injected", "caught")], "injected no"),
+    "a missed canary": (metric("canary.caught", "5.0"), "missed 1 of"),
+    "a missed canary that is named": (lambda r: [metric("canary.caught", "4.0")(r),
+                                                 put(r.first, "fact.canary.missed", "two streams swapped")],
+                                      "injected faults: two streams swapped"),
+    "more canaries caught than injected": (metric("canary.caught", "600.0"), "in the records of this job are"),
+    "canaries in the job alone": (lambda r: [job("canary.injected", "900")(r), job("canary.caught", "900")(r)],
+                                  "this job says that it caught 900 of 900 injected faults, and its cases say"),
+    "counts of canaries that are no numbers": (lambda r: job("canary.caught", "all")(r),
+                                               "this job says that it caught"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_A_JOB)
+def test_an_edited_job_is_green_nowhere_and_says_why(results, name):
+    edit, words = OF_A_JOB[name]
+    edit(results)
+    report = results.report()
+    cell = cell_of(report, EDITED)
+    assert not any(result.state in ("pass", "flaky") and not result.stale for result in cell.results)
+    assert words in f"{cell.reason} {cell.stale}"
+    assert is_green(cell_of(report, OTHER)), "the results of others still count"
+
+
+@pytest.mark.parametrize(
+    ("figure", "value"),
+    [
+        ("time", "1e309"),
+        ("time", "nan"),
+        ("metric.time.ratio", "1e309"),
+        ("metric.artifact.bytes", "nan"),
+        ("metric.h_res.steps", "inf"),
+        ("metric.h_res.unit", "nan"),
+        ("metric.h_res.largest", "1e309"),
+        ("metric.canary.caught", "nan"),
+    ],
+)
+def test_a_figure_that_is_not_finite_loses_its_file_and_does_not_stop_the_report(results, figure, value):
+    if figure == "time":
+        results.first.set("time", value)
+    else:
+        put(results.first, figure, value)
+    report = results.report()
+    assert cell_of(report, EDITED).state == "missing"
+    assert is_green(cell_of(report, OTHER))
+    assert "refused" in report.problems[0]
+
+
+@pytest.mark.parametrize("cell", [f"rocm/gfx942/reference/{OP}", f"cpu-llvm/x86-64-v3/triton-3.6/{OP}"])
+def test_results_of_a_cpu_do_not_stand_for_another_platform_or_an_interpreted_toolchain(results, cell):
+    for case in results.cases:
+        put(case, "case", get(case, "case").replace(EDITED, cell))
+    report = results.report()
+    assert not is_green(cell_of(report, cell))
+    assert cell_of(report, EDITED).state == "missing"
+
+
+def test_a_second_file_does_not_make_a_failure_green(results):
+    good = results.file("reference").read_bytes()
+    (results.folder / "again").mkdir()
+    (results.folder / "again" / "cpu-llvm.reference.xml").write_bytes(good)
+    put(results.first, "outcome", "fail")
+    ElementTree.SubElement(results.first, "failure", {"message": "h_res: max_abs 1 is over 1e-06"})
+    cell = cell_of(results.report(), EDITED)
+    assert (cell.state, cell.cases["fail"]) == ("fail", 1)
+
+
+def test_one_outlier_with_numbers_that_are_not_finite_does_not_move_the_medians(results):
+    metric("h_res.floor_rel_fro", "nan")(results)
+    report = results.report()
+    assert not is_green(cell_of(report, EDITED))
+    assert is_green(cell_of(report, OTHER))
+
+
+def test_with_two_results_nothing_is_said_of_figures_that_differ(results):
+    results.file("tvm-0.27").unlink()
+    for name, value in {"floor_max_abs": 8.1e-7, "limit_max_abs": 4 * 8.1e-7}.items():
+        metric(f"h_in.{name}", value)(results)
+    assert is_green(cell_of(results.report(), EDITED)), "two that differ do not say which of them is wrong"
+
+
+def test_a_floor_that_differs_as_floors_do_between_machines_stays_green(results):
+    for name, value in {"floor_max_abs": 5.3e-7, "limit_max_abs": 4 * 5.3e-7}.items():
+        metric(f"h_in.{name}", value)(results)
+    assert is_green(cell_of(results.report(), EDITED))

@@ -1,0 +1,116 @@
+"""Mutants of the compiled kernels: a few are judged here, all of them by ``ci/nox -s mutants``."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import tomllib
+
+import pytest
+from conftest import ROOT, sh
+
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import Job
+
+_SPEC = importlib.util.spec_from_file_location("mutants", ROOT / "ci" / "mutants.py")
+mutants = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(mutants)
+
+TABLES = sorted(path.stem for path in mutants.MUTANTS.glob("*.toml"))
+
+# Of each table a fault that an earlier kernel had, and faults that only one check or one case sees.
+FEW = {
+    "triton": ["an extra 1/rms stands in the slope of dx", "subnormal exponentials are flushed", "stream 0 is added"],
+    "tvm": ["1/rms stands twice in the mixes", "only the last span of tokens is in dphi", "the last vector of a row"],
+}
+
+
+def entries(table):
+    return tomllib.loads((mutants.MUTANTS / f"{table}.toml").read_text(encoding="utf-8"))["mutant"]
+
+
+@pytest.mark.environments
+@pytest.mark.parametrize("table", FEW)
+def test_a_few_mutants_are_killed(table, monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(mutants, "verdicts_of", lambda name: tmp_path / f"{name}.json")
+    assert mutants.judge(table, FEW[table]) == 0
+    verdicts = json.loads((tmp_path / f"{table}.json").read_text())
+    assert len(verdicts) == len(FEW[table])
+    assert all(verdict["killed_by"] for verdict in verdicts)
+
+
+EXPAND = "return ExpandOutputs(x.unsqueeze(1).expand(-1, streams, -1))"
+
+
+@pytest.mark.environments
+@pytest.mark.parametrize(
+    ("new", "status", "text"),
+    [
+        ("return ExpandOutputs(1.0 * x.unsqueeze(1).expand(-1, streams, -1))", 1, "a try | SURVIVES"),
+        ("return ExpandOutputs(1.01 * x.unsqueeze(1).expand(-1, streams, -1))", 0, "a try | out: max_abs"),
+        ("return ExpandOutputs(no such name)", 2, "'a try' does not run: SyntaxError"),
+    ],
+)
+def test_a_table_s_status_says_what_became_of_it(matrix, tmp_path, new, status, text):
+    """An edit that changes nothing survives, and one that does not compile is no mutant."""
+    from kernel_matrix.run.environments import venv
+    from kernel_matrix.run.executors import Request
+
+    job = Job("cpu-llvm", "reference", ())
+    python = venv.prepare(Request(ROOT, ROOT / "build", matrix, job, None, print)).python
+    specification = mutants.job_of(load(ROOT / "matrix.yaml"), job, "x86-64-v3")
+    (tmp_path / "job.json").write_text(json.dumps(specification))
+    entry = {"name": "a try", "op": "expand", "direction": "forward", "file": "backends/reference/expand.py"}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in {**entry, "old": EXPAND, "new": new}.items()]
+    (tmp_path / "table.toml").write_text("\n".join(["[[mutant]]", *lines]))
+    done = sh(
+        str(python), str(mutants.MUTANTS / "run.py"), str(tmp_path / "table.toml"), "--job", str(tmp_path / "job.json"),
+        PYTHONPATH=str(ROOT / "src"),
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    assert text in done.stdout + done.stderr
+
+
+def test_the_tables_have_mutants_of_every_operator_in_both_directions():
+    kinds = {(op, direction) for op in load(ROOT / "matrix.yaml").ops for direction in ("forward", "backward")}
+    for table in TABLES:
+        assert {(entry["op"], entry["direction"]) for entry in entries(table)} == kinds, table
+    assert sum(len(entries(table)) for table in TABLES) >= 60
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_mutant_edits_a_text_that_is_there_once(table):
+    names = [entry["name"] for entry in entries(table)]
+    assert len(set(names)) == len(names)
+    for entry in entries(table):
+        text = (ROOT / "src" / "mhc" / entry["file"]).read_text(encoding="utf-8")
+        assert text.count(entry["old"]) == 1, f"{entry['name']}: {entry['file']} has changed"
+        assert entry["old"] != entry["new"]
+
+
+def test_the_page_names_every_mutant_and_what_killed_it():
+    text = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` (\w+) \| (.+?) \| (.+?) \| (\S+) \|$", text, re.MULTILINE)
+    expected = [(each["op"], each["direction"], each["name"]) for table in TABLES for each in entries(table)]
+    assert [row[:3] for row in rows] == expected, "write it anew: ci/nox -s mutants"
+    assert "nothing" not in text.split("##", 1)[1], "a mutant survives"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "h_in: max_abs 0.1 is over 0.01; h_in: rel_fro 0.06 is over 0.002; m: rel_fro 1 is over 0.5",
+            "budget: h_in, m",
+        ),
+        ("out: 1400 NaN and 0 Inf in 5600 elements", "NaN: out"),
+        ("x: 3 NaN and 0 Inf in 5 elements; phi: max_abs 1 is over 0.1", "NaN: x; budget: phi"),
+        ("a row sums to one off by 0.2", "a row sums to one"),
+        ("h_post of 4·x: off by 0.3, over 2e-05", "h_post of 4·x:"),
+        ("the kernel wrote past the end of its output out", "the kernel wrote past the end of its output out"),
+        (None, "**nothing**"),
+    ],
+)
+def test_the_page_says_what_killed_a_mutant_without_figures(said, words):
+    assert mutants.words(said) == words

@@ -1,0 +1,100 @@
+"""How the error of an output grows with the number of tokens: a case of many tokens is run with fewer as well.
+
+The size of an error is counted in the noise: how far the golden moves when every input is off by one rounding error of
+fp32. An error below the noise counts as the noise, so that neither luck at few tokens nor a sum that cancels makes a
+slope. The slope is that of a straight line through log(error) over log(tokens). What it may be follows from how errors
+of rounding add up (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019): s additions, one
+after the other, are off by about √s rounding errors.
+
+- One chain over all T tokens is off by √T: its slope is 1/2.
+- √T chains of √T tokens each, and one chain over their sums, are off by about √(2√T): the slope is 1/4. Such blocks need
+  no more than one partial sum for each thread or program. Chains in a fixed number of blocks have this slope
+  or less up to as many tokens as this case has. A sum in pairs has a slope near 0.
+- An output of each token alone is no sum over tokens: its slope is 0.
+
+A sum is held to the middle between 1/4 and 1/2: beyond it, its error grows more like that of one chain than like that
+of blocks. An output of each token is held to 1/8: the least output (16 numbers at 16 tokens) has, by the luck of its
+rounding errors, a slope of 0.03 (standard deviation). The gradient of alpha has so few numbers that one case sees it
+less sharply than the others. The gradients of phi, gamma and bias are summed from the same terms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from draws import PARAMETERS
+
+TOKENS = (16, 256, 4096, 16384)
+LEAST = 4096  # tokens from which a case is run with fewer as well
+
+BLOCKS, CHAIN = 1 / 4, 1 / 2
+OF_A_SUM = (BLOCKS + CHAIN) / 2
+OF_A_TOKEN = 1 / 8
+
+_ROUNDING = 2.0**-24  # the largest relative error of one rounding to fp32
+
+
+@dataclass(frozen=True)
+class Point:
+    """The relative Frobenius error of one output at a number of tokens, and the noise there."""
+
+    tokens: int
+    error: float
+    noise: float
+
+    @property
+    def size(self) -> float:
+        """The error in units of the noise, at least one."""
+        return max(1.0, self.error / max(self.noise, _ROUNDING))
+
+
+def fewer_than(tokens: int) -> list[int]:
+    """Return the smaller numbers of tokens that a case of ``tokens`` is run with as well; none for a small case."""
+    return [size for size in TOKENS if size < tokens] if tokens >= LEAST else []
+
+
+def first_tokens(inputs: Any, tokens: int) -> Any:
+    """Return the inputs of the first tokens alone; the parameters stay whole."""
+    every = inputs[0].shape[0]
+    values = inputs._asdict()
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor) and name not in PARAMETERS and value.shape[0] == every:
+            values[name] = value[:tokens]
+    return type(inputs)(**values)
+
+
+def slope(points: Sequence[Point]) -> float:
+    """Return the slope of log(size) over log(tokens) by least squares."""
+    tokens, sizes = ([math.log(value) for value in values] for values in zip(*_pairs(points), strict=True))
+    return float(np.polyfit(tokens, sizes, 1)[0])
+
+
+def limit_of(output: str) -> float:
+    """Return the largest slope of an output; its name may end with that of a variant (``phi@tensor_cores``)."""
+    return OF_A_SUM if output.partition("@")[0] in PARAMETERS else OF_A_TOKEN
+
+
+def hold(outputs: Mapping[str, Sequence[Point]], metrics: dict[str, float]) -> None:
+    """Record the slope of every output and its limit, and compare them.
+
+    Raises:
+        AssertionError: an error grows too fast; the text says which, and its size at every number of tokens.
+    """
+    faults = []
+    for name, points in outputs.items():
+        grown, limit = slope(points), limit_of(name)
+        metrics |= {f"{name}.growth": grown, f"{name}.limit_growth": limit}
+        if not grown <= limit:
+            sizes = ", ".join(f"{point.size:.3g} at {point.tokens}" for point in points)
+            faults.append(f"{name}: the error grows as tokens^{grown:.2f}, over {limit:.3g} ({sizes} times the noise)")
+    assert not faults, "; ".join(faults)
+
+
+def _pairs(points: Sequence[Point]) -> list[tuple[int, float]]:
+    return [(point.tokens, point.size) for point in points]
