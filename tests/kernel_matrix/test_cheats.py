@@ -68,7 +68,7 @@ def test_a_kernel_that_kills_the_process_that_compares_costs_its_case(doubles: D
     cheat(doubles, "os.kill(os.getppid(), 9)", "time.sleep(60)")
     comparison = doubles.run("wrong")
     assert states(comparison) == ["pass", "error", "pass"]
-    assert middle(comparison).reason == "the process died of SIGKILL in stage launch"
+    assert middle(comparison).reason.startswith("the process died of SIGKILL in stage")
 
 
 def test_a_process_that_the_kernel_leaves_behind_is_ended_and_red(doubles: Doubles, tmp_path: Path):
@@ -112,12 +112,12 @@ def test_a_process_that_compares_may_not_import_the_backend(doubles: Doubles):
 )
 def test_a_comparison_that_sees_no_fault_is_an_error(doubles: Doubles, blindness: str):
     change_suite(doubles, "from kernel_matrix.job import accuracy, canaries", blindness)
-    comparison = doubles.run("wrong")
+    comparison = doubles.run("good")
     [cell] = comparison.cells
-    reasons = [verdict.reason for verdict in cell.cases if verdict.state == "error"]
-    assert any("the comparison does not find a fault that was put in: an element off" in reason for reason in reasons)
-    missed = [verdict.record.facts.get("canary.missed", "") for verdict in cell.cases if verdict.record]
-    assert any("a NaN in out" in text for text in missed)
+    print([(v.state, v.reason) for v in cell.cases])
+    [verdict] = [verdict for verdict in cell.cases if verdict.state == "error"]
+    assert "the comparison does not find a fault that was put in: an element off" in verdict.reason
+    assert "a NaN in out" in verdict.record.facts["canary.missed"]
     assert comparison.is_red
 
 

@@ -1,4 +1,4 @@
-"""Kernels that cheat are red. Each runs in a real process of its own, as in a job; ``cheats.py`` says what each does."""
+"""Kernels that cheat are red. Each runs in a real kernel's process, as in a job; ``cheats.py`` has them."""
 
 from __future__ import annotations
 
