@@ -27,6 +27,7 @@ from tensors import from_numpy
 Answer = tuple[Any, Mapping[str, Array]]
 
 _imported: set[str] = set()  # the backends that this process has imported
+_raced: dict[str, Any] = {}  # the kernel and the tensors of the last race
 WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the reference's equations
 
 
@@ -106,7 +107,10 @@ def compile_ahead(_: Mapping[str, Array], *, kernel: dict[str, Any], axes: dict[
 
 
 def race(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any], repeats: int) -> Answer:
-    """Time the kernel and the reference in turns; return the times, and the outputs of ``repeats`` further runs."""
+    """Time the kernel and the reference in turns; return the times, and the outputs of ``repeats`` further runs.
+
+    The tensors stay for :func:`run_raced`.
+    """
     backend, device = kernel_of(kernel), torch.device(kernel["device"])
     given = _inputs(arrays, kernel, inputs, device)
     out = _empty(kernel, given)
@@ -128,7 +132,25 @@ def race(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[st
         launch(backend)
         results |= {f"{repeat} {name}": _bytes(tensor) for name, tensor in out._asdict().items() if tensor is not None}
     surroundings.forget_reference(kernel["backend"] in WITH_EQUATIONS)
+    _raced.clear()
+    _raced.update({"launch": lambda: launch(backend), "inputs": given, "out": out})
     return {"times": times, "threads": torch.get_num_threads()}, results
+
+
+def run_raced(_: Mapping[str, Array], *, firsts: list[float]) -> Answer:
+    """Run the kernel of the last race once for each number of ``firsts``, the first element of the first input."""
+    place = _raced["inputs"][0].view(-1)[:1]
+    for first in firsts:
+        place.fill_(first)
+        _raced["launch"]()
+    return None, {}
+
+
+def outputs_raced(_: Mapping[str, Array]) -> Answer:
+    """Return the bytes of the outputs of the last run of :func:`run_raced`, and forget its tensors."""
+    out = _raced["out"]
+    _raced.clear()
+    return None, {name: _bytes(tensor) for name, tensor in out._asdict().items() if tensor is not None}
 
 
 def kernel_of(kernel: dict[str, Any]) -> Any:

@@ -66,6 +66,7 @@ def conform(case: RunningCase, kernel: UnderTest) -> None:
             for name, expected in arrays_of(outputs[""]).items():
                 same = np.array_equal(repeat[name], expected.reshape(-1).view(np.uint8))
                 assert same, f"{name}: one of {REPEATS} runs one after the other gives other bits"
+        kernel.check_times(inputs)
 
 
 def compare(case: RunningCase, inputs: Any, outputs: dict[str, Any]) -> None:
