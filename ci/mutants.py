@@ -1,6 +1,6 @@
 """Judge the mutants of the compiled kernels: run the suite on each, print what kills it, and write docs/mutants.md.
 
-``ci/nox -s mutants`` does it for all tables of tests/mhc/mutants, ``ci/nox -s mutants -- triton`` for one, and
+``ci/nox -s mutants`` does it for all tables of tests/package/mutants, ``ci/nox -s mutants -- triton`` for one, and
 ``--only TEXT`` for the mutants whose name holds a text. The page is written when all mutants were judged.
 """
 
@@ -27,7 +27,7 @@ from kernel_matrix.config.plan import Case, Job, plan, platform_toolchain  # noq
 from kernel_matrix.run.environments import venv  # noqa: E402
 from kernel_matrix.run.executors import Request  # noqa: E402
 
-MUTANTS = ROOT / "tests" / "mhc" / "mutants"
+MUTANTS = ROOT / "tests" / "package" / "mutants"
 BUILD = ROOT / "build"
 PAGE = ROOT / "docs" / "mutants.md"
 MOST_TOKENS = 128  # of a case that judges mutants: more make no other kernel
@@ -36,9 +36,10 @@ _HEAD = """# Mutants of the kernels
 
 A mutant is a kernel with one fault that was put in: a sign, a factor, a missing eps, a wrong axis, an index off by
 one, a dropped mask, a chunk that is left out, a sum in bf16. `ci/nox -s mutants` puts each one into a copy of the
-backend and runs the quick cases of the matrix on it, as a job does, until one fails. A mutant that no case kills would
-be a fault that the matrix does not see. The tables are in [`tests/mhc/mutants`](../tests/mhc/mutants). Mutants of the
-reference are in [`test_mutants.py`](../tests/mhc/test_mutants.py) and run with the package's own tests.
+backend and runs cases of the matrix on it, as a job does, until one fails: first the quick ones, then those of the tier
+`full`. Cases of more than 128 tokens are left out. A mutant that no case kills would be a fault that the matrix does
+not see. The tables are in [`tests/package/mutants`](../tests/package/mutants). Mutants of the reference are in
+[`test_mutants.py`](../tests/package/test_mutants.py) and run with the package's own tests.
 
 `ci/nox -s mutants` wrote this page. "Budget" is the comparison with the float64 golden, with the outputs that are
 outside of it. "NaN" is an output that was not written, or became NaN. Anything else is a property or the watch over
@@ -49,7 +50,7 @@ the kernel's process, in the suite's words. A case is named as in the plan.
 def main(arguments: Sequence[str]) -> int:
     """Judge the mutants and return 1 if one survives; 2 if a table cannot be used."""
     parser = argparse.ArgumentParser(prog="ci/nox -s mutants --", description="Judge the mutants of the kernels.")
-    parser.add_argument("tables", nargs="*", help="tables of tests/mhc/mutants; all of them by default")
+    parser.add_argument("tables", nargs="*", help="tables of tests/package/mutants; all of them by default")
     parser.add_argument("--only", action="append", default=[], help="judge the mutants whose name holds this text")
     options = parser.parse_args(arguments)
     known = sorted(path.stem for path in MUTANTS.glob("*.toml"))
@@ -82,7 +83,8 @@ def judge(name: str, only: Iterable[str]) -> int:
     specification.write_text(json.dumps(job_of(matrix, job, head["target"]), indent=1), encoding="utf-8")
     command = [str(python), str(MUTANTS / "run.py"), str(table), "--job", str(specification)]
     command += ["--out", str(verdicts_of(name)), *(word for text in only for word in ("--only", text))]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"} | entry.environment
+    path = os.pathsep.join(str(folder) for folder in (ROOT / "src", MUTANTS.parent))  # of the kernel's process too
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | entry.environment
     return subprocess.run(command, env=environment, check=False).returncode
 
 
@@ -94,12 +96,12 @@ def verdicts_of(name: str) -> Path:
 def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
     """Return what the suite has to know of a job: its cases on the target, the cheapest and most telling first."""
     entry = platform_toolchain(matrix, job.platform, job.toolchain)
+    quick = {case.id for case in plan(matrix, "quick").cases}
     cases = [
         case
-        for planned in plan(matrix, "quick").jobs
-        if (planned.platform, planned.toolchain) == (job.platform, job.toolchain)
-        for case in planned.cases
-        if case.cell.target == target and not case.timed and not case.exclusion and not case.expectations
+        for case in plan(matrix, "full").cases
+        if (case.cell.platform, case.cell.toolchain, case.cell.target) == (job.platform, job.toolchain, target)
+        if not case.timed and not case.exclusion and not case.expectations
     ]
     few = [case for case in cases if int(case.axes["tokens"]) <= MOST_TOKENS]
     action = "emulate" if entry.emulated or matrix.platforms[job.platform].device == "software" else "run"
@@ -108,7 +110,7 @@ def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
         "backend": matrix.toolchains[job.toolchain].backend,
         "device": "cpu",
         "interpreted": entry.emulated,
-        "accuracy": matrix.accuracy.model_dump(),
+        "accuracy": matrix.accuracy.limits(),
         "cases": [
             {
                 "id": case.id,
@@ -118,14 +120,15 @@ def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
                 "target": target,
                 "axes": dict(case.axes),
                 "action": action,
+                "tier": "quick" if case.id in quick else "full",
             }
-            for case in sorted(few, key=_order)
+            for case in sorted(few, key=lambda case: (case.id not in quick, *_order(case)))
         ],
     }
 
 
 def _order(case: Case) -> tuple[Any, ...]:
-    """Return the place of a case: several tokens at unit scale come first, then the smaller ones."""
+    """Return the place of a case in its tier: several tokens at unit scale come first, then the smaller ones."""
     tokens, streams, hidden = (int(case.axes.get(name, 1)) for name in ("tokens", "streams", "hidden"))
     usual = tokens == 7 and case.axes["scale"] == 1
     return not usual, tokens * streams * hidden, case.name
@@ -142,7 +145,8 @@ def page(names: Iterable[str]) -> str:
         rows = ["| operator | mutant | killed by | in the case |", "| --- | --- | --- | --- |"]
         for verdict in verdicts:
             operator = f"`{verdict['op']}` {verdict['direction']}"
-            rows.append(f"| {operator} | {verdict['name']} | {words(verdict['killed_by'])} | {verdict['case']} |")
+            case = verdict["case"] + (" (full)" if verdict["tier"] == "full" else "")
+            rows.append(f"| {operator} | {verdict['name']} | {words(verdict['killed_by'])} | {case} |")
         parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SUITE = Path(__file__).resolve().parents[1]
-PACKAGE = SUITE.parents[1] / "src" / "mhc"
+ROOT = Path(__file__).resolve().parents[3]
+SUITE, PACKAGE = ROOT / "tests" / "mhc", ROOT / "src" / "mhc"
 sys.path.insert(0, str(SUITE))
 
 from kernel_matrix.job.case import RunningCase  # noqa: E402
 from kernel_matrix.job.journal import Journal  # noqa: E402
-from kernel_matrix.job.kernel_process import KernelProcess, KernelProcessError  # noqa: E402
+from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError  # noqa: E402
 from test_accuracy import conform  # noqa: E402
 from under_test import MisbehavedError, UnderTest  # noqa: E402
 
@@ -46,12 +46,12 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What killed a mutant, in which case, after how many others; ``killed_by`` is None where all cases passed."""
+    """What killed a mutant, in which case of which tier; ``killed_by`` is None where all cases passed."""
 
     mutant: Mutant
     killed_by: str | None
-    case: str
-    passed: int
+    case: str = ""
+    tier: str = ""
 
 
 class TableError(Exception):
@@ -98,12 +98,12 @@ class Judge:
             raise TableError(f"{mutant.name!r}: the job has no case of {mutant.op} {mutant.direction}")
         try:
             self._use(mutant)
-            for passed, case in enumerate(cases):
+            for case in cases:
                 if killed_by := self._attempt(case):
-                    return Verdict(mutant, killed_by, case["name"], passed)
+                    return Verdict(mutant, killed_by, case["name"], case["tier"])
         except KernelProcessError as error:
             raise TableError(f"{mutant.name!r} does not run: {error.text}\n{error.detail}") from None
-        return Verdict(mutant, None, "", len(cases))
+        return Verdict(mutant, None)
 
     def check_untouched(self, verdicts: Iterable[Verdict]) -> None:
         """Run the cases that killed a mutant on the backend as it is, in a process that had no mutant.
@@ -152,7 +152,7 @@ class Judge:
         except MisbehavedError as error:
             return str(error)
         except KernelProcessError as error:
-            if error.stage in NOT_RUN:
+            if error.stage in NOT_RUN or isinstance(error, DeviceMissingError):
                 raise
             return f"{error.stage}: {error.text.splitlines()[0]}"
         return None
@@ -197,7 +197,7 @@ def _record(verdict: Verdict) -> dict[str, Any]:
         "file": mutant.file,
         "killed_by": verdict.killed_by,
         "case": verdict.case,
-        "passed": verdict.passed,
+        "tier": verdict.tier,
     }
 
 
