@@ -67,6 +67,7 @@ def test_a_passing_run_is_green(planned, passing):
         ({"metrics": {"elements": 8.0, "out.max_abs": 2e-6, "out.limit_max_abs": 1e-6}}, "over its limit"),
         ({"metrics": {"elements": 8.0, "out.max_abs": float("nan"), "out.limit_max_abs": 1e-6}}, "over its limit"),
         ({"metrics": {"elements": 8.0, "out.max_abs": 1e-7}}, "over its limit"),
+        ({"metrics": {"elements": 8.0, "out.growth": 0.5, "out.limit_growth": 0.375}}, "out.growth is over its limit"),
         ({"action": ""}, "compared nothing"),
     ],
 )

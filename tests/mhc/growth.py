@@ -7,9 +7,8 @@ of rounding add up (Higham and Mary, A New Approach to Probabilistic Rounding Er
 after the other, are off by about √s rounding errors.
 
 - One chain over all T tokens is off by √T: its slope is 1/2.
-- √T chains of √T tokens each, and one chain over their sums, are off by about √(2√T): the slope is 1/4. Such blocks need
-  no more than one partial sum for each thread or program. Chains in a fixed number of blocks have this slope
-  or less up to as many tokens as this case has. A sum in pairs has a slope near 0.
+- √T chains of √T tokens each, and one chain over their sums, are off by √(2√T): the slope is 1/4. A fixed number of
+  blocks comes near 1/2 too, but for more tokens than here. A sum in pairs has a slope near 0.
 - An output of each token alone is no sum over tokens: its slope is 0.
 
 A sum is held to the middle between 1/4 and 1/2: beyond it, its error grows more like that of one chain than like that

@@ -31,7 +31,7 @@ def outside_the_budget(metrics: Mapping[str, float]) -> list[str]:
     return [
         name
         for name, value in metrics.items()
-        if name.endswith((".max_abs", ".rel_fro")) and not value <= _limit(metrics, name)
+        if name.endswith((".max_abs", ".rel_fro", ".growth")) and not value <= _limit(metrics, name)
     ]
 
 
