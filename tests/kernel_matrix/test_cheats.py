@@ -114,8 +114,8 @@ def test_a_comparison_that_sees_no_fault_is_an_error(doubles: Doubles, blindness
     change_suite(doubles, "from kernel_matrix.job import accuracy, canaries", blindness)
     comparison = doubles.run("good")
     [cell] = comparison.cells
-    print([(v.state, v.reason) for v in cell.cases])
-    [verdict] = [verdict for verdict in cell.cases if verdict.state == "error"]
+    assert states(comparison) == ["error"] * 3, "no case is believed that a blind comparison has passed"
+    [verdict] = [verdict for verdict in cell.cases if "BlindComparisonError" in verdict.reason]
     assert "the comparison does not find a fault that was put in: an element off" in verdict.reason
     assert "a NaN in out" in verdict.record.facts["canary.missed"]
     assert comparison.is_red
@@ -134,10 +134,12 @@ def test_a_budget_that_the_suite_widens_is_red(doubles: Doubles):
     """A canary follows the budget, so it does not see this. The limits are computed again from the record."""
     change_suite(
         doubles,
-        "from kernel_matrix.job import case as of_case",
+        "from kernel_matrix.job import comparison",
         "from kernel_matrix.job.accuracy import Budget",
-        "of_case.budget = lambda *_, **__: Budget(1e3, 1e3)",
+        "comparison.budget = lambda *_, **__: Budget(1e3, 1e3)",
     )
     comparison = doubles.run("wrong")
+    assert middle(comparison).record.outcome == "pass"
     assert middle(comparison).state != "pass"
+    assert "the record's limit of max_abs is 1000, and matrix.yaml makes it" in middle(comparison).reason
     assert comparison.is_red

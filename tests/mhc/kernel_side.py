@@ -58,7 +58,7 @@ def run(
     like = _empty(kernel, given)
     outputs = {name: Guarded.empty(tensor, secret) for name, tensor in like._asdict().items() if tensor is not None}
     out = type(like)(*(outputs[name].tensor if name in outputs else None for name in like._fields))
-    before = surroundings.of_process()
+    before, memory = surroundings.of_process(), _device_memory(device)
     scratch = Scratch(device, own_operators=kernel["backend"] in WITH_EQUATIONS) if checked else None
     enter_stage("launch")
     try:
@@ -67,11 +67,13 @@ def run(
             _wait(device)
     except NoDeviceError as reason:
         raise Unavailable(str(reason)) from None
+    finally:  # after an error, too: the next case is not concerned
+        changed = surroundings.restore(before)
     facts = {
-        "changed": surroundings.restore(before),
+        "changed": changed,
         "overrun": scratch.overrun() if scratch else [],
         "operators": sorted(scratch.operators) if scratch else [],
-        "device_memory": torch.cuda.memory_allocated() if device.type == "cuda" else 0,
+        "kept_on_device": 0 if checked else _device_memory(device) - memory,  # a checked run keeps what it allocates
     }
     results = {name: output.bytes() for name, output in outputs.items()}
     if checked:
@@ -207,6 +209,11 @@ def _of_class(kernel: dict[str, Any], inputs: dict[str, Any], tensors: Mapping[s
 def _empty(kernel: dict[str, Any], given: Any) -> Any:
     op = OPS[kernel["op"]]
     return op.empty_outputs(given) if kernel["direction"] == "forward" else op.empty_grads(given)
+
+
+def _device_memory(device: torch.device) -> int:
+    """Return the bytes of a GPU that PyTorch's tensors hold in this process."""
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
 
 def _wait(device: torch.device) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,6 @@ from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import Array
 from tensors import from_numpy, to_numpy
 
-# A timed kernel is measured again from this process: for about so long, so many times at most, and in so many tries.
-_MEASURED_SECONDS, _MOST_RUNS, _TRIES = 0.2, 1000, 3
-_SLOWER = 5.0  # times the claimed time, which is the least of many: an average run is not as slow
-_RUN_SECONDS, _CALL_SECONDS = 20e-6, 5e-3  # for writing a value into the inputs, and for the call itself
 _SPARE = 128 << 20  # bytes by which the kernel's process may grow while it runs a kernel again and again
 # What a compiled kernel may use of PyTorch beside allocating and moving: small sums over partial results.
 _OPERATORS = {"add_", "sum", "mul_"}
@@ -36,6 +31,7 @@ class UnderTest:
     def __init__(self, case: RunningCase, tokens: int | None = None) -> None:
         """``tokens`` is the number of tokens that a variant is chosen for; by default that of the case."""
         self._case = case
+        self._kept: list[int] = []  # bytes of a GPU's memory that each run has kept
         self._kernel = {
             "backend": case.backend,
             "op": case.op,
@@ -63,6 +59,7 @@ class UnderTest:
         """
         secret = secrets.randbits(64)
         facts, arrays = self._call("run", inputs, variant=variant, secret=secret, checked=checked)
+        self._kept.append(int(facts["kept_on_device"]))
         if changed := facts["changed"]:
             raise MisbehavedError(f"the kernel changed {', '.join(changed)}")
         expected = empty_of(self._case, inputs)
@@ -79,11 +76,13 @@ class UnderTest:
         Raises:
             MisbehavedError: it grew by more than the tensors of several runs.
         """
+        tensors = [tensor for tensor in (*inputs, *outputs) if isinstance(tensor, torch.Tensor)]
+        spare = _SPARE + 8 * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if (kept := sum(self._kept[1:])) > spare:  # the first run may make what all runs use
+            raise MisbehavedError(f"the kernel holds {kept >> 20} MiB more of the device's memory after a few runs")
         now = self._case.kernel_memory()
         if now is None or before is None:
             return
-        tensors = [tensor for tensor in (*inputs, *outputs) if isinstance(tensor, torch.Tensor)]
-        spare = _SPARE + 8 * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         if now - before > spare:
             raise MisbehavedError(f"the kernel's process holds {(now - before) >> 20} MiB more after a few runs")
 
@@ -106,38 +105,6 @@ class UnderTest:
             repeat, _, output = name.partition(" ")
             rounds[int(repeat)][output] = array
         return rounds
-
-    def check_times(self, inputs: Any) -> None:
-        """Measure the kernel of the last race from this process, whose clock it cannot set.
-
-        Each run gets another value in its inputs: an answer that was kept is then a wrong one. What the kernel's
-        process waits for a core of a busy machine does not count.
-
-        Raises:
-            MisbehavedError: the process says much less than is measured, or an output does not follow its inputs.
-        """
-        claimed = self._case.metrics["time.run"]
-        if not claimed > 0:
-            raise MisbehavedError(f"the kernel's process says {claimed:g} s a run")
-        runs = max(1, min(_MOST_RUNS, round(_MEASURED_SECONDS / claimed)))
-        firsts = [1 + (run % 7 - runs % 7) % 7 / 8 for run in range(1, runs + 1)]  # the last is 1
-        for _ in range(_TRIES):
-            delay, began = self._case.kernel_delay(), time.perf_counter()
-            self._case.call("kernel_side:run_raced", firsts=firsts)
-            measured = time.perf_counter() - began - (self._case.kernel_delay() - delay)
-            if measured <= runs * (_SLOWER * claimed + _RUN_SECONDS) + _CALL_SECONDS:
-                break
-        else:
-            raise MisbehavedError(
-                f"the kernel's process says {claimed:.3g} s a run; "
-                f"the process that compares measures {measured / runs:.3g} s"
-            )
-        _, arrays = self._case.call("kernel_side:outputs_raced")
-        first = inputs[0].clone()
-        first.view(-1)[0] = firsts[-1]
-        for name, expected in self.run(inputs._replace(**{inputs._fields[0]: first}))._asdict().items():
-            if expected is not None and not np.array_equal(arrays[name], to_numpy(expected).reshape(-1).view(np.uint8)):
-                raise MisbehavedError(f"{name} does not follow its inputs where the kernel runs again and again")
 
     def _call(self, function: str, inputs: Any, **options: Any) -> tuple[Any, dict[str, Array]]:
         fields = inputs._asdict()

@@ -175,6 +175,15 @@ def flushes_subnormals(inputs, out, kernel):
     torch.set_flush_denormal(True)
 
 
+def spoils_and_fails(inputs, out, kernel):
+    torch.set_default_dtype(torch.float64)
+    raise ValueError("too late")
+
+
+def tells_dtype(inputs, out, kernel):
+    raise ValueError(f"the default dtype is {torch.get_default_dtype()}")
+
+
 def sets_numpy_errors(inputs, out, kernel):
     kernel(inputs, out)
     np.seterr(all="raise")

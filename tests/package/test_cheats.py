@@ -164,6 +164,11 @@ def test_a_leak_is_red(frame: Frame, monkeypatch: pytest.MonkeyPatch):
     frame.conform("honest")
 
 
+def test_a_state_that_a_failing_kernel_has_changed_is_set_back(frame: Frame):
+    assert "too late" in red(frame, "spoils_and_fails")
+    assert "the default dtype is torch.float32" in red(frame, "tells_dtype")
+
+
 def test_a_stale_answer_is_red_even_if_nothing_else_finds_it(frame: Frame, monkeypatch: pytest.MonkeyPatch):
     """Without the operator's properties: the next case of the same shapes has other inputs."""
     monkeypatch.setattr("properties.check", lambda *_: None)
