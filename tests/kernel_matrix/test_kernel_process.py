@@ -116,7 +116,7 @@ def orphan(arrays):
 
 
 def family(arrays):
-    """Keep a child that has a child, in sessions of their own."""
+    # A child that has a child, in sessions of their own.
     reading, writing = os.pipe()
     if os.fork() == 0:
         os.setsid()
