@@ -26,8 +26,8 @@ FORWARD_INPUTS = {
     "expand": "ExpandInputs",
 }
 
-# torch.compile makes a kernel for each kind of memory that it sees, and these sum in orders of their own: on an H200 the
-# parameters' gradients of mhc_head had other bits through autograd.
+# torch.compile makes a kernel for each kind of memory that it sees, and these sum in orders of their own. On an H200
+# the gradients of mhc_head's parameters had other bits through autograd.
 COMPILED_BY_CALL = ("inductor",)
 
 Empty = Callable[[dict[str, Any], Any], Any]
