@@ -261,6 +261,7 @@ OF_A_JOB = {
                                                  put(r.first, "fact.canary.missed", "two streams swapped")],
                                       "injected faults: two streams swapped"),
     "more canaries caught than injected": (metric("canary.caught", "600.0"), "in the records of this job are"),
+    "canaries caught that nobody injected": (metric("canary.injected", None), "in the records of this job are impossible"),
     "canaries in the job alone": (lambda r: [job("canary.injected", "900")(r), job("canary.caught", "900")(r)],
                                   "this job says that it caught 900 of 900 injected faults, and its cases say"),
     "counts of canaries that are no numbers": (lambda r: job("canary.caught", "all")(r),

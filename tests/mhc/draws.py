@@ -19,8 +19,8 @@ OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head
 def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:
     """Return the constants of an operator. Some shapes have the paper's, and others have others.
 
-    A kernel for which a constant is what it usually is would otherwise pass every case. They follow from the sizes that
-    a kernel is compiled for, so there are no more kernels than without them.
+    A kernel for which a constant is what it usually is would otherwise pass every case. They follow from the sizes and
+    the dtype that a kernel is compiled for, so there are no more kernels than without them.
     """
     if op == "sinkhorn":
         form, odd = axes["form"], axes["streams"] % 2 == 1
@@ -29,7 +29,7 @@ def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:
         return {"iterations": iterations, "eps": 100 * eps if odd else eps, "form": form}
     if op not in ("mhc_pre", "mhc_head"):
         return {}
-    usual = axes["hidden"] % 256 == 0
+    usual = (axes["hidden"] % 256 == 0) == (axes["dtype"] == "fp32")
     constants = {"norm_eps": 1e-6 if usual else 1e-3, "pre_eps": 1e-6 if usual else 1e-2}
     return constants | ({"post_scale": 2.0 if usual else 1.5} if op == "mhc_pre" else {})
 

@@ -123,12 +123,13 @@ class Scratch(TorchDispatchMode):
 
 _ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 # Operators that allocate or move values and compute nothing.
-_MOVES = {
-    *("alias", "as_strided", "clone", "contiguous", "copy_", "detach", "expand", "fill_", "full", "is_pinned"),
-    *("lift_fresh", "new_full", "new_zeros", "permute", "record_stream", "reshape", "resize_", "select", "set_"),
-    *("slice", "split", "split_with_sizes", "squeeze", "t", "_to_copy", "transpose", "unbind", "unsqueeze"),
-    *("_unsafe_view", "view", "zero_", "zeros", "zeros_like"),
-}
+_MOVES = set(
+    """
+    alias as_strided clone contiguous copy_ detach expand fill_ full full_like is_pinned lift_fresh new_full
+    new_ones new_zeros ones ones_like permute record_stream reshape resize_ select set_ slice split
+    split_with_sizes squeeze t _to_copy transpose unbind _unsafe_view unsqueeze view zero_ zeros zeros_like
+    """.split()  # noqa: SIM905  # a list of literals is one name a line
+)
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:

@@ -27,6 +27,7 @@ from tensors import from_numpy
 Answer = tuple[Any, Mapping[str, Array]]
 
 _imported: set[str] = set()  # the backends that this process has imported
+_raced: dict[str, Any] = {}  # the kernel and the tensors of the last race
 WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the reference's equations
 
 
@@ -57,7 +58,7 @@ def run(
     like = _empty(kernel, given)
     outputs = {name: Guarded.empty(tensor, secret) for name, tensor in like._asdict().items() if tensor is not None}
     out = type(like)(*(outputs[name].tensor if name in outputs else None for name in like._fields))
-    before = surroundings.of_process()
+    before, memory = surroundings.of_process(), _device_memory(device)
     scratch = Scratch(device, own_operators=kernel["backend"] in WITH_EQUATIONS) if checked else None
     enter_stage("launch")
     try:
@@ -66,11 +67,13 @@ def run(
             _wait(device)
     except NoDeviceError as reason:
         raise Unavailable(str(reason)) from None
+    finally:  # after an error, too: the next case is not concerned
+        changed = surroundings.restore(before)
     facts = {
-        "changed": surroundings.restore(before),
+        "changed": changed,
         "overrun": scratch.overrun() if scratch else [],
         "operators": sorted(scratch.operators) if scratch else [],
-        "device_memory": torch.cuda.memory_allocated() if device.type == "cuda" else 0,
+        "kept_on_device": 0 if checked else _device_memory(device) - memory,  # a checked run keeps what it allocates
     }
     results = {name: output.bytes() for name, output in outputs.items()}
     if checked:
@@ -106,7 +109,10 @@ def compile_ahead(_: Mapping[str, Array], *, kernel: dict[str, Any], axes: dict[
 
 
 def race(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any], repeats: int) -> Answer:
-    """Time the kernel and the reference in turns; return the times, and the outputs of ``repeats`` further runs."""
+    """Time the kernel and the reference in turns; return the times, and the outputs of ``repeats`` further runs.
+
+    The tensors stay for :func:`run_raced`.
+    """
     backend, device = kernel_of(kernel), torch.device(kernel["device"])
     given = _inputs(arrays, kernel, inputs, device)
     out = _empty(kernel, given)
@@ -128,7 +134,25 @@ def race(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[st
         launch(backend)
         results |= {f"{repeat} {name}": _bytes(tensor) for name, tensor in out._asdict().items() if tensor is not None}
     surroundings.forget_reference(kernel["backend"] in WITH_EQUATIONS)
+    _raced.clear()
+    _raced.update({"launch": lambda: launch(backend), "inputs": given, "out": out})
     return {"times": times, "threads": torch.get_num_threads()}, results
+
+
+def run_raced(_: Mapping[str, Array], *, firsts: list[float]) -> Answer:
+    """Run the kernel of the last race once for each number of ``firsts``, the first element of the first input."""
+    place = _raced["inputs"][0].view(-1)[:1]
+    for first in firsts:
+        place.fill_(first)
+        _raced["launch"]()
+    return None, {}
+
+
+def outputs_raced(_: Mapping[str, Array]) -> Answer:
+    """Return the bytes of the outputs of the last run of :func:`run_raced`, and forget its tensors."""
+    out = _raced["out"]
+    _raced.clear()
+    return None, {name: _bytes(tensor) for name, tensor in out._asdict().items() if tensor is not None}
 
 
 def kernel_of(kernel: dict[str, Any]) -> Any:
@@ -185,6 +209,11 @@ def _of_class(kernel: dict[str, Any], inputs: dict[str, Any], tensors: Mapping[s
 def _empty(kernel: dict[str, Any], given: Any) -> Any:
     op = OPS[kernel["op"]]
     return op.empty_outputs(given) if kernel["direction"] == "forward" else op.empty_grads(given)
+
+
+def _device_memory(device: torch.device) -> int:
+    """Return the bytes of a GPU that PyTorch's tensors hold in this process."""
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
 
 def _wait(device: torch.device) -> None:

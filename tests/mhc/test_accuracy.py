@@ -12,6 +12,7 @@ import torch
 
 import growth
 import properties
+import times
 from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, rounded_like
 from kernel_matrix.job.accuracy import measure, worst
 from kernel_matrix.job.case import RunningCase
@@ -66,6 +67,7 @@ def conform(case: RunningCase, kernel: UnderTest) -> None:
             for name, expected in arrays_of(outputs[""]).items():
                 same = np.array_equal(repeat[name], expected.reshape(-1).view(np.uint8))
                 assert same, f"{name}: one of {REPEATS} runs one after the other gives other bits"
+        times.hold(case, kernel.run, inputs)
 
 
 def compare(case: RunningCase, inputs: Any, outputs: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ class UnderTest:
     def __init__(self, case: RunningCase, tokens: int | None = None) -> None:
         """``tokens`` is the number of tokens that a variant is chosen for; by default that of the case."""
         self._case = case
+        self._kept: list[int] = []  # bytes of a GPU's memory that each run has kept
         self._kernel = {
             "backend": case.backend,
             "op": case.op,
@@ -58,6 +59,7 @@ class UnderTest:
         """
         secret = secrets.randbits(64)
         facts, arrays = self._call("run", inputs, variant=variant, secret=secret, checked=checked)
+        self._kept.append(int(facts["kept_on_device"]))
         if changed := facts["changed"]:
             raise MisbehavedError(f"the kernel changed {', '.join(changed)}")
         expected = empty_of(self._case, inputs)
@@ -74,11 +76,13 @@ class UnderTest:
         Raises:
             MisbehavedError: it grew by more than the tensors of several runs.
         """
+        tensors = [tensor for tensor in (*inputs, *outputs) if isinstance(tensor, torch.Tensor)]
+        spare = _SPARE + 8 * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if (kept := sum(self._kept[1:])) > spare:  # the first run may make what all runs use
+            raise MisbehavedError(f"the kernel holds {kept >> 20} MiB more of the device's memory after a few runs")
         now = self._case.kernel_memory()
         if now is None or before is None:
             return
-        tensors = [tensor for tensor in (*inputs, *outputs) if isinstance(tensor, torch.Tensor)]
-        spare = _SPARE + 8 * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         if now - before > spare:
             raise MisbehavedError(f"the kernel's process holds {(now - before) >> 20} MiB more after a few runs")
 

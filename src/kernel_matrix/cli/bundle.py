@@ -14,7 +14,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which platforms, and where the archive goes."""
     add_matrix_options(parser)
     parser.add_argument("--platform", action="append", help="only this platform (repeatable)")
-    parser.add_argument("--wheels", type=Path, required=True, help="the folder with the wheels of harness.txt and trends.txt in ci/locks")
+    parser.add_argument(
+        "--wheels",
+        type=Path,
+        required=True,
+        help="the folder with the wheels of harness.txt and trends.txt in ci/locks",
+    )
     parser.add_argument("--into", type=Path, help="the archive (build/kernel-matrix-COMMIT.tar)")
 
 

@@ -43,8 +43,8 @@ def try_canaries(subjects: Mapping[str, Subject], shortened: Mapping[str, Golden
     applies where it changes the exact result by more than the budget: two streams that are equal may change places.
     """
     canaries = []
-    for place, (fault, inject) in enumerate(_FAULTS.items()):
-        outputs = list(subjects.items())
+    outputs = list(subjects.items())
+    for place, (fault, inject) in enumerate(_FAULTS.items() if outputs else ()):
         first = place % len(outputs)  # not every fault in the same output
         for output, subject in outputs[first:] + outputs[:first]:
             faulty = inject(output, subject, shortened)
@@ -96,7 +96,8 @@ def _whole(_: str, subject: Subject, __: object) -> Array | None:
     norm = float(np.linalg.norm(subject.golden))
     if not norm or subject.result.size < 2:
         return None
-    faulty = (subject.golden * (1 + 2 * subject.budget.rel_fro)).astype(subject.result.dtype)
+    with np.errstate(over="ignore"):  # Inf is a fault, too
+        faulty = (subject.golden * (1 + 2 * subject.budget.rel_fro)).astype(subject.result.dtype)
     return faulty if _matters(subject, faulty.astype(np.float64)) else None
 
 

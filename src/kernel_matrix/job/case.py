@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernel_matrix.job import inputs, sample
-from kernel_matrix.job.accuracy import Budget, Errors, Golden, budget, measure, noise_ratio, worst
+from kernel_matrix.job.accuracy import Golden
 from kernel_matrix.job.canaries import Subject, try_canaries
+from kernel_matrix.job.comparison import Comparison, compare_outputs
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.journal import FIRST_STAGE, Journal
 from kernel_matrix.job.kernel_process import KernelProcess, KernelProcessError
@@ -147,35 +148,36 @@ class RunningCase:
             OutOfBudgetError: after all outputs were measured, naming every one that is outside.
             ValueError: an output is missing or has another shape.
         """
-        if results.keys() != golden.keys():
-            raise ValueError(f"the outputs are {sorted(results)}; the golden has {sorted(golden)}")
-        faults = []
-        subjects = {}
-        for output, expected in golden.items():
-            floor = worst([measure(sample[output], expected) for sample in baseline])
-            conditioning = worst([measure(sample[output], expected) for sample in nudged])
-            dtype = results[output].dtype
-            limit = self._budget(floor, conditioning, expected, dtype, units[output], steps[output])
-            errors = measure(results[output], expected)
-            faults += [f"{output}: {fault}" for fault in self._hold(output, errors, limit)]
-            self._record_noise(output, errors, floor, conditioning)
-            figures = {"unit": units[output], "steps": steps[output], "itemsize": dtype.itemsize}
-            figures["largest"] = float(np.abs(expected).max(initial=0.0))
-            self.metrics |= {f"{output}.{name}": float(value) for name, value in figures.items()}
-            self.samples[output] = sample.take(self._key, output, results[output])
-            subjects[output] = Subject(results[output], expected, limit, (axes or {}).get(output, ()))
-        self.metrics["elements"] = self._compared
-        if faults:
+        rules = self._job["accuracy"]
+        factors = {name: rules[name] for name in ("factor", "rounded", "ulps")}
+        cap = rules["caps"][self.direction]
+        compared = compare_outputs(results, golden, baseline, nudged, units, steps, cap, factors)
+        self._record(compared)
+        if faults := [f"{output}: {fault}" for output, one in compared.items() for fault in one.faults]:
             raise OutOfBudgetError("; ".join(faults))
         if self.canary:
-            self._try_canaries(subjects, shortened() if shortened else {})
+            self._try_canaries(compared, axes or {}, shortened() if shortened else {})
 
-    def _try_canaries(self, subjects: Mapping[str, Subject], shortened: Mapping[str, Golden]) -> None:
+    def _record(self, compared: Mapping[str, Comparison]) -> None:
+        """Record the figures and the sample of each output."""
+        for output, comparison in compared.items():
+            self._compared += comparison.errors.elements
+            self.metrics |= comparison.metrics(output)
+            self.samples[output] = sample.take(self._key, output, comparison.result)
+        self.metrics["elements"] = self._compared
+
+    def _try_canaries(
+        self, compared: Mapping[str, Comparison], axes: Mapping[str, Sequence[str]], shortened: Mapping[str, Golden]
+    ) -> None:
         """Put known faults into the results, and record how many of them the comparison finds.
 
         Raises:
             BlindComparisonError: it does not find all of them.
         """
+        subjects = {
+            output: Subject(one.result, one.golden, one.budget, axes.get(output, ()))
+            for output, one in compared.items()
+        }
         canaries = try_canaries(subjects, shortened)
         missed = [f"{canary.fault} in {canary.output}" for canary in canaries if not canary.caught]
         self.metrics["canary.injected"] = self.metrics.get("canary.injected", 0) + len(canaries)
@@ -183,38 +185,6 @@ class RunningCase:
         if missed:
             self.facts["canary.missed"] = "; ".join(missed)
             raise BlindComparisonError(f"the comparison does not find a fault that was put in: {'; '.join(missed)}")
-
-    def _record_noise(self, output: str, errors: Errors, floor: Errors, conditioning: Errors) -> None:
-        """Record the errors that the budget is made from, and the kernel's error as a multiple of the baseline's."""
-        for name, figures in (("floor", floor), ("conditioning", conditioning)):
-            self.metrics[f"{output}.{name}_max_abs"] = figures.max_abs
-            self.metrics[f"{output}.{name}_rel_fro"] = figures.rel_fro
-        self.metrics[f"{output}.floor_misrounded"] = floor.misrounded
-        if (ratio := noise_ratio(errors, floor)) is not None:
-            self.metrics[f"{output}.noise_ratio"] = ratio
-
-    def _budget(
-        self,
-        floor: Errors,
-        conditioning: Errors,
-        golden: Golden,
-        dtype: np.dtype[np.generic],
-        unit: float,
-        steps: int,
-    ) -> Budget:
-        """Return the budget of one output by the job's rules."""
-        rules = self._job["accuracy"]
-        factors = {name: rules[name] for name in ("factor", "rounded", "ulps")}
-        return budget(
-            floor, conditioning, golden, dtype, steps=steps, cap=rules["caps"][self.direction] * unit, **factors
-        )
-
-    def _hold(self, output: str, errors: Errors, limit: Budget) -> list[str]:
-        """Record the errors of one output and their limits, and return the figures that are outside."""
-        self._compared += errors.elements
-        self.metrics |= errors.metrics(output)
-        self.metrics |= {f"{output}.limit_max_abs": limit.max_abs, f"{output}.limit_rel_fro": limit.rel_fro}
-        return limit.faults(errors)
 
     def race(self, run: Callable[[], object], baseline: Callable[[], object]) -> None:
         """Time ``run`` and ``baseline`` as :func:`kernel_matrix.job.race.race` does, and record the times."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ _START = Path(__file__).with_name("start.py")
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
 _LOG_READ = 1 << 16  # bytes of the log's end in which these lines are looked for
 _PIPE_BYTES = 1 << 20
+_LOOK = 0.5  # seconds between two looks at whether a process that does not answer still runs
 _PATIENCE = 5.0  # seconds that a process gets to end by itself
 
 
@@ -87,7 +90,7 @@ class KernelProcess:
                     break
                 stage = str(answer["stage"])
                 on_stage(stage)
-            if answer["call"] != self._count:
+            if answer.get("call") != self._count:
                 raise wire.BrokenMessageError("an answer is no answer to this call")
         except (OSError, wire.BrokenMessageError, KeyError, TypeError) as error:
             raise self._death(process, stage, error) from None
@@ -144,7 +147,7 @@ class KernelProcess:
         os.close(theirs_in)
         os.close(theirs_out)
         self._calls = os.fdopen(ours_out, "wb")
-        self._answers = os.fdopen(ours_in, "rb", buffering=0)
+        self._answers = _Answers(os.fdopen(ours_in, "rb", buffering=0), self._process)
         return self._process
 
     def _death(self, process: subprocess.Popen[bytes], stage: str, error: Exception) -> KernelProcessError:
@@ -175,6 +178,27 @@ class KernelProcess:
     def _flush(self) -> None:
         """Let the next death's output begin after what was printed until now."""
         self._log_start = self._log.stat().st_size
+
+
+class _Answers:
+    """The stream of a process's answers. It ends with the process, even if a child of it still holds the pipe."""
+
+    def __init__(self, stream: FileIO, process: subprocess.Popen[bytes]) -> None:
+        self._stream, self._process = stream, process
+
+    def readinto(self, buffer: memoryview) -> int | None:
+        while not self._is_readable(_LOOK) and self._process.poll() is None:
+            pass
+        return self._stream.readinto(buffer) if self._is_readable(0) else 0
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _is_readable(self, seconds: float) -> bool:
+        """Return whether there is something to read, or the end, within so many seconds."""
+        poll = select.poll()
+        poll.register(self._stream, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
 
 def _pipe() -> tuple[int, int]:

@@ -10,7 +10,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -32,22 +32,38 @@ _ARRAY_BYTES = 16 << 30  # all arrays of a message
 _DIMENSIONS = 32  # NumPy 1 has no more
 
 
+class Readable(Protocol):
+    """What messages are read from: an unbuffered file, for example."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill a part of the buffer and return how much; 0 at the end."""
+
+
 class BrokenMessageError(Exception):
     """The other process ended, or what it sent is no message."""
 
 
 def send(stream: BinaryIO, header: Mapping[str, Any], arrays: Mapping[str, Array] | None = None) -> None:
-    """Write one message."""
-    parts = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
-    described = [[name, part.dtype.name, list(np.shape(arrays[name]))] for name, part in parts.items()]  # type: ignore[index]
+    """Write one message.
+
+    Raises:
+        TypeError: the header is nothing that JSON can hold. Nothing has been written then.
+        ValueError: the same, or no message has the dtype of an array.
+    """
+    arrays = arrays or {}
+    for name, array in arrays.items():
+        if array.dtype.name not in _DTYPES:
+            raise ValueError(f"the array {name} has the dtype {array.dtype}, which no message has")
+    described = [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()]
+    parts = [np.ascontiguousarray(array) for array in arrays.values()]
     text = json.dumps({**header, "arrays": described}).encode()
     stream.write(struct.pack("<Q", len(text)) + text)
-    for part in parts.values():
+    for part in parts:
         stream.write(part.reshape(-1).view(np.uint8).data)
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
+def receive(stream: Readable) -> tuple[dict[str, Any], dict[str, Array]]:
     """Read one message: its header and its arrays.
 
     Raises:
@@ -85,11 +101,11 @@ def _shortened(shape: tuple[int, ...]) -> str:
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def _array(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
+def _array(stream: Readable, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
     return _exactly(stream, math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 
-def _exactly(stream: BinaryIO, size: int) -> npt.NDArray[np.uint8]:
+def _exactly(stream: Readable, size: int) -> npt.NDArray[np.uint8]:
     """Read so many bytes.
 
     Raises:
@@ -101,7 +117,7 @@ def _exactly(stream: BinaryIO, size: int) -> npt.NDArray[np.uint8]:
         raise BrokenMessageError(f"there is no memory for the {size} bytes of an array") from None
     view, filled = data.data, 0
     while filled < size:
-        count = stream.readinto(view[filled:])  # type: ignore[attr-defined]
+        count = stream.readinto(view[filled:])
         if not count:
             raise BrokenMessageError("the other process has ended")
         filled += count

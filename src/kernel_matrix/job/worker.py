@@ -34,7 +34,7 @@ class Unavailable(Exception):  # noqa: N818 (it is no error: the device is not h
     """The device that the case needs is not here. The text says why."""
 
 
-def serve(calls: BinaryIO, answers: BinaryIO) -> None:
+def serve(calls: wire.Readable, answers: BinaryIO) -> None:
     """Answer calls until the stream of calls ends."""
     global _to_comparing
     _to_comparing = answers
@@ -45,10 +45,9 @@ def serve(calls: BinaryIO, answers: BinaryIO) -> None:
             return
         try:
             value, results = _function(call["function"])(arrays, **call["options"])
+            wire.send(answers, {"kind": "result", "value": value, "call": call["call"]}, results)
         except BaseException as error:  # SystemExit too: a kernel does not end its process unseen
-            wire.send(answers, {**_described(error), "call": call.get("call")})
-        else:
-            wire.send(answers, {"kind": "result", "value": value, "call": call.get("call")}, results)
+            wire.send(answers, {**_described(error), "call": call["call"]})
 
 
 def _function(name: str) -> Callable[..., Answer]:

@@ -54,7 +54,9 @@ def faults_of_jobs(cases: Iterable[Case], records: Mapping[str, Iterable[Record]
 
 
 def _fault_of(groups: Mapping[Group, list[Record]]) -> str:
-    carriers = [record for group in groups.values() for record in group if MISSED in record.facts or _has(record)]
+    carriers = [
+        record for group in groups.values() for record in group if INJECTED in record.metrics or _claims(record)
+    ]
     if any(not _is_possible(record) for record in carriers):
         return "the counts of the injected faults in the records of this job are impossible"
     found = detection(carriers)
@@ -90,6 +92,10 @@ def _owes(members: Iterable[Record]) -> bool:
     """Return whether some of these cases passed by a comparison, and none ended in another way."""
     outcomes = {record.outcome for record in members if record.action in _COMPARED or record.outcome != "pass"}
     return outcomes - {"excluded"} == {"pass"}
+
+
+def _claims(record: Record) -> bool:
+    return CAUGHT in record.metrics or MISSED in record.facts
 
 
 def _has(record: Record) -> bool:

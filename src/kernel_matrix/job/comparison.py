@@ -1,0 +1,95 @@
+"""Compare outputs with their golden: the errors, the noise that a budget is made from, and the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernel_matrix.job.accuracy import Budget, Errors, Golden, budget, measure, noise_ratio, worst
+from kernel_matrix.job.inputs import Array
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What moves an output without a fault: ``floor`` of the baseline, ``conditioning`` of the golden itself."""
+
+    floor: Errors
+    conditioning: Errors
+
+    @classmethod
+    def measured(cls, golden: Golden, baseline: Sequence[Array], nudged: Sequence[Golden]) -> Noise:
+        """Return the noise of the baseline's samples and of the goldens of nudged inputs."""
+        return cls(worst([measure(sample, golden) for sample in baseline]), worst([measure(s, golden) for s in nudged]))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output beside its golden; ``unit`` and ``steps`` are those of :meth:`RunningCase.compare`."""
+
+    result: Array
+    golden: Golden
+    errors: Errors
+    noise: Noise
+    budget: Budget
+    unit: float
+    steps: int
+
+    @property
+    def faults(self) -> list[str]:
+        """The figures outside the budget, in words."""
+        return self.budget.faults(self.errors)
+
+    def metrics(self, output: str) -> dict[str, float]:
+        """Return all figures by name, from which a reader can compute the budget again."""
+        figures = {
+            "limit_max_abs": self.budget.max_abs,
+            "limit_rel_fro": self.budget.rel_fro,
+            "floor_max_abs": self.noise.floor.max_abs,
+            "floor_rel_fro": self.noise.floor.rel_fro,
+            "floor_misrounded": self.noise.floor.misrounded,
+            "conditioning_max_abs": self.noise.conditioning.max_abs,
+            "conditioning_rel_fro": self.noise.conditioning.rel_fro,
+            "unit": self.unit,
+            "steps": self.steps,
+            "itemsize": self.result.dtype.itemsize,
+            "largest": np.abs(self.golden).max(initial=0.0),
+        }
+        if (ratio := noise_ratio(self.errors, self.noise.floor)) is not None:
+            figures["noise_ratio"] = ratio
+        return self.errors.metrics(output) | {f"{output}.{name}": float(value) for name, value in figures.items()}
+
+
+def compare_outputs(
+    results: Mapping[str, Array],
+    golden: Mapping[str, Golden],
+    baseline: Sequence[Mapping[str, Array]],
+    nudged: Sequence[Mapping[str, Golden]],
+    units: Mapping[str, float],
+    steps: Mapping[str, int],
+    cap: float,
+    factors: Mapping[str, float],
+) -> dict[str, Comparison]:
+    """Compare every output with its golden; the arguments are those of :meth:`RunningCase.compare`.
+
+    ``cap`` is that of the direction at unit scale; ``factors`` are the other rules of matrix.yaml's ``accuracy``.
+
+    Raises:
+        ValueError: an output is missing or has another shape.
+    """
+    if results.keys() != golden.keys():
+        raise ValueError(f"the outputs are {sorted(results)}; the golden has {sorted(golden)}")
+    noises: dict[int, Noise] = {}  # by golden: the variants of an output share it
+    compared = {}
+    for output, expected in golden.items():
+        if id(expected) not in noises:
+            copies = [copy[output] for copy in baseline], [copy[output] for copy in nudged]
+            noises[id(expected)] = Noise.measured(expected, *copies)
+        noise, result = noises[id(expected)], results[output]
+        unit, in_turn = units[output], steps[output]
+        floor, conditioning = noise.floor, noise.conditioning
+        rules = {**factors, "cap": cap * unit}
+        limit = budget(floor, conditioning, expected, result.dtype, steps=in_turn, **rules)
+        compared[output] = Comparison(result, expected, measure(result, expected), noise, limit, unit, in_turn)
+    return compared

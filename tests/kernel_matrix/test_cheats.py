@@ -1,0 +1,145 @@
+"""Kernels and suites that cheat are red in a whole run. The doubles' toolchain ``wrong`` does what each test says."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from conftest import Doubles
+from test_run import middle, states
+
+FORGED = "the journal holds an entry that neither the harness nor the process that compares has written"
+
+
+def cheat(doubles: Doubles, *lines: str) -> None:
+    """Have the case of two tokens run these lines, in a function that gets ``x`` and ``out``."""
+    path = doubles.root / "src" / "doubles" / "__init__.py"
+    body = "".join(f"    {line}\n" for line in lines)
+    path.write_text(f'{path.read_text()}\n\ndef cheat(x, out):\n{body}\n\nBACKENDS["wrong"] = cheat\n')
+
+
+def change_suite(doubles: Doubles, *lines: str) -> None:
+    """Put these lines at the end of the suite's module."""
+    path = doubles.root / "suite" / "test_doubles.py"
+    path.write_text("\n".join((path.read_text(), *lines, "")))
+
+
+def forged_end(*after: str) -> tuple[str, ...]:
+    """Return lines that write a passing end of the case in flight into the journal."""
+    return (
+        "import json",
+        "journal = Path(os.readlink('/proc/self/fd/1')).with_name('journal.jsonl')",
+        "start = [json.loads(line) for line in journal.read_text().splitlines()][-2]",
+        "end = {'entry': 'end', 'case': start.get('case'), 'action': 'run', 'attempt': 1, 'outcome': 'pass'}",
+        "end |= {'seconds': 0.1, 'facts': {}, 'metrics': {'elements': 16}, 'time': 0}",
+        "with journal.open('a') as file:",
+        "    file.write(json.dumps(end) + '\\n')",
+        *after,
+    )
+
+
+@pytest.mark.parametrize("after", ["os._exit(0)", "double(x, out)"])
+def test_an_end_that_the_kernel_writes_into_the_journal_is_not_believed(doubles: Doubles, after: str):
+    cheat(doubles, *forged_end(after))
+    comparison = doubles.run("wrong")
+    assert states(comparison) == ["pass", "error", "pass"]
+    assert middle(comparison).reason == FORGED
+    assert comparison.is_red
+
+
+def test_a_signature_is_not_believed_twice(doubles: Doubles):
+    """The kernel writes the last entry once more, with its signature: the end of the case before, which passed."""
+    cheat(
+        doubles,
+        "journal = Path(os.readlink('/proc/self/fd/1')).with_name('journal.jsonl')",
+        "lines = journal.read_text().splitlines()",
+        "end = next(line for line in reversed(lines) if '\"end\"' in line)",
+        "with journal.open('a') as file:",
+        "    file.write(end + '\\n')",
+        "os._exit(0)",
+    )
+    comparison = doubles.run("wrong")
+    assert states(comparison) == ["pass", "error", "pass"]
+
+
+def test_a_kernel_that_kills_the_process_that_compares_costs_its_case(doubles: Doubles):
+    cheat(doubles, "os.kill(os.getppid(), 9)", "time.sleep(60)")
+    comparison = doubles.run("wrong")
+    assert states(comparison) == ["pass", "error", "pass"]
+    assert middle(comparison).reason.startswith("the process died of SIGKILL in stage")
+
+
+def test_a_process_that_the_kernel_leaves_behind_is_ended_and_red(doubles: Doubles, tmp_path: Path):
+    left = tmp_path / "left"
+    cheat(
+        doubles,
+        "double(x, out)",
+        "child = os.fork()",
+        "if child == 0:",
+        "    os.setsid()",
+        "    if os.fork() == 0:",
+        f"        Path({str(left)!r}).write_text(str(os.getpid()))",
+        "        os.execvp('sleep', ['sleep', '4245'])",
+        "    time.sleep(0.2)",
+        "    os._exit(0)",
+        "os.waitpid(child, 0)",
+    )
+    comparison = doubles.run("wrong")
+    assert states(comparison) == ["pass", "error", "pass"]
+    assert middle(comparison).reason == "the kernel left 1 processes behind: sleep"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(left.read_text()), signal.SIGTERM)
+
+
+def test_a_process_that_compares_may_not_import_the_backend(doubles: Doubles):
+    (doubles.root / "src" / "doubles" / "good.py").write_text("")
+    doubles.edit("source: src,", "source: src, backends: src/doubles,")
+    change_suite(doubles, "import doubles.good")
+    comparison = doubles.run("good")
+    assert states(comparison) == ["error"] * 3
+    assert "RuntimeError: the process that compares has imported doubles.good" in middle(comparison).reason
+
+
+@pytest.mark.parametrize(
+    "blindness",
+    [
+        "accuracy.Budget.faults = lambda *_: []",
+        "exact = accuracy.measure(np.ones(2, np.float32), np.ones(2)); canaries.measure = lambda *_: exact",
+    ],
+    ids=["no limit", "no error"],
+)
+def test_a_comparison_that_sees_no_fault_is_an_error(doubles: Doubles, blindness: str):
+    change_suite(doubles, "from kernel_matrix.job import accuracy, canaries", blindness)
+    comparison = doubles.run("good")
+    [cell] = comparison.cells
+    assert states(comparison) == ["error"] * 3, "no case is believed that a blind comparison has passed"
+    [verdict] = [verdict for verdict in cell.cases if "BlindComparisonError" in verdict.reason]
+    assert "the comparison does not find a fault that was put in: an element off" in verdict.reason
+    assert "a NaN in out" in verdict.record.facts["canary.missed"]
+    assert comparison.is_red
+
+
+def test_a_case_that_owes_canaries_and_has_none_is_an_error(doubles: Doubles):
+    change_suite(doubles, "from kernel_matrix.job import case as of_case", "of_case.try_canaries = lambda *_: []")
+    [cell] = doubles.run("good").cells
+    reasons = [verdict.reason for verdict in cell.cases if verdict.state != "pass"]
+    assert reasons == [
+        "RuntimeError: the case ended without a fault put in: whether the comparison finds one is not known"
+    ]
+
+
+def test_a_budget_that_the_suite_widens_is_red(doubles: Doubles):
+    """A canary follows the budget, so it does not see this. The limits are computed again from the record."""
+    change_suite(
+        doubles,
+        "from kernel_matrix.job import comparison",
+        "from kernel_matrix.job.accuracy import Budget",
+        "comparison.budget = lambda *_, **__: Budget(1e3, 1e3)",
+    )
+    comparison = doubles.run("wrong")
+    assert middle(comparison).record.outcome == "pass"
+    assert middle(comparison).state != "pass"
+    assert "the record's limit of max_abs is 1000, and matrix.yaml makes it" in middle(comparison).reason
+    assert comparison.is_red

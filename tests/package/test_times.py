@@ -1,0 +1,97 @@
+"""The times of a race are held to what the process that compares measures."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import times
+from mhc.ops.expand import ExpandInputs, ExpandOutputs
+from tensors import to_numpy
+from under_test import MisbehavedError
+
+INPUTS = ExpandInputs(torch.arange(6.0).reshape(3, 2), 2)
+
+
+def run(inputs):
+    return ExpandOutputs(inputs.x.unsqueeze(1).expand(-1, inputs.streams, -1).contiguous())
+
+
+class Case:
+    """A case whose kernel takes ``seconds`` a run by the clock that the tests move, and waits ``delay`` for a core."""
+
+    def __init__(self, clock, claimed, seconds, delay=0.0, *, stale=False):
+        self.metrics = {"time.run": claimed}
+        self.clock, self.seconds, self.delay, self.waited = clock, list(seconds), delay, 0.0
+        self.stale = stale
+        self.runs = []
+
+    def kernel_delay(self):
+        return self.waited
+
+    def call(self, function, firsts=()):
+        if function == "kernel_side:run_raced":
+            self.runs.append(len(firsts))
+            self.waited += self.delay * len(firsts)
+            self.clock.now += self.seconds.pop(0) * len(firsts)
+            self.last = firsts[-1]
+            return None, {}
+        x = INPUTS.x.clone()
+        if not self.stale:
+            x.view(-1)[0] = self.last
+        out = run(INPUTS._replace(x=x)).out
+        return None, {"out": to_numpy(out).reshape(-1).view("uint8")}
+
+
+class Clock:
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(times, "time", clock)
+    return clock
+
+
+def test_a_time_that_is_measured_again_passes_in_one_try(clock):
+    case = Case(clock, claimed=1e-3, seconds=[4e-3])
+    times.hold(case, run, INPUTS)
+    assert case.runs == [200]
+
+
+@pytest.mark.parametrize(("claimed", "runs"), [(1e-9, 1000), (1e-3, 200), (0.4, 1), (30.0, 1)])
+def test_so_many_runs_as_fit_into_a_fifth_of_a_second(clock, claimed, runs):
+    case = Case(clock, claimed, [claimed])
+    times.hold(case, run, INPUTS)
+    assert case.runs == [runs]
+
+
+def test_three_slow_tries_are_red(clock):
+    with pytest.raises(MisbehavedError) as raised:
+        times.hold(Case(clock, claimed=1e-3, seconds=[0.02, 0.01, 0.03]), run, INPUTS)
+    assert str(raised.value) == ("the kernel's process says 0.001 s a run; the process that compares measures 0.01 s")
+
+
+def test_one_quick_try_of_three_is_enough(clock):
+    case = Case(clock, claimed=1e-3, seconds=[0.02, 0.02, 1e-3])
+    times.hold(case, run, INPUTS)
+    assert len(case.runs) == 3
+
+
+def test_the_wait_for_a_core_does_not_count(clock):
+    times.hold(Case(clock, claimed=1e-3, seconds=[0.02], delay=0.018), run, INPUTS)
+
+
+@pytest.mark.parametrize("claimed", [0.0, -1.0, float("nan")])
+def test_a_time_that_is_none_is_red(clock, claimed):
+    with pytest.raises(MisbehavedError, match=r"s a run$"):
+        times.hold(Case(clock, claimed, [1.0]), run, INPUTS)
+
+
+def test_an_output_that_was_kept_is_red(clock):
+    with pytest.raises(MisbehavedError, match="out does not follow its inputs"):
+        times.hold(Case(clock, 1e-3, [1e-3], stale=True), run, INPUTS)
