@@ -104,7 +104,8 @@ def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
         if not case.timed and not case.exclusion and not case.expectations
     ]
     few = [case for case in cases if int(case.axes["tokens"]) <= MOST_TOKENS]
-    action = "emulate" if entry.emulated or matrix.platforms[job.platform].device == "software" else "run"
+    software = matrix.platforms[job.platform].device == "software"
+    action = "emulate" if entry.emulated or software else "run"
     return {
         "job": job.id,
         "backend": matrix.toolchains[job.toolchain].backend,
@@ -122,15 +123,18 @@ def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
                 "action": action,
                 "tier": "quick" if case.id in quick else "full",
             }
-            for case in sorted(few, key=lambda case: (case.id not in quick, *_order(case)))
+            for case in sorted(few, key=lambda case: (case.id not in quick, *_order(case, software)))
         ],
     }
 
 
-def _order(case: Case) -> tuple[Any, ...]:
-    """Return the place of a case in its tier: several tokens at unit scale come first, then the smaller ones."""
+def _order(case: Case, smallest_first: bool) -> tuple[Any, ...]:
+    """Return the place of a case in its tier: several tokens at unit scale come first, then the smaller ones.
+
+    With ``smallest_first``, for a device that takes seconds for a token, the smallest come first in any event.
+    """
     tokens, streams, hidden = (int(case.axes.get(name, 1)) for name in ("tokens", "streams", "hidden"))
-    usual = tokens == 7 and case.axes["scale"] == 1
+    usual = tokens == 7 and case.axes["scale"] == 1 and not smallest_first
     return not usual, tokens * streams * hidden, case.name
 
 

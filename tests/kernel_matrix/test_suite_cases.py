@@ -32,7 +32,7 @@ def test_every_operator_has_the_shapes_where_kernels_differ(matrix):
     for op, direction in everything(matrix):
         quick, full = (cases_of(matrix, op, direction, tier) for tier in ("quick", "full"))
         fp32 = [axes for axes in quick if axes["dtype"] == "fp32"]
-        assert {3, 4, MOST_STREAMS} <= {axes["streams"] for axes in fp32}, f"{op}.{direction}"
+        assert {3, 4} <= {axes["streams"] for axes in fp32}, f"{op}.{direction}"
         assert {1, 3, 8, MOST_STREAMS} <= {axes["streams"] for axes in full}, f"{op}.{direction}"
         if "hidden" in matrix.ops[op].axes:
             wide = [axes for axes in full if axes["hidden"] == WIDEST]

@@ -106,13 +106,12 @@ class Judge:
         return Verdict(mutant, None)
 
     def check_untouched(self, verdicts: Iterable[Verdict]) -> None:
-        """Run the cases that killed a mutant on the backend as it is, in a process that had no mutant.
+        """Run the cases that killed a mutant on the backend as it is.
 
         Raises:
             TableError: one fails: it would kill every mutant.
         """
         killing = {(verdict.mutant.op, verdict.mutant.direction, verdict.case) for verdict in verdicts}
-        self._process.close()
         try:
             self._use(None)
             for case in self._job["cases"]:
