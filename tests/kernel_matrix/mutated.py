@@ -9,7 +9,6 @@ cases, and with these toolchains beside the right ones.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -49,22 +48,22 @@ class Edit:
 FAULTS = {
     "no-gamma": Edit("mhc_pre.py", "product(weighted(v, gamma), phi.T", "product(v, phi.T"),
     "extra-inv-rms2": Edit("read.py", "r.square() / v.shape[1]", "r.square() ** 2 / v.shape[1]"),
-    # The summands of every product come in another order each time, as with atomic additions.
-    "not-deterministic": Edit(
+    # Parts of every product are added in another order each time, as by atomic additions.
+    "random-order": Edit(
         "read.py",
         "    return a @ b\n",
+        "    parts = [left @ right for left, right in zip(a.tensor_split(8, dim=1), b.tensor_split(8), strict=True)]\n"
         "    generator = torch.Generator()\n"
         "    generator.seed()\n"
-        "    order = torch.randperm(a.shape[1], generator=generator)\n"
-        "    return a[:, order] @ b[order]\n",
+        "    return sum(parts[place] for place in torch.randperm(8, generator=generator).tolist())\n",
     ),
 }
 # The kernel of this toolchain is right. Its comparison finds no fault in any numbers.
-BLIND = "blind-comparison"
+BLIND = "blind"
 BLINDED = Edit(
     "tests/mhc/test_accuracy.py",
     "    inputs = inputs_of(case)\n    case.facts",
-    '    if case.backend == "blind_comparison":\n'
+    '    if case.backend == "blind":\n'
     "        accuracy.Budget.faults = lambda self, errors: []\n"
     "    inputs = inputs_of(case)\n    case.facts",
 )
@@ -79,7 +78,7 @@ EQUATIONS = 'WITH_EQUATIONS = ("reference", "inductor")'
 MAPPING = {"tokens": 7, "streams": 4, "hidden": 200}
 CASES = {
     "mhc_pre": [{**MAPPING, "dtype": ["fp32", "bf16"], "scale": [1, 0.1]}],
-    "sinkhorn": [{"tokens": 7, "streams": 4, "scale": [1, 0.1]}],
+    "sinkhorn": [{"tokens": 7, "streams": 4}],
 }
 
 
@@ -120,7 +119,7 @@ def make_backend(backends: Path, toolchain: str) -> None:
 
 
 def matrix() -> dict[str, Any]:
-    """Return the project's configuration for one platform and a few cases, with the faulty toolchains beside the right."""
+    """Return the project's configuration for one platform and few cases, with the wrong toolchains beside the right."""
     whole = YAML(typ="safe").load((ROOT / "matrix.yaml").read_text(encoding="utf-8"))
     package = {key: value for key, value in whole["package"].items() if key not in ("probes", "rules", "sweeps")}
     of_torch = {key: whole["toolchains"]["reference"][key] for key in ("lock", "requires")}
