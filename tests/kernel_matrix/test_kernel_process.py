@@ -115,6 +115,19 @@ def orphan(arrays):
     return None, {}
 
 
+def family(arrays):
+    # A child that has a child, in sessions of their own.
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            os.write(writing, str(os.getpid()).encode())
+        time.sleep(60)
+        os._exit(0)
+    return int(os.read(reading, 20)), {}
+
+
 def holds(arrays):
     global held
     held = np.ones(32 << 20, np.uint8)
@@ -276,6 +289,16 @@ def test_a_process_that_was_left_behind_is_named_and_ended(process: KernelProces
     call(process, "orphan")
     assert len(process.orphans()) == 1
     assert process.orphans() == []
+
+
+def test_children_and_theirs_end_with_the_process_at_the_latest(process: KernelProcess):
+    """Compilers keep children: as long as the process runs, that is no fault."""
+    grandchild = call(process, "family")[0]
+    assert process.orphans() == []
+    os.kill(grandchild, 0)
+    process.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(grandchild, 0)
 
 
 def test_memory_that_the_process_takes_is_seen(process: KernelProcess):

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+import constants
 from kernel_matrix.job.case import RunningCase
 from mhc.backends import load
 from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
@@ -17,33 +18,29 @@ OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head
 
 
 def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:
-    """Return the constants of an operator. Some shapes have the paper's, and others have others.
-
-    A kernel for which a constant is what it usually is would otherwise pass every case. They follow from the sizes and
-    the dtype that a kernel is compiled for, so there are no more kernels than without them.
-    """
-    if op == "sinkhorn":
-        form, odd = axes["form"], axes["streams"] % 2 == 1
-        iterations = {"paper": 7 if odd else 20, "deepseek": 20 if odd else 12}[form]
-        eps = sinkhorn.FORMS[form]
-        return {"iterations": iterations, "eps": 100 * eps if odd else eps, "form": form}
-    if op not in ("mhc_pre", "mhc_head"):
+    """Return the constants of an operator: the paper's where :func:`constants.usual` says so, and others elsewhere."""
+    if op in constants.WITHOUT:
         return {}
-    usual = (axes["hidden"] % 256 == 0) == (axes["dtype"] == "fp32")
-    constants = {"norm_eps": 1e-6 if usual else 1e-3, "pre_eps": 1e-6 if usual else 1e-2}
-    return constants | ({"post_scale": 2.0 if usual else 1.5} if op == "mhc_pre" else {})
+    usual = constants.usual(op, axes)
+    if op == "sinkhorn":
+        form = axes["form"]
+        iterations = {"paper": 20 if usual else 7, "deepseek": 12 if usual else 20}[form]
+        eps = sinkhorn.FORMS[form]
+        return {"iterations": iterations, "eps": eps if usual else 100 * eps, "form": form}
+    values = {"norm_eps": 1e-6 if usual else 1e-3, "pre_eps": 1e-6 if usual else 1e-2}
+    return values | ({"post_scale": 2.0 if usual else 1.5} if op == "mhc_pre" else {})
 
 
 def spec_of(op: str, axes: dict[str, Any]) -> Any:
     """Return the specialisation that the case's kernel is compiled for; its inputs ask for the same one."""
-    n, constants = axes["streams"], constants_of(op, axes)
+    n, values = axes["streams"], constants_of(op, axes)
     if op == "sinkhorn":
-        return sinkhorn.SinkhornSpec(n, **constants)
+        return sinkhorn.SinkhornSpec(n, **values)
     shape = (n, axes["hidden"], DTYPES[axes["dtype"]])
     if op == "mhc_pre":
-        return mhc_pre.MhcPreSpec(*shape, axes["gamma"], precision=axes["precision"], **constants)
+        return mhc_pre.MhcPreSpec(*shape, axes["gamma"], precision=axes["precision"], **values)
     if op == "mhc_head":
-        return mhc_head.MhcHeadSpec(*shape, axes["gamma"], precision=axes["precision"], **constants)
+        return mhc_head.MhcHeadSpec(*shape, axes["gamma"], precision=axes["precision"], **values)
     return mhc_post.MhcPostSpec(*shape) if op == "mhc_post" else expand.ExpandSpec(*shape)
 
 

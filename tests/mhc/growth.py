@@ -7,9 +7,8 @@ of rounding add up (Higham and Mary, A New Approach to Probabilistic Rounding Er
 after the other, are off by about √s rounding errors.
 
 - One chain over all T tokens is off by √T: its slope is 1/2.
-- √T chains of √T tokens each, and one chain over their sums, are off by about √(2√T): the slope is 1/4. Such blocks need
-  no more than one partial sum for each thread or program. Chains in a fixed number of blocks have this slope
-  or less up to as many tokens as this case has. A sum in pairs has a slope near 0.
+- √T chains of √T tokens each, and one chain over their sums, are off by √(2√T): the slope is 1/4. A fixed number of
+  blocks comes near 1/2 too, but for more tokens than here. A sum in pairs has a slope near 0.
 - An output of each token alone is no sum over tokens: its slope is 0.
 
 A sum is held to the middle between 1/4 and 1/2: beyond it, its error grows more like that of one chain than like that
@@ -25,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from draws import PARAMETERS
@@ -51,7 +49,8 @@ class Point:
     @property
     def size(self) -> float:
         """The error in units of the noise, at least one."""
-        return max(1.0, self.error / max(self.noise, _ROUNDING))
+        ratio = self.error / max(self.noise, _ROUNDING)
+        return 1.0 if ratio <= 1 else ratio  # max() would take NaN for one
 
 
 def fewer_than(tokens: int) -> list[int]:
@@ -71,8 +70,10 @@ def first_tokens(inputs: Any, tokens: int) -> Any:
 
 def slope(points: Sequence[Point]) -> float:
     """Return the slope of log(size) over log(tokens) by least squares."""
-    tokens, sizes = ([math.log(value) for value in values] for values in zip(*_pairs(points), strict=True))
-    return float(np.polyfit(tokens, sizes, 1)[0])
+    tokens = [math.log(point.tokens) for point in points]
+    middle = sum(tokens) / len(tokens)
+    rise = sum((at - middle) * math.log(point.size) for at, point in zip(tokens, points, strict=True))
+    return rise / sum((at - middle) ** 2 for at in tokens)
 
 
 def limit_of(output: str) -> float:
@@ -94,7 +95,3 @@ def hold(outputs: Mapping[str, Sequence[Point]], metrics: dict[str, float]) -> N
             sizes = ", ".join(f"{point.size:.3g} at {point.tokens}" for point in points)
             faults.append(f"{name}: the error grows as tokens^{grown:.2f}, over {limit:.3g} ({sizes} times the noise)")
     assert not faults, "; ".join(faults)
-
-
-def _pairs(points: Sequence[Point]) -> list[tuple[int, float]]:
-    return [(point.tokens, point.size) for point in points]

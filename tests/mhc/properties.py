@@ -54,10 +54,10 @@ def _neighbours(run: Run, inputs: Any, out: Any) -> None:
 
 
 def _sums_to_one(run: Run, inputs: Any, out: Any) -> None:
-    """Check the sums: rows are normalised last, and the weights that enter a stream sum to one exactly."""
+    """Check the sums: rows are normalised last, and the weights that enter a stream sum to one but for eps."""
     matrix = out.matrix.double()
     rows = (matrix.sum(dim=2) - 1).abs().max().item()
-    assert rows <= ROUNDING, f"a row sums to one off by {rows:.2g}"
+    assert rows <= ROUNDING + _of_eps(inputs), f"a row sums to one off by {rows:.2g}"
     assert (matrix >= 0).all(), "an element is negative"
     moderate = inputs.logits.abs().amax(dim=(1, 2)) <= 4  # beyond, 20 iterations need not converge
     columns = (matrix.sum(dim=1) - 1).abs()[moderate].max().item() if moderate.any() else 0.0
@@ -83,7 +83,14 @@ def _lines_may_underflow(run: Run, inputs: Any, out: Any) -> None:
     for line in (slice(0, 1), slice(None)), (slice(None), slice(0, 1)):
         logits = torch.zeros_like(inputs.logits)
         logits[:, line[0], line[1]] = 800
-        _close(run(inputs._replace(logits=logits)).matrix, torch.full_like(logits, 1 / n), "lines that underflow")
+        even = torch.full_like(logits, 1 / n)
+        limit = ROUNDING + _of_eps(inputs)
+        _close(run(inputs._replace(logits=logits)).matrix, even, "lines that underflow", limit)
+
+
+def _of_eps(inputs: Any) -> float:
+    """Return how far eps moves a sum of s to s / (s + eps); the sums that are divided by it are 1/4 at least."""
+    return float(4 * inputs.eps)
 
 
 def _streams_permute(run: Run, inputs: Any, out: Any) -> None:

@@ -26,6 +26,10 @@ FORWARD_INPUTS = {
     "expand": "ExpandInputs",
 }
 
+# torch.compile makes a kernel for each kind of memory that it sees, and these sum in orders of their own. On an H200
+# the gradients of mhc_head's parameters had other bits through autograd.
+COMPILED_BY_CALL = ("inductor",)
+
 Empty = Callable[[dict[str, Any], Any], Any]
 
 
@@ -35,7 +39,7 @@ def differences(kernel: dict[str, Any], backend: Any, given: Any, empty: Empty) 
         out = empty(kernel, given)
         backend.run(given, out)
         results = _call(kernel, given, {})
-        return [name for name, a, b in zip(out._fields, results, out, strict=False) if not torch.equal(a, b)]
+        return [name for name, a, b in zip(out._fields, results, out, strict=False) if _differ(kernel, a, b)]
     leaves = {
         name: getattr(given, name).detach().clone().requires_grad_()
         for name in TENSORS[kernel["op"]]
@@ -51,7 +55,15 @@ def differences(kernel: dict[str, Any], backend: Any, given: Any, empty: Empty) 
     given = _with_own_saved(kernel, given, empty)
     out = empty(kernel, given)
     backend.run(given, out)
-    return [name for name, gradient in through.items() if not torch.equal(gradient, getattr(out, name))]
+    return [name for name, gradient in through.items() if _differ(kernel, gradient, getattr(out, name))]
+
+
+def _differ(kernel: dict[str, Any], a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Return whether two results differ: in any bit, or clearly where the kernel may be compiled anew for the call."""
+    if kernel["backend"] not in COMPILED_BY_CALL:
+        return not torch.equal(a, b)
+    largest = float(b.abs().max()) if b.numel() else 0.0
+    return not bool(((a.double() - b.double()).abs() <= 64 * torch.finfo(b.dtype).eps * largest).all())
 
 
 def _call(kernel: dict[str, Any], given: Any, leaves: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:

@@ -93,7 +93,7 @@ class UnderTest:
             AssertionError: they do not.
         """
         differing, _ = self._call("through_torch", inputs)
-        assert not differing, f"through torch.ops and autograd: other bits in {', '.join(differing)}"
+        assert not differing, f"through torch.ops and autograd: other results in {', '.join(differing)}"
 
     def race(self, inputs: Any, repeats: int) -> list[dict[str, Array]]:
         """Time the kernel and the reference, record the times, and return the outputs of ``repeats`` further runs."""

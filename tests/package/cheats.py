@@ -206,15 +206,6 @@ def leaves_a_child(inputs, out, kernel):
     os.waitpid(child, 0)
 
 
-def keeps_a_child(inputs, out, kernel):
-    """Leave a child, which has a child, in a session of their own; the kernel's process stays their parent."""
-    kernel(inputs, out)
-    if runs["keeps_a_child"] == 1 and os.fork() == 0:
-        os.setsid()
-        os.fork()
-        os.execvp("sleep", ["sleep", "4244"])
-
-
 def right_once(inputs, out, kernel):
     kernel(inputs, out)
     if runs["right_once"] > 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,29 +193,6 @@ def test_times_that_a_cheat_forges_are_red(frame: Frame):
 @pytest.mark.parametrize(("cheat", "op", "words"), CHEATS_APART, ids=[cheat for cheat, *_ in CHEATS_APART])
 def test_a_cheat_that_spoils_its_process_is_red(frame: Frame, cheat: str, op: str, words: str):
     assert words in red(frame, cheat, op)
-
-
-def test_children_do_not_outlive_the_process(frame: Frame):
-    """A kernel may keep children, such as compilers: they end with its process, their own children too."""
-    frame.conform("keeps_a_child")
-    assert len(sleeping("4244")) == 2
-    frame.process.close()
-    give_up = time.monotonic() + 5
-    while sleeping("4244") and time.monotonic() < give_up:
-        time.sleep(0.02)
-    assert sleeping("4244") == []
-
-
-def sleeping(seconds: str) -> list[str]:
-    """Return the running processes that sleep for so many seconds."""
-    processes = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if file.read_bytes() == f"sleep\0{seconds}\0".encode():
-                processes.append(file.parent.name)
-        except OSError:  # it has ended
-            continue
-    return processes
 
 
 def test_more_than_twenty_cheats_were_tried():

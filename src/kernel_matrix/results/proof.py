@@ -47,6 +47,8 @@ def doubt_of(record: Record, owed: Owed) -> str:
         name = output.partition("@")[0]
         if owed.outputs and name not in owed.outputs:
             return f"the record has figures of {name}, which is no output of this case by matrix.yaml"
+        if not figures.get("growth", 0.0) <= figures.get("limit_growth", 0.0):
+            return f"the record says that it passed, and {output}.growth is over its limit"
         if fault := fault_of(figures, owed):
             return f"the record says that it passed, and of {output} {fault}"
     if record.metrics["elements"] != (total := sum(figures["elements"] for figures in outputs.values())):

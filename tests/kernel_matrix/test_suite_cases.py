@@ -1,0 +1,70 @@
+"""The cases of matrix.yaml hold what the suite's checks need: shapes, many tokens, both values of every constant."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from conftest import ROOT
+
+from kernel_matrix.config.cases import expand
+
+MOST_STREAMS, WIDEST, MANY_TOKENS = 16, 7168, 16384
+
+
+def cases_of(matrix, op, direction, tier):
+    return [axes for _, axes in expand(matrix.ops[op], tier, direction)]
+
+
+def everything(matrix):
+    return [(op, direction) for op, spec in matrix.ops.items() for direction in spec.directions]
+
+
+def usual(op, axes):
+    path = ROOT / "tests/mhc/constants.py"
+    spec = importlib.util.spec_from_file_location("constants", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return None if op in module.WITHOUT else module.usual(op, axes)
+
+
+def test_every_operator_has_the_shapes_where_kernels_differ(matrix):
+    for op, direction in everything(matrix):
+        quick, full = (cases_of(matrix, op, direction, tier) for tier in ("quick", "full"))
+        fp32 = [axes for axes in quick if axes["dtype"] == "fp32"]
+        assert {3, 4} <= {axes["streams"] for axes in fp32}, f"{op}.{direction}"
+        assert {1, 3, 8, MOST_STREAMS} <= {axes["streams"] for axes in full}, f"{op}.{direction}"
+        if "hidden" in matrix.ops[op].axes:
+            wide = [axes for axes in full if axes["hidden"] == WIDEST]
+            assert [axes["streams"] for axes in wide] == [4], f"{op}.{direction}"
+
+
+@pytest.mark.parametrize(
+    ("op", "direction"), [("mhc_pre", "forward"), ("mhc_pre", "backward"), ("mhc_head", "backward")]
+)
+def test_the_growth_of_errors_is_measured_in_the_quick_tier(matrix, op, direction):
+    cases = [axes for axes in cases_of(matrix, op, direction, "quick") if axes["tokens"] == MANY_TOKENS]
+    assert [(axes["streams"], axes["dtype"]) for axes in cases] == [(4, "fp32")]
+
+
+@pytest.mark.parametrize("op", ["mhc_pre", "mhc_head", "sinkhorn"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_every_constant_has_its_usual_value_and_another_one_in_the_quick_tier(matrix, op, direction):
+    cases = cases_of(matrix, op, direction, "quick")
+    forms = {axes.get("form") for axes in cases}
+    for form in forms:
+        assert {usual(op, axes) for axes in cases if axes.get("form") == form} == {True, False}, form
+
+
+def test_both_kinds_of_constants_come_with_one_dtype_where_an_operator_has_many_cases(matrix):
+    """The forward of mhc_pre: a fault of the bf16 kernel alone is seen with the usual constants and with others."""
+    for dtype in ("fp32", "bf16"):
+        cases = [axes for axes in cases_of(matrix, "mhc_pre", "forward", "quick") if axes["dtype"] == dtype]
+        assert {usual("mhc_pre", axes) for axes in cases} == {True, False}
+
+
+def test_an_operator_without_constants_has_none(matrix):
+    assert {op for op in matrix.ops if usual(op, {"streams": 4, "hidden": 77, "dtype": "fp32"}) is None} == {
+        "mhc_post",
+        "expand",
+    }

@@ -1,0 +1,18 @@
+"""Which shapes have the usual constants, and which have others. This module imports nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+WITHOUT = ("mhc_post", "expand")  # operators without constants
+
+
+def usual(op: str, axes: dict[str, Any]) -> bool:
+    """Return whether a case has the paper's constants: ``pre_eps`` of 1e-6, 20 iterations, and so on.
+
+    A kernel for which a constant is what it usually is would otherwise pass every case. It follows from the sizes and
+    the dtype that a kernel is compiled for, so there are no more kernels than without other constants.
+    """
+    if op == "sinkhorn":
+        return bool(axes["streams"] % 2 == 0)
+    return bool((axes["hidden"] % 256 == 0) == (axes["dtype"] == "fp32"))

@@ -1,0 +1,108 @@
+"""The suite sees a fault that only some shapes or constants have. The shapes are those of matrix.yaml's cases.
+
+``tests/kernel_matrix/test_suite_cases.py`` holds matrix.yaml to them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_mutants import Mutant, attempt, edit, forward, mutate
+
+import constants
+from draws import OPS, constants_of
+from mhc.backends import load
+from mhc.ops import mhc_head, mhc_pre, sinkhorn
+
+OTHERS = {"gamma": True, "precision": "fp32", "scale": 1, "seed": 0, "form": "paper", "dtype": "fp32"}
+SHAPES: dict[str, dict[str, Any]] = {
+    "three streams": {"tokens": 3, "streams": 3, "hidden": 77},
+    "sixteen streams": {"tokens": 3, "streams": 16, "hidden": 72},
+    "wide rows": {"tokens": 3, "streams": 4, "hidden": 7168},
+}
+USUAL = {"tokens": 7, "streams": 4, "hidden": 200}
+
+
+def spoiled_in(shape: str, op: str, direction: str) -> Mutant:
+    """Return a mutant whose first output has one wrong element, and only in one shape."""
+    axes = SHAPES[shape]
+
+    def spoil(result: Any, inputs: Any) -> Any:
+        hit = inputs.spec.streams == axes["streams"] if shape != "wide rows" else inputs.spec.hidden > 4096
+        first = next(index for index, tensor in enumerate(result) if tensor is not None)
+        values = list(result)
+        if hit:
+            values[first] = values[first].clone()
+            values[first].view(-1)[-1] += 0.1
+        return type(result)(*values)
+
+    return Mutant(shape, op, direction, spoil=spoil)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("op", OPS)
+def test_a_fault_of_one_shape_is_seen_in_the_case_of_that_shape_alone(
+    op: str, direction: str, shape: str, tmp_path: Path
+) -> None:
+    if op == "sinkhorn" and shape == "wide rows":
+        return  # it has no rows of x
+    mutant = mutate(spoiled_in(shape, op, direction))
+    assert attempt(op, direction, OTHERS | SHAPES[shape], mutant, tmp_path) is not None
+    assert attempt(op, direction, OTHERS | USUAL, mutant, tmp_path) is None
+    assert attempt(op, direction, OTHERS | SHAPES[shape], load("reference", op, direction), tmp_path) is None
+
+
+FOR_ONE_CONSTANT = [
+    forward("pre_eps of mhc_pre", "mhc_pre", "+ pre_eps", "+ {pre_eps}"),
+    forward("norm_eps of mhc_pre", "mhc_pre", "norm(v, norm_eps)", "norm(v, {norm_eps})"),
+    forward("post_scale of mhc_pre", "mhc_pre", "post_scale * torch.sigmoid", "{post_scale} * torch.sigmoid"),
+    edit("post_scale of mhc_pre's gradient", "mhc_pre", "post_scale * grad_h_post", "{post_scale} * grad_h_post"),
+    edit("pre_eps of mhc_pre's gradient", "mhc_pre", "+ pre_eps", "+ {pre_eps}"),
+    forward("pre_eps of mhc_head", "mhc_head", "+ pre_eps", "+ {pre_eps}"),
+    forward("norm_eps of mhc_head", "mhc_head", "norm(v, norm_eps)", "norm(v, {norm_eps})"),
+    forward("iterations of sinkhorn", "sinkhorn", "range(iterations - 1)", "range({iterations} - 1)"),
+]
+
+
+@pytest.mark.parametrize("mutant", FOR_ONE_CONSTANT, ids=lambda mutant: mutant.name)
+def test_a_kernel_for_the_usual_constants_fails_with_the_others(mutant: Mutant, tmp_path: Path) -> None:
+    """With the usual ones it passes: no other case sees it. fp32 in rows of 7168 has them, and four streams have."""
+    usual = OTHERS | (USUAL if mutant.op == "sinkhorn" else SHAPES["wide rows"])
+    other = OTHERS | SHAPES["three streams"]
+    values = constants_of(mutant.op, usual)
+    kernel = mutate(Mutant(mutant.name, mutant.op, mutant.direction, mutant.old, mutant.new.format(**values)))
+    assert attempt(mutant.op, mutant.direction, usual, kernel, tmp_path) is None
+    assert attempt(mutant.op, mutant.direction, other, kernel, tmp_path) is not None
+
+
+def test_the_usual_constants_are_the_operators_own_and_the_others_all_differ() -> None:
+    shapes = [
+        {"streams": n, "hidden": 77, "dtype": dtype, "form": "paper"} for n in (3, 4) for dtype in ("fp32", "bf16")
+    ]
+    specs = {
+        "mhc_pre": mhc_pre.MhcPreSpec(4, 77, torch.float32, True),
+        "mhc_head": mhc_head.MhcHeadSpec(4, 77, torch.float32, True),
+        "sinkhorn": sinkhorn.SinkhornSpec(4),
+    }
+    assert specs.keys() == OPS.keys() - set(constants.WITHOUT)
+    for op, spec in specs.items():
+        usual = next(constants_of(op, axes) for axes in shapes if constants.usual(op, axes))
+        other = next(constants_of(op, axes) for axes in shapes if not constants.usual(op, axes))
+        assert op != "sinkhorn" or usual.pop("eps") == other.pop("eps") == 0  # the paper adds none; see below
+        for name in usual.keys() - {"form"}:
+            assert usual[name] == getattr(spec, name), f"{op}: {name}"
+            assert usual[name] != other[name], f"{op}: {name}"
+    of_deepseek = [constants_of("sinkhorn", {"streams": n, "form": "deepseek"}) for n in (4, 5)]
+    assert [values["eps"] for values in of_deepseek] == pytest.approx([1e-6, 1e-4])
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("streams", [3, 5])
+def test_the_properties_of_sinkhorn_hold_with_the_others_too(direction: str, streams: int, tmp_path: Path) -> None:
+    """Its eps is then 1e-4, by which a row's sum is not one."""
+    axes = OTHERS | {"tokens": 3, "streams": streams, "form": "deepseek"}
+    assert attempt("sinkhorn", direction, axes, load("reference", "sinkhorn", direction), tmp_path) is None
