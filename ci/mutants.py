@@ -43,7 +43,7 @@ not see. The tables are in [`tests/package/mutants`](../tests/package/mutants). 
 
 `ci/nox -s mutants` wrote this page. "Budget" is the comparison with the float64 golden, with the outputs that are
 outside of it. "NaN" is an output that was not written, or became NaN. Anything else is a property or the watch over
-the kernel's process, in the suite's words. A case is named as in the plan.
+the kernel's process, in the suite's words.
 """
 
 
@@ -146,11 +146,11 @@ def page(names: Iterable[str]) -> str:
         verdicts = json.loads(verdicts_of(name).read_text(encoding="utf-8"))
         killed = sum(verdict["killed_by"] is not None for verdict in verdicts)
         parts.append(f"## {head['title']}\n\n{killed} of {len(verdicts)} mutants are killed.\n")
-        rows = ["| operator | mutant | killed by | in the case |", "| --- | --- | --- | --- |"]
+        rows = ["| operator | mutant | killed by |", "| --- | --- | --- |"]
         for verdict in verdicts:
             operator = f"`{verdict['op']}` {verdict['direction']}"
-            case = verdict["case"] + (" (full)" if verdict["tier"] == "full" else "")
-            rows.append(f"| {operator} | {verdict['name']} | {words(verdict['killed_by'])} | {case} |")
+            tier = " (only in the tier full)" if verdict["tier"] == "full" else ""
+            rows.append(f"| {operator} | {verdict['name']} | {words(verdict['killed_by'])}{tier} |")
         parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)
 
