@@ -205,6 +205,16 @@ def test_a_checkout_knows_what_was_changed_since_each_commit_of_the_records(repo
     }
 
 
+def test_what_no_job_gets_to_know_of_the_matrix_makes_nothing_stale(repository, doubles):
+    first = sh(repository, "git", "rev-parse", "--short=12", "HEAD")
+    records = [Record("a", "pass", job={"commit": first})]
+    with (repository / "matrix.yaml").open("a") as matrix:
+        matrix.write("ci: { silent_days: 3 }\n")
+    assert present(doubles.matrix, repository, records).changed[first] == Concerned()
+    doubles.edit("tokens: [1, 2, 3]", "tokens: [1, 2, 4]")
+    assert present(doubles.matrix, repository, records).changed[first] == Concerned(everything="matrix.yaml")
+
+
 def test_paths_are_those_below_the_matrix_in_a_larger_repository(repository, doubles):
     inner = repository / "inner"
     inner.mkdir()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from kernel_matrix.base import git
 from kernel_matrix.base.versions import satisfies
@@ -15,6 +18,7 @@ from kernel_matrix.config.concern import Concerned, concerned
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.results.record import Record, versions_of
 
+MATRIX = "matrix.yaml"
 _CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
 _MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
 
@@ -111,7 +115,8 @@ def present(
         if (paths := git.changed_since(root, revision)) is None:
             changed[revision] = None
         else:
-            changed[revision] = concerned(matrix, [path for path in paths if (root / path).resolve() not in results])
+            paths = [path for path in paths if (root / path).resolve() not in results]
+            changed[revision] = concerned(matrix, _without_rules_of_people(root, revision, paths))
     toolchains = {
         name: Pins(toolchain.lock, _sha256(root / toolchain.lock), tuple(toolchain.requires))
         for name, toolchain in matrix.toolchains.items()
@@ -141,3 +146,28 @@ def _same(one: str, other: str) -> bool:
 def _sha256(path: Path) -> str:
     """Return the digest of a file; empty if it is not there."""
     return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+# The parts of matrix.yaml that no job gets to know: who runs what where, and what people expect of the results.
+_NOT_FOR_JOBS = ("start", "ci", "expectations", "exclusions")
+
+
+def _without_rules_of_people(root: Path, revision: str, paths: Sequence[str]) -> Sequence[str]:
+    """Return the paths without matrix.yaml, if it has changed since the revision only in what no job gets to know."""
+    if MATRIX not in paths:
+        return paths
+    former, text = git.former_text(root, revision, MATRIX), (root / MATRIX).read_text(encoding="utf-8")
+    if former is None or _for_jobs(former) != _for_jobs(text):
+        return paths
+    return [path for path in paths if path != MATRIX]
+
+
+def _for_jobs(text: str) -> object:
+    """Return what jobs get to know of a matrix.yaml; the text itself where it cannot be read."""
+    try:
+        sections = YAML(typ="safe").load(text)
+    except YAMLError:
+        return text
+    if not isinstance(sections, dict):
+        return text
+    return {name: section for name, section in sections.items() if name not in _NOT_FOR_JOBS}

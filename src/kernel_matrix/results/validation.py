@@ -32,7 +32,7 @@ class Bounds:
     cases: int = 50_000  # in a file
     text: int = 256 * 2**10  # characters of an attribute or a text
     depth: int = 8
-    properties: int = 400  # of a case
+    properties: int = 4_000  # of a case: 25 for each output of each variant of its kernel
     sample_bytes: int = 64 * 2**20  # of each array in a file of samples, unpacked
 
 
