@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.job.inputs import normal
 from kernel_matrix.job.sample import positions, take
@@ -27,12 +28,12 @@ def sample(array: np.ndarray, output: str = "out", key: str = KEY) -> Sample:
 
 
 def result(toolchain: str, outputs: dict[str, np.ndarray], name: str = "tokens7", **fields) -> tuple[Case, Record]:
-    cell = Cell("there", "any", toolchain, "mix", "forward", toolchain, "p")
+    cell = Cell("there", "any", toolchain, "mix", "forward", toolchain, "p", "cpu", "run")
     axes = {"tokens": 7, "dtype": "fp32"}
     key = f"mix.forward/{name}"
     entry = {output: take(key, output, array) for output, array in outputs.items()}
     given = {"outcome": "pass", "action": "run", "facts": {"inputs.sha256": "ab" * 8}, **fields}
-    case = Case(cell, name, axes, None, ())
+    case = Case(cell, name, axes, None, (), Owed((), 4, 1.5, 4, 1e-2, apt_for_canaries=True))
     return case, Record(case.id, samples=samples.of_entry(entry), **given)
 
 
