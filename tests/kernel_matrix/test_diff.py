@@ -11,9 +11,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import ROOT, few_cases
+from conftest import ROOT, few_cases, figures_of, job_of
 from test_compare import TRITON, compiled
-from test_noise import figures
 from test_report import all_cases, write_site
 
 from kernel_matrix.cli import main
@@ -30,6 +29,13 @@ from kernel_matrix.results.samples import beside
 from kernel_matrix.results.samples import of_entry as samples_of
 from kernel_matrix.results.samples import write as write_samples
 
+OUTPUT = "h_in"  # one of the outputs of TRITON
+
+
+def noise(ratio):
+    """Return the figures of an output with this noise ratio."""
+    return {"rel_fro": ratio * 1e-7, "floor_rel_fro": 1e-7, "elements": 400.0}
+
 
 @pytest.fixture(scope="module")
 def planned(matrix):
@@ -41,13 +47,8 @@ def planned(matrix):
 
 @pytest.fixture
 def good(planned, passing):
-    """Return records of all cases, whose noise ratio is 0.8."""
-
-    def with_noise(case):
-        record = passing(case)
-        return replace(record, metrics={**record.metrics, **figures(error=8e-8, floor=1e-7, elements=400.0)})
-
-    return all_cases(planned, with_noise)
+    """Return records of all cases, whose outputs have the noise ratio 0.8."""
+    return all_cases(planned, lambda case: passing(case, **dict.fromkeys(case.owed.outputs, noise(0.8))))
 
 
 @pytest.fixture
@@ -82,16 +83,34 @@ def fail(record):
     return replace(record, outcome="fail", message="out: max_abs 1 is over 0.1")
 
 
-def with_ratio(ratio, output="out"):
-    """Return a function that gives a record this noise ratio."""
-    return lambda r: replace(r, metrics={**r.metrics, **figures(output, ratio * 1e-7, 1e-7, 400.0)})
+@pytest.fixture
+def with_figures(planned):
+    """Return a function that changes figures of OUTPUT in a record of TRITON; all else is as in ``good``."""
+    by_id = {case.id: case for case in planned.cases}
+
+    def make(**named):
+        def change(record):
+            case = by_id[record.case]
+            outputs = dict.fromkeys(case.owed.outputs, noise(0.8)) | {OUTPUT: {**noise(0.8), **named}}
+            return replace(record, metrics=figures_of(case, **outputs))
+
+        return change
+
+    return make
 
 
-def test_two_equal_runs_do_not_differ(site, good, diff):
+@pytest.fixture
+def with_ratio(with_figures):
+    """Return a function that gives OUTPUT this noise ratio in a record of TRITON."""
+    return lambda ratio: with_figures(**noise(ratio))
+
+
+def test_two_equal_runs_do_not_differ(planned, site, good, diff):
     before, now = site("before", good), site("now", good)
     status, text, _ = diff(before, now)
     assert status == 0
-    assert "nothing differs; " in text
+    cells = {case.cell for case in planned.cases if not case.exclusion}
+    assert f"nothing differs; {len(cells)} cells are as they were" in text, "all of these records are believed"
     status, text, _ = diff(before, now, "--json")
     found = json.loads(text)
     assert (status, found["broke"], found["less_exact"], found["gone"], found["slower"]) == (0, [], [], [], [])
@@ -142,18 +161,18 @@ def json_lines(text):
     return "\n".join(f"gone: {one['cell']}: {one['before']} -> {one['after']}" for one in json.loads(text)["gone"])
 
 
-def test_an_output_whose_noise_ratio_grew_is_less_exact(site, good, diff):
+def test_an_output_whose_noise_ratio_grew_is_less_exact(site, good, diff, with_ratio):
     before, now = site("before", good), site("now", of_triton(good, with_ratio(3.0)))
     status, text, _ = diff(before, now)
     assert status == 1
     assert f"less exact: {TRITON}, " in text
-    assert "out: noise ratio 0.8 -> 3, over " in text
+    assert f"{OUTPUT}: noise ratio 0.8 -> 3, over " in text
     assert "## Less exact" in diff(before, now, "--markdown")[1]
-    assert {one["output"] for one in json.loads(diff(before, now, "--json")[1])["less_exact"]} == {"out"}
+    assert {one["output"] for one in json.loads(diff(before, now, "--json")[1])["less_exact"]} == {OUTPUT}
     assert diff(now, before)[0] == 0, "more exact is no fault"
 
 
-def test_runs_over_other_cases_are_not_compared_and_that_is_said(site, good, diff):
+def test_runs_over_other_cases_are_not_compared_and_that_is_said(site, good, diff, with_ratio):
     """A full tier has other cases than a quick one, and so another noise ratio, without anything being less exact."""
     worse = of_triton(good, with_ratio(3.0))
     first = next(record.case for record in worse if record.case.startswith(f"{TRITON}/"))
@@ -163,19 +182,18 @@ def test_runs_over_other_cases_are_not_compared_and_that_is_said(site, good, dif
     assert f"less exact: {TRITON}, {dtype} " not in text
 
 
-def test_a_share_of_misrounded_elements_that_grew_is_less_exact(site, good, diff):
+def test_a_share_of_misrounded_elements_that_grew_is_less_exact(site, good, diff, with_figures):
     def narrow(share):
-        named = {"itemsize": 2.0, "misrounded": share, "floor_misrounded": 0.01, "elements": 1000.0}
-        return lambda r: replace(r, metrics={**r.metrics, **{f"out.{name}": value for name, value in named.items()}})
+        return with_figures(itemsize=2.0, misrounded=share, floor_misrounded=0.01, elements=1000.0)
 
     before, now = (site(name, of_triton(good, narrow(share))) for name, share in (("a", 0.01), ("b", 0.08)))
     status, text, _ = diff(before, now)
     assert status == 1
-    assert "out: share of misrounded elements 0.01 -> 0.08, over " in text
+    assert f"{OUTPUT}: share of misrounded elements 0.01 -> 0.08, over " in text
     assert diff(before, site("c", of_triton(good, narrow(0.012))))[0] == 0
 
 
-def test_the_summary_of_a_pull_request_says_what_is_less_exact(matrix, planned, site, good, tmp_path):
+def test_the_summary_of_a_pull_request_says_what_is_less_exact(matrix, planned, site, good, with_ratio, tmp_path):
     now = of_triton(good, with_ratio(3.0))
     write_site(matrix, compare(planned, now), Collected((), tuple(now), ()), tmp_path / "new", site("old", good))
     summary = (tmp_path / "new" / "summary.md").read_text()
@@ -208,7 +226,7 @@ def test_the_limit_follows_the_spread_of_earlier_runs():
     assert why == "the spread of 5 earlier runs"
 
 
-def test_only_measurements_on_the_same_device_count(site, good, diff):
+def test_only_measurements_on_the_same_device_count(site, good, diff, with_ratio):
     """Five earlier runs with the same ratio make the limit strict; those of another device do not."""
     past = history.History()
     for day in range(1, 7):
@@ -239,11 +257,12 @@ def test_the_history_keeps_a_run_once_and_the_last_of_many():
 
 def test_a_site_s_history_has_the_noise_and_the_times_of_its_cells(planned, site, passing):
     case = next(case for case in planned.cases if case.timed and not case.exclusion)
-    record = passing(case)
+    record = passing(case, **{OUTPUT: noise(2.0)})
     times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": 2.0, "time.rounds": 5.0}
-    folder = site("one", [replace(record, metrics={**record.metrics, **figures(), **times})])
+    folder = site("one", [replace(record, metrics={**record.metrics, **times})])
     [measurement] = history.read(folder).measurements[case.cell.id]
-    assert measurement.noise == {f"{case.axes['dtype']}/out": 2.0}
+    ratios = {**dict.fromkeys(case.owed.outputs, 0.5), OUTPUT: 2.0}
+    assert measurement.noise == {f"{case.axes['dtype']}/{output}": ratio for output, ratio in ratios.items()}
     assert list(measurement.speed.values()) == [2.0]
     assert list(measurement.seconds.values()) == [1e-3]
     assert (measurement.started, measurement.commit, measurement.device) == ("2026-05-01T00:00:00Z", "c0ffee", "a GPU")
@@ -343,14 +362,17 @@ def sampled(passing, planned, tmp_path):
 
     def write(name, array, **facts):
         (tmp_path / name).mkdir()
-        records, job = [], {"job": "cuda.triton-3.6", "device": "x"}  # one object, which all records of a suite share
-        for case in (case for case in planned.cases if case.cell.id == TRITON):
-            record = passing(case)
+        cases = [case for case in planned.cases if case.cell.id == TRITON]
+        # One object, which all records of a suite share.
+        records, job = [], {**job_of(cases[0]), "job": "cuda.triton-3.6", "device": "x"}
+        for case in cases:
+            record = passing(case, **{OUTPUT: {"elements": float(array.size), "ulp_p99": 1.0}})
             key = f"{case.cell.op}.{case.cell.direction}/{case.name}"
-            samples = samples_of({"out": take(key, "out", array)})
-            metrics = {**record.metrics, **figures(elements=float(array.size)), "out.ulp_p99": 1.0}
+            samples = samples_of({OUTPUT: take(key, OUTPUT, array)})
             named = {"inputs.sha256": "ab" * 8, **facts}
-            records.append(replace(record, samples=samples, facts=named, metrics=metrics, job=job))
+            records.append(replace(record, samples=samples, facts=named, job=job))
+        states = {cell.state for cell in compare(planned, records).cells if cell.cell.id == TRITON}
+        assert states == {"pass"}, "these records are believed"
         path = tmp_path / name / "cuda.triton-3.6.xml"
         junit.write(path, "cuda.triton-3.6", records, job)
         write_samples(beside(path), records)
@@ -379,7 +401,7 @@ def test_an_output_further_from_the_former_run_than_that_was_from_the_golden_is_
 ):
     status, text, _ = diff(sampled("a", ARRAY), sampled("b", stepped(ARRAY, steps)))
     assert status == expected
-    assert (f"{TRITON}, fp32 out: ULP from the former run 1 -> {steps}, over 6 " in text) == bool(expected)
+    assert (f"{TRITON}, fp32 {OUTPUT}: ULP from the former run 1 -> {steps}, over 6 " in text) == bool(expected)
     if expected:
         assert "[0, 0] was 1 and is 1.00000" in text
 
