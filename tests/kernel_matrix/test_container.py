@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from conftest import ROOT, Doubles
 from test_run import middle, states
 
@@ -154,6 +155,11 @@ def test_a_shell_in_a_terminal_is_a_terminal(contained: Doubles):
     assert f"\n{os.getuid() or 1000}" in done.stdout.replace("\r", "")
 
 
+@pytest.mark.xfail(
+    not Path("/sys/fs/cgroup/cgroup.controllers").exists(),
+    reason="the process that compares reads why the kernel's process was killed from version 2 of cgroups alone",
+    strict=True,
+)
 def test_a_job_that_exceeds_its_memory_costs_one_case_and_says_so(engine, contained: Doubles):
     contained.edit("limits:", "container: { memory: 0.25 }\nlimits:")
     contained.edit("{ case: 15,", "{ case: 60,")
@@ -219,7 +225,7 @@ def test_the_cause_of_a_failed_build_is_said_beside_its_words(engine, contained:
             assert words in output
     record = junit.read(contained.root / "build" / "results" / "here.good.xml")[0]
     assert record.stage == "install"
-    assert re.fullmatch(r"containers/here/Dockerfile: step \d/\d: a reason of its own", record.message)
+    assert re.fullmatch(r"containers/here/Dockerfile: step \d+/\d+: a reason of its own", record.message)
 
 
 def test_a_full_disk_is_the_machine_s_error_and_costs_no_other_job(engine, small_disk, contained: Doubles):
