@@ -97,7 +97,7 @@ class AgreementTable(_Model):
 
 
 class AgreementReport(_Model):
-    """Who agrees with whom, over all results that have samples."""
+    """The agreement of all results that have samples: the tables, and what was left out of them."""
 
     tables: tuple[AgreementTable, ...] = ()
     refused: tuple[str, ...] = Field(default=(), description="Results that could not be compared, and why.")

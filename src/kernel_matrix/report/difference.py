@@ -66,7 +66,7 @@ class Difference:
 
     @property
     def is_worse(self) -> bool:
-        """Whether something broke or became less exact."""
+        """True if something broke or became less exact."""
         return bool(self.broke or self.less_exact)
 
 

@@ -184,7 +184,7 @@ class SilentLane(_Model):
 
 
 class StaleReason(_Model):
-    """Why results are stale, and how many cases this makes stale."""
+    """A reason for which results are stale, and the number of cases that it makes stale."""
 
     reason: str
     cases: int

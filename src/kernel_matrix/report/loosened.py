@@ -1,4 +1,4 @@
-"""What became looser in matrix.yaml -> a table in Markdown, for a terminal and for a pull request's summary."""
+"""Turn what became looser in matrix.yaml into a table in Markdown, for a terminal and for a pull request's summary."""
 
 from __future__ import annotations
 

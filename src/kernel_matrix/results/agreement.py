@@ -75,7 +75,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Oddness:
-    """How often a member was the odd one out: in how many cases, in which outputs, and where it was furthest off."""
+    """The cases in which a member was the odd one out: their number, the outputs, and where it was furthest off."""
 
     cases: int
     outputs: tuple[str, ...]
@@ -216,7 +216,7 @@ def _distances(key: str, output: str, samples: Mapping[Member, Sample], noise: f
 
 @dataclass
 class _PairSum:
-    """What is known of a pair so far."""
+    """The distances of a pair that are known so far."""
 
     cases: set[str] = field(default_factory=set)
     different: set[str] = field(default_factory=set)

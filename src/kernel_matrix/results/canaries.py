@@ -20,7 +20,7 @@ _COMPARED = ("run", "emulate")
 
 @dataclass(frozen=True)
 class Detection:
-    """How many canaries of some records were injected, and how many of them the comparison found."""
+    """The number of canaries that were injected into some records, and of those that the comparison found."""
 
     injected: int = 0
     caught: int = 0
