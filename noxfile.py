@@ -1,12 +1,14 @@
 # /// script
 # dependencies = [
 #     "docker>=7.1",
+#     "duckdb>=2.0",
 #     "jinja2>=3.1",
 #     "junitparser>=5.0",
 #     "ml-dtypes>=0.5",
 #     "nox>=2026.10",
 #     "numpy>=2",
 #     "packaging>=25",
+#     "pyarrow>=26",
 #     "pydantic>=2.12",
 #     "rich>=14",
 #     "ruamel-yaml>=0.18.15",
