@@ -1,7 +1,7 @@
 """The data that the page loads: an overview at once, and details when somebody asks for them.
 
-Each file of data is a script that calls ``kernelMatrix.put(NAME, VALUE)``, because a page that is opened from a file may
-load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``agreement``, ``toolchains`` and
+Each file of data is a script that calls ``kernelMatrix.put(NAME, VALUE)``, because a page that is opened from a file
+may load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``agreement``, ``toolchains`` and
 ``history``. The page's TypeScript types are made from the JSON Schema of these models.
 """
 
