@@ -1,8 +1,8 @@
 """The data that the page loads: an overview at once, and details when somebody asks for them.
 
 Each file of data is a script that calls ``kernelMatrix.put(NAME, VALUE)``, because a page that is opened from a file
-may load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``agreement``, ``toolchains`` and
-``history``. The page's TypeScript types are made from the JSON Schema of these models.
+may load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``agreement``, ``toolchains``,
+``speed`` and ``history``. The page's TypeScript types are made from the JSON Schema of these models.
 """
 
 from __future__ import annotations
@@ -10,7 +10,18 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.report.document import CaseResult, Cell, Lane, Number, PlatformEntry, Run, SilentLane, StaleReason
+from kernel_matrix.report.document import (
+    CaseResult,
+    Cell,
+    Lane,
+    Number,
+    PlatformEntry,
+    Run,
+    SilentLane,
+    StaleReason,
+    TimedCase,
+    UndiagnosedError,
+)
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.results.compare import State
 
@@ -44,7 +55,15 @@ class CellColumns(_Model):
     stage: list[int] = Field(description="Index into ``texts``: where an error stopped.")
     rule: list[int] = Field(description="Index into ``texts``: the rule of the diagnosis.")
     noise: list[Number | None] = Field(description="The largest noise ratio of its outputs.")
-    noise_by_dtype: dict[str, list[Number | None]]
+    noise_by_dtype: dict[str, list[Number | None]] = Field(
+        description="The noise ratio of the least exact output; null where it is not known, or the baseline is exact."
+    )
+    noise_output_by_dtype: dict[str, list[int | None]] = Field(
+        description="Index into ``texts``: the least exact output; null where nothing was measured."
+    )
+    noise_evidence_by_dtype: dict[str, list[int | None]] = Field(
+        description="Index into ``evidence``: the least evidence of the cases of that output."
+    )
     share: list[Number | None] = Field(description="The error that came nearest to its limit, over that limit.")
     speed: list[Number | None] = Field(description="The largest ratio to the baseline's time.")
     seconds: list[float] = Field(description="The seconds of all its cases.")
@@ -72,12 +91,15 @@ class Overview(_Model):
     states: list[StateWord]
     evidence: list[Evidence]
     platforms: list[PlatformEntry]
+    vendors: list[str] = Field(description="The vendor of each platform, in the order of ``platforms``.")
     lanes: list[Lane]
+    backends: list[str] = Field(description="The backend of each lane, in the order of ``lanes``.")
     ops: list[Op]
     cells: CellColumns
     texts: list[str]
     silent: list[SilentLane]
     stale: list[StaleReason]
+    undiagnosed: list[UndiagnosedError]
     notes: list[str]
     problems: list[str]
     has: list[str] = Field(description="The names of the other files of data that exist, without ``cells``.")
@@ -96,6 +118,12 @@ class CellChunk(_Model):
     cells: dict[str, CellDetail] = Field(description="By the cell's id, PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION.")
     jobs: dict[str, dict[str, str]] = Field(description="What the jobs of these results have in common, by number.")
     texts: list[str]
+
+
+class SpeedData(_Model):
+    """The times of every timed case."""
+
+    cases: list[TimedCase]
 
 
 class Transition(_Model):
