@@ -61,15 +61,15 @@ class CellColumns(_Model):
     evidence: list[int] = Field(description="Index into ``evidence``.")
     case_states: list[str] = Field(
         description="A letter for each case of the op, in the order of its ``cases``; a full stop where the cell has "
-        "no such case."
+        "no such case. Nothing stands for the cases after the cell's last one."
     )
     in_journal: list[str] = Field(
-        description="Empty, but for cells of a job that runs at this moment: as ``case_states``, with the letter of "
+        description="An empty list, but while a run goes on; then for cells of a job that runs at this moment: as ``case_states``, with the letter of "
         "what the job's journal says of the case, and a full stop where it says nothing yet. The state of such a case "
         "is ``missing``, or red: what passed counts when the job has ended and was judged."
     )
     stale: list[int] = Field(description="The number of stale cases.")
-    reason: list[int] = Field(description="Index into ``texts``: the reason of the state.")
+    reason: list[int] = Field(description="Index into ``texts``: the reason of the state, or its beginning.")
     stage: list[int] = Field(description="Index into ``texts``: where an error stopped.")
     rule: list[int] = Field(description="Index into ``texts``: the rule of the diagnosis.")
     noise: list[Number | None] = Field(description="The largest noise ratio of its outputs.")
@@ -134,10 +134,12 @@ class PageCase(_Model):
     message: int = 0
     detail: int = 0
     diagnosis: int = Field(default=-1, description="Index into ``diagnoses`` of the chunk; -1 where nothing failed.")
-    seconds: float = 0
+    seconds: Number = 0
     attempts: list[str] = []
     outputs: dict[str, list[Number | None]] = Field(
-        default={}, description="By output, the figures in the order of ``figures`` of the chunk; null: not measured."
+        default={},
+        description="By output, the figures in the order of ``figures`` of the chunk. Null, or nothing at the end: not "
+        "measured.",
     )
     artifact: dict[str, Number] = {}
     times: Times | None = None
