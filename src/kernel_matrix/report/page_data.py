@@ -30,7 +30,6 @@ from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.compare import State
 
-
 SCHEMA_VERSION = 1
 NOT_PLANNED = "."  # in ``case_states``: the cell has no such case
 
@@ -64,7 +63,8 @@ class CellColumns(_Model):
         "no such case. Nothing stands for the cases after the cell's last one."
     )
     in_journal: list[str] = Field(
-        description="An empty list, but while a run goes on; then for cells of a job that runs at this moment: as ``case_states``, with the letter of "
+        description="An empty list, but while a run goes on; then, for cells of a job that runs at this moment, as "
+        "``case_states``, with the letter of "
         "what the job's journal says of the case, and a full stop where it says nothing yet. The state of such a case "
         "is ``missing``, or red: what passed counts when the job has ended and was judged."
     )
