@@ -13,6 +13,7 @@ from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import FILE, Document
 from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.page import page, picture, summary
+from kernel_matrix.report.page_files import write_data
 from kernel_matrix.results import history, junit, samples
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.history import History
@@ -33,6 +34,7 @@ def write(
     """
     site.mkdir(parents=True, exist_ok=True)
     write_atomically(site / "index.html", page(document))
+    write_data(document, site)
     write_atomically(site / FILE, document.model_dump_json(indent=1) + "\n")
     write_atomically(site / "summary.md", summary(document, difference))
     _write_badge(site / "badge", badges.of_document(document))
