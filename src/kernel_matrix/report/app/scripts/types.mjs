@@ -24,21 +24,13 @@ function withoutTitles(node) {
   return Object.fromEntries(entries.map(([key, value]) => [key, withoutTitles(value)]));
 }
 
-const definitions = withoutTitles(schema.$defs);
-for (const definition of Object.values(definitions)) {
+const { $defs: definitions, ...root } = withoutTitles(schema);
+for (const [name, definition] of [["PageData", root], ...Object.entries(definitions)]) {
   definition.additionalProperties = false;
-  // What has a default is always written.
-  if (definition.properties) definition.required = Object.keys(definition.properties);
+  // A field that has its default is left out of a case, of which there are many, and written everywhere else.
+  if (definition.properties && name !== "PageCase") definition.required = Object.keys(definition.properties);
 }
-const names = Object.keys(definitions);
-const whole = {
-  title: "PageData",
-  type: "object",
-  additionalProperties: false,
-  required: names,
-  properties: Object.fromEntries(names.map((name) => [name, { $ref: `#/$defs/${name}` }])),
-  $defs: definitions,
-};
+const whole = { ...root, title: "PageData", $defs: definitions };
 const text = await compile(whole, "PageData", {
   bannerComment: "// Made by scripts/types.mjs from the models in page_data.py. Do not edit: npm run types.",
   style: { printWidth: 120 },

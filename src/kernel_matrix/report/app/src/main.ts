@@ -169,5 +169,5 @@ function start(): void {
 }
 
 receive();
-if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
-else start();
+// This script is deferred, and so is data/overview.js after it: both have run when this event comes.
+document.addEventListener("DOMContentLoaded", start);

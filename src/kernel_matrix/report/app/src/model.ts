@@ -92,6 +92,11 @@ export class Model {
     return index === null || index === undefined ? "" : (this.overview.texts[index] ?? "");
   }
 
+  /** The number of cases of which only the journal of a job that runs now says something. */
+  inJournal(cell: number): number {
+    return (this.overview.cells.in_journal[cell] ?? "").replaceAll(".", "").length;
+  }
+
   /** The state of a case of a cell, by the place of its name among the cases of its op. */
   caseState(cell: number, place: number): number {
     return this.letters[this.overview.cells.case_states[cell]!.charCodeAt(place)] ?? NOT_PLANNED;
@@ -126,10 +131,6 @@ export class Model {
     return this.places[lane * this.overview.ops.length + op] ?? -1;
   }
 
-  vendorOfLane(lane: number): string {
-    return this.overview.vendors[this.platformOfLane[lane]!] ?? "";
-  }
-
   titleOfLane(lane: number): string {
     return this.overview.platforms[this.platformOfLane[lane]!]?.title ?? "";
   }
@@ -145,6 +146,7 @@ export function opId(op: { op: string; direction: string }): string {
 
 function checkColumns(cells: CellColumns, size: number): void {
   for (const [name, column] of Object.entries(cells)) {
+    if (name === "in_journal" && cells.in_journal.length === 0) continue; // no run goes on
     const columns: unknown[] = Array.isArray(column) ? [column] : Object.values(column as object);
     if (columns.some((one) => !Array.isArray(one) || one.length !== size)) {
       throw new Error(`data/overview.js: the column '${name}' does not have ${size} entries, as 'lane' has.`);

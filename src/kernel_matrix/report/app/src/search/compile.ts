@@ -120,7 +120,7 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
   switch (term.key) {
     case "op": return ofOp(ops.map((op) => op.op));
     case "direction": return ofOp(ops.map((op) => op.direction));
-    case "vendor": return ofLane((lane) => model.vendorOfLane(lane));
+    case "vendor": return ofVendor(model, term, problems);
     case "platform": return ofLane((lane) => lanes[lane]!.platform);
     case "target": return ofLane((lane) => lanes[lane]!.target);
     case "toolchain": return ofLane((lane) => lanes[lane]!.toolchain);
@@ -152,11 +152,20 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
   }
 }
 
+/** Return a test for a word of the platform's title, such as NVIDIA in `NVIDIA CUDA`. */
+function ofVendor(model: Model, term: Term, problems: string[]): Test {
+  const titles = model.overview.platforms.map((platform) => platform.title);
+  const tests = term.values.map((value) => word(value));
+  const asked = titles.map((title) => tests.some((test) => test.test(title)));
+  if (!asked.includes(true)) problems.push(unknown(term.values.join(","), titles.flatMap((title) => title.split(" ")), "vendor"));
+  return (cell) => asked[model.platformOfLane[model.lane(cell)]!] === true;
+}
+
 /** Return a test for a word anywhere in what the grid shows of a cell. */
 function ofWord(model: Model, test: RegExp): Test {
   const { cells, lanes, ops, states, evidence, texts } = model.overview;
   const inLane = lanes.map((lane, index) =>
-    test.test(`${lane.platform}/${lane.target}/${lane.toolchain} ${model.titleOfLane(index)} ${model.vendorOfLane(index)} ${model.overview.backends[index] ?? ""}`),
+    test.test(`${lane.platform}/${lane.target}/${lane.toolchain} ${model.titleOfLane(index)} ${model.overview.backends[index] ?? ""}`),
   );
   const inOp = ops.map((op) => test.test(`${op.op}.${op.direction} ${op.op} ${op.direction}`));
   const inState = states.map((state) => test.test(state.name));
