@@ -4,7 +4,10 @@ export type Child = Node | string | number | null | undefined | false | readonly
 type Handlers = { [K in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[K]) => void };
 export type Properties = { on?: Handlers } & { [name: string]: unknown };
 
-/** Return an element with these attributes, handlers (`on`) and children. An attribute that is null or false stays away. */
+/**
+ * Return an element with these attributes, handlers (`on`) and children. An attribute that is null or false stays away;
+ * one of ARIA says `false`, because there it is a word.
+ */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   properties?: Properties | null,
@@ -16,6 +19,8 @@ export function h<K extends keyof HTMLElementTagNameMap>(
       for (const [event, handler] of Object.entries(value as Handlers)) {
         element.addEventListener(event, handler as EventListener);
       }
+    } else if (typeof value === "boolean" && name.startsWith("aria-")) {
+      element.setAttribute(name, String(value));
     } else if (value === true) {
       element.setAttribute(name, "");
     } else if (value !== null && value !== undefined && value !== false) {

@@ -46,26 +46,16 @@ export interface Layout {
 export const NOT_PLANNED = -1;
 export const NOT_FOUND = -2;
 
-interface Place {
-  group: string;
-  line: string;
-  column: string;
+/** What stands where: numbers in place of names, because there may be many cells. */
+interface Axes {
+  columns: readonly Column[];
+  /** The groups with their lines; a line has a cell of the data for each column. */
+  groups: ReadonlyMap<string, ReadonlyMap<string, Int32Array>>;
 }
 
 /** Return the grid of the cells that a search finds. `folded` says which groups show only their first row. */
 export function layout(model: Model, mask: Uint8Array, grouping: Grouping, folded: (group: string) => boolean): Layout {
-  const { columns, columnOf, place } = axes(model, mask, grouping);
-  const groups = new Map<string, Map<string, Int32Array>>();
-  for (let cell = 0; cell < model.size; cell++) {
-    const { group, line, column } = place(cell);
-    const index = columnOf.get(column);
-    if (index === undefined) continue;
-    let lines = groups.get(group);
-    if (!lines) groups.set(group, (lines = new Map()));
-    let cells = lines.get(line);
-    if (!cells) lines.set(line, (cells = new Int32Array(columns.length).fill(NOT_PLANNED)));
-    cells[index] = mask[cell] === 1 ? cell : NOT_FOUND;
-  }
+  const { columns, groups } = grouping === "op" ? byOp(model, mask) : byLane(model, mask, grouping);
   const rows: Row[] = [];
   const names: string[] = [];
   for (const [group, lines] of groups) {
@@ -74,11 +64,59 @@ export function layout(model: Model, mask: Uint8Array, grouping: Grouping, folde
     names.push(group);
     rows.push(...groupRows(model, grouping, group, shown, columns.length, folded(group)));
   }
-  return { corner: grouping === "op" ? "toolchain" : "target and toolchain", columns, rows, groups: names };
+  return { corner: grouping === "op" ? "toolchain" : "toolchain and target", columns, rows, groups: names };
+}
+
+/** Return the operators as columns, and the lanes as lines. */
+function byLane(model: Model, mask: Uint8Array, grouping: "platform" | "toolchain"): Axes {
+  const { lanes, ops } = model.overview;
+  const used = new Uint8Array(ops.length);
+  for (let cell = 0; cell < model.size; cell++) if (mask[cell] === 1) used[model.op(cell)] = 1;
+  const shown = ops.map((_, op) => op).filter((op) => used[op] === 1);
+  const groups = new Map<string, Map<string, Int32Array>>();
+  lanes.forEach((lane, place) => {
+    const cells = Int32Array.from(shown, (op) => asked(model.at(place, op), mask));
+    lines(groups, lane[grouping]).set(laneId(lane), cells);
+  });
+  return { columns: shown.map((op) => ({ key: opId(ops[op]!), title: ops[op]!.op, below: ops[op]!.direction })), groups };
+}
+
+/** Return the targets as columns, and the toolchains as lines in a group for each operator. */
+function byOp(model: Model, mask: Uint8Array): Axes {
+  const { lanes, ops, platforms } = model.overview;
+  const used = new Set<string>();
+  const targets = lanes.map((lane) => `${lane.platform}/${lane.target}`);
+  for (let cell = 0; cell < model.size; cell++) if (mask[cell] === 1) used.add(targets[model.lane(cell)]!);
+  const columns = platforms
+    .flatMap((platform) => platform.targets.map((target) => ({ key: `${platform.name}/${target}`, title: target, below: platform.name })))
+    .filter((column) => used.has(column.key));
+  const columnOf = new Map(columns.map((column, index) => [column.key, index]));
+  const groups = new Map<string, Map<string, Int32Array>>();
+  ops.forEach((op, index) => {
+    const group = lines(groups, opId(op));
+    lanes.forEach((lane, place) => {
+      const column = columnOf.get(targets[place]!);
+      if (column === undefined) return;
+      let cells = group.get(lane.toolchain);
+      if (!cells) group.set(lane.toolchain, (cells = new Int32Array(columns.length).fill(NOT_PLANNED)));
+      cells[column] = asked(model.at(place, index), mask);
+    });
+  });
+  return { columns, groups };
+}
+
+function asked(cell: number, mask: Uint8Array): number {
+  return cell < 0 ? NOT_PLANNED : mask[cell] === 1 ? cell : NOT_FOUND;
+}
+
+function lines(groups: Map<string, Map<string, Int32Array>>, group: string): Map<string, Int32Array> {
+  let known = groups.get(group);
+  if (!known) groups.set(group, (known = new Map()));
+  return known;
 }
 
 function groupRows(
-  model: Model, grouping: Grouping, group: string, lines: readonly [string, Int32Array][], columns: number, folded: boolean,
+  model: Model, grouping: Grouping, group: string, shown: readonly [string, Int32Array][], columns: number, folded: boolean,
 ): Row[] {
   const head: GroupRow = {
     kind: "group",
@@ -86,11 +124,11 @@ function groupRows(
     title: group,
     note: grouping === "platform" ? (model.overview.platforms.find((one) => one.name === group)?.title ?? "") : "",
     folded,
-    lines: lines.length,
-    columns: Array.from({ length: columns }, (_, column) => lines.map(([, cells]) => cells[column]!).filter((cell) => cell >= 0)),
+    lines: shown.length,
+    columns: Array.from({ length: columns }, (_, column) => shown.map(([, cells]) => cells[column]!).filter((cell) => cell >= 0)),
   };
   if (folded) return [head];
-  return [head, ...lines.map(([line, cells]): LineRow => lineRow(model, grouping, line, cells))];
+  return [head, ...shown.map(([line, cells]): LineRow => lineRow(model, grouping, line, cells))];
 }
 
 function lineRow(model: Model, grouping: Grouping, line: string, cells: Int32Array): LineRow {
@@ -99,27 +137,4 @@ function lineRow(model: Model, grouping: Grouping, line: string, cells: Int32Arr
   const lane = model.overview.lanes[number]!;
   if (grouping === "platform") return { kind: "line", key: line, title: lane.toolchain, note: lane.target, cells, lane: number };
   return { kind: "line", key: line, title: lane.target, note: lane.platform, cells, lane: number };
-}
-
-/** Return the columns that have a cell of the search, and where each cell stands. */
-function axes(
-  model: Model, mask: Uint8Array, grouping: Grouping,
-): { columns: Column[]; columnOf: Map<string, number>; place: (cell: number) => Place } {
-  const lanes = model.overview.lanes.map((lane) => ({ ...lane, id: laneId(lane), column: `${lane.platform}/${lane.target}` }));
-  const ops = model.overview.ops.map(opId);
-  const place = (cell: number): Place => {
-    const lane = lanes[model.lane(cell)]!;
-    const op = ops[model.op(cell)]!;
-    if (grouping === "op") return { group: op, line: lane.toolchain, column: lane.column };
-    return { group: grouping === "platform" ? lane.platform : lane.toolchain, line: lane.id, column: op };
-  };
-  const used = new Set<string>();
-  for (let cell = 0; cell < model.size; cell++) if (mask[cell] === 1) used.add(place(cell).column);
-  const all: Column[] =
-    grouping === "op"
-      ? model.overview.platforms.flatMap((platform) =>
-          platform.targets.map((target) => ({ key: `${platform.name}/${target}`, title: target, below: platform.name })))
-      : model.overview.ops.map((op) => ({ key: opId(op), title: op.op, below: op.direction }));
-  const columns = all.filter((column) => used.has(column.key));
-  return { columns, columnOf: new Map(columns.map((column, index) => [column.key, index])), place };
 }

@@ -1,6 +1,6 @@
 /** The page: it receives the data, follows the address, and shows what the address names. */
 
-import { totals } from "./aggregate";
+import { totals, type Totals } from "./aggregate";
 import { CellPanel } from "./cell/panel";
 import type { Context, View } from "./context";
 import { h, replace } from "./dom";
@@ -18,6 +18,7 @@ const REFRESH_SECONDS = 30; // while a run goes on
 class Page {
   private place: Place = START;
   private found: Found;
+  private sums: Totals;
   private view: View | null = null;
   private typing = false;
   private readonly top = h("div");
@@ -29,6 +30,7 @@ class Page {
 
   constructor(root: Element, private model: Model) {
     this.found = search(model, "");
+    this.sums = totals(model, this.found);
     this.bar = new SearchBar((q, typing) => this.go({ q }, typing));
     this.tabs = new Tabs((view) => toHash({ ...this.place, view, cell: "", case: "" }));
     this.panel = new CellPanel(() => this.go({ cell: "", case: "" }));
@@ -90,7 +92,10 @@ class Page {
     const before = this.place;
     this.place = place;
     const asked = place.q !== before.q;
-    if (asked || always) this.found = search(this.model, place.q);
+    if (asked || always) {
+      this.found = search(this.model, place.q);
+      this.sums = totals(this.model, this.found);
+    }
     const { cell: _cell, case: _case, ...rest } = place;
     const { cell: _cellBefore, case: _caseBefore, ...restBefore } = before;
     if (always || JSON.stringify(rest) !== JSON.stringify(restBefore)) this.draw(place, before);
@@ -98,8 +103,8 @@ class Page {
   }
 
   private context(): Context {
-    const { model, place, found } = this;
-    return { model, place, found, totals: totals(model, found), go: (change, typing) => this.go(change, typing) };
+    const { model, place, found, sums } = this;
+    return { model, place, found, totals: sums, go: (change, typing) => this.go(change, typing) };
   }
 
   private draw(place: Place, before: Place): void {

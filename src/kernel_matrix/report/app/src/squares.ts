@@ -1,4 +1,4 @@
-/** A table of squares that stays fast: of a large one, only the rows that can be seen are in the document. */
+/** A table of squares that stays fast: of a large one, only the part that can be seen is in the document. */
 
 import { h } from "./dom";
 
@@ -26,7 +26,7 @@ export interface Source {
 }
 
 const AT_ONCE = 800; // squares that are drawn without a window
-const OVERSCAN = 4; // rows above and below what can be seen
+const OVERSCAN = 3; // rows above and below what can be seen
 const MOST_PRINTED = 8_000;
 
 export class Squares {
@@ -35,8 +35,11 @@ export class Squares {
   private readonly table: HTMLTableElement;
   private first = -1;
   private last = -1;
+  private left = -1;
+  private right = -1;
   private focus = { row: 0, column: 0 };
   private printing = false;
+  private readonly drawn = new Map<number, HTMLElement>();
 
   constructor(private readonly source: Source) {
     const { columns, headWidth } = source;
@@ -75,22 +78,29 @@ export class Squares {
     this.draw();
   }
 
-  private window(): [number, number] {
-    const { rows, columns, rowHeight } = this.source;
-    if (this.printing || rows * columns.length <= AT_ONCE) return [0, rows];
-    const height = this.element.clientHeight || 640;
+  private window(): [first: number, last: number, left: number, right: number] {
+    const { rows, columns, rowHeight, headWidth } = this.source;
+    if (this.printing || rows * columns.length <= AT_ONCE) return [0, rows, 0, columns.length];
+    const height = this.element.clientHeight || Math.max(420, innerHeight - 150);
+    const width = (this.element.clientWidth || innerWidth) - headWidth;
     const first = Math.max(0, Math.floor(this.element.scrollTop / rowHeight) - OVERSCAN);
-    return [first, Math.min(rows, first + Math.ceil(height / rowHeight) + 2 * OVERSCAN)];
+    // The first column may have another width than the others.
+    const each = columns[columns.length - 1]!.width;
+    const left = Math.max(0, Math.floor(this.element.scrollLeft / each) - 2);
+    return [first, Math.min(rows, first + Math.ceil(height / rowHeight) + 2 * OVERSCAN), left, Math.min(columns.length, left + Math.ceil(width / each) + 4)];
   }
 
   private draw(): void {
-    const [first, last] = this.window();
-    if (first === this.first && last === this.last) return;
-    [this.first, this.last] = [first, last];
+    const [first, last, left, right] = this.window();
+    if (first === this.first && last === this.last && left === this.left && right === this.right) return;
+    if (left !== this.left || right !== this.right) this.drawn.clear();
+    [this.first, this.last, this.left, this.right] = [first, last, left, right];
     const active = document.activeElement;
     const had = active !== null && this.body.contains(active);
-    const rows = [this.spacer(first), ...Array.from({ length: last - first }, (_, index) => this.row(first + index)), this.spacer(this.source.rows - last)];
-    this.body.replaceChildren(...rows.filter((row) => row !== null));
+    for (const index of this.drawn.keys()) if (index < first || index >= last) this.drawn.delete(index);
+    for (let index = first; index < last; index++) if (!this.drawn.has(index)) this.drawn.set(index, this.row(index));
+    const rows = Array.from({ length: last - first }, (_, index) => this.drawn.get(first + index)!);
+    this.body.replaceChildren(...[this.spacer(first), ...rows, this.spacer(this.source.rows - last)].filter((row) => row !== null));
     const target = this.at(this.focus.row, this.focus.column) ?? this.body.querySelector<HTMLElement>("button");
     if (target) target.tabIndex = 0;
     if (had) this.at(this.focus.row, this.focus.column)?.focus({ preventScroll: true });
@@ -104,7 +114,9 @@ export class Squares {
 
   private row(index: number): HTMLElement {
     const row = this.source.row(index);
-    const cells = this.source.columns.map((_, column) => {
+    const { columns } = this.source;
+    const cells = Array.from({ length: this.right - this.left }, (_, index) => {
+      const column = this.left + index;
       const content = row.cell(column);
       return h("td", { role: "gridcell", "aria-colindex": column + 2, class: content ? null : "none" }, content ?? h("span", { title: "not planned" }, "·"));
     });
@@ -112,7 +124,9 @@ export class Squares {
       "tr",
       { role: "row", "aria-rowindex": index + 2, class: row.className, "data-row": row.key, style: `height: ${this.source.rowHeight}px` },
       h("th", { scope: "row", role: "rowheader", "aria-colindex": 1 }, row.head),
+      this.left > 0 && h("td", { colspan: this.left, "aria-hidden": "true" }),
       cells,
+      this.right < columns.length && h("td", { colspan: columns.length - this.right, "aria-hidden": "true" }),
     );
     // One square of the grid is in the order of the Tab key; the arrows lead to the others.
     element.querySelectorAll<HTMLElement>("button").forEach((button) => (button.tabIndex = -1));
@@ -157,7 +171,7 @@ export class Squares {
     let column = Math.min(columns.length, Math.max(0, this.focus.column + right));
     const back: [number, number] = far ? [-Math.sign(down), -Math.sign(right)] : [Math.sign(down), Math.sign(right)];
     for (let tries = rows + columns.length; tries > 0; tries--) {
-      this.reveal(row);
+      this.reveal(row, column);
       const button = this.at(row, column);
       if (button) {
         button.focus({ preventScroll: true });
@@ -170,9 +184,13 @@ export class Squares {
     }
   }
 
-  private reveal(row: number): void {
-    if (row >= this.first && row < this.last) return;
-    this.element.scrollTop = Math.max(0, (row - 2) * this.source.rowHeight);
+  /** Scroll until a place is in the document; column 0 is the head of the row. */
+  private reveal(row: number, column: number): void {
+    const { columns, rowHeight } = this.source;
+    if (row < this.first || row >= this.last) this.element.scrollTop = Math.max(0, (row - 2) * rowHeight);
+    if (column > 0 && (column - 1 < this.left || column - 1 >= this.right)) {
+      this.element.scrollLeft = columns.slice(0, Math.max(0, column - 2)).reduce((sum, one) => sum + one.width, 0);
+    }
     this.draw();
   }
 

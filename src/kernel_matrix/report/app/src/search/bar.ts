@@ -7,7 +7,7 @@ import { outOf } from "../numbers";
 import { bar, pill, STALE_MEANING } from "../states";
 import { withTerm } from "./parse";
 
-const WAIT = 60; // milliseconds after a key, so that fast typing is one search
+const WAIT = 20; // milliseconds after a key, so that a pasted text or a repeated key is one search
 
 export class SearchBar {
   readonly element: HTMLElement;

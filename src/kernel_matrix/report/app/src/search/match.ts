@@ -6,7 +6,7 @@ export function pattern(value: string, whole: boolean): RegExp {
     if (escaped) return `\\${escaped}`;
     if (character === "*") return "[\\s\\S]*";
     if (character === "?") return "[\\s\\S]";
-    return character.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&");
+    return character.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
   });
   return new RegExp(whole ? `^${source}$` : source, "iu");
 }

@@ -45,10 +45,10 @@ export function transitionsTable(transitions: readonly Transition[], withCell: b
   return table<Transition>("transitions", [
     { title: "since", header: true, cell: (one) => `${moment(one.since)} UTC` },
     ...(withCell && context
-      ? [{ title: "cell", cell: (one: Transition) => h("a", { href: toHash({ ...context.place, cell: one.cell, case: "" }) }, h("code", null, one.cell)) }]
+      ? [{ title: "cell", wide: true, cell: (one: Transition) => h("a", { href: toHash({ ...context.place, cell: one.cell, case: "" }) }, h("code", null, one.cell)) }]
       : []),
     { title: "change", cell: (one) => [pill(one.before), " → ", pill(one.after)] },
-    { title: "at commit", cell: (one) => h("code", null, one.commit.slice(0, 12), one.commit_before !== "" && one.commit_before !== one.commit ? ` (before: ${one.commit_before.slice(0, 12)})` : "") },
+    { title: "at commit", cell: (one) => [h("code", null, one.commit.slice(0, 12)), one.commit_before !== "" && one.commit_before !== one.commit && [h("br"), h("small", { class: "dim" }, "before: ", h("code", null, one.commit_before.slice(0, 12)))]] },
     { title: "with", wide: true, cell: (one) => Object.entries(one.versions).map(([name, [before, after]]) => `${name} ${before || "none"} → ${after || "none"}`).join(", ") || "the same versions" },
     { title: "reason", wide: true, cell: (one) => beginning(one.reason, 300) },
   ], transitions, "transitions");
