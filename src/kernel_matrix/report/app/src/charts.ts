@@ -13,9 +13,11 @@ export function chart(name: string, options: PlotOptions, caption?: Node | strin
     style: { background: "transparent", color: "inherit", fontSize: "12px", fontFamily: "inherit", overflow: "visible" },
     ...options,
   });
+  // The whole is one image with one name; its groups have names in a form that ARIA does not allow.
+  drawing.querySelectorAll("[aria-label]").forEach((part) => part.removeAttribute("aria-label"));
   drawing.setAttribute("role", "img");
   drawing.setAttribute("aria-label", name);
-  return h("figure", { class: "chart" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${name}, chart` }, drawing), caption && h("figcaption", null, caption));
+  return h("figure", { class: "chart" }, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `${name}, chart` }, drawing), caption && h("figcaption", null, caption));
 }
 
 /** Return the width that a chart can have. */

@@ -95,7 +95,7 @@ export function table<T>(name: string, columns: readonly ColumnOf<T>[], rows: re
 
 /** Return a box that scrolls sideways and that the keyboard reaches. */
 export function scroller(name: string, ...children: Child[]): HTMLElement {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, children);
+  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name }, children);
 }
 
 /** Show the first rows of a long list, and more on demand. */

@@ -29,7 +29,7 @@ function size(length: number): string {
 /** Return a block with a text. A long one is cut, and a button shows all of it. */
 export function block(text: string, name: string, longest = LONGEST): HTMLElement {
   const cut = text.length > longest;
-  const pre = h("pre", { tabindex: "0", role: "region", "aria-label": name }, visible(cut ? text.slice(0, longest) : text));
+  const pre = h("pre", { tabindex: "0", role: "group", "aria-label": name }, visible(cut ? text.slice(0, longest) : text));
   if (!cut) return pre;
   const more = h("button", { type: "button", "data-test": "show-all" }, `Show all (${size(text.length)})`);
   const note = h("p", { class: "more" }, `Cut after ${longest.toLocaleString("en")} characters. `, more);
@@ -44,7 +44,7 @@ export function block(text: string, name: string, longest = LONGEST): HTMLElemen
 /** Return a command in a block, with a button that copies it. */
 export function command(text: string): HTMLElement {
   const said = h("span", { class: "copied", role: "status" });
-  const pre = h("pre", { class: "command", tabindex: "0", role: "region", "aria-label": "command" }, visible(text));
+  const pre = h("pre", { class: "command", tabindex: "0", role: "group", "aria-label": "command" }, visible(text));
   const button = h("button", { type: "button", class: "copy", "data-test": "copy" }, "Copy the command");
   button.addEventListener("click", () => {
     copy(text).then(

@@ -40,7 +40,7 @@ function answer(context: Context, place: number, cell: Cell): HTMLElement {
     journal > 0 && h("p", { class: "note" }, `Its job runs now: the job's journal has ${outOf(journal, cell.planned)} cases.`),
     cell.stale !== "" && h("p", { class: "note" }, h("b", null, "Stale: "), beginning(cell.stale, 2000)),
     cell.reason !== "" && (cell.reason.length > 300 || cell.reason.includes("\n") ? block(cell.reason, "reason") : h("p", { "data-test": "reason" }, beginning(cell.reason, 400))),
-    cell.error !== "" && [h("h4", null, "Exact error"), block(cell.error, "exact error")],
+    cell.error !== "" && [h("h3", null, "Exact error"), block(cell.error, "exact error")],
     diagnosed(cell.diagnosis),
   );
 }

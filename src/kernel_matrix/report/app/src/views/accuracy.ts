@@ -174,7 +174,7 @@ function agreementTable(table: AgreementTable, lanes: ReadonlySet<string>): HTML
     "div",
     { "data-agreement": `${table.op}.${table.direction}.${table.dtype}` },
     h("h3", null, table.op, h("span", { class: "dim" }, ` ${table.direction} ${table.dtype}`)),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `who agrees with whom: ${name}` },
+    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `who agrees with whom: ${name}` },
       h("table", { class: "agree", "aria-label": `who agrees with whom: ${name}` },
         h("thead", null, h("tr", null, h("td"), shown.slice(0, -1).map((_, index) => h("th", { scope: "col" }, index + 1)))),
         h("tbody", null, shown.map((row, index) => h("tr", null, member(table, row, index), shown.slice(0, index).map((column) =>
