@@ -12,15 +12,15 @@ from typing import Any
 
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import CaseResult, Cell, Number
-from kernel_matrix.report.heatmap import as_float, least_exact
 from kernel_matrix.report.page_data import NOT_PLANNED
 from kernel_matrix.report.page_script import encoded, write_script
+from kernel_matrix.report.ratios import as_float, least_exact
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.history import lane_id
 
 CHUNK = 200_000  # characters of a file, about
 MOST_CHARACTERS = 100_000  # of one text: more than that is in junit.xml
-_MOST_IN_OVERVIEW = 300  # of a reason
+MOST_IN_OVERVIEW = 300  # of a text there
 # Of every state, in ``case_states``. A cell has few of them, so a capital letter is easier to tell from a small one.
 LETTERS: Mapping[State, str] = {
     "fail": "F",
@@ -56,6 +56,11 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
     if len(text) <= most:
         return text
     return f"{text[:most]}\n… {len(text) - most} more characters are in junit.xml."
+
+
+def in_short(text: str) -> str:
+    """Return a text for the overview, which is loaded first and has no long ones."""
+    return shortened(text, MOST_IN_OVERVIEW)
 
 
 class Chunk:
@@ -185,7 +190,7 @@ class Columns:
             "case_states": letters(names, {result.name: result.state for result in cell.results}),
             "in_journal": letters(names, in_journal),
             "stale": cell.stale_cases,
-            "reason": place(shortened(cell.reason, _MOST_IN_OVERVIEW)),
+            "reason": place(in_short(cell.reason)),
             "stage": place(cell.stage),
             "rule": place(cell.diagnosis.rule if cell.diagnosis else ""),
             "noise": max(known, key=as_float, default=None),

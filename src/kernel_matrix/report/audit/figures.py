@@ -26,6 +26,8 @@ STATES = (
 )
 EVIDENCE = ("planned", "lowered", "compiled", "emulated", "ran")
 
+LONG = 100_000  # characters of a text, after which the page's data has it no longer
+
 Difference = tuple[str, Any, Any]  # the key, what is shown, and what the results make
 Shown = Mapping[str, Any]
 
@@ -227,8 +229,8 @@ def of_undiagnosed(shown: Sequence[Shown], cells: Sequence[Shown]) -> Iterator[D
     for result in (result for cell in cells for result in cell["results"] if result["state"] == "error"):
         text = result["message"] or result["reason"]
         if text and result["diagnosis"] and not result["diagnosis"]["rule"]:
-            counted[result["stage"], text.splitlines()[0]] += 1
-    yield from unequal("undiagnosed", {(e["stage"], e["message"]): e["cases"] for e in shown}, dict(counted))
+            counted[result["stage"], text.splitlines()[0][:LONG]] += 1
+    yield from unequal("undiagnosed", {(e["stage"], e["message"][:LONG]): e["cases"] for e in shown}, dict(counted))
 
 
 def of_badge(message: str, run: Shown) -> Iterator[Difference]:
