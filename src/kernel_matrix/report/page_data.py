@@ -77,6 +77,10 @@ class CellColumns(_Model):
     noise_output: dict[str, list[int]] = Field(
         description="By dtype, an index into ``texts``: the output with the largest noise ratio."
     )
+    noise_evidence: dict[str, list[int]] = Field(
+        description="By dtype, an index into ``evidence``: the least evidence of the cases of that output; -1 where "
+        "nothing was measured."
+    )
     share: list[Number | None] = Field(description="The error that came nearest to its limit, over that limit.")
     speed: list[Number | None] = Field(description="The largest ratio to the baseline's time.")
     seconds: list[float] = Field(description="The seconds of all its cases.")
@@ -106,6 +110,7 @@ class Overview(_Model):
     evidence: list[Evidence]
     platforms: list[PlatformEntry]
     lanes: list[Lane]
+    backends: list[str] = Field(description="The backend of each lane, in the order of ``lanes``.")
     ops: list[Op]
     cells: CellColumns
     texts: list[str]
