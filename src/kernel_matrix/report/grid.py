@@ -17,7 +17,7 @@ THEMES: tuple[Theme, ...] = ("light", "dark")
 MOST_COLUMNS = 80  # of lanes: with more, the lanes of a toolchain on one platform are one column
 
 _STEP, _SIDE = 16, 14  # of the squares, in pixels
-_LABEL = 5.6  # the width of a character of the labels
+_LABEL = 6.2  # the width of a character of the labels
 _SIGNS: dict[State, str] = {
     "pass": "✓",
     "compiled": "c",

@@ -169,7 +169,8 @@ class Columns:
         self.lanes: dict[str, int] = {}
         self.texts = Texts()
         self.rows: list[dict[str, Any]] = []
-        self.noise: list[Mapping[str, tuple[Number | None, str]]] = []
+        self.backends: dict[str, str] = {}  # by lane
+        self.noise: list[Mapping[str, tuple[Number | None, str, int]]] = []
 
     def add(self, cell: Cell, chunk: int, in_journal: Mapping[str, State]) -> None:
         """Take in a cell that stands in the file ``cells/CHUNK``."""
@@ -179,8 +180,9 @@ class Columns:
             names.setdefault(result.name, len(names))
         place = self.texts.place
         ratios = {dtype: least_exact(outputs.items()) for dtype, outputs in cell.noise.items() if outputs}
-        noise = {dtype: (one.ratio, output) for dtype, (output, one) in ratios.items()}
-        known = [ratio for ratio, _ in noise.values() if ratio is not None]
+        noise = {dtype: (one.ratio, output, EVIDENCE.index(one.evidence)) for dtype, (output, one) in ratios.items()}
+        known = [ratio for ratio, _, _ in noise.values() if ratio is not None]
+        self.backends[lane_id(cell.id)] = cell.backend
         self.rows.append({
             "id": cell.id,
             "lane": self.place_of_lane(lane_id(cell.id)),
@@ -226,11 +228,12 @@ class Columns:
         if not any(columns["in_journal"]):
             columns["in_journal"] = []
         dtypes = sorted({dtype for ratios in noise for dtype in ratios})
-        none = None, ""
-        columns["noise_by_dtype"] = {dtype: [ratios.get(dtype, none)[0] for ratios in noise] for dtype in dtypes}
+        by_dtype = {dtype: [ratios.get(dtype, (None, "", -1)) for ratios in noise] for dtype in dtypes}
+        columns["noise_by_dtype"] = {dtype: [ratio for ratio, _, _ in by_dtype[dtype]] for dtype in dtypes}
         columns["noise_output"] = {
-            dtype: [self.texts.place(ratios.get(dtype, none)[1]) for ratios in noise] for dtype in dtypes
+            dtype: [self.texts.place(output) for _, output, _ in by_dtype[dtype]] for dtype in dtypes
         }
+        columns["noise_evidence"] = {dtype: [level for _, _, level in by_dtype[dtype]] for dtype in dtypes}
         return columns
 
 

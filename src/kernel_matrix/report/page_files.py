@@ -87,6 +87,7 @@ def _overview(document: Document, columns: Columns, has: list[str]) -> dict[str,
         "evidence": list(EVIDENCE),
         "platforms": [platform.model_dump(mode="json") for platform in document.platforms],
         "lanes": [lanes[name].model_dump(mode="json") for name in columns.lanes],
+        "backends": [columns.backends[name] for name in columns.lanes],
         "ops": [{"op": op, "direction": direction, "cases": list(columns.cases[place])}
                 for (op, direction), place in columns.ops.items()],
         "cells": cells,

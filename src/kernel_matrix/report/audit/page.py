@@ -109,10 +109,12 @@ def _of_row(overview: Shown, place: int, cell: Shown, odd: set[str]) -> Iterator
     if not abs(float(columns["seconds"][place]) - seconds) <= 0.001 + 1e-6 * seconds and math.isfinite(seconds):
         yield "seconds", columns["seconds"][place], seconds
     yield from unequal("odd", columns["odd"][place], cell["id"] in odd)
-    yield from _of_noise(columns, texts, place, cell["noise"])
+    yield from _of_noise(overview, place, cell["noise"])
+    yield from unequal("backend", overview["backends"][columns["lane"][place]], cell["backend"])
 
 
-def _of_noise(columns: Shown, texts: list[str], place: int, noise: Shown) -> Iterator[Difference]:
+def _of_noise(overview: Shown, place: int, noise: Shown) -> Iterator[Difference]:
+    columns, texts = overview["cells"], overview["texts"]
     largest: list[Any] = []
     for dtype in columns["noise_by_dtype"].keys() | noise.keys():
         ratios = {output: one["ratio"] for output, one in noise.get(dtype, {}).items()}
@@ -124,6 +126,9 @@ def _of_noise(columns: Shown, texts: list[str], place: int, noise: Shown) -> Ite
         output = texts[columns["noise_output"].get(dtype, {place: 0})[place]]
         if bool(output) != bool(ratios) or (output and ratios.get(output) != worst):
             yield f"noise_output.{dtype}", output, ratios
+        level = columns["noise_evidence"].get(dtype, {place: -1})[place]
+        shown = overview["evidence"][level] if level >= 0 else None
+        yield from unequal(f"noise_evidence.{dtype}", shown, noise[dtype][output]["evidence"] if output else None)
     yield from unequal("noise", columns["noise"][place], max(largest, key=_size, default=None))
 
 
