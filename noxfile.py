@@ -57,6 +57,7 @@ COMMANDS = {
     "repro": "Print the command that repeats a cell of some results, or the hardware that it needs.",
     "report": "Make the dashboard from the results in build/results, or in the folders that are named.",
     "audit": "Compute every figure of the dashboard anew from its results, and name what differs.",
+    "serve": "Show the dashboard in a browser while a matrix runs, and fill it as results come.",
     "shell": "Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND].",
     "probe": "Run the probes: what each toolchain can and cannot, version by version.",
     "diagnose": "Say the cause and the remedy of an error in a file.",
