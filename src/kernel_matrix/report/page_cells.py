@@ -68,11 +68,11 @@ class Chunk:
 
     def __init__(self, number: int) -> None:
         self.number, self.size = number, 0
-        self.cells: list[str] = []
+        self.cells: list[bytes] = []
         self.jobs: set[int] = set()
         self.texts = Texts()
         self.figures: dict[str, int] = {}
-        self.order: tuple[str, ...] = ()  # the names of ``figures``
+        self.positions: dict[tuple[str, ...], tuple[int, ...]] = {}  # by the names of an output's figures
         self.diagnoses: dict[Any, int] = {}
 
     def add(self, cell: Cell, results: Collection[CaseResult]) -> None:
@@ -80,7 +80,7 @@ class Chunk:
         outline = cell.model_dump(mode="json")
         outline["reason"], outline["error"] = shortened(cell.reason), shortened(cell.error)
         text = encoded({"cell": outline, "results": [self._result(cell.id, result) for result in results]})
-        self.cells.append(f"{encoded(cell.id)}:{text}")
+        self.cells.append(b"%b:%b" % (encoded(cell.id), text))
         self.size += len(text)
 
     def write(self, folder: Path, jobs: list[Mapping[str, str]] | tuple[Mapping[str, str], ...]) -> Path:
@@ -92,7 +92,7 @@ class Chunk:
             "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
         }
         path = folder / "cells" / f"{self.number}.js"
-        write_script(path, f"cells/{self.number}", f'{{"cells":{{{",".join(self.cells)}}},{encoded(rest)[1:]}')
+        write_script(path, f"cells/{self.number}", b'{"cells":{%b},%b' % (b",".join(self.cells), encoded(rest)[1:]))
         return path
 
     def _result(self, cell: str, result: CaseResult) -> dict[str, Any]:
@@ -121,12 +121,15 @@ class Chunk:
 
     def _figures(self, figures: Mapping[str, Number]) -> list[Number | None]:
         """Return the figures of an output in the order of this chunk."""
-        if self.order == tuple(figures):
-            return list(figures.values())
-        for name in figures:
-            self.figures.setdefault(name, len(self.figures))
-        self.order = tuple(self.figures)
-        return [figures.get(name) for name in self.order]
+        names = tuple(figures)
+        positions = self.positions.get(names)
+        if positions is None:
+            for name in names:
+                self.figures.setdefault(name, len(self.figures))
+            places = {name: place for place, name in enumerate(names)}
+            positions = self.positions[names] = tuple(places.get(name, -1) for name in self.figures)
+        values = (*figures.values(), None)  # the last one stands at the place -1
+        return list(map(values.__getitem__, positions))
 
 
 class CellFiles:

@@ -184,8 +184,10 @@ def of_lane(lane: Shown, cells: Sequence[Shown]) -> Iterator[Difference]:
     yield from unequal("by_state", lane["by_state"], _count(cells, "state"))
     yield from unequal("by_evidence", lane["by_evidence"], _count(cells, "evidence"))
     yield from unequal("stale_by_evidence", lane["stale_by_evidence"], _count(filter(_is_stale, cells), "evidence"))
-    yield from unequal("state", lane["state"], min((c["state"] for c in cells), key=STATES.index))
-    yield from unequal("evidence", lane["evidence"], min((c["evidence"] for c in cells), key=EVIDENCE.index))
+    yield from unequal("state", lane["state"], min((c["state"] for c in cells), key=STATES.index, default=None))
+    yield from unequal(
+        "evidence", lane["evidence"], min((c["evidence"] for c in cells), key=EVIDENCE.index, default=None)
+    )
     counts = [cell["canaries"] for cell in cells if cell["canaries"]]
     summed = {key: sum(count[key] for count in counts) for key in ("injected", "caught")} if counts else None
     yield from unequal("canaries", lane["canaries"], summed)
