@@ -24,7 +24,7 @@ export function gridView(context: Context): View {
     name: `cells by ${NAMES[place.group]}`,
     corner: grid.corner,
     columns: [
-      { head: h("span", null, "all", h("br"), h("small", null, place.group === "op" ? "targets" : "operators")), width: 122 },
+      { head: h("span", null, "all", h("br"), h("small", null, place.group === "op" ? "targets" : "operators")), width: 134 },
       ...grid.columns.map((column) => ({ head: columnHead(column), width: 122 })),
     ],
     rows: grid.rows.length,
@@ -132,12 +132,12 @@ function summarySquare(context: Context, of: Summary, more: string, terms: reado
     "button",
     {
       type: "button", class: look(state, model.overview.evidence[of.least]!, of.stale > 0), "data-state": state, "data-summary": terms.join(" "),
-      title: `${of.byState[of.worst]} of ${plural(of.cells, "cell")} ${state}: the worst state. ${countsInWords(model, of)}`,
+      title: `${of.byState[of.worst]} of ${plural(of.cells, "cell")} ${state}: the worst state. ${countsInWords(model, of)} The least evidence: ${model.overview.evidence[of.least]}.${more ? ` ${more}.` : ""}`,
       on: { click: () => go({ q, fold: { all: false, except: [] } }) },
     },
     stateWords(state),
     h("small", null, `${of.byState[of.worst]} of ${plural(of.cells, "cell")}`),
-    h("small", null, of.stale > 0 && h("span", { class: "stale-word" }, `${of.stale} stale`), of.stale > 0 && more ? " · " : "", more || (of.stale === 0 && model.overview.evidence[of.least])),
+h("small", null, of.stale > 0 ? h("span", { class: "stale-word" }, `${of.stale} stale`) : more || `least: ${model.overview.evidence[of.least]}`),
   );
 }
 
@@ -163,6 +163,7 @@ function square(context: Context, cell: number): HTMLElement {
   const stage = state === "error" || state === "known" ? model.text(model.overview.cells.stage[cell]) : "";
   const noise = model.overview.cells.noise[cell];
   const reason = beginning(model.text(model.overview.cells.reason[cell]), 200);
+  const journal = model.inJournal(cell);
   const id = model.id(cell);
   return h(
     "button",
@@ -173,9 +174,8 @@ function square(context: Context, cell: number): HTMLElement {
       on: { click: () => go({ cell: id, case: "" }) },
     },
     stateWords(state, stage && h("span", { class: "stage" }, `: ${stage}`)),
-    h("small", null, `${evidence} · ${model.count(cell, model.state(cell))} of ${model.planned[cell]}`),
-    h("small", null, [noise !== null && noise !== undefined ? times(noise) : "", stale > 0 ? h("span", { class: "stale-word" }, "stale") : ""]
-      .filter((part) => part !== "").flatMap((part, index): Child[] => (index > 0 ? [" · ", part] : [part]))),
+    h("small", null, evidence, stale > 0 && [" · ", h("span", { class: "stale-word" }, "stale")], journal > 0 && ` · runs: ${journal}`),
+    h("small", null, `${model.count(cell, model.state(cell))} of ${model.planned[cell]}`, noise !== null && noise !== undefined && ` · ${times(noise)}`),
   );
 }
 
