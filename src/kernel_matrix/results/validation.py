@@ -167,25 +167,24 @@ class Asked:
     may_run: bool
 
 
-def check_records(path: Path, records: Iterable[Record], asked: Mapping[str, Asked]) -> None:
+def check_records(job: str, folder: str, records: Iterable[Record], asked: Mapping[str, Asked]) -> None:
     """Check that a job's file has only cases that the job was asked for, each once, and that its machine can do.
 
-    A file in a folder ``results-ROW`` must be of a job of that row.
+    A file in a folder called ``results-ROW`` must be of a job of that row.
 
     Raises:
         RefusedError: the file has something else.
     """
-    stem, folder = path.stem, path.parent.name
-    if stem not in asked:
+    if job not in asked:
         raise RefusedError("the plan has no job of this name")
-    if folder.startswith("results-") and folder != f"results-{asked[stem].row}":
-        raise RefusedError(f"it came from another row than {asked[stem].row}, whose job this is")
+    if folder.startswith("results-") and folder != f"results-{asked[job].row}":
+        raise RefusedError(f"it came from another row than {asked[job].row}, whose job this is")
     read_ids: set[str] = set()
     for record in records:
-        if record.case not in asked[stem].cases:
+        if record.case not in asked[job].cases:
             raise RefusedError(f"it speaks of {record.case[:150]!r}, which its job was not asked for")
         if record.case in read_ids:
             raise RefusedError(f"it speaks of {record.case[:150]!r} twice")
-        if record.action == "run" and not asked[stem].may_run:
+        if record.action == "run" and not asked[job].may_run:
             raise RefusedError(f"it says that {record.case[:150]!r} ran, on a machine without that hardware")
         read_ids.add(record.case)

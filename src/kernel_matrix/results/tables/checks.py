@@ -25,33 +25,40 @@ def check(runs: Iterable[JobFiles], bounds: Bounds | None = None) -> dict[JobFil
     limits = bounds or Bounds()
     refused: dict[JobFiles, str] = {}
     whole: list[JobFiles] = []
+    total = 0
     for files in runs:
         try:
-            _check_files(files, limits)
+            total += _check_files(files, limits)
+            if len(whole) >= limits.files:
+                raise RefusedError(f"there are more than {limits.files} files")
+            if total > limits.all_bytes:
+                raise RefusedError(f"all files together are larger than {limits.all_bytes} bytes")
             whole.append(files)
         except RefusedError as error:
             refused[files] = str(error)
     return refused | _check_rows(whole, limits)
 
 
-def _check_files(files: JobFiles, bounds: Bounds) -> None:
-    """Check names, sizes and columns: what can be known without reading a row.
+def _check_files(files: JobFiles, bounds: Bounds) -> int:
+    """Check names, sizes and columns: what can be known without reading a row. Return the bytes of all files.
 
     Raises:
         RefusedError: a file cannot be used.
     """
     if not files.run:
         raise RefusedError("a table's name is JOB-IDENTITY.parquet, of letters, digits and . _ + -")
+    total = 0
     for table in TABLES:
         path = files.path(table)
         if not path.exists() and not path.is_symlink():
             raise RefusedError(f"{table}/{path.name} is absent: the four tables of a run belong together")
-        check_name(path, files.folder, bounds)
+        total += check_name(path, files.folder, bounds)
         try:
             _check_columns(table, pq.ParquetFile(path), bounds)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             text = " ".join(str(error).split())[:150]
             raise RefusedError(f"{table}/{path.name} is no whole Parquet file ({text})") from None
+    return total
 
 
 def _check_columns(table: str, file: pq.ParquetFile, bounds: Bounds) -> None:

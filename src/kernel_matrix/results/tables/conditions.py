@@ -99,7 +99,7 @@ def _of_cases() -> Iterator[Condition]:
     yield Condition(f"outcome NOT IN ({outcomes})", "'there is no outcome ' || left(outcome, 60)")
     parts = "platform || target || toolchain || op || direction"
     whole = "platform || '/' || target || '/' || toolchain || '/' || op || '.' || direction || '/' || name"
-    other = f'("case" <> {whole} OR contains({parts}, \'/\') OR contains(direction, \'.\'))'
+    other = f"(\"case\" <> {whole} OR contains({parts}, '/') OR contains(direction, '.'))"
     # Empty columns are right for a probe, and for an id that has other parts. A case's columns must not hide it.
     empty = f"""({parts} || name = '' AND (starts_with("case", '{PROBE}')
         OR NOT regexp_matches("case", '^([^/]*/){{3}}[^/]*\\.[^/]*/')))"""

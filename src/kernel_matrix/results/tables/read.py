@@ -15,6 +15,11 @@ from kernel_matrix.results.tables.schema import FIGURES
 from kernel_matrix.results.validation import RefusedError
 
 _Columns = Mapping[str, list[Any]]
+# The columns of a case that are not repeated in others.
+_OF_CASE = (
+    *("case", "outcome", "action", "stage", "message", "detail"),
+    *("seconds", "attempts", "facts", "figures"),
+)
 
 
 def read(files: JobFiles) -> list[Record]:
@@ -37,19 +42,11 @@ def _records(
     metrics: Mapping[str, dict[str, float]],
     samples: Mapping[str, dict[str, Sample]],
 ) -> Iterable[Record]:
-    texts = ("case", "outcome", "action", "stage", "message", "detail")
-    rest = ("seconds", "attempts", "facts", "figures")
-    for *of_text, seconds, attempts, facts, figures in zip(*(cases[name] for name in (*texts, *rest)), strict=True):
-        case = of_text[0]
-        yield Record(
-            *of_text,
-            seconds=seconds,
-            attempts=tuple(attempts),
-            metrics={**dict(figures), **metrics.get(case, {})},
-            facts=dict(facts),
-            job=job,
-            samples=samples.get(case, {}),
-        )
+    for row in zip(*(cases[name] for name in _OF_CASE), strict=True):
+        fields = dict(zip(_OF_CASE, row, strict=True))
+        case, figures = fields["case"], dict(fields.pop("figures"))
+        fields |= {"attempts": tuple(fields["attempts"]), "facts": dict(fields["facts"])}
+        yield Record(**fields, metrics=figures | metrics.get(case, {}), job=job, samples=samples.get(case, {}))
 
 
 def _metrics(outputs: _Columns) -> dict[str, dict[str, float]]:

@@ -1,4 +1,7 @@
-"""The columns of the tables: the name, the type and the meaning of each. All columns are flat, apart from maps and lists."""
+"""The columns of the tables: the name, the type and the meaning of each.
+
+Columns are flat, apart from maps and lists, so that the same SQL works in every engine that reads Parquet.
+"""
 
 from __future__ import annotations
 

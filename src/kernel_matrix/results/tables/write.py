@@ -73,13 +73,16 @@ def table_of(table: str, content: Iterable[rows.Row]) -> pa.Table:
 
 def _write(path: Path, table: pa.Table) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(path) as part, pq.ParquetWriter(
-        part,
-        table.schema,
-        compression="zstd",
-        compression_level=_LEVEL,
-        store_schema=False,  # Parquet's own types say enough, and Arrow's copy of the schema has kilobytes
-        write_statistics=["run", "case"],  # those of the other columns would be larger than a small job
-    ) as file:
+    with (
+        written_whole(path) as part,
+        pq.ParquetWriter(
+            part,
+            table.schema,
+            compression="zstd",
+            compression_level=_LEVEL,
+            store_schema=False,  # Parquet's own types say enough, and Arrow's copy of the schema has kilobytes
+            write_statistics=["run", "case"],  # those of the other columns would be larger than a small job
+        ) as file,
+    ):
         file.write_table(table)
         file.add_key_value_metadata(dict(table.schema.metadata))
