@@ -41,9 +41,13 @@ class Collected:
 
 
 def collect(
-    folders: Sequence[Path], asked: Mapping[str, Asked] | None = None, bounds: Bounds | None = None
+    folders: Sequence[Path],
+    asked: Mapping[str, Asked] | None = None,
+    bounds: Bounds | None = None,
+    *,
+    with_tables: bool = True,
 ) -> Collected:
-    """Read every ``*.xml`` and all tables below the folders, or the files themselves.
+    """Read every ``*.xml`` and, unless told otherwise, all tables below the folders, or the files themselves.
 
     With ``asked``, by job, a file is also compared with what its job was asked for. Where the samples beside a JUnit
     file cannot be used, its records count without them, and a sentence says so.
@@ -58,7 +62,8 @@ def collect(
     xml, runs = _result_files(folders, reading)
     for path in xml:
         reading.junit(path)
-    reading.tables(runs)
+    if with_tables:
+        reading.tables(runs)
     return reading.collected((*(file for path in xml for file in (path, samples.beside(path))), *_paths(runs)))
 
 
