@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.page_data import HistoryData, Transition, Trend
 from kernel_matrix.results.history import Measurement, Measurements
 
+_MOST_OF_A_REASON = 300  # characters
 
-def history_data(document: Document, past: Measurements, difference: Difference | None) -> HistoryData:
+
+def history_data(
+    document: Document, past: Measurements, difference: Difference | None, tables: Path | None = None
+) -> HistoryData:
     """Return what the page knows of earlier runs.
 
-    ``past`` are the measurements of all runs with the present one. ``difference`` is that to an earlier report; without
-    one there are no transitions.
+    ``past`` are the measurements of all runs with the present one. ``difference`` is that to an earlier report. Where
+    there are ``tables`` of earlier runs, their transitions come after those of the difference.
     """
-    return HistoryData(transitions=_transitions(document, difference), trends=_trends(past))
+    return HistoryData(
+        transitions=[*_transitions(document, difference), *_of_tables(tables)],
+        trends=_trends(past),
+    )
+
+
+def _of_tables(folder: Path | None) -> list[Transition]:
+    """Return the transitions of the runs in a folder of tables, the newest first."""
+    if folder is None:
+        return []
+    from kernel_matrix.results.tables.history import transitions  # DuckDB and pyarrow take long to import
+
+    return [
+        Transition.model_validate({**transition, "reason": transition["reason"][:_MOST_OF_A_REASON]})
+        for transition in transitions(folder)
+    ]
 
 
 def _transitions(document: Document, difference: Difference | None) -> list[Transition]:
@@ -33,7 +53,7 @@ def _transitions(document: Document, difference: Difference | None) -> list[Tran
             commit=commits,
             commit_before=difference.base,
             versions={},
-            reason=change.reason[:300],
+            reason=change.reason[:_MOST_OF_A_REASON],
         )
         for change in changes
     ]

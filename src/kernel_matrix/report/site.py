@@ -41,7 +41,7 @@ def write(
     site.mkdir(parents=True, exist_ok=True)
     earlier = earlier or History()
     past = history.with_run(earlier.measurements, measurements(document))
-    write_page(document, site, history_data(document, past, difference))
+    write_page(document, site, history_data(document, past, difference, earlier.tables))
     write_atomically(site / FILE, document.model_dump_json(indent=1) + "\n")
     write_atomically(site / table.FILE, table.table(document))
     write_atomically(site / "summary.md", summary(document, difference))
