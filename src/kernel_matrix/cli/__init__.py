@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from kernel_matrix.base.errors import UserError
 
 COMMANDS = (
-    *("run", "matrix", "report", "audit", "shell", "bundle"),
-    *("plan", "jobs", "compare-cells", "diff", "repro", "check", "labels", "schema"),
+    *("run", "matrix", "report", "audit", "serve", "shell", "bundle"),
+    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "check", "labels", "schema"),
     *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
 )

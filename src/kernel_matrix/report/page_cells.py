@@ -12,15 +12,15 @@ from typing import Any
 
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import CaseResult, Cell, Number
-from kernel_matrix.report.heatmap import as_float, least_exact
 from kernel_matrix.report.page_data import NOT_PLANNED
 from kernel_matrix.report.page_script import encoded, write_script
+from kernel_matrix.report.ratios import as_float, least_exact
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.history import lane_id
 
 CHUNK = 200_000  # characters of a file, about
 MOST_CHARACTERS = 100_000  # of one text: more than that is in junit.xml
-_MOST_IN_OVERVIEW = 300  # of a reason
+MOST_IN_OVERVIEW = 300  # of a text there
 # Of every state, in ``case_states``. A cell has few of them, so a capital letter is easier to tell from a small one.
 LETTERS: Mapping[State, str] = {
     "fail": "F",
@@ -58,16 +58,21 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
     return f"{text[:most]}\n… {len(text) - most} more characters are in junit.xml."
 
 
+def in_short(text: str) -> str:
+    """Return a text for the overview, which is loaded first and has no long ones."""
+    return shortened(text, MOST_IN_OVERVIEW)
+
+
 class Chunk:
     """The cells of one file, and what they share."""
 
     def __init__(self, number: int) -> None:
         self.number, self.size = number, 0
-        self.cells: list[str] = []
+        self.cells: list[bytes] = []
         self.jobs: set[int] = set()
         self.texts = Texts()
         self.figures: dict[str, int] = {}
-        self.order: tuple[str, ...] = ()  # the names of ``figures``
+        self.positions: dict[tuple[str, ...], tuple[int, ...]] = {}  # by the names of an output's figures
         self.diagnoses: dict[Any, int] = {}
 
     def add(self, cell: Cell, results: Collection[CaseResult]) -> None:
@@ -75,7 +80,7 @@ class Chunk:
         outline = cell.model_dump(mode="json")
         outline["reason"], outline["error"] = shortened(cell.reason), shortened(cell.error)
         text = encoded({"cell": outline, "results": [self._result(cell.id, result) for result in results]})
-        self.cells.append(f"{encoded(cell.id)}:{text}")
+        self.cells.append(b"%b:%b" % (encoded(cell.id), text))
         self.size += len(text)
 
     def write(self, folder: Path, jobs: list[Mapping[str, str]] | tuple[Mapping[str, str], ...]) -> Path:
@@ -87,7 +92,7 @@ class Chunk:
             "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
         }
         path = folder / "cells" / f"{self.number}.js"
-        write_script(path, f"cells/{self.number}", f'{{"cells":{{{",".join(self.cells)}}},{encoded(rest)[1:]}')
+        write_script(path, f"cells/{self.number}", b'{"cells":{%b},%b' % (b",".join(self.cells), encoded(rest)[1:]))
         return path
 
     def _result(self, cell: str, result: CaseResult) -> dict[str, Any]:
@@ -116,12 +121,15 @@ class Chunk:
 
     def _figures(self, figures: Mapping[str, Number]) -> list[Number | None]:
         """Return the figures of an output in the order of this chunk."""
-        if self.order == tuple(figures):
-            return list(figures.values())
-        for name in figures:
-            self.figures.setdefault(name, len(self.figures))
-        self.order = tuple(self.figures)
-        return [figures.get(name) for name in self.order]
+        names = tuple(figures)
+        positions = self.positions.get(names)
+        if positions is None:
+            for name in names:
+                self.figures.setdefault(name, len(self.figures))
+            places = {name: place for place, name in enumerate(names)}
+            positions = self.positions[names] = tuple(places.get(name, -1) for name in self.figures)
+        values = (*figures.values(), None)  # the last one stands at the place -1
+        return list(map(values.__getitem__, positions))
 
 
 class CellFiles:
@@ -164,7 +172,8 @@ class Columns:
         self.lanes: dict[str, int] = {}
         self.texts = Texts()
         self.rows: list[dict[str, Any]] = []
-        self.noise: list[Mapping[str, tuple[Number | None, str]]] = []
+        self.backends: dict[str, str] = {}  # by lane
+        self.noise: list[Mapping[str, tuple[Number | None, str, int]]] = []
 
     def add(self, cell: Cell, chunk: int, in_journal: Mapping[str, State]) -> None:
         """Take in a cell that stands in the file ``cells/CHUNK``."""
@@ -174,8 +183,9 @@ class Columns:
             names.setdefault(result.name, len(names))
         place = self.texts.place
         ratios = {dtype: least_exact(outputs.items()) for dtype, outputs in cell.noise.items() if outputs}
-        noise = {dtype: (one.ratio, output) for dtype, (output, one) in ratios.items()}
-        known = [ratio for ratio, _ in noise.values() if ratio is not None]
+        noise = {dtype: (one.ratio, output, EVIDENCE.index(one.evidence)) for dtype, (output, one) in ratios.items()}
+        known = [ratio for ratio, _, _ in noise.values() if ratio is not None]
+        self.backends[lane_id(cell.id)] = cell.backend
         self.rows.append({
             "id": cell.id,
             "lane": self.place_of_lane(lane_id(cell.id)),
@@ -185,7 +195,7 @@ class Columns:
             "case_states": letters(names, {result.name: result.state for result in cell.results}),
             "in_journal": letters(names, in_journal),
             "stale": cell.stale_cases,
-            "reason": place(shortened(cell.reason, _MOST_IN_OVERVIEW)),
+            "reason": place(in_short(cell.reason)),
             "stage": place(cell.stage),
             "rule": place(cell.diagnosis.rule if cell.diagnosis else ""),
             "noise": max(known, key=as_float, default=None),
@@ -221,11 +231,12 @@ class Columns:
         if not any(columns["in_journal"]):
             columns["in_journal"] = []
         dtypes = sorted({dtype for ratios in noise for dtype in ratios})
-        none = None, ""
-        columns["noise_by_dtype"] = {dtype: [ratios.get(dtype, none)[0] for ratios in noise] for dtype in dtypes}
+        by_dtype = {dtype: [ratios.get(dtype, (None, "", -1)) for ratios in noise] for dtype in dtypes}
+        columns["noise_by_dtype"] = {dtype: [ratio for ratio, _, _ in by_dtype[dtype]] for dtype in dtypes}
         columns["noise_output"] = {
-            dtype: [self.texts.place(ratios.get(dtype, none)[1]) for ratios in noise] for dtype in dtypes
+            dtype: [self.texts.place(output) for _, output, _ in by_dtype[dtype]] for dtype in dtypes
         }
+        columns["noise_evidence"] = {dtype: [level for _, _, level in by_dtype[dtype]] for dtype in dtypes}
         return columns
 
 

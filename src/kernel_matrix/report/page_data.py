@@ -106,6 +106,7 @@ class Overview(_Model):
     run_notes: RunNotes
     silent_days: float
     states: list[StateWord]
+    stale_meaning: str = Field(description="When a result is stale.")
     evidence: list[Evidence]
     platforms: list[PlatformEntry]
     lanes: list[Lane]
@@ -115,7 +116,7 @@ class Overview(_Model):
     texts: list[str]
     silent: list[SilentLane]
     stale: list[StaleReason]
-    undiagnosed: list[UndiagnosedError]
+    undiagnosed: list[UndiagnosedError] = Field(description="The 200 most frequent errors that no rule knows.")
     notes: list[str]
     problems: list[str]
     has: list[str] = Field(description="The names of the other files of data that exist, without ``cells``.")

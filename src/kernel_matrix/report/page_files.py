@@ -8,14 +8,16 @@ from typing import Any
 
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.page_cells import LETTERS, CellFiles, Columns
+from kernel_matrix.report.page_cells import LETTERS, CellFiles, Columns, in_short, shortened
 from kernel_matrix.report.page_data import SCHEMA_VERSION, HistoryData
 from kernel_matrix.report.page_script import encoded, remove_others, write_script
-from kernel_matrix.report.words import MEANING, headline
+from kernel_matrix.report.words import MEANING, STALE, headline
 from kernel_matrix.results.compare import RED, STATES, State
 from kernel_matrix.results.history import lane_id
 
 FOLDER = "data"
+_MOST_OF_A_NOTE = 2_000  # characters
+_MOST_UNDIAGNOSED = 200  # of the errors that no rule knows, the most frequent first
 
 InJournal = Mapping[str, Mapping[str, State]]  # by cell and then by case name: what only a journal says
 
@@ -81,17 +83,22 @@ def _overview(document: Document, columns: Columns, has: list[str]) -> dict[str,
              "color": MEANING[state][0]}
             for state in STATES
         ],
+        "stale_meaning": STALE,
         "evidence": list(EVIDENCE),
         "platforms": [platform.model_dump(mode="json") for platform in document.platforms],
         "lanes": [lanes[name].model_dump(mode="json") for name in columns.lanes],
+        "backends": [columns.backends[name] for name in columns.lanes],
         "ops": [{"op": op, "direction": direction, "cases": list(columns.cases[place])}
                 for (op, direction), place in columns.ops.items()],
         "cells": cells,
         "texts": list(columns.texts.texts),
         "silent": [lane.model_dump(mode="json") for lane in document.silent],
         "stale": [reason.model_dump(mode="json") for reason in document.stale],
-        "undiagnosed": [error.model_dump(mode="json") for error in document.undiagnosed],
-        "notes": list(document.notes),
-        "problems": list(document.problems),
+        "undiagnosed": [
+            {"stage": error.stage, "message": in_short(error.message), "cases": error.cases}
+            for error in document.undiagnosed[:_MOST_UNDIAGNOSED]
+        ],
+        "notes": [shortened(text, _MOST_OF_A_NOTE) for text in document.notes],
+        "problems": [shortened(text, _MOST_OF_A_NOTE) for text in document.problems],
         "has": has,
     }  # fmt: skip

@@ -7,27 +7,43 @@ import math
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from kernel_matrix.base.files import write_atomically
 
-_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_NOT_FINITE = (b'"Infinity"', b'"-Infinity"', b'"NaN"')
+# JSON may hold them as they are. In JavaScript of before 2019 the last two end a line, and a script that somebody puts
+# into a page must not end there.
+_ESCAPED = (
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    (b"&", b"\\u0026"),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
 
 
-def encoded(value: Any) -> str:
-    """Return a value as JSON in ASCII. A number that is not finite becomes a string, because JSON has none."""
-    try:
-        return _ENCODE(value)
-    except ValueError:
-        return _ENCODE(_finite(value))
+def encoded(value: Any) -> bytes:
+    """Return a value as JSON. A number that is not finite becomes a string, because JSON has none.
 
-
-def write_script(path: Path, name: str, text: str) -> None:
-    """Write the file of data ``name``, whose value is the JSON text.
-
-    A script file ends at no text in it. The characters are escaped all the same, for whoever puts the file into a page.
+    pydantic's encoder is several times as fast as that of Python. It has other names for infinity, and takes no text
+    that UTF-8 does not have.
     """
-    safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    try:
+        text = to_json(value, inf_nan_mode="strings")
+    except PydanticSerializationError:
+        return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False).encode()
+    if any(word in text for word in _NOT_FINITE):
+        return to_json(_finite(value))
+    return text
+
+
+def write_script(path: Path, name: str, text: bytes) -> None:
+    """Write the file of data ``name``, whose value is the JSON text."""
+    for character, escape in _ESCAPED:
+        text = text.replace(character, escape)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, f'kernelMatrix.put("{name}",{safe});\n')
+    write_atomically(path, b"".join((b'kernelMatrix.put("', name.encode(), b'",', text, b");\n")))
 
 
 def read_script(path: Path) -> Any:
