@@ -22,6 +22,10 @@ export interface Overview {
   run_notes: RunNotes;
   silent_days: number;
   states: StateWord[];
+  /**
+   * When a result is stale.
+   */
+  stale_meaning: string;
   evidence: ("planned" | "lowered" | "compiled" | "emulated" | "ran")[];
   platforms: PlatformEntry[];
   lanes: Lane[];
@@ -34,6 +38,9 @@ export interface Overview {
   texts: string[];
   silent: SilentLane[];
   stale: StaleReason[];
+  /**
+   * The 200 most frequent errors that no rule knows.
+   */
   undiagnosed: UndiagnosedError[];
   notes: string[];
   problems: string[];

@@ -17,9 +17,6 @@ const SHAPES: Record<StateName, string> = {
   excluded: "–",
 };
 
-export const STALE_MEANING =
-  "measured on another commit, lock or version than the present one, in something that concerns the case";
-
 export function shape(state: string): string {
   return SHAPES[state as StateName] ?? "•";
 }

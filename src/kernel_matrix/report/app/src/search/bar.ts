@@ -4,7 +4,7 @@ import type { Totals } from "../aggregate";
 import type { Context } from "../context";
 import { h, replace } from "../dom";
 import { outOf } from "../numbers";
-import { bar, pill, STALE_MEANING } from "../states";
+import { bar, pill } from "../states";
 import { withTerm } from "./parse";
 
 const WAIT = 20; // milliseconds after a key, so that a pasted text or a repeated key is one search
@@ -89,7 +89,7 @@ function sums(context: Context, of: Totals): Node[] {
             on: { click: () => go({ q: chosen(one.state) ? without(place.q, `state:${one.state}`) : withTerm(place.q, "state", one.state) }) },
           }, pill(one.state), ` ${outOf(one.count, of.cases)} cases`))),
       of.stale > 0 && h("li", null, h("button", {
-        type: "button", class: "legend-state", "data-legend": "stale", title: STALE_MEANING, "aria-pressed": place.q.includes("stale:yes"),
+        type: "button", class: "legend-state", "data-legend": "stale", title: model.overview.stale_meaning, "aria-pressed": place.q.includes("stale:yes"),
         on: { click: () => go({ q: place.q.includes("stale:yes") ? without(place.q, "stale:yes") : withTerm(place.q, "stale", "yes") }) },
       }, h("span", { class: "pill s-pass stale" }, "stale"), ` ${outOf(of.stale, of.cells)} cells`)),
     ),

@@ -3,7 +3,7 @@
 import type { Context, View } from "../context";
 import { h, table } from "../dom";
 import { KEYS } from "../search/keys";
-import { pill, STALE_MEANING } from "../states";
+import { pill } from "../states";
 
 export function helpView({ model }: Context): View {
   const { overview } = model;
@@ -34,7 +34,7 @@ export function helpView({ model }: Context): View {
         { title: "means", cell: (state) => state.meaning, wide: true },
         { title: "red", cell: (state) => (state.red ? "yes" : "no") },
       ], overview.states, "states"),
-      h("p", null, "A result is ", h("b", null, "stale"), ` if it was ${STALE_MEANING}. It is hatched, says stale, and is never drawn as plain green.`),
+      h("p", null, "A result is ", h("b", null, "stale"), ` if it was ${overview.stale_meaning}. It is hatched, says stale, and is never drawn as plain green.`),
       h("p", null, `A square shows the worst state of its cases and the least evidence. Evidence rises from ${overview.evidence.join(" over ")}; it is never added up across levels. Striped green ran in an emulator.`),
       h("p", null, "Canaries are faults that were put into results to see that the comparison finds them: found of injected."),
       h("h2", null, "Keyboard"),
