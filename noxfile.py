@@ -202,6 +202,20 @@ def actionlint(session: nox.Session, folder: Path) -> Path:
     return program
 
 
+@nox.session(venv_backend="none")
+def page(session: nox.Session) -> None:
+    """Check, test and build the dashboard's page; it must be the one in dist. -- --write: write its types and dist."""
+    folder = ROOT / "src" / "kernel_matrix" / "report" / "app"
+    environment = {"PYTHON": sys.executable}  # it has what the models of the page's data import
+    check = () if "--write" in session.posargs else ("--", "--check")
+    with session.chdir(folder):
+        session.run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", silent=True, external=True)
+        session.run("npm", "run", "--silent", "types", *check, env=environment, external=True)
+        session.run("npm", "run", "--silent", "check", external=True)
+        session.run("npm", "run", "--silent", "test", external=True)
+        session.run("npm", "run", "--silent", "build", *check, external=True)
+
+
 @nox.session(name="schema", venv_backend="none")
 def write_schema(session: nox.Session) -> None:
     """Write matrix.schema.json and compat.schema.json from their models."""
