@@ -20,6 +20,6 @@ await build({
   logLevel: "warning",
 });
 const built = files.map((name) => join(folder, name.replace(/\.ts$/, ".mjs")));
-const run = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...built], { stdio: "inherit" });
+const run = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...built], { stdio: "inherit", cwd: app });
 rmSync(folder, { recursive: true });
 process.exit(run.status ?? 1);

@@ -20,9 +20,9 @@ export function chart(name: string, options: PlotOptions, caption?: Node | strin
   return h("figure", { class: "chart" }, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `${name}, chart` }, drawing), caption && h("figcaption", null, caption));
 }
 
-/** Return the width that a chart can have. */
-export function width(most: number): number {
-  return Math.max(300, Math.min(most, innerWidth - 48));
+/** Return the width that a chart can have. One that needs more than a narrow screen has scrolls in its box. */
+export function width(most: number, least = 300): number {
+  return Math.max(least, Math.min(most, innerWidth - 48));
 }
 
 /** Return marks of an axis for errors that begin at 0 and span many powers. */

@@ -1,4 +1,6 @@
-/** Make elements. Every text goes in as a text node, so no data can become markup. */
+/** Make elements. Every text goes in as a text node, so no data can become markup; control characters can be seen. */
+
+import { visible } from "./visible";
 
 export type Child = Node | string | number | null | undefined | false | readonly Child[];
 type Handlers = { [K in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[K]) => void };
@@ -24,7 +26,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
     } else if (value === true) {
       element.setAttribute(name, "");
     } else if (value !== null && value !== undefined && value !== false) {
-      element.setAttribute(name, String(value));
+      element.setAttribute(name, name === "title" ? visible(String(value)) : String(value));
     }
   }
   append(element, children);
@@ -35,7 +37,7 @@ export function append(element: Element | DocumentFragment, children: readonly C
   for (const child of children) {
     if (child === null || child === undefined || child === false || child === "") continue;
     if (Array.isArray(child)) append(element, child);
-    else element.append(child instanceof Node ? child : String(child));
+    else element.append(child instanceof Node ? child : visible(String(child)));
   }
 }
 

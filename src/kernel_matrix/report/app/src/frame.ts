@@ -26,10 +26,10 @@ export function notices(model: Model): HTMLElement {
     "section",
     { class: "notices", "aria-label": "notices" },
     age(model),
-    limited(problems, (problem) => h("p", { class: "problem" }, h("b", null, "Broken result. "), beginning(problem, 600)), "broken results"),
+    limited(problems, (problem) => h("p", { class: "problem" }, h("b", null, "Broken result. "), beginning(problem, 300)), "broken results"),
     limited(undiagnosed, (error) => h("p", { class: "problem" }, h("b", null, "Cause not known. "),
       `${plural(error.cases, "case")} in ${error.stage || "no stage"}: `, h("code", null, beginning(error.message, 300))), "errors whose cause is not known"),
-    limited(notes, (note) => h("p", { class: "dim" }, beginning(note, 600)), "notes"),
+    limited(notes, (note) => h("p", { class: "dim" }, beginning(note, 400)), "notes"),
     stale.length > 0 && h(
       "details",
       { class: "stale-reasons" },

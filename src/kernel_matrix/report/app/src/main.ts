@@ -113,11 +113,13 @@ class Page {
     const same = place.view === before.view;
     this.bar.show(context);
     this.tabs.show(place);
-    const focus = document.activeElement instanceof HTMLElement && this.main.contains(document.activeElement) ? marker(document.activeElement) : "";
+    const active = document.activeElement;
+    const focus = active instanceof HTMLElement && this.main.contains(active) ? marker(active) : null;
     this.view = VIEWS_BY_NAME[place.view](context);
     this.main.replaceChildren(this.view.element);
     if (same && scrolled && place.q === before.q && place.group === before.group) this.view.scrollBack?.(scrolled);
-    if (focus) this.main.querySelector<HTMLElement>(focus)?.focus({ preventScroll: true });
+    // What had the focus may be gone: then the view has it, and the keyboard goes on from there.
+    if (focus !== null) ((focus && this.main.querySelector<HTMLElement>(focus)) || this.main).focus({ preventScroll: true });
     if (!same) scrollTo({ top: 0 });
   }
 
@@ -133,7 +135,7 @@ class Page {
 
 /** Return a selector for the element that has the focus, to find it in the next drawing. */
 function marker(element: HTMLElement): string {
-  for (const name of ["fold", "group", "test", "dtype", "cell"]) {
+  for (const name of ["fold", "group", "test", "dtype", "cell", "summary"]) {
     const value = element.dataset[name];
     if (value) return `[data-${name}="${CSS.escape(value)}"]`;
   }

@@ -172,7 +172,8 @@ export class Squares {
     const back: [number, number] = far ? [-Math.sign(down), -Math.sign(right)] : [Math.sign(down), Math.sign(right)];
     for (let tries = rows + columns.length; tries > 0; tries--) {
       this.reveal(row, column);
-      const button = this.at(row, column);
+      // Only groups have a button in their head: from there, down leads to the first square of the next row.
+      const button = this.at(row, column) ?? (column === 0 && down !== 0 ? this.at(row, 1) : null);
       if (button) {
         button.focus({ preventScroll: true });
         button.scrollIntoView({ block: "nearest", inline: "nearest" });

@@ -1,19 +1,9 @@
 /** Texts from results: they can be long, and can hold anything. */
 
 import { h } from "./dom";
+import { visible } from "./visible";
 
 export const LONGEST = 6_000;
-
-/** Return a text in which control characters can be seen: NUL as ␀, and marks that turn the direction of writing by code. */
-export function visible(text: string): string {
-  return text
-    .replace(/\r\n/g, "\n")
-    .replace(/[\u0000-\u0008\u000b-\u001f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)))
-    .replace(/\u007f/g, "\u2421")
-    .replace(/[\u0080-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (character) =>
-      `⟨U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
-    );
-}
 
 /** Return the beginning of a text on one line. */
 export function beginning(text: string, length = 200): string {

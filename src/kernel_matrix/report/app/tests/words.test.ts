@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { largest, nearestToLimit, results, seed } from "../src/cell/result";
 import type { CellChunk, CellDetail } from "../src/data";
 import { badness, daysSince, duration, number, percent, short, times } from "../src/numbers";
-import { beginning, visible } from "../src/text";
+import { beginning } from "../src/text";
+import { visible } from "../src/visible";
 import { agreementStep, heatStep } from "../src/views/scales";
 
 test("numbers that JSON has not are words", () => {

@@ -2,7 +2,7 @@
 
 import { summary, type Summary } from "../aggregate";
 import type { Context, View } from "../context";
-import { h, type Child } from "../dom";
+import { h } from "../dom";
 import { GROUPINGS, layout, NOT_FOUND, type Column, type GroupRow, type Grouping, type LineRow } from "../layout";
 import { isFolded, turned, type Folding } from "../link";
 import type { Model } from "../model";
@@ -19,7 +19,7 @@ export function gridView(context: Context): View {
   const { model, place, found } = context;
   const fold: Folding = place.fold ?? { all: model.size > FOLDED_ABOVE, except: [] };
   const grid = layout(model, found.mask, place.group, (group) => isFolded(fold, group));
-  if (grid.rows.length === 0) return { element: h("div", null, controls(context, fold)) };
+  if (grid.rows.length === 0) return { element: h("div", null, controls(context)) };
   const squares = new Squares({
     name: `cells by ${NAMES[place.group]}`,
     corner: grid.corner,
@@ -32,11 +32,11 @@ export function gridView(context: Context): View {
       const row = grid.rows[index]!;
       return row.kind === "group" ? groupRow(context, fold, row, grid.columns) : lineRow(context, row);
     },
-    rowHeight: 62,
+    rowHeight: 66,
     headWidth: innerWidth < 600 ? 128 : 190,
   });
   return {
-    element: h("div", null, controls(context, fold), squares.element),
+    element: h("div", null, controls(context), squares.element),
     print: (on) => squares.print(on),
     scrolled: () => squares.scrolled,
     scrollBack: (to) => squares.scrollBack(to),
@@ -47,7 +47,7 @@ function columnHead(column: Column): Node {
   return h("span", { title: `${column.title} ${column.below}` }, column.title, h("br"), h("small", null, column.below));
 }
 
-function controls(context: Context, fold: Folding): HTMLElement {
+function controls(context: Context): HTMLElement {
   const { place, go } = context;
   return h(
     "div",
@@ -62,7 +62,7 @@ function controls(context: Context, fold: Folding): HTMLElement {
     h("span", { class: "gap" }),
     h("button", { type: "button", "data-test": "fold-all", on: { click: () => go({ fold: { all: true, except: [] } }) } }, "Fold all"),
     h("button", { type: "button", "data-test": "unfold-all", on: { click: () => go({ fold: { all: false, except: [] } }) } }, "Unfold all"),
-    fold.all && h("span", { class: "dim" }, "A square of a folded group is as bad as its worst cell."),
+    h("span", { class: "dim" }, "A square of several cells is as bad as the worst of them; its bar has them all."),
   );
 }
 
@@ -138,6 +138,8 @@ function summarySquare(context: Context, of: Summary, more: string, terms: reado
     stateWords(state),
     h("small", null, `${of.byState[of.worst]} of ${plural(of.cells, "cell")}`),
 h("small", null, of.stale > 0 ? h("span", { class: "stale-word" }, `${of.stale} stale`) : more || `least: ${model.overview.evidence[of.least]}`),
+    of.byState[of.worst]! < of.cells && h("span", { class: "shares", "aria-hidden": "true" },
+      model.stateNames.map((name, index) => of.byState[index]! > 0 && h("span", { class: `s-${name}`, style: `flex: ${of.byState[index]}` }))),
   );
 }
 
@@ -150,8 +152,8 @@ function look(state: string, evidence: string, stale: boolean): string {
   return `square s-${state} e-${evidence}${stale ? " stale" : ""}`;
 }
 
-function stateWords(state: string, more: Child = ""): HTMLElement {
-  return h("b", null, h("span", { "aria-hidden": "true" }, shape(state), " "), state, more);
+function stateWords(state: string): HTMLElement {
+  return h("b", null, h("span", { "aria-hidden": "true" }, shape(state), " "), state);
 }
 
 /** Return the square of a cell. It opens the cell. */
@@ -173,8 +175,8 @@ function square(context: Context, cell: number): HTMLElement {
       title: `${id}: ${state}, evidence ${evidence}.${reason ? ` ${reason}.` : ""}${stale > 0 ? ` ${stale} of ${plural(model.planned[cell]!, "case")} stale.` : ""}`,
       on: { click: () => go({ cell: id, case: "" }) },
     },
-    stateWords(state, stage && h("span", { class: "stage" }, `: ${stage}`)),
-    h("small", null, evidence, stale > 0 && [" · ", h("span", { class: "stale-word" }, "stale")], journal > 0 && ` · runs: ${journal}`),
+    stateWords(state),
+    h("small", null, stage !== "" && `in ${stage} · `, evidence, stale > 0 && [" · ", h("span", { class: "stale-word" }, "stale")], journal > 0 && ` · runs: ${journal}`),
     h("small", null, `${model.count(cell, model.state(cell))} of ${model.planned[cell]}`, noise !== null && noise !== undefined && ` · ${times(noise)}`),
   );
 }

@@ -83,9 +83,9 @@ function drawing(cases: readonly Timed[], toolchains: readonly string[], several
       toolchain, ratio: known.ratio, name: names[index]!, title: `${toolchain}: ${times(known.ratio)}, ${duration(known.run)}\n${one.op} ${one.case} on ${one.target}`,
     })));
   const rows = [...new Set(names)];
-  const left = Math.min(innerWidth < 600 ? 150 : 360, 20 + 6.6 * Math.max(...rows.map((row) => row.length)));
+  const left = Math.min(360, 20 + 6.6 * Math.max(...rows.map((row) => row.length)));
   return h("div", null, chart("times as fast as the baseline, by case and toolchain", {
-    width: width(1100), height: 60 + rows.length * 24, marginLeft: left, marginRight: 24, marginBottom: 40,
+    width: width(1100, left + 320), height: 60 + rows.length * 24, marginLeft: left, marginRight: 24, marginBottom: 40,
     x: { type: "log", label: "times as fast as the baseline →", grid: true, tickFormat: (tick: number) => short(tick), nice: true },
     y: { domain: rows, label: null, tickFormat: (row: string) => (row.length * 6.6 > left - 16 ? `${row.slice(0, Math.floor(left / 6.6) - 4)}…` : row) },
     color: { domain: [...toolchains], range: toolchains.map((_, index) => PALETTE[index % PALETTE.length]!) },
