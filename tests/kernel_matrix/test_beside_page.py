@@ -218,5 +218,7 @@ def test_every_state_is_in_the_picture_with_a_sign_of_its_own(whole):
     cells: list[Cell] = [whole.cells[0].model_copy(update=change) for change in changes]
     text = grid(whole.model_copy(update={"cells": tuple(cells)}), "light")
     signs = re.findall(r'font-weight="700"[^>]*>(.)</text>', text)
-    assert len(set(signs[: len(STATES)])) == len(STATES)
+    assert len(set(signs)) == len(STATES)
+    for state in STATES:
+        assert f'<use href="#{state}" ' in text
     assert set(STATES) > RED
