@@ -59,7 +59,7 @@ class _Reader:
     """A journal that is read on and on. A job that begins anew has another file."""
 
     path: Path
-    key: str
+    key: Path  # the file with the key that its entries are signed with
     inode: int = 0
     journal: Journal | None = None
     facts: dict[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class _Reader:
         """Take in what has been written since."""
         inode = self.path.stat().st_ino
         if inode != self.inode or self.journal is None:
-            self.inode, self.journal = inode, Journal(self.path, self.key)
+            self.inode, self.journal = inode, Journal(self.path, self.key.read_text(encoding="utf-8"))
             self.facts, self.ends, self.forged = {}, {}, False
         for entry in self.journal.new_entries():
             if entry["entry"] == "job":
@@ -112,9 +112,8 @@ class LiveJobs:
         return LiveJob(name, cases or self.planned.get(name, ()), has_ended, has_begun, ends)
 
     def _ends(self, name: str, path: Path) -> dict[str, CaseEnd]:
-        key = self.project.build / "keys" / name
+        reader = self.readers.setdefault(name, _Reader(path, self.project.build / "keys" / name))
         try:
-            reader = self.readers.setdefault(name, _Reader(path, key.read_text(encoding="utf-8")))
             reader.read()
         except OSError:  # the job begins at this very moment
             return {}

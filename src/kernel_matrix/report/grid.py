@@ -164,13 +164,13 @@ def _use(square: Square, x: float, y: float) -> str:
 
 def _symbols(theme: Theme) -> Iterator[str]:
     """Yield what each square looks like: its colour, its sign, and a line through it if it is stale."""
-    ink, dim, _ = _INK[theme]
+    ink, dim, faint = _INK[theme]
     for state in STATES:
         for evidence in ("", "-emulated") if state == "pass" else ("",):
             fill = f'fill="{"url(#emulated)" if evidence else MEANING[state][0]}"'
             text, line = ("#0b2a5b" if state in _DARK_SIGN else "#ffffff"), "#ffffff"
             if state in _OUTLINED:
-                fill, text, line = f'fill="none" stroke="{dim}" stroke-dasharray="2 2"', dim, ink
+                fill, text, line = f'fill="none" stroke="{faint}"', dim, ink
             drawn = (
                 f'<rect width="{_SIDE}" height="{_SIDE}" rx="3" {fill}/>'
                 f'<text x="7" y="10.5" text-anchor="middle" font-weight="700" fill="{text}">{_SIGNS[state]}</text>'
