@@ -23,8 +23,8 @@ export function header(model: Model): HTMLElement {
 export function notices(model: Model): HTMLElement {
   const { problems, undiagnosed, notes, stale, run } = model.overview;
   return h(
-    "div",
-    { class: "notices" },
+    "section",
+    { class: "notices", "aria-label": "notices" },
     age(model),
     limited(problems, (problem) => h("p", { class: "problem" }, h("b", null, "Broken result. "), beginning(problem, 300)), "broken results"),
     limited(undiagnosed, (error) => h("p", { class: "problem" }, h("b", null, "Cause not known. "),
