@@ -37,8 +37,8 @@ def site(tmp_path_factory):
     planned = replace(planned, jobs=jobs)
     records = [record for job in planned.jobs for case in job.cases for record in results_of(case)]
     runs = tuple(
-        Measurement(started=FUTURE if day else "not a time", commit=HOSTILE[:100], device=HOSTILE, noise={HOSTILE: 1e300},
-                    speed={HOSTILE: 0.0}, seconds={HOSTILE: -1.0})
+        Measurement(started=FUTURE if day else "not a time", commit=HOSTILE[:100], device=HOSTILE,
+                    noise={HOSTILE: 1e300}, speed={HOSTILE: 0.0}, seconds={HOSTILE: -1.0})
         for day in range(3)
     )  # fmt: skip
     collected = Collected((), tuple(records), (HOSTILE, "z" * 1_000_000))
@@ -87,19 +87,24 @@ def test_a_hostile_message_is_shown_as_the_text_that_it_is(new_tab, site):
 
 def test_a_message_of_ten_megabytes_opens_cut(new_tab, site):
     tab = new_tab(f"file://{site}/index.html")
-    page = tab.open("#grid?cell=cpu-llvm/x86-64-v3/inductor/sinkhorn.forward")
+    cell = "cpu-llvm/x86-64-v3/inductor/sinkhorn.forward"
+    name = next(iter(Page(site).cells[cell]["results"]))
+    page = tab.open(f"#grid?cell={cell}&case={name}")
+    page.wait_for_selector(f'[data-case="{name}"][open]')
     text = page.text_content("dialog#cell")
-    assert "more characters are in junit.xml" in text
+    assert "mmmmmmmmm" in text
+    page.click(f'[data-case="{name}"] [data-test=show-all] >> nth=0')
+    assert "9900000 more characters are in junit.xml" in page.text_content("dialog#cell")
     assert len(text) < 3_000_000
 
 
-@pytest.mark.parametrize("hash", ["#%", "#grid?q=%zz", "#nothing", "#grid?cell=a/b/c/d.e", "#a/b/c/d.e",
+@pytest.mark.parametrize("link", ["#%", "#grid?q=%zz", "#nothing", "#grid?cell=a/b/c/d.e", "#a/b/c/d.e",
                                   "#grid?fold=x,%00&group=y&dtype=<b>", "#grid?q=((((", "#grid?q=noise:>", "#__proto__",
                                   "#grid?cell=__proto__", "#accuracy?dtype=__proto__",
                                   "#grid?q=<img src=x onerror=window.ran=1>"])  # fmt: skip
-def test_any_link_opens_a_page(new_tab, web, hash):
+def test_any_link_opens_a_page(new_tab, web, link):
     tab = new_tab(web)
-    page = tab.open(hash)
+    page = tab.open(link)
     assert page.evaluate("window.ran") is None
     assert len(page.inner_text("#page")) > 200
 
@@ -122,7 +127,7 @@ def test_a_broken_file_of_data_is_said_to_be_so(new_tab, page_site, tmp_path, co
     (tmp_path / "site" / "data" / "cells" / f"{row['chunk']}.js").write_text(content)
     tab = new_tab(f"file://{tmp_path}/site/index.html")
     tab.page.goto(f"{tab.address}#grid?cell={PASSING}")
-    tab.page.wait_for_selector("dialog#cell[open] .problem")
+    tab.page.wait_for_selector("dialog#cell[open] .later [role=alert]")
     tab.faults[:] = [fault for fault in tab.faults if "SyntaxError" not in fault and "Unexpected" not in fault
                      and "missing )" not in fault]  # fmt: skip  # the browser says of the file what it is
 
@@ -132,6 +137,6 @@ def test_a_file_of_data_that_is_absent_is_said_to_be_so(new_tab, page_site, tmp_
     shutil.rmtree(tmp_path / "site" / "data" / "cells")
     tab = new_tab(f"file://{tmp_path}/site/index.html")
     tab.page.goto(f"{tab.address}#grid?cell={PASSING}")
-    tab.page.wait_for_selector("dialog#cell[open] .problem")
+    tab.page.wait_for_selector("dialog#cell[open] .later [role=alert]")
     assert f"data/cells/{Page(page_site).rows[PASSING]['chunk']}.js" in tab.page.inner_text("dialog#cell")
     tab.faults[:] = [fault for fault in tab.faults if "data/cells/" not in fault and "ERR_FILE_NOT_FOUND" not in fault]

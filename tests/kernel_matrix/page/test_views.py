@@ -103,12 +103,10 @@ def test_everything_can_be_done_from_the_keyboard(tab):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.closest('[role=grid]') !== null"):
             break
-    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight"):
-        if page.evaluate("document.activeElement.dataset.cell !== undefined"):
-            break
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
     cell = page.evaluate("document.activeElement.dataset.cell")
-    assert cell
+    assert cell == BROKEN
     page.keyboard.press("Enter")
     page.wait_for_selector(f'[data-open-cell="{cell}"]')
     assert page.evaluate("document.activeElement.closest('dialog') !== null")

@@ -91,7 +91,7 @@ function series(trend: Trend, figures: Readonly<Record<string, readonly (number 
     symbol: { domain: names, range: symbols },
     marks: [
       ...(label === "seconds" ? [] : [ruleY([1], { strokeDasharray: "4 3", strokeOpacity: 0.6 })]),
-      lineY(drawn, { x: "run", y: "value", stroke: "name", strokeWidth: 1.6 }),
+      lineY(drawn, { x: "run", y: "value", z: "name", stroke: "name", strokeWidth: 1.6 }),
       dot(drawn, { x: "run", y: "value", stroke: "name", symbol: "name", r: 3.2, title: "title" }),
     ],
   }), legend(names));
