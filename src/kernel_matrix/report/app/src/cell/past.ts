@@ -5,7 +5,8 @@ import type { Cell, HistoryData } from "../data";
 import { h } from "../dom";
 import { later } from "../later";
 import { load } from "../load";
-import { transitionsTable, trendCharts } from "../views/history";
+import { transitionsTable } from "../views/history";
+import { trendCharts } from "../views/trends";
 
 export function pastPart(context: Context, cell: Cell): HTMLElement {
   const heading = h("h3", null, "Since when");

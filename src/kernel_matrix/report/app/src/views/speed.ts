@@ -2,16 +2,17 @@
 
 import { chart, dot, PALETTE, ruleX, SYMBOLS, width } from "../charts";
 import type { Context, View } from "../context";
-import type { SpeedData, TimedCase, Times } from "../data";
+import type { HistoryData, SpeedData, TimedCase, Times, Trend } from "../data";
 import { h, inSteps, table, type ColumnOf } from "../dom";
 import { later } from "../later";
 import { toHash } from "../link";
 import { load } from "../load";
 import { duration, outOf, plural, short, times } from "../numbers";
-import { legend } from "./history";
+import { legend, trendCharts } from "./trends";
 
 const AT_ONCE = 60;
 const MOST_IN_CHART = 40; // cases
+const TRENDS_AT_ONCE = 3;
 
 interface Timed extends Omit<TimedCase, "toolchains"> {
   toolchains: Map<string, Times>;
@@ -96,6 +97,40 @@ function shown(context: Context, speed: SpeedData): HTMLElement {
         `The chart has the first ${MOST_IN_CHART} of ${cases.length} cases. Search for fewer of them.`,
       ),
     inSteps(cases, AT_ONCE, (part) => table("times as fast as the baseline", columns, part, "speed-table"), "cases"),
+    model.overview.has.includes("history") &&
+      later(
+        () => load("history"),
+        (history) => trends(context, history),
+        "the history",
+      ),
+  );
+}
+
+/** Return how the times changed over the runs. */
+function trends(context: Context, history: HistoryData): HTMLElement | null {
+  const { model, found } = context;
+  const timed = history.trends.filter((trend) => {
+    const cell = model.find(trend.cell);
+    return cell >= 0 && found.mask[cell] === 1 && trend.started.length > 1 && Object.keys(trend.speed).length > 0;
+  });
+  if (timed.length === 0) return null;
+  const one = (trend: Trend): HTMLElement =>
+    h(
+      "section",
+      null,
+      h(
+        "h3",
+        null,
+        h("code", null, trend.cell),
+        h("span", { class: "dim" }, ` on ${trend.device || "an unknown device"}`),
+      ),
+      trendCharts(trend, true),
+    );
+  return h(
+    "div",
+    { "data-test": "speed-trends" },
+    h("h2", null, "Over the runs"),
+    inSteps(timed, TRENDS_AT_ONCE, (part) => h("div", null, part.map(one)), "cells"),
   );
 }
 
