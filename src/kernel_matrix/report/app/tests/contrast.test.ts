@@ -21,7 +21,7 @@ function contrast(one: string, other: string): number {
 test("black on white is 21 to 1", () => assert.equal(Math.round(contrast("#000", "#ffffff")), 21));
 
 test("text on the colour of each state, of stale ones and of stripes can be read", () => {
-  const states = [...styles.matchAll(/\.s-(\w+) \{ --ground-of: (#\w+)(?:; --ink-of: (#\w+))?/g)];
+  const states = [...styles.matchAll(/\.s-(\w+) \{\s*--ground-of: (#\w+)(?:;\s*--ink-of: (#\w+))?/g)];
   assert.ok(states.length >= 10);
   for (const [, state, ground, ink] of states)
     assert.ok(contrast(ground!, ink ?? "#fff") >= 4.5, `${state} ${contrast(ground!, ink ?? "#fff")}`);
@@ -30,14 +30,14 @@ test("text on the colour of each state, of stale ones and of stripes can be read
 });
 
 test("text on the steps of the heat map and of the agreement can be read", () => {
-  const steps = [...styles.matchAll(/\.h-(\d) \{ background-color: (#\w+)/g)];
+  const steps = [...styles.matchAll(/\.h-(\d) \{\s*background-color: (#\w+)/g)];
   assert.equal(steps.length, 7);
   for (const [, step, ground] of steps)
     assert.ok(contrast(ground!, step === "0" || step === "6" ? "#fff" : "#1f2328") >= 4.5, `step ${step}`);
-  const far = [...styles.matchAll(/\.u-(\w+) \{ background: (#\w+)/g)];
+  const far = [...styles.matchAll(/\.u-(\w+) \{\s*background: (#\w+)/g)];
   assert.equal(far.length, 7);
   for (const [, step, ground] of far) assert.ok(contrast(ground!, "#fff") >= 4.5, `distance ${step}`);
-  const words = [...styles.matchAll(/\.(?:v|p)-(\w+)(?:, \.p-\w+)? \{ background: (#\w+)/g)];
+  const words = [...styles.matchAll(/\.(?:v|p)-(\w+)(?:,\s*\.p-\w+)? \{\s*background: (#\w+)/g)];
   assert.ok(words.length >= 4);
   for (const [, name, ground] of words) assert.ok(contrast(ground!, "#fff") >= 4.5, name);
 });
