@@ -143,7 +143,7 @@ def pytest_options(words: list[str]) -> list[str]:
     options = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     rest = [word for word in words if word != "--quick"]
     if "--quick" in words:
-        options += ["-m", "not environments and not engine and not slow"]
+        options += ["-m", "not environments and not engine and not browser and not slow"]
     return [*options, *(rest or ["tests/kernel_matrix", "tests/toolchains", "tests/ci"])]
 
 

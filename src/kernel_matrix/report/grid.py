@@ -69,8 +69,9 @@ def grid(document: Document, theme: Theme) -> str:
         f'<title id="title">{escape(document.run.package)}: every operator on every lane</title>',
         f'<desc id="desc">{escape(headline(document))}</desc>',
         _STRIPES,
+        *_symbols(theme),
         *_labels(shown, ops, theme, left, top),
-        *_drawn(shown, ops, squares, theme, left, top),
+        *_drawn(shown, ops, squares, left, top),
         f'<g transform="translate(0 {top + _STEP * len(ops) + 22:.0f})">',
         *legend,
         *_rest(len(columns) - len(shown), theme, left, 18 * rows),
@@ -141,7 +142,6 @@ def _drawn(
     columns: Sequence[Column],
     ops: Sequence[str],
     squares: dict[tuple[Column, str], Square],
-    theme: Theme,
     left: float,
     top: float,
 ) -> Iterator[str]:
@@ -153,28 +153,31 @@ def _drawn(
                 count = f" ({square.cells} cells)" if square.cells > 1 else ""
                 stale = ", stale" if square.stale else ""
                 title = f"{op} on {_name(column)}{count}: {square.state}, {square.evidence}{stale}"
-                yield f"<g><title>{escape(title)}</title>{_sign(square, theme, x, y)}</g>"
+                yield f"{_use(square, x, y)[:-2]}><title>{escape(title)}</title></use>"
 
 
-def _sign(square: Square, theme: Theme, x: float, y: float) -> str:
-    """Return a square: its colour, its sign, and a line through it if it is stale."""
+def _use(square: Square, x: float, y: float) -> str:
+    """Return a square at a place."""
+    emulated = "-emulated" if (square.state, square.evidence) == ("pass", "emulated") else ""
+    return f'<use href="#{square.state}{emulated}{"-stale" if square.stale else ""}" x="{x:.0f}" y="{y:.0f}"/>'
+
+
+def _symbols(theme: Theme) -> Iterator[str]:
+    """Yield what each square looks like: its colour, its sign, and a line through it if it is stale."""
     ink, dim, _ = _INK[theme]
-    colour = MEANING[square.state][0]
-    outlined = square.state in _OUTLINED
-    if outlined:
-        fill = f'fill="none" stroke="{dim}" stroke-dasharray="2 2"'
-    else:
-        fill = f'fill="{"url(#emulated)" if (square.state, square.evidence) == ("pass", "emulated") else colour}"'
-    text = dim if outlined else "#0b2a5b" if square.state in _DARK_SIGN else "#ffffff"
-    sign = f'x="{x + 7:.1f}" y="{y + 10.5:.1f}" text-anchor="middle" font-weight="700" fill="{text}"'
-    parts = [
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{_SIDE}" height="{_SIDE}" rx="3" {fill}/>',
-        f"<text {sign}>{_SIGNS[square.state]}</text>",
-    ]
-    if square.stale:
-        line = "#ffffff" if not outlined else ink
-        parts.append(f'<path d="M{x + 1:.1f} {y + 13:.1f}L{x + 13:.1f} {y + 1:.1f}" stroke="{line}" stroke-width="2"/>')
-    return "".join(parts)
+    for state in STATES:
+        for evidence in ("", "-emulated") if state == "pass" else ("",):
+            fill = f'fill="{"url(#emulated)" if evidence else MEANING[state][0]}"'
+            text, line = ("#0b2a5b" if state in _DARK_SIGN else "#ffffff"), "#ffffff"
+            if state in _OUTLINED:
+                fill, text, line = f'fill="none" stroke="{dim}" stroke-dasharray="2 2"', dim, ink
+            drawn = (
+                f'<rect width="{_SIDE}" height="{_SIDE}" rx="3" {fill}/>'
+                f'<text x="7" y="10.5" text-anchor="middle" font-weight="700" fill="{text}">{_SIGNS[state]}</text>'
+            )
+            yield f'<symbol id="{state}{evidence}" overflow="visible">{drawn}</symbol>'
+            stale = f'<path d="M1 13L13 1" stroke="{line}" stroke-width="2"/>'
+            yield f'<symbol id="{state}{evidence}-stale" overflow="visible">{drawn}{stale}</symbol>'
 
 
 def _legend(document: Document, theme: Theme, left: float) -> tuple[list[str], int]:
@@ -188,7 +191,7 @@ def _legend(document: Document, theme: Theme, left: float) -> tuple[list[str], i
                 width = 24 + _LABEL * len(words)
                 if x > left and x + width > 640:
                     x, row = left, row + 1
-                sign = _sign(Square(state, "emulated" if emulated else "ran", False, 1), theme, x, 18 * row - 11)
+                sign = _use(Square(state, "emulated" if emulated else "ran", False, 1), x, 18 * row - 11)
                 parts.append(f'{sign}<text x="{x + 19:.0f}" y="{18 * row}" fill="{_INK[theme][0]}">{words}</text>')
                 x += width
     return parts, row + 1

@@ -12,11 +12,17 @@ from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.words import counts, headline, noise_words, percent
 
+_MOST_CHARACTERS = 500  # of a note, or of a broken result
+_MOST_LINES = 50  # of a list in the summary, such as that of broken results
+_MOST_ROWS = 2_000  # of its table: more are no summary, and GitHub shows a megabyte
+_MOST_BAD = 200  # of the cells of which it says what is wrong
+
 
 def summary(document: Document, difference: Difference | None) -> str:
     """Return the summary in Markdown: what differs from an earlier report, else the whole table."""
     template = _environment().get_template("difference.md.j2" if difference else "summary.md.j2")
-    return markdown.within(template.render(document=document, difference=difference))
+    most = {"most": _MOST_LINES, "most_text": _MOST_CHARACTERS, "most_rows": _MOST_ROWS, "most_bad": _MOST_BAD}
+    return markdown.within(template.render(document=document, difference=difference, **most))
 
 
 def runs(difference: Difference, before: str, now: str) -> str:
