@@ -10,14 +10,25 @@ export const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "cros
 /** Return a chart in a figure; `name` says in words what it shows. */
 export function chart(name: string, options: PlotOptions, caption?: Node | string): HTMLElement {
   const drawing = plot({
-    style: { background: "transparent", color: "inherit", fontSize: "12px", fontFamily: "inherit", overflow: "visible" },
+    style: {
+      background: "transparent",
+      color: "inherit",
+      fontSize: "12px",
+      fontFamily: "inherit",
+      overflow: "visible",
+    },
     ...options,
   });
   // The whole is one image with one name; its groups have names in a form that ARIA does not allow.
   drawing.querySelectorAll("[aria-label]").forEach((part) => part.removeAttribute("aria-label"));
   drawing.setAttribute("role", "img");
   drawing.setAttribute("aria-label", name);
-  return h("figure", { class: "chart" }, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `${name}, chart` }, drawing), caption && h("figcaption", null, caption));
+  return h(
+    "figure",
+    { class: "chart" },
+    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `${name}, chart` }, drawing),
+    caption && h("figcaption", null, caption),
+  );
 }
 
 /** Return the width that a chart can have. One that needs more than a narrow screen has scrolls in its box. */
@@ -27,7 +38,9 @@ export function width(most: number, least = 300): number {
 
 /** Return marks of an axis for errors that begin at 0 and span many powers. */
 export function steps(largest: number): number[] {
-  return [0, 0.5, 1, 2, 4, 16, 64, 256, 1024, 4096, 65_536, 1e6, 1e8, 1e12].filter((step) => step <= largest * 1.2 || step <= 1);
+  return [0, 0.5, 1, 2, 4, 16, 64, 256, 1024, 4096, 65_536, 1e6, 1e8, 1e12].filter(
+    (step) => step <= largest * 1.2 || step <= 1,
+  );
 }
 
 // Each by its name: what is not used stays out of the page.

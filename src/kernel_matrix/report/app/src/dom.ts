@@ -56,7 +56,11 @@ export function outside(address: string, text: string): Node {
 export function facts(pairs: readonly (readonly [string, Child])[]): HTMLElement | null {
   const known = pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false);
   if (known.length === 0) return null;
-  return h("dl", { class: "facts" }, known.flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+  return h(
+    "dl",
+    { class: "facts" },
+    known.flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  );
 }
 
 export interface ColumnOf<T> {
@@ -68,14 +72,28 @@ export interface ColumnOf<T> {
 }
 
 /** Return a table in a box that scrolls sideways. `name` is what a screen reader calls it. */
-export function table<T>(name: string, columns: readonly ColumnOf<T>[], rows: readonly T[], test?: string): HTMLElement {
-  const kind = (column: ColumnOf<T>) => [column.number ? "number" : "", column.wide ? "wide" : ""].join(" ").trim() || null;
+export function table<T>(
+  name: string,
+  columns: readonly ColumnOf<T>[],
+  rows: readonly T[],
+  test?: string,
+): HTMLElement {
+  const kind = (column: ColumnOf<T>) =>
+    [column.number ? "number" : "", column.wide ? "wide" : ""].join(" ").trim() || null;
   return scroller(
     name,
     h(
       "table",
       { class: "plain", "aria-label": name, "data-test": test },
-      h("thead", null, h("tr", null, columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.title)))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.title)),
+        ),
+      ),
       h(
         "tbody",
         null,
@@ -101,15 +119,36 @@ export function scroller(name: string, ...children: Child[]): HTMLElement {
 }
 
 /** Show the first rows of a long list, and more on demand. */
-export function inSteps<T>(rows: readonly T[], step: number, show: (part: readonly T[]) => Node, noun: string): HTMLElement {
+export function inSteps<T>(
+  rows: readonly T[],
+  step: number,
+  show: (part: readonly T[]) => Node,
+  noun: string,
+): HTMLElement {
   const box = h("div");
   let shown = step;
   const draw = (): void => {
     replace(box, show(rows.slice(0, shown)));
     if (rows.length > shown) {
       box.append(
-        h("p", { class: "more" }, `${shown} of ${rows.length} ${noun} `,
-          h("button", { type: "button", on: { click: () => { shown += step * 4; draw(); } } }, "Show more")),
+        h(
+          "p",
+          { class: "more" },
+          `${shown} of ${rows.length} ${noun} `,
+          h(
+            "button",
+            {
+              type: "button",
+              on: {
+                click: () => {
+                  shown += step * 4;
+                  draw();
+                },
+              },
+            },
+            "Show more",
+          ),
+        ),
       );
     }
   };

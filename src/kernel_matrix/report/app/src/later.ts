@@ -7,20 +7,25 @@ export function later<T>(load: () => Promise<T>, show: (value: T) => Node | null
   const box = h("div", { class: "later", "aria-busy": "true" });
   const start = (): void => {
     replace(box, h("p", { class: "dim" }, `Loading ${what}.`));
-    load().then(
-      (value) => {
+    load()
+      .then((value) => {
         const content = show(value);
         replace(box, content);
         box.removeAttribute("aria-busy");
-      },
-    ).catch((error: unknown) => {
-      box.removeAttribute("aria-busy");
-      replace(
-        box,
-        h("p", { class: "problem", role: "alert" }, error instanceof Error ? error.message : String(error), " ",
-          h("button", { type: "button", on: { click: start } }, "Try again")),
-      );
-    });
+      })
+      .catch((error: unknown) => {
+        box.removeAttribute("aria-busy");
+        replace(
+          box,
+          h(
+            "p",
+            { class: "problem", role: "alert" },
+            error instanceof Error ? error.message : String(error),
+            " ",
+            h("button", { type: "button", on: { click: start } }, "Try again"),
+          ),
+        );
+      });
   };
   start();
   return box;

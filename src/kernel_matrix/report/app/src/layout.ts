@@ -78,7 +78,10 @@ function byLane(model: Model, mask: Uint8Array, grouping: "platform" | "toolchai
     const cells = Int32Array.from(shown, (op) => asked(model.at(place, op), mask));
     lines(groups, lane[grouping]).set(laneId(lane), cells);
   });
-  return { columns: shown.map((op) => ({ key: opId(ops[op]!), title: ops[op]!.op, below: ops[op]!.direction })), groups };
+  return {
+    columns: shown.map((op) => ({ key: opId(ops[op]!), title: ops[op]!.op, below: ops[op]!.direction })),
+    groups,
+  };
 }
 
 /** Return the targets as columns, and the toolchains as lines in a group for each operator. */
@@ -88,7 +91,9 @@ function byOp(model: Model, mask: Uint8Array): Axes {
   const targets = lanes.map((lane) => `${lane.platform}/${lane.target}`);
   for (let cell = 0; cell < model.size; cell++) if (mask[cell] === 1) used.add(targets[model.lane(cell)]!);
   const columns = platforms
-    .flatMap((platform) => platform.targets.map((target) => ({ key: `${platform.name}/${target}`, title: target, below: platform.name })))
+    .flatMap((platform) =>
+      platform.targets.map((target) => ({ key: `${platform.name}/${target}`, title: target, below: platform.name })),
+    )
     .filter((column) => used.has(column.key));
   const columnOf = new Map(columns.map((column, index) => [column.key, index]));
   const groups = new Map<string, Map<string, Int32Array>>();
@@ -116,7 +121,12 @@ function lines(groups: Map<string, Map<string, Int32Array>>, group: string): Map
 }
 
 function groupRows(
-  model: Model, grouping: Grouping, group: string, shown: readonly [string, Int32Array][], columns: number, folded: boolean,
+  model: Model,
+  grouping: Grouping,
+  group: string,
+  shown: readonly [string, Int32Array][],
+  columns: number,
+  folded: boolean,
 ): Row[] {
   const head: GroupRow = {
     kind: "group",
@@ -125,7 +135,9 @@ function groupRows(
     note: grouping === "platform" ? (model.overview.platforms.find((one) => one.name === group)?.title ?? "") : "",
     folded,
     lines: shown.length,
-    columns: Array.from({ length: columns }, (_, column) => shown.map(([, cells]) => cells[column]!).filter((cell) => cell >= 0)),
+    columns: Array.from({ length: columns }, (_, column) =>
+      shown.map(([, cells]) => cells[column]!).filter((cell) => cell >= 0),
+    ),
   };
   if (folded) return [head];
   return [head, ...shown.map(([line, cells]): LineRow => lineRow(model, grouping, line, cells))];
@@ -135,6 +147,7 @@ function lineRow(model: Model, grouping: Grouping, line: string, cells: Int32Arr
   if (grouping === "op") return { kind: "line", key: line, title: line, note: "", cells, lane: -1 };
   const number = model.lane(cells.find((cell) => cell >= 0)!);
   const lane = model.overview.lanes[number]!;
-  if (grouping === "platform") return { kind: "line", key: line, title: lane.toolchain, note: lane.target, cells, lane: number };
+  if (grouping === "platform")
+    return { kind: "line", key: line, title: lane.toolchain, note: lane.target, cells, lane: number };
   return { kind: "line", key: line, title: lane.target, note: lane.platform, cells, lane: number };
 }

@@ -78,7 +78,9 @@ export function turned(fold: Folding, group: string): Folding {
 
 /** Encode what has a meaning in the address, and leave it readable otherwise. */
 function encoded(value: string): string {
-  return encodeURIComponent(value).replace(/%(2F|3A|2C|40)/g, decodeURIComponent).replace(/%20/g, "+");
+  return encodeURIComponent(value)
+    .replace(/%(2F|3A|2C|40)/g, decodeURIComponent)
+    .replace(/%20/g, "+");
 }
 
 function decoded(text: string): string {

@@ -33,7 +33,9 @@ export function receive(): void {
 /** Return the overview, which index.html loads itself. */
 export function overview(): Overview {
   if (!arrived.has("overview")) {
-    throw new DataError("data/overview.js is not beside this page, or is cut short. Copy the whole folder of the site, or make the report again.");
+    throw new DataError(
+      "data/overview.js is not beside this page, or is cut short. Copy the whole folder of the site, or make the report again.",
+    );
   }
   return checked(arrived.get("overview"));
 }
@@ -59,7 +61,9 @@ export async function loadCell(chunk: number, id: string): Promise<{ detail: Cel
   const content = (await file(`cells/${chunk}`)) as CellChunk;
   const detail = Object.hasOwn(content.cells, id) ? content.cells[id] : undefined;
   if (!detail) {
-    throw new DataError(`data/cells/${chunk}.js does not have the cell ${id}. The files are of different reports: reload the page.`);
+    throw new DataError(
+      `data/cells/${chunk}.js does not have the cell ${id}. The files are of different reports: reload the page.`,
+    );
   }
   return { detail, chunk: content };
 }
@@ -104,12 +108,18 @@ function added(name: string, query: string): Promise<unknown> {
         if (name !== "overview") arrived.delete(name);
         resolve(value);
       } else {
-        reject(new DataError(`data/${name}.js is damaged: it is cut short, or is no data of this page. Make the report again.`));
+        reject(
+          new DataError(
+            `data/${name}.js is damaged: it is cut short, or is no data of this page. Make the report again.`,
+          ),
+        );
       }
     };
     script.onerror = () => {
       script.remove();
-      reject(new DataError(`data/${name}.js is not there. Copy the whole folder of the site, or make the report again.`));
+      reject(
+        new DataError(`data/${name}.js is not there. Copy the whole folder of the site, or make the report again.`),
+      );
     };
     document.head.append(script);
   });

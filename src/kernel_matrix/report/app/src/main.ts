@@ -28,7 +28,10 @@ class Page {
   private readonly tabs: Tabs;
   private readonly panel: CellPanel;
 
-  constructor(root: Element, private model: Model) {
+  constructor(
+    root: Element,
+    private model: Model,
+  ) {
     this.found = search(model, "");
     this.sums = totals(model, this.found);
     this.bar = new SearchBar((q, typing) => this.go({ q }, typing));
@@ -37,7 +40,20 @@ class Page {
     this.frame();
     replace(
       root,
-      h("a", { class: "skip", href: "#view", on: { click: (event) => { event.preventDefault(); this.main.focus(); } } }, "Skip to the results"),
+      h(
+        "a",
+        {
+          class: "skip",
+          href: "#view",
+          on: {
+            click: (event) => {
+              event.preventDefault();
+              this.main.focus();
+            },
+          },
+        },
+        "Skip to the results",
+      ),
       this.top,
       h("div", { class: "bench" }, this.bar.element, this.tabs.element),
       this.main,
@@ -119,7 +135,8 @@ class Page {
     this.main.replaceChildren(this.view.element);
     if (same && scrolled && place.q === before.q && place.group === before.group) this.view.scrollBack?.(scrolled);
     // What had the focus may be gone: then the view has it, and the keyboard goes on from there.
-    if (focus !== null) ((focus && this.main.querySelector<HTMLElement>(focus)) || this.main).focus({ preventScroll: true });
+    if (focus !== null)
+      ((focus && this.main.querySelector<HTMLElement>(focus)) || this.main).focus({ preventScroll: true });
     if (!same) scrollTo({ top: 0 });
   }
 
@@ -168,9 +185,12 @@ function start(): void {
     if (!(error instanceof DataError)) console.error(error);
     replace(
       root,
-      h("main", { class: "broken" },
+      h(
+        "main",
+        { class: "broken" },
         h("h1", null, "This page cannot show its data"),
-        h("p", { class: "problem", role: "alert" }, error instanceof Error ? error.message : String(error))),
+        h("p", { class: "problem", role: "alert" }, error instanceof Error ? error.message : String(error)),
+      ),
     );
   }
 }

@@ -47,10 +47,19 @@ export class Squares {
     this.table = h(
       "table",
       {
-        class: "squares", role: "grid", "aria-label": source.name,
-        "aria-rowcount": source.rows + 1, "aria-colcount": columns.length + 1, style: `width: ${width}px`,
+        class: "squares",
+        role: "grid",
+        "aria-label": source.name,
+        "aria-rowcount": source.rows + 1,
+        "aria-colcount": columns.length + 1,
+        style: `width: ${width}px`,
       },
-      h("colgroup", null, h("col", { style: `width: ${headWidth}px` }), columns.map((column) => h("col", { style: `width: ${column.width}px` }))),
+      h(
+        "colgroup",
+        null,
+        h("col", { style: `width: ${headWidth}px` }),
+        columns.map((column) => h("col", { style: `width: ${column.width}px` })),
+      ),
       h(
         "thead",
         null,
@@ -58,7 +67,9 @@ export class Squares {
           "tr",
           { role: "row", "aria-rowindex": 1 },
           h("th", { scope: "col", role: "columnheader", "aria-colindex": 1, class: "corner" }, source.corner),
-          columns.map((column, index) => h("th", { scope: "col", role: "columnheader", "aria-colindex": index + 2 }, column.head)),
+          columns.map((column, index) =>
+            h("th", { scope: "col", role: "columnheader", "aria-colindex": index + 2 }, column.head),
+          ),
         ),
       ),
       this.body,
@@ -87,7 +98,12 @@ export class Squares {
     // The first column may have another width than the others.
     const each = columns[columns.length - 1]!.width;
     const left = Math.max(0, Math.floor(this.element.scrollLeft / each) - 2);
-    return [first, Math.min(rows, first + Math.ceil(height / rowHeight) + 2 * OVERSCAN), left, Math.min(columns.length, left + Math.ceil(width / each) + 4)];
+    return [
+      first,
+      Math.min(rows, first + Math.ceil(height / rowHeight) + 2 * OVERSCAN),
+      left,
+      Math.min(columns.length, left + Math.ceil(width / each) + 4),
+    ];
   }
 
   private draw(): void {
@@ -100,7 +116,9 @@ export class Squares {
     for (const index of this.drawn.keys()) if (index < first || index >= last) this.drawn.delete(index);
     for (let index = first; index < last; index++) if (!this.drawn.has(index)) this.drawn.set(index, this.row(index));
     const rows = Array.from({ length: last - first }, (_, index) => this.drawn.get(first + index)!);
-    this.body.replaceChildren(...[this.spacer(first), ...rows, this.spacer(this.source.rows - last)].filter((row) => row !== null));
+    this.body.replaceChildren(
+      ...[this.spacer(first), ...rows, this.spacer(this.source.rows - last)].filter((row) => row !== null),
+    );
     const target = this.at(this.focus.row, this.focus.column) ?? this.body.querySelector<HTMLElement>("button");
     if (target) target.tabIndex = 0;
     if (had) this.at(this.focus.row, this.focus.column)?.focus({ preventScroll: true });
@@ -109,7 +127,11 @@ export class Squares {
   private spacer(rows: number): HTMLElement | null {
     if (rows <= 0) return null;
     const height = `height: ${rows * this.source.rowHeight}px`;
-    return h("tr", { class: "spacer", "aria-hidden": "true", style: height }, h("td", { colspan: this.source.columns.length + 1, style: height }));
+    return h(
+      "tr",
+      { class: "spacer", "aria-hidden": "true", style: height },
+      h("td", { colspan: this.source.columns.length + 1, style: height }),
+    );
   }
 
   private row(index: number): HTMLElement {
@@ -118,11 +140,21 @@ export class Squares {
     const cells = Array.from({ length: this.right - this.left }, (_, index) => {
       const column = this.left + index;
       const content = row.cell(column);
-      return h("td", { role: "gridcell", "aria-colindex": column + 2, class: content ? null : "none" }, content ?? h("span", { title: "not planned" }, "·"));
+      return h(
+        "td",
+        { role: "gridcell", "aria-colindex": column + 2, class: content ? null : "none" },
+        content ?? h("span", { title: "not planned" }, "·"),
+      );
     });
     const element = h(
       "tr",
-      { role: "row", "aria-rowindex": index + 2, class: row.className, "data-row": row.key, style: `height: ${this.source.rowHeight}px` },
+      {
+        role: "row",
+        "aria-rowindex": index + 2,
+        class: row.className,
+        "data-row": row.key,
+        style: `height: ${this.source.rowHeight}px`,
+      },
       h("th", { scope: "row", role: "rowheader", "aria-colindex": 1 }, row.head),
       this.left > 0 && h("td", { colspan: this.left, "aria-hidden": "true" }),
       cells,
@@ -145,7 +177,10 @@ export class Squares {
     if (!button || !cell || !row || !this.body.contains(row)) return;
     this.body.querySelectorAll<HTMLElement>('button[tabindex="0"]').forEach((other) => (other.tabIndex = -1));
     button.tabIndex = 0;
-    this.focus = { row: Number(row.getAttribute("aria-rowindex")) - 2, column: Number(cell.getAttribute("aria-colindex")) - 1 };
+    this.focus = {
+      row: Number(row.getAttribute("aria-rowindex")) - 2,
+      column: Number(cell.getAttribute("aria-colindex")) - 1,
+    };
   }
 
   private key(event: KeyboardEvent): void {
@@ -154,8 +189,14 @@ export class Squares {
     const page = Math.max(1, Math.floor(this.element.clientHeight / this.source.rowHeight) - 2);
     const whole = event.ctrlKey;
     const steps: Record<string, [number, number]> = {
-      ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-page, 0], PageDown: [page, 0],
-      Home: [whole ? -rows : 0, -columns.length - 1], End: [whole ? rows : 0, columns.length + 1],
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+      PageUp: [-page, 0],
+      PageDown: [page, 0],
+      Home: [whole ? -rows : 0, -columns.length - 1],
+      End: [whole ? rows : 0, columns.length + 1],
     };
     const step = steps[event.key];
     if (!step || (whole && event.key.startsWith("Arrow"))) return;

@@ -41,7 +41,13 @@ export function bar(counts: readonly { state: string; count: number }[], name: s
     { class: "bar", role: "img", "aria-label": `${name}: ${words.join(", ") || "none"}` },
     counts
       .filter((one) => one.count > 0)
-      .map((one) => h("span", { class: `s-${one.state}`, style: `flex: ${one.count}`, title: `${one.count} of ${whole}: ${one.state}` })),
+      .map((one) =>
+        h("span", {
+          class: `s-${one.state}`,
+          style: `flex: ${one.count}`,
+          title: `${one.count} of ${whole}: ${one.state}`,
+        }),
+      ),
   );
 }
 

@@ -4,7 +4,13 @@ import { h } from "./dom";
 import { VIEWS, type Place, type ViewName } from "./link";
 
 const TITLES: Record<ViewName, string> = {
-  grid: "Grid", accuracy: "Accuracy", speed: "Speed", toolchains: "Toolchains", history: "History", machines: "Machines", help: "Help",
+  grid: "Grid",
+  accuracy: "Accuracy",
+  speed: "Speed",
+  toolchains: "Toolchains",
+  history: "History",
+  machines: "Machines",
+  help: "Help",
 };
 
 export class Tabs {

@@ -7,7 +7,9 @@ export const LONGEST = 6_000;
 
 /** Return the beginning of a text on one line. */
 export function beginning(text: string, length = 200): string {
-  const line = visible(text.slice(0, length * 4)).replace(/\s+/g, " ").trim();
+  const line = visible(text.slice(0, length * 4))
+    .replace(/\s+/g, " ")
+    .trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
 }
 
@@ -19,7 +21,11 @@ function size(length: number): string {
 /** Return a block with a text. A long one is cut, and a button shows all of it. */
 export function block(text: string, name: string, longest = LONGEST): HTMLElement {
   const cut = text.length > longest;
-  const pre = h("pre", { tabindex: "0", role: "group", "aria-label": name }, visible(cut ? text.slice(0, longest) : text));
+  const pre = h(
+    "pre",
+    { tabindex: "0", role: "group", "aria-label": name },
+    visible(cut ? text.slice(0, longest) : text),
+  );
   if (!cut) return pre;
   const more = h("button", { type: "button", "data-test": "show-all" }, `Show all (${size(text.length)})`);
   const note = h("p", { class: "more" }, `Cut after ${longest.toLocaleString("en")} characters. `, more);

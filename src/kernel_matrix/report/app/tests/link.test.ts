@@ -14,7 +14,10 @@ test("a place comes back from its link", () => {
 });
 
 test("a link can be read by people", () => {
-  assert.equal(toHash({ ...START, q: "vendor:nvidia mhc_pre", cell: "cuda/sm_90/t/op.forward" }), "#grid?q=vendor:nvidia+mhc_pre&cell=cuda/sm_90/t/op.forward");
+  assert.equal(
+    toHash({ ...START, q: "vendor:nvidia mhc_pre", cell: "cuda/sm_90/t/op.forward" }),
+    "#grid?q=vendor:nvidia+mhc_pre&cell=cuda/sm_90/t/op.forward",
+  );
 });
 
 test("the id of a cell alone is a link to it", () => {

@@ -88,7 +88,9 @@ test("dtype: is a whole word of a case's name, and chooses its noise ratio", () 
 });
 
 test("an unknown key is explained, and the rest of the search holds", () => {
-  assert.deepEqual(problems("stae:error"), ["Unknown key 'stae'. Did you mean 'state'? Put a word with a colon in quotes to search for it."]);
+  assert.deepEqual(problems("stae:error"), [
+    "Unknown key 'stae'. Did you mean 'state'? Put a word with a colon in quotes to search for it.",
+  ]);
   assert.deepEqual(ids("stae:error nvidia"), [0, 1]);
   assert.match(problems("qqqq:1")[0]!, /The keys are op, direction/);
 });

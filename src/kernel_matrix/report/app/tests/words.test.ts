@@ -16,10 +16,19 @@ test("numbers that JSON has not are words", () => {
 });
 
 test("numbers are written in about three digits", () => {
-  assert.deepEqual([short(0), short(12345), short(0.012345), short(1e-9), short("nan"), short("-inf"), short(null)], ["0", "12345", "0.0123", "1.0e-9", "NaN", "−∞", ""]);
-  assert.deepEqual([times(1.049), times(12.34), times(123.4), times(123456), times("inf"), times(null)], ["1.05 ×", "12.3 ×", "123 ×", "1e5 ×", "∞ ×", ""]);
+  assert.deepEqual(
+    [short(0), short(12345), short(0.012345), short(1e-9), short("nan"), short("-inf"), short(null)],
+    ["0", "12345", "0.0123", "1.0e-9", "NaN", "−∞", ""],
+  );
+  assert.deepEqual(
+    [times(1.049), times(12.34), times(123.4), times(123456), times("inf"), times(null)],
+    ["1.05 ×", "12.3 ×", "123 ×", "1e5 ×", "∞ ×", ""],
+  );
   assert.deepEqual([percent(0.5), percent(0.00123), percent(7.5), percent("inf")], ["50 %", "0.12 %", "750 %", "∞"]);
-  assert.deepEqual([duration(0.0000123), duration(0.0123), duration(1.234), duration(200)], ["12.3 µs", "12.3 ms", "1.23 s", "3.33 min"]);
+  assert.deepEqual(
+    [duration(0.0000123), duration(0.0123), duration(1.234), duration(200)],
+    ["12.3 µs", "12.3 ms", "1.23 s", "3.33 min"],
+  );
 });
 
 test("control characters and marks of direction can be seen", () => {
@@ -40,13 +49,25 @@ test("the steps of colours have their ends inside", () => {
 
 test("a case gets its texts and figures back", () => {
   const chunk = {
-    cells: {}, jobs: { "3": { device: "GPU" } }, texts: ["", "why", "run {case} again"], figures: ["max_abs", "limit_max_abs", "ulp_max"],
+    cells: {},
+    jobs: { "3": { device: "GPU" } },
+    texts: ["", "why", "run {case} again"],
+    figures: ["max_abs", "limit_max_abs", "ulp_max"],
     diagnoses: [{ rule: "r", cause: "c", remedy: "", link: "" }],
   } as CellChunk;
   const detail = {
     cell: { id: "a/b/c/d.forward" },
     results: [
-      { name: "x-seed7", state: "fail", evidence: "ran", reason: 1, repeat: 2, job: 3, diagnosis: 0, outputs: { o: [2, 4], p: ["nan", 1, "inf"], q: [null, null, 3] } },
+      {
+        name: "x-seed7",
+        state: "fail",
+        evidence: "ran",
+        reason: 1,
+        repeat: 2,
+        job: 3,
+        diagnosis: 0,
+        outputs: { o: [2, 4], p: ["nan", 1, "inf"], q: [null, null, 3] },
+      },
       { name: "y", state: "missing", evidence: "planned" },
     ],
   } as unknown as CellDetail;

@@ -12,7 +12,13 @@ import { exactPart } from "./exact";
 import { pastPart } from "./past";
 import { results, type Result } from "./result";
 
-export function content(context: Context, place: number, detail: CellDetail, chunk: CellChunk, name: string): HTMLElement {
+export function content(
+  context: Context,
+  place: number,
+  detail: CellDetail,
+  chunk: CellChunk,
+  name: string,
+): HTMLElement {
   const all = results(detail, chunk);
   const { cell } = detail;
   return h(
@@ -34,12 +40,30 @@ function answer(context: Context, place: number, cell: Cell): HTMLElement {
   return h(
     "div",
     null,
-    h("p", { class: "answer" }, pill(cell.state, cell.stale_cases > 0), ` ${meaning(context.model, cell.state)}. Evidence: `, h("b", null, cell.evidence), "."),
-    h("p", null, Object.entries(cell.cases).map(([state, count], index) => `${index > 0 ? ", " : ""}${outOf(count ?? 0, cell.planned)} ${state}`), ".",
-      cell.stale_cases > 0 && ` ${outOf(cell.stale_cases, cell.planned)} stale.`),
-    journal > 0 && h("p", { class: "note" }, `Its job runs now: the job's journal has ${outOf(journal, cell.planned)} cases.`),
+    h(
+      "p",
+      { class: "answer" },
+      pill(cell.state, cell.stale_cases > 0),
+      ` ${meaning(context.model, cell.state)}. Evidence: `,
+      h("b", null, cell.evidence),
+      ".",
+    ),
+    h(
+      "p",
+      null,
+      Object.entries(cell.cases).map(
+        ([state, count], index) => `${index > 0 ? ", " : ""}${outOf(count ?? 0, cell.planned)} ${state}`,
+      ),
+      ".",
+      cell.stale_cases > 0 && ` ${outOf(cell.stale_cases, cell.planned)} stale.`,
+    ),
+    journal > 0 &&
+      h("p", { class: "note" }, `Its job runs now: the job's journal has ${outOf(journal, cell.planned)} cases.`),
     cell.stale !== "" && h("p", { class: "note" }, h("b", null, "Stale: "), beginning(cell.stale, 2000)),
-    cell.reason !== "" && (cell.reason.length > 300 || cell.reason.includes("\n") ? block(cell.reason, "reason") : h("p", { "data-test": "reason" }, beginning(cell.reason, 400))),
+    cell.reason !== "" &&
+      (cell.reason.length > 300 || cell.reason.includes("\n")
+        ? block(cell.reason, "reason")
+        : h("p", { "data-test": "reason" }, beginning(cell.reason, 400))),
     cell.error !== "" && [h("h3", null, "Exact error"), block(cell.error, "exact error")],
     diagnosed(cell.diagnosis),
   );
@@ -51,7 +75,8 @@ export function diagnosed(diagnosis: Diagnosis | null): HTMLElement | null {
   return h(
     "p",
     { class: "note", "data-test": "diagnosis" },
-    h("b", null, "Cause: "), beginning(diagnosis.cause, 4000),
+    h("b", null, "Cause: "),
+    beginning(diagnosis.cause, 4000),
     diagnosis.remedy !== "" && [h("br"), h("b", null, "Remedy: "), beginning(diagnosis.remedy, 4000)],
     diagnosis.rule !== "" && h("span", { class: "dim" }, ` (rule ${diagnosis.rule})`),
     diagnosis.link !== "" && [" ", outside(diagnosis.link, "More about it")],
@@ -60,9 +85,14 @@ export function diagnosed(diagnosis: Diagnosis | null): HTMLElement | null {
 
 function circumstances(context: Context, place: number, cell: Cell, all: readonly Result[]): HTMLElement {
   const { history } = context.model.laneOf(place);
-  const jobs = (name: string): string => [...new Set(all.map((one) => one.job[name] ?? "").filter((value) => value !== ""))].slice(0, 6).join("; ");
-  const silent = history.silent_since ? `since ${moment(history.silent_since)} UTC, ${plural(Math.max(0, Math.floor(daysSince(history.silent_since, Date.now()))), "day")}` : "";
-  const versions: Child[] = Object.entries(cell.versions).map(([name, values], index) => `${index > 0 ? ", " : ""}${name} ${values.join(" and ")}`);
+  const jobs = (name: string): string =>
+    [...new Set(all.map((one) => one.job[name] ?? "").filter((value) => value !== ""))].slice(0, 6).join("; ");
+  const silent = history.silent_since
+    ? `since ${moment(history.silent_since)} UTC, ${plural(Math.max(0, Math.floor(daysSince(history.silent_since, Date.now()))), "day")}`
+    : "";
+  const versions: Child[] = Object.entries(cell.versions).map(
+    ([name, values], index) => `${index > 0 ? ", " : ""}${name} ${values.join(" and ")}`,
+  );
   const commits = jobs("commit");
   return h(
     "div",
@@ -80,7 +110,10 @@ function circumstances(context: Context, place: number, cell: Cell, all: readonl
       ["versions", versions.length > 0 && versions],
       ["lock file", cell.lock],
       ["code", cell.artifact ? cell.artifact.kinds.join(", ") : ""],
-      ["canaries", cell.canaries ? `${outOf(cell.canaries.caught, cell.canaries.injected)} injected faults were found` : ""],
+      [
+        "canaries",
+        cell.canaries ? `${outOf(cell.canaries.caught, cell.canaries.injected)} injected faults were found` : "",
+      ],
     ]),
   );
 }

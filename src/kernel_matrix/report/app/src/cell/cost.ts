@@ -24,7 +24,13 @@ const RESOURCES: readonly (readonly [title: string, keys: readonly string[]])[] 
 ];
 
 export function costPart(context: Context, place: number, cell: Cell, all: readonly Result[]): HTMLElement {
-  return h("section", { "data-test": "cost" }, h("h3", null, "How fast"), timesTable(context, cell, all), resources(context, place, cell));
+  return h(
+    "section",
+    { "data-test": "cost" },
+    h("h3", null, "How fast"),
+    timesTable(context, cell, all),
+    resources(context, place, cell),
+  );
 }
 
 function timesTable(context: Context, cell: Cell, all: readonly Result[]): HTMLElement {
@@ -33,20 +39,36 @@ function timesTable(context: Context, cell: Cell, all: readonly Result[]): HTMLE
   const spent = all.reduce((sum, one) => sum + (Number.isFinite(one.seconds) ? one.seconds : 0), 0);
   const whole = h("p", { class: "dim" }, `All its cases together took ${duration(spent)}.`);
   if (timed.length === 0) return h("div", null, h("p", { class: "dim" }, "No case of this cell was timed."), whole);
-  const ratios = timed.filter((one) => one.state === "pass").map((one) => one.ratio).sort((a, b) => a - b);
+  const ratios = timed
+    .filter((one) => one.state === "pass")
+    .map((one) => one.ratio)
+    .sort((a, b) => a - b);
   return h(
     "div",
     null,
-    ratios.length > 0 && h("p", null, "Against ", baseline, ": ", h("b", null, ratios.length === 1 ? times(ratios[0]) : `${times(ratios[0])} to ${times(ratios.at(-1))}`),
-      ` as fast, over ${ratios.length} timed ${ratios.length === 1 ? "case" : "cases"} that passed. Both were timed in turns in one process; the times are the least of all rounds.`),
-    table("times", [
-      { title: "case", header: true, wide: true, cell: (one) => h("code", null, one.name) },
-      { title: "state", cell: (one) => pill(one.state) },
-      { title: "time", number: true, cell: (one) => duration(one.run) },
-      { title: baseline, number: true, cell: (one) => duration(one.baseline) },
-      { title: "times as fast", number: true, cell: (one) => times(one.ratio) },
-      { title: "rounds", number: true, cell: (one) => one.rounds },
-    ], timed, "times"),
+    ratios.length > 0 &&
+      h(
+        "p",
+        null,
+        "Against ",
+        baseline,
+        ": ",
+        h("b", null, ratios.length === 1 ? times(ratios[0]) : `${times(ratios[0])} to ${times(ratios.at(-1))}`),
+        ` as fast, over ${ratios.length} timed ${ratios.length === 1 ? "case" : "cases"} that passed. Both were timed in turns in one process; the times are the least of all rounds.`,
+      ),
+    table(
+      "times",
+      [
+        { title: "case", header: true, wide: true, cell: (one) => h("code", null, one.name) },
+        { title: "state", cell: (one) => pill(one.state) },
+        { title: "time", number: true, cell: (one) => duration(one.run) },
+        { title: baseline, number: true, cell: (one) => duration(one.baseline) },
+        { title: "times as fast", number: true, cell: (one) => times(one.ratio) },
+        { title: "rounds", number: true, cell: (one) => one.rounds },
+      ],
+      timed,
+      "times",
+    ),
     cell.timed.length < timed.length && h("p", { class: "dim" }, "Only cases that passed count in the other views."),
     whole,
   );
@@ -58,7 +80,8 @@ function resources(context: Context, place: number, cell: Cell): HTMLElement {
   for (let lane = 0; lane < model.overview.lanes.length; lane++) {
     const other = model.at(lane, model.op(place));
     // Only what was compiled has code.
-    if (other >= 0 && other !== place && model.evidence(other) > model.overview.evidence.indexOf("planned")) others.push(other);
+    if (other >= 0 && other !== place && model.evidence(other) > model.overview.evidence.indexOf("planned"))
+      others.push(other);
   }
   const title = `Registers, spills, shared memory and code size, beside ${others.length} other cells of ${cell.op} ${cell.direction}`;
   return onDemand(title, () => sideBySide(context, cell, others), "resources");
@@ -79,8 +102,14 @@ function sideBySide(context: Context, cell: Cell, others: readonly number[]): HT
       ),
     );
     if (files.length > count) {
-      box.append(h("p", { class: "more" }, `${outOf(part.length, others.length)} other cells. `,
-        h("button", { type: "button", on: { click: () => show(count * 4) } }, "Load more")));
+      box.append(
+        h(
+          "p",
+          { class: "more" },
+          `${outOf(part.length, others.length)} other cells. `,
+          h("button", { type: "button", on: { click: () => show(count * 4) } }, "Load more"),
+        ),
+      );
     }
   };
   show(FILES_AT_ONCE);
@@ -95,25 +124,42 @@ function resourcesTable(cells: readonly Cell[]): HTMLElement {
     return key === undefined ? undefined : [key, cell.artifact!.largest[key]!];
   };
   const usual = new Set(RESOURCES.flatMap(([, keys]) => keys));
-  const rest = [...new Set(known.flatMap((cell) => Object.keys(cell.artifact!.largest)))].filter((key) => !usual.has(key));
-  const columns = [...RESOURCES, ...rest.map((key) => [key.replaceAll("_", " "), [key]] as const)]
-    .filter(([, keys]) => known.some((cell) => largest(cell, keys) !== undefined));
+  const rest = [...new Set(known.flatMap((cell) => Object.keys(cell.artifact!.largest)))].filter(
+    (key) => !usual.has(key),
+  );
+  const columns = [...RESOURCES, ...rest.map((key) => [key.replaceAll("_", " "), [key]] as const)].filter(([, keys]) =>
+    known.some((cell) => largest(cell, keys) !== undefined),
+  );
   return h(
     "div",
     null,
-    h("p", { class: "dim" }, "The largest over the cases. Registers are those of one thread; scalar registers those of a wave."),
-    table<Cell>("resources", [
-      { title: "toolchain", header: true, cell: (cell) => [cell === cells[0] && "▸ ", cell.toolchain, cell === cells[0] && " (this cell)"] },
-      { title: "target", cell: (cell) => `${cell.target} (${cell.platform})` },
-      { title: "state", cell: (cell) => pill(cell.state) },
-      ...columns.map(([title, keys]) => ({
-        title, number: true,
-        cell: (cell: Cell): Child => {
-          const value = largest(cell, keys);
-          return value === undefined ? "" : `${short(value[1])}${/bytes/.test(value[0]) ? " B" : ""}`;
+    h(
+      "p",
+      { class: "dim" },
+      "The largest over the cases. Registers are those of one thread; scalar registers those of a wave.",
+    ),
+    table<Cell>(
+      "resources",
+      [
+        {
+          title: "toolchain",
+          header: true,
+          cell: (cell) => [cell === cells[0] && "▸ ", cell.toolchain, cell === cells[0] && " (this cell)"],
         },
-      })),
-      { title: "kind", cell: (cell) => cell.artifact!.kinds.join(", ") },
-    ], known, "resources-table"),
+        { title: "target", cell: (cell) => `${cell.target} (${cell.platform})` },
+        { title: "state", cell: (cell) => pill(cell.state) },
+        ...columns.map(([title, keys]) => ({
+          title,
+          number: true,
+          cell: (cell: Cell): Child => {
+            const value = largest(cell, keys);
+            return value === undefined ? "" : `${short(value[1])}${/bytes/.test(value[0]) ? " B" : ""}`;
+          },
+        })),
+        { title: "kind", cell: (cell) => cell.artifact!.kinds.join(", ") },
+      ],
+      known,
+      "resources-table",
+    ),
   );
 }

@@ -40,16 +40,36 @@ export class CellPanel {
     }
     this.opener = document.activeElement;
     const cell = context.model.find(id);
-    const close = h("button", { type: "button", class: "close", "data-test": "close", on: { click: () => this.close() } }, "Close");
-    const head = (title: Node | string) => h("div", { class: "cell-head" }, h("h2", { id: "cell-title", tabindex: "-1" }, title), close);
+    const close = h(
+      "button",
+      { type: "button", class: "close", "data-test": "close", on: { click: () => this.close() } },
+      "Close",
+    );
+    const head = (title: Node | string) =>
+      h("div", { class: "cell-head" }, h("h2", { id: "cell-title", tabindex: "-1" }, title), close);
     if (cell < 0) {
-      replace(this.element, head("Not in these data"), h("p", { class: "problem" }, `These data have no cell ${beginning(id, 300)}. It may be of another report.`));
+      replace(
+        this.element,
+        head("Not in these data"),
+        h("p", { class: "problem" }, `These data have no cell ${beginning(id, 300)}. It may be of another report.`),
+      );
     } else {
       const { op, direction } = context.model.opOf(cell);
       const lane = context.model.laneOf(cell);
       replace(
         this.element,
-        head(h("span", null, `${op} ${direction}`, h("span", { class: "dim" }, ` ${lane.toolchain} on ${lane.target}, ${context.model.titleOfLane(context.model.lane(cell))}`))),
+        head(
+          h(
+            "span",
+            null,
+            `${op} ${direction}`,
+            h(
+              "span",
+              { class: "dim" },
+              ` ${lane.toolchain} on ${lane.target}, ${context.model.titleOfLane(context.model.lane(cell))}`,
+            ),
+          ),
+        ),
         later(
           () => loadCell(context.model.overview.cells.chunk[cell]!, id),
           ({ detail, chunk }) => content(context, cell, detail, chunk, name),

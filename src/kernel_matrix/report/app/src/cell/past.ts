@@ -5,14 +5,29 @@ import type { Cell, HistoryData } from "../data";
 import { h } from "../dom";
 import { later } from "../later";
 import { load } from "../load";
-import { transitionsTable, trendCharts } from "../views/history";
+import { transitionsTable } from "../views/history";
+import { trendCharts } from "../views/trends";
 
 export function pastPart(context: Context, cell: Cell): HTMLElement {
   const heading = h("h3", null, "Since when");
   if (!context.model.overview.has.includes("history")) {
-    return h("section", { "data-test": "past" }, heading, h("p", { class: "dim" }, "These data have no history of earlier runs."));
+    return h(
+      "section",
+      { "data-test": "past" },
+      heading,
+      h("p", { class: "dim" }, "These data have no history of earlier runs."),
+    );
   }
-  return h("section", { "data-test": "past" }, heading, later(() => load("history"), (history) => pastOf(history, cell), "the history"));
+  return h(
+    "section",
+    { "data-test": "past" },
+    heading,
+    later(
+      () => load("history"),
+      (history) => pastOf(history, cell),
+      "the history",
+    ),
+  );
 }
 
 function pastOf(history: HistoryData, cell: Cell): HTMLElement {
@@ -21,7 +36,9 @@ function pastOf(history: HistoryData, cell: Cell): HTMLElement {
   return h(
     "div",
     null,
-    transitions.length > 0 ? transitionsTable(transitions, false) : h("p", null, "Its state has not changed in the runs that the history has."),
+    transitions.length > 0
+      ? transitionsTable(transitions, false)
+      : h("p", null, "Its state has not changed in the runs that the history has."),
     trends.map((trend) => trendCharts(trend)),
   );
 }

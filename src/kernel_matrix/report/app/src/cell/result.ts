@@ -31,7 +31,9 @@ export function results(detail: CellDetail, chunk: CellChunk): Result[] {
 function result(one: PageCase, cell: string, chunk: CellChunk): Result {
   const text = (place: number | undefined): string => chunk.texts[place ?? 0] ?? "";
   const figures = (values: readonly (number | string | null)[]): ReadonlyMap<string, Written> =>
-    new Map(values.flatMap((value, place): [string, Written][] => (value === null ? [] : [[chunk.figures[place]!, value]])));
+    new Map(
+      values.flatMap((value, place): [string, Written][] => (value === null ? [] : [[chunk.figures[place]!, value]])),
+    );
   return {
     name: one.name,
     state: one.state,

@@ -18,8 +18,13 @@ export class SearchBar {
 
   constructor(private readonly ask: (q: string, typing: boolean) => void) {
     this.input = h("input", {
-      id: "search", type: "search", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
-      placeholder: "Search, such as: mhc_pre vendor:nvidia state:error noise:>1.5", "aria-describedby": "search-problems",
+      id: "search",
+      type: "search",
+      autocomplete: "off",
+      spellcheck: "false",
+      autocapitalize: "off",
+      placeholder: "Search, such as: mhc_pre vendor:nvidia state:error noise:>1.5",
+      "aria-describedby": "search-problems",
     });
     this.input.addEventListener("input", () => {
       clearTimeout(this.timer);
@@ -56,7 +61,10 @@ export class SearchBar {
     if (this.input.value.trim() !== place.q) this.input.value = place.q;
     if (found.problems.length > 0) this.input.setAttribute("aria-invalid", "true");
     else this.input.removeAttribute("aria-invalid");
-    replace(this.problems, found.problems.map((problem) => h("p", { class: "problem" }, problem)));
+    replace(
+      this.problems,
+      found.problems.map((problem) => h("p", { class: "problem" }, problem)),
+    );
     replace(this.sums, sums(context, totals));
   }
 }
@@ -72,31 +80,82 @@ function sums(context: Context, of: Totals): Node[] {
     h(
       "p",
       { class: "sum", "data-test": "totals", "aria-live": "polite" },
-      h("b", null, `${outOf(of.cells, model.size)} cells`), ", ",
+      h("b", null, `${outOf(of.cells, model.size)} cells`),
+      ", ",
       h("b", null, `${outOf(of.cases, whole)} cases`),
-      place.q !== "" && [" in this search. ", h("button", { type: "button", "data-test": "clear", on: { click: () => go({ q: "" }) } }, "Clear the search")],
+      place.q !== "" && [
+        " in this search. ",
+        h("button", { type: "button", "data-test": "clear", on: { click: () => go({ q: "" }) } }, "Clear the search"),
+      ],
       of.cells === 0 && " Nothing matches.",
     ),
     bar(counts, "cases by state"),
     h(
       "ul",
       { class: "legend", "aria-label": "states" },
-      counts.filter((one) => one.count > 0).map((one) =>
-        h("li", null,
-          h("button", {
-            type: "button", class: "legend-state", "aria-pressed": chosen(one.state), "data-legend": one.state,
-            title: model.overview.states.find((state) => state.name === one.state)!.meaning,
-            on: { click: () => go({ q: chosen(one.state) ? without(place.q, `state:${one.state}`) : withTerm(place.q, "state", one.state) }) },
-          }, pill(one.state), ` ${outOf(one.count, of.cases)} cases`))),
-      of.stale > 0 && h("li", null, h("button", {
-        type: "button", class: "legend-state", "data-legend": "stale", title: model.overview.stale_meaning, "aria-pressed": place.q.includes("stale:yes"),
-        on: { click: () => go({ q: place.q.includes("stale:yes") ? without(place.q, "stale:yes") : withTerm(place.q, "stale", "yes") }) },
-      }, h("span", { class: "pill s-pass stale" }, "stale"), ` ${outOf(of.stale, of.cells)} cells`)),
+      counts
+        .filter((one) => one.count > 0)
+        .map((one) =>
+          h(
+            "li",
+            null,
+            h(
+              "button",
+              {
+                type: "button",
+                class: "legend-state",
+                "aria-pressed": chosen(one.state),
+                "data-legend": one.state,
+                title: model.overview.states.find((state) => state.name === one.state)!.meaning,
+                on: {
+                  click: () =>
+                    go({
+                      q: chosen(one.state)
+                        ? without(place.q, `state:${one.state}`)
+                        : withTerm(place.q, "state", one.state),
+                    }),
+                },
+              },
+              pill(one.state),
+              ` ${outOf(one.count, of.cases)} cases`,
+            ),
+          ),
+        ),
+      of.stale > 0 &&
+        h(
+          "li",
+          null,
+          h(
+            "button",
+            {
+              type: "button",
+              class: "legend-state",
+              "data-legend": "stale",
+              title: model.overview.stale_meaning,
+              "aria-pressed": place.q.includes("stale:yes"),
+              on: {
+                click: () =>
+                  go({
+                    q: place.q.includes("stale:yes")
+                      ? without(place.q, "stale:yes")
+                      : withTerm(place.q, "stale", "yes"),
+                  }),
+              },
+            },
+            h("span", { class: "pill s-pass stale" }, "stale"),
+            ` ${outOf(of.stale, of.cells)} cells`,
+          ),
+        ),
     ),
-    ...(place.q === "" && whole !== run.cases ? [h("p", { class: "problem" }, `The plan has ${run.cases} cases, and the cells of this page have ${whole}.`)] : []),
+    ...(place.q === "" && whole !== run.cases
+      ? [h("p", { class: "problem" }, `The plan has ${run.cases} cases, and the cells of this page have ${whole}.`)]
+      : []),
   ];
 }
 
 function without(query: string, term: string): string {
-  return query.split(/\s+/).filter((word) => word !== term).join(" ");
+  return query
+    .split(/\s+/)
+    .filter((word) => word !== term)
+    .join(" ");
 }

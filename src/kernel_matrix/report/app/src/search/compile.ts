@@ -67,9 +67,16 @@ function matching(names: readonly string[], term: Term, noun: string, problems: 
     const test = pattern(value, true);
     let any = false;
     names.forEach((name, index) => {
-      if (test.test(name)) any = true, (asked[index] = 1);
+      if (test.test(name)) ((any = true), (asked[index] = 1));
     });
-    if (!any) problems.push(unknown(value, [...new Set(names)].filter((name) => name !== ""), noun));
+    if (!any)
+      problems.push(
+        unknown(
+          value,
+          [...new Set(names)].filter((name) => name !== ""),
+          noun,
+        ),
+      );
   }
   return asked;
 }
@@ -86,7 +93,12 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
   const { overview } = model;
   const { cells, lanes, ops } = overview;
   const ofLane = (name: (lane: number) => string): Test => {
-    const asked = matching(lanes.map((_, lane) => name(lane)), term, term.key, problems);
+    const asked = matching(
+      lanes.map((_, lane) => name(lane)),
+      term,
+      term.key,
+      problems,
+    );
     return (cell) => asked[cells.lane[cell]!] === 1;
   };
   const ofOp = (names: readonly string[]): Test => {
@@ -96,13 +108,21 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
   const ofText = (column: readonly number[], noun: string): Test => {
     const used = new Uint8Array(overview.texts.length);
     for (const text of column) used[text] = 1;
-    const asked = matching(overview.texts.map((text, index) => (used[index] ? text : "")), term, noun, problems);
+    const asked = matching(
+      overview.texts.map((text, index) => (used[index] ? text : "")),
+      term,
+      noun,
+      problems,
+    );
     return (cell) => asked[column[cell]!] === 1 && overview.texts[column[cell]!] !== "";
   };
   const ofNumber = (column: ArrayLike<number>): Test | null => {
     const tests = term.values.map((value) => {
       const test = compared(value);
-      if (!test) problems.push(`'${term.key}:${value}' compares with no number. Write ${keyNamed(term.key)!.example}, 0.9..1.1, inf or none.`);
+      if (!test)
+        problems.push(
+          `'${term.key}:${value}' compares with no number. Write ${keyNamed(term.key)!.example}, 0.9..1.1, inf or none.`,
+        );
       return test;
     });
     const known = tests.filter((test) => test !== null);
@@ -111,20 +131,28 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
   const ofYes = (holds: Test): Test | null => {
     const answers = term.values.map((value) => {
       const answer = yes(value);
-      if (answer === null) problems.push(`'${term.key}:${value}' is neither yes nor no. Write ${term.key}:yes or ${term.key}:no.`);
+      if (answer === null)
+        problems.push(`'${term.key}:${value}' is neither yes nor no. Write ${term.key}:yes or ${term.key}:no.`);
       return answer;
     });
     const known = answers.filter((answer) => answer !== null);
     return known.length > 0 ? (cell) => known.includes(holds(cell)) : null;
   };
   switch (term.key) {
-    case "op": return ofOp(ops.map((op) => op.op));
-    case "direction": return ofOp(ops.map((op) => op.direction));
-    case "vendor": return ofVendor(model, term, problems);
-    case "platform": return ofLane((lane) => lanes[lane]!.platform);
-    case "target": return ofLane((lane) => lanes[lane]!.target);
-    case "toolchain": return ofLane((lane) => lanes[lane]!.toolchain);
-    case "backend": return ofLane((lane) => overview.backends[lane] ?? "");
+    case "op":
+      return ofOp(ops.map((op) => op.op));
+    case "direction":
+      return ofOp(ops.map((op) => op.direction));
+    case "vendor":
+      return ofVendor(model, term, problems);
+    case "platform":
+      return ofLane((lane) => lanes[lane]!.platform);
+    case "target":
+      return ofLane((lane) => lanes[lane]!.target);
+    case "toolchain":
+      return ofLane((lane) => lanes[lane]!.toolchain);
+    case "backend":
+      return ofLane((lane) => overview.backends[lane] ?? "");
     case "state": {
       const asked = matching(model.stateNames, term, "state", problems);
       return (cell) => asked[cells.state[cell]!] === 1;
@@ -133,22 +161,33 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
       const asked = matching(overview.evidence, term, "level of evidence", problems);
       return (cell) => asked[cells.evidence[cell]!] === 1;
     }
-    case "stage": return ofText(cells.stage, "stage");
-    case "rule": return ofText(cells.rule, "rule");
+    case "stage":
+      return ofText(cells.stage, "stage");
+    case "rule":
+      return ofText(cells.rule, "rule");
     case "reason": {
       const tests = term.values.map((value) => pattern(value, false));
       const asked = overview.texts.map((text) => text !== "" && tests.some((test) => test.test(text)));
       return (cell) => asked[cells.reason[cell]!] === true;
     }
-    case "noise": return ofNumber((dtype && model.noiseByDtype.get(dtype)) || model.noise);
-    case "budget": return ofNumber(model.share);
-    case "speed": return ofNumber(model.speed);
-    case "seconds": return ofNumber(cells.seconds);
-    case "cases": return ofNumber(model.planned);
-    case "stale": return ofYes((cell) => cells.stale[cell]! > 0);
-    case "odd": return ofYes((cell) => cells.odd[cell] === true);
-    case "red": return ofYes((cell) => model.red[cells.state[cell]!] === true);
-    default: return ofWord(model, pattern(term.values[0]!, false));
+    case "noise":
+      return ofNumber((dtype && model.noiseByDtype.get(dtype)) || model.noise);
+    case "budget":
+      return ofNumber(model.share);
+    case "speed":
+      return ofNumber(model.speed);
+    case "seconds":
+      return ofNumber(cells.seconds);
+    case "cases":
+      return ofNumber(model.planned);
+    case "stale":
+      return ofYes((cell) => cells.stale[cell]! > 0);
+    case "odd":
+      return ofYes((cell) => cells.odd[cell] === true);
+    case "red":
+      return ofYes((cell) => model.red[cells.state[cell]!] === true);
+    default:
+      return ofWord(model, pattern(term.values[0]!, false));
   }
 }
 
@@ -157,7 +196,14 @@ function ofVendor(model: Model, term: Term, problems: string[]): Test {
   const titles = model.overview.platforms.map((platform) => platform.title);
   const tests = term.values.map((value) => word(value));
   const asked = titles.map((title) => tests.some((test) => test.test(title)));
-  if (!asked.includes(true)) problems.push(unknown(term.values.join(","), titles.flatMap((title) => title.split(" ")), "vendor"));
+  if (!asked.includes(true))
+    problems.push(
+      unknown(
+        term.values.join(","),
+        titles.flatMap((title) => title.split(" ")),
+        "vendor",
+      ),
+    );
   return (cell) => asked[model.platformOfLane[model.lane(cell)]!] === true;
 }
 
@@ -165,16 +211,22 @@ function ofVendor(model: Model, term: Term, problems: string[]): Test {
 function ofWord(model: Model, test: RegExp): Test {
   const { cells, lanes, ops, states, evidence, texts } = model.overview;
   const inLane = lanes.map((lane, index) =>
-    test.test(`${lane.platform}/${lane.target}/${lane.toolchain} ${model.titleOfLane(index)} ${model.overview.backends[index] ?? ""}`),
+    test.test(
+      `${lane.platform}/${lane.target}/${lane.toolchain} ${model.titleOfLane(index)} ${model.overview.backends[index] ?? ""}`,
+    ),
   );
   const inOp = ops.map((op) => test.test(`${op.op}.${op.direction} ${op.op} ${op.direction}`));
   const inState = states.map((state) => test.test(state.name));
   const inEvidence = evidence.map((level) => test.test(level));
   const inText = texts.map((text) => text !== "" && test.test(text));
   return (cell) =>
-    inLane[cells.lane[cell]!] === true || inOp[cells.op[cell]!] === true || inState[cells.state[cell]!] === true ||
-    inEvidence[cells.evidence[cell]!] === true || inText[cells.reason[cell]!] === true ||
-    inText[cells.stage[cell]!] === true || inText[cells.rule[cell]!] === true;
+    inLane[cells.lane[cell]!] === true ||
+    inOp[cells.op[cell]!] === true ||
+    inState[cells.state[cell]!] === true ||
+    inEvidence[cells.evidence[cell]!] === true ||
+    inText[cells.reason[cell]!] === true ||
+    inText[cells.stage[cell]!] === true ||
+    inText[cells.rule[cell]!] === true;
 }
 
 /** Return the places of the cases that the search names, by op; null where it names none. */

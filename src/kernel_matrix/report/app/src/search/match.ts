@@ -37,11 +37,16 @@ export function compared(value: string): ((known: number) => boolean) | null {
   if (!match) return null;
   const limit = parsed(match[2]!);
   switch (match[1]) {
-    case ">": return (known) => known > limit;
-    case ">=": return (known) => known >= limit;
-    case "<": return (known) => known < limit;
-    case "<=": return (known) => known <= limit;
-    default: return (known) => known === limit;
+    case ">":
+      return (known) => known > limit;
+    case ">=":
+      return (known) => known >= limit;
+    case "<":
+      return (known) => known < limit;
+    case "<=":
+      return (known) => known <= limit;
+    default:
+      return (known) => known === limit;
   }
 }
 

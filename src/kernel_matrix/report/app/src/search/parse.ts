@@ -92,7 +92,10 @@ export function parse(query: string): Parsed {
     if (/^[a-z_]+$/.test(name)) {
       const key = keyNamed(name);
       if (!key) {
-        const near = nearest(name, KEYS.map((one) => one.name));
+        const near = nearest(
+          name,
+          KEYS.map((one) => one.name),
+        );
         const hint = near ? ` Did you mean '${near}'?` : ` The keys are ${KEYS.map((one) => one.name).join(", ")}.`;
         problems.push(`Unknown key '${name}'.${hint} Put a word with a colon in quotes to search for it.`);
         continue;
@@ -104,7 +107,9 @@ export function parse(query: string): Parsed {
       }
       terms.push({ key: key.name, values, negative, text: piece.source });
     } else if (text !== "") {
-      const word = [...text].map((character, place) => (quoted[place] && /[*?\\]/.test(character) ? `\\${character}` : character));
+      const word = [...text].map((character, place) =>
+        quoted[place] && /[*?\\]/.test(character) ? `\\${character}` : character,
+      );
       terms.push({ key: "", values: [word.join("")], negative, text: piece.source });
     }
   }

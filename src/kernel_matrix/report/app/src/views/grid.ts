@@ -24,7 +24,10 @@ export function gridView(context: Context): View {
     name: `cells by ${NAMES[place.group]}`,
     corner: grid.corner,
     columns: [
-      { head: h("span", null, "all", h("br"), h("small", null, place.group === "op" ? "targets" : "operators")), width: 134 },
+      {
+        head: h("span", null, "all", h("br"), h("small", null, place.group === "op" ? "targets" : "operators")),
+        width: 134,
+      },
       ...grid.columns.map((column) => ({ head: columnHead(column), width: 122 })),
     ],
     rows: grid.rows.length,
@@ -54,14 +57,28 @@ function controls(context: Context): HTMLElement {
     { class: "controls", role: "group", "aria-label": "groups" },
     h("span", null, "Group by"),
     GROUPINGS.map((grouping) =>
-      h("button", {
-        type: "button", "aria-pressed": place.group === grouping, "data-group": grouping,
-        on: { click: () => go({ group: grouping, fold: null }) },
-      }, NAMES[grouping]),
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": place.group === grouping,
+          "data-group": grouping,
+          on: { click: () => go({ group: grouping, fold: null }) },
+        },
+        NAMES[grouping],
+      ),
     ),
     h("span", { class: "gap" }),
-    h("button", { type: "button", "data-test": "fold-all", on: { click: () => go({ fold: { all: true, except: [] } }) } }, "Fold all"),
-    h("button", { type: "button", "data-test": "unfold-all", on: { click: () => go({ fold: { all: false, except: [] } }) } }, "Unfold all"),
+    h(
+      "button",
+      { type: "button", "data-test": "fold-all", on: { click: () => go({ fold: { all: true, except: [] } }) } },
+      "Fold all",
+    ),
+    h(
+      "button",
+      { type: "button", "data-test": "unfold-all", on: { click: () => go({ fold: { all: false, except: [] } }) } },
+      "Unfold all",
+    ),
     h("span", { class: "dim" }, "A square of several cells is as bad as the worst of them; its bar has them all."),
   );
 }
@@ -74,7 +91,10 @@ function groupRow(context: Context, fold: Folding, row: GroupRow, columns: reado
     head: h(
       "button",
       {
-        type: "button", class: "fold", "aria-expanded": String(!row.folded), "data-fold": row.key,
+        type: "button",
+        class: "fold",
+        "aria-expanded": String(!row.folded),
+        "data-fold": row.key,
         title: `${row.folded ? "Unfold" : "Fold"} ${row.key}`,
         on: { click: () => go({ fold: turned(fold, row.key) }) },
       },
@@ -85,7 +105,10 @@ function groupRow(context: Context, fold: Folding, row: GroupRow, columns: reado
     cell: (column) => {
       const cells = column === 0 ? row.columns.flat() : row.columns[column - 1]!;
       if (cells.length === 0) return null;
-      const terms = column === 0 ? groupTerm(place.group, row.key) : [groupTerm(place.group, row.key), columnTerm(place.group, columns[column - 1]!)].flat();
+      const terms =
+        column === 0
+          ? groupTerm(place.group, row.key)
+          : [groupTerm(place.group, row.key), columnTerm(place.group, columns[column - 1]!)].flat();
       return summarySquare(context, summary(model, cells), "", terms);
     },
   };
@@ -131,20 +154,38 @@ function summarySquare(context: Context, of: Summary, more: string, terms: reado
   return h(
     "button",
     {
-      type: "button", class: look(state, model.overview.evidence[of.least]!, of.stale > 0), "data-state": state, "data-summary": terms.join(" "),
+      type: "button",
+      class: look(state, model.overview.evidence[of.least]!, of.stale > 0),
+      "data-state": state,
+      "data-summary": terms.join(" "),
       title: `${of.byState[of.worst]} of ${plural(of.cells, "cell")} ${state}: the worst state. ${countsInWords(model, of)} The least evidence: ${model.overview.evidence[of.least]}.${more ? ` ${more}.` : ""}`,
       on: { click: () => go({ q, fold: { all: false, except: [] } }) },
     },
     stateWords(state),
     h("small", null, `${of.byState[of.worst]} of ${plural(of.cells, "cell")}`),
-h("small", null, of.stale > 0 ? h("span", { class: "stale-word" }, `${of.stale} stale`) : more || `least: ${model.overview.evidence[of.least]}`),
-    of.byState[of.worst]! < of.cells && h("span", { class: "shares", "aria-hidden": "true" },
-      model.stateNames.map((name, index) => of.byState[index]! > 0 && h("span", { class: `s-${name}`, style: `flex: ${of.byState[index]}` }))),
+    h(
+      "small",
+      null,
+      of.stale > 0
+        ? h("span", { class: "stale-word" }, `${of.stale} stale`)
+        : more || `least: ${model.overview.evidence[of.least]}`,
+    ),
+    of.byState[of.worst]! < of.cells &&
+      h(
+        "span",
+        { class: "shares", "aria-hidden": "true" },
+        model.stateNames.map(
+          (name, index) =>
+            of.byState[index]! > 0 && h("span", { class: `s-${name}`, style: `flex: ${of.byState[index]}` }),
+        ),
+      ),
   );
 }
 
 function countsInWords(model: Model, of: Summary): string {
-  const parts = model.stateNames.map((name, index) => [name, of.byState[index]!] as const).filter(([, count]) => count > 0);
+  const parts = model.stateNames
+    .map((name, index) => [name, of.byState[index]!] as const)
+    .filter(([, count]) => count > 0);
   return `${parts.map(([name, count]) => `${count} ${name}`).join(", ")}.${of.stale > 0 ? ` ${of.stale} stale.` : ""}`;
 }
 
@@ -170,14 +211,29 @@ function square(context: Context, cell: number): HTMLElement {
   return h(
     "button",
     {
-      type: "button", class: look(state, evidence, stale > 0), "data-cell": id, "data-state": state, "data-evidence": evidence,
+      type: "button",
+      class: look(state, evidence, stale > 0),
+      "data-cell": id,
+      "data-state": state,
+      "data-evidence": evidence,
       "data-stale": stale > 0 ? "yes" : "no",
       title: `${id}: ${state}, evidence ${evidence}.${reason ? ` ${reason}.` : ""}${stale > 0 ? ` ${stale} of ${plural(model.planned[cell]!, "case")} stale.` : ""}`,
       on: { click: () => go({ cell: id, case: "" }) },
     },
     stateWords(state),
-    h("small", null, stage !== "" && `in ${stage} · `, evidence, stale > 0 && [" · ", h("span", { class: "stale-word" }, "stale")], journal > 0 && ` · runs: ${journal}`),
-    h("small", null, `${model.count(cell, model.state(cell))} of ${model.planned[cell]}`, noise !== null && noise !== undefined && ` · ${times(noise)}`),
+    h(
+      "small",
+      null,
+      stage !== "" && `in ${stage} · `,
+      evidence,
+      stale > 0 && [" · ", h("span", { class: "stale-word" }, "stale")],
+      journal > 0 && ` · runs: ${journal}`,
+    ),
+    h(
+      "small",
+      null,
+      `${model.count(cell, model.state(cell))} of ${model.planned[cell]}`,
+      noise !== null && noise !== undefined && ` · ${times(noise)}`,
+    ),
   );
 }
-

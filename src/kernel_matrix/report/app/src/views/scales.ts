@@ -4,7 +4,11 @@ import { badness, type Written } from "../numbers";
 
 /** The upper ends of the steps of the noise ratio. The middle step is as exact as the baseline, to a tenth. */
 const ENDS = [0.5, 0.9, 1.1, 1.5, 2, 4];
-export const HEAT_STEPS: readonly string[] = [`up to ${ENDS[0]} ×`, ...ENDS.slice(1).map((end, index) => `${ENDS[index]} to ${end} ×`), `over ${ENDS.at(-1)} ×`];
+export const HEAT_STEPS: readonly string[] = [
+  `up to ${ENDS[0]} ×`,
+  ...ENDS.slice(1).map((end, index) => `${ENDS[index]} to ${end} ×`),
+  `over ${ENDS.at(-1)} ×`,
+];
 
 /** Return the step of a noise ratio. */
 export function heatStep(ratio: Written): number {
