@@ -25,18 +25,25 @@ export interface Source {
   headWidth: number;
 }
 
-const AT_ONCE = 800; // squares that are drawn without a window
+const AT_ONCE = 400; // squares that are drawn without a window
 const OVERSCAN = 3; // rows above and below what can be seen
 const MOST_PRINTED = 8_000;
+
+/** A part of the table, from `first` up to and without `last`. */
+interface Part {
+  first: number;
+  last: number;
+  left: number;
+  right: number;
+}
+
+const NOTHING: Part = { first: 0, last: -1, left: 0, right: -1 };
 
 export class Squares {
   readonly element: HTMLElement;
   private readonly body = h("tbody");
   private readonly table: HTMLTableElement;
-  private first = -1;
-  private last = -1;
-  private left = -1;
-  private right = -1;
+  private part: Part = NOTHING;
   private focus = { row: 0, column: 0 };
   private printing = false;
   private readonly drawn = new Map<number, HTMLElement>();
@@ -85,32 +92,40 @@ export class Squares {
   /** Draw all rows, for print; or a window of them again. */
   print(on: boolean): void {
     this.printing = on && this.source.rows * this.source.columns.length <= MOST_PRINTED;
-    this.first = -1;
+    this.part = NOTHING;
     this.draw();
   }
 
-  private window(): [first: number, last: number, left: number, right: number] {
+  /** Return the rows and the columns that can be seen. */
+  private seen(): Part {
     const { rows, columns, rowHeight, headWidth } = this.source;
-    if (this.printing || rows * columns.length <= AT_ONCE) return [0, rows, 0, columns.length];
+    if (this.printing || rows * columns.length <= AT_ONCE)
+      return { first: 0, last: rows, left: 0, right: columns.length };
+    // A table that is not in the document yet has no size: take the largest that it can have.
     const height = this.element.clientHeight || Math.max(420, innerHeight - 150);
     const width = (this.element.clientWidth || innerWidth) - headWidth;
-    const first = Math.max(0, Math.floor(this.element.scrollTop / rowHeight) - OVERSCAN);
-    // The first column may have another width than the others.
-    const each = columns[columns.length - 1]!.width;
-    const left = Math.max(0, Math.floor(this.element.scrollLeft / each) - 2);
-    return [
-      first,
-      Math.min(rows, first + Math.ceil(height / rowHeight) + 2 * OVERSCAN),
-      left,
-      Math.min(columns.length, left + Math.ceil(width / each) + 4),
-    ];
+    const each = columns[columns.length - 1]!.width; // the first column may be wider
+    const { scrollTop, scrollLeft } = this.element;
+    return {
+      first: Math.min(rows, Math.floor(scrollTop / rowHeight)),
+      last: Math.min(rows, Math.ceil((scrollTop + height) / rowHeight)),
+      left: Math.min(columns.length, Math.max(0, Math.floor(scrollLeft / each) - 1)),
+      right: Math.min(columns.length, Math.ceil((scrollLeft + width) / each)),
+    };
   }
 
+  /** Draw what can be seen and some more, unless it is there. */
   private draw(): void {
-    const [first, last, left, right] = this.window();
-    if (first === this.first && last === this.last && left === this.left && right === this.right) return;
-    if (left !== this.left || right !== this.right) this.drawn.clear();
-    [this.first, this.last, this.left, this.right] = [first, last, left, right];
+    const { rows: count, columns } = this.source;
+    const seen = this.seen();
+    const { first: top, last: bottom, left: from, right: to } = this.part;
+    if (seen.first >= top && seen.last <= bottom && seen.left >= from && seen.right <= to) return;
+    const first = Math.max(0, seen.first - OVERSCAN);
+    const last = Math.min(count, seen.last + OVERSCAN);
+    const left = Math.max(0, seen.left - 1);
+    const right = Math.min(columns.length, seen.right + 1);
+    if (left !== from || right !== to) this.drawn.clear();
+    this.part = { first, last, left, right };
     const active = document.activeElement;
     const had = active !== null && this.body.contains(active);
     for (const index of this.drawn.keys()) if (index < first || index >= last) this.drawn.delete(index);
@@ -137,8 +152,9 @@ export class Squares {
   private row(index: number): HTMLElement {
     const row = this.source.row(index);
     const { columns } = this.source;
-    const cells = Array.from({ length: this.right - this.left }, (_, index) => {
-      const column = this.left + index;
+    const { left, right } = this.part;
+    const cells = Array.from({ length: right - left }, (_, index) => {
+      const column = left + index;
       const content = row.cell(column);
       return h(
         "td",
@@ -156,9 +172,9 @@ export class Squares {
         style: `height: ${this.source.rowHeight}px`,
       },
       h("th", { scope: "row", role: "rowheader", "aria-colindex": 1 }, row.head),
-      this.left > 0 && h("td", { colspan: this.left, "aria-hidden": "true" }),
+      left > 0 && h("td", { colspan: left, "aria-hidden": "true" }),
       cells,
-      this.right < columns.length && h("td", { colspan: columns.length - this.right, "aria-hidden": "true" }),
+      right < columns.length && h("td", { colspan: columns.length - right, "aria-hidden": "true" }),
     );
     // One square of the grid is in the order of the Tab key; the arrows lead to the others.
     element.querySelectorAll<HTMLElement>("button").forEach((button) => (button.tabIndex = -1));
@@ -229,8 +245,8 @@ export class Squares {
   /** Scroll until a place is in the document; column 0 is the head of the row. */
   private reveal(row: number, column: number): void {
     const { columns, rowHeight } = this.source;
-    if (row < this.first || row >= this.last) this.element.scrollTop = Math.max(0, (row - 2) * rowHeight);
-    if (column > 0 && (column - 1 < this.left || column - 1 >= this.right)) {
+    if (row < this.part.first || row >= this.part.last) this.element.scrollTop = Math.max(0, (row - 2) * rowHeight);
+    if (column > 0 && (column - 1 < this.part.left || column - 1 >= this.part.right)) {
       this.element.scrollLeft = columns.slice(0, Math.max(0, column - 2)).reduce((sum, one) => sum + one.width, 0);
     }
     this.draw();
