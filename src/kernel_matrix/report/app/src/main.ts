@@ -13,7 +13,7 @@ import { search, type Found } from "./search/compile";
 import { Tabs } from "./tabs";
 import { VIEWS_BY_NAME } from "./views";
 
-const REFRESH_SECONDS = 30; // while a run goes on
+const REFRESH_SECONDS = 4; // while a run goes on
 
 class Page {
   private place: Place = START;
