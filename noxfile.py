@@ -123,6 +123,8 @@ def diff(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the harness, and the kernel package in the environments of its toolchains. -- --quick: the harness alone."""
     python = python_with_checks(session)
+    if "--quick" not in session.posargs:
+        session.install("-r", str(LOCKS / "engines.txt"))  # of half a gigabyte, for tests that are marked slow
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=with_trends(session), external=True)
 
 

@@ -1,4 +1,4 @@
-"""Results are asked in SQL, by DuckDB here and by ClickHouse with the same answers, and no query can do anything else."""
+"""Results are asked in SQL, with the same answers in DuckDB and ClickHouse, and no query can do anything else."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_pages_that_are_broken_are_one_sentence(past):
     whole = bytearray(path.read_bytes())
     whole[4:100] = b"\xff" * 96
     path.write_bytes(whole)
-    done = harness("query", 'SELECT "case" FROM cases', str(past))
+    done = harness("query", "SELECT * FROM cases", str(past))
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
 
@@ -349,7 +349,7 @@ def test_an_object_store_is_asked_like_a_folder(past, store):
 
 
 def test_an_object_store_that_does_not_answer_is_one_sentence(store):
-    with pytest.raises(UserError, match="it cannot be read: .*does not exist"):
+    with pytest.raises(UserError, match="it cannot be read: "):
         ask("SELECT 1", [store.replace("/history", "/nothing")])
     with pytest.raises(UserError, match="it cannot be read"):
         ask("SELECT 1", ["nowhere://bucket/history"])
@@ -401,11 +401,12 @@ def both(clickhouse, query: str, folder: Path) -> tuple[list[list[object]], list
     return [[comparable(v) for v in row] for row in ours.rows], [[comparable(v) for v in row] for row in other]
 
 
-def test_the_page_has_ten_queries():
-    assert len(documented()) >= 10
+def test_the_page_has_twelve_queries():
+    assert len(documented()) == 12
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(12))
 def test_a_documented_query_has_the_same_answer_in_clickhouse(clickhouse, number):
     query = documented()[number]
     if not number:
@@ -415,6 +416,7 @@ def test_a_documented_query_has_the_same_answer_in_clickhouse(clickhouse, number
     assert ours or "transitions" in query
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", views.VIEWS)
 def test_a_view_has_the_same_rows_in_clickhouse(clickhouse, past, view):
     views_in(clickhouse, past)
