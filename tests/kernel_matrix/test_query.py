@@ -89,6 +89,21 @@ def test_a_run_of_fewer_cases_or_on_another_device_is_no_transition(past):
     assert len(transitions(past)) == 2
 
 
+def test_a_run_that_starts_in_the_future_is_no_part_of_the_past(past):
+    before = history.read(past), transitions(past), trends(past)
+    facts = {**job(20), "started": "2099-01-01T00:00:00Z"}
+    write(past, [replace(timed(20, 9.0), job=facts, outcome="fail"), replace(GOOD, outcome="fail", job=facts)])
+    assert (history.read(past), transitions(past), trends(past)) == before
+    assert rows("SELECT count(*) FROM transitions", past) == [(3,)]
+
+
+def test_runs_without_a_start_are_no_part_of_the_past(tmp_path):
+    write(tmp_path, [replace(timed(20, 2.0), job={**JOB, "started": "soon"})])
+    known = history.read(tmp_path)
+    assert (known.lanes, known.measurements, transitions(tmp_path)) == ({}, {}, [])
+    assert rows("SELECT ratio, started FROM times", tmp_path) == [(2.0, None)]
+
+
 def test_from_compiled_to_ran_is_a_transition(tmp_path):
     for day, action in ((20, "compile"), (21, "run")):
         write(tmp_path, [replace(GOOD, action=action, job=job(day))])

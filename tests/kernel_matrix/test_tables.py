@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -543,18 +542,6 @@ def test_tables_take_a_fifth_of_the_room_of_junit_xml_with_samples(tmp_path):
     files = write(tmp_path / "tables", of_a_job)
     size = path.stat().st_size + samples.beside(path).stat().st_size
     assert sum(file.stat().st_size for file in files.paths) * 5 < size
-
-
-@pytest.mark.alone
-def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_each(tmp_path):
-    records = [record for record in honest().records if record.samples][:1000]
-    of_a_job = [replace(record, case=f"{record.case}-{n}", job=JOB) for n, record in enumerate(records)]
-    began = time.process_time()
-    files = write(tmp_path, of_a_job)
-    written = time.process_time() - began
-    began = time.process_time()
-    read(files)
-    assert (written < 1, time.process_time() - began < 1) == (True, True)
 
 
 def test_commands_that_need_no_tables_import_no_engine(tmp_path):
