@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from kernel_matrix.base.errors import UserError
 
 COMMANDS = (
-    *("run", "matrix", "report", "audit", "shell", "bundle"),
+    *("run", "matrix", "report", "audit", "serve", "shell", "bundle"),
     *("plan", "jobs", "compare-cells", "diff", "repro", "query", "check", "labels", "schema"),
     *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kernel_matrix.report.badges import RED_FIRST
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Cell, Document, Noise, Number
-from kernel_matrix.report.heatmap import as_float, in_short, least_exact
+from kernel_matrix.report.ratios import in_short, least_exact
 from kernel_matrix.results.compare import State
 
 # The colour that each state has everywhere, and what a reader needs to know of it.
@@ -86,15 +86,6 @@ def in_lines(difference: Difference) -> Iterator[str]:
             f"since {slow.since} (commit {slow.commit}; {slow.runs} runs)"
         )
     yield from difference.notes
-
-
-def noise_ratio(cell: Cell) -> str:
-    """Return the largest noise ratio of a cell, such as ``1.05 ×``; ``exact`` where the baseline has no error."""
-    worst = [least_exact(outputs.items())[1] for outputs in cell.noise.values()]
-    known = [noise.ratio for noise in worst if noise.ratio is not None]
-    if not worst:
-        return "no ratio"
-    return f"{in_short(max(known, key=as_float))} ×" if known else "exact"
 
 
 def noise_words(cell: Cell) -> str:
