@@ -1,0 +1,46 @@
+"""Compute what a launch is to compute, with Triton's interpreter behind the recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from triton.runtime import interpreter
+from triton.runtime.jit import JITFunction
+
+from .launches import Launch
+
+_KEPT: dict[Any, Any] = {}
+
+
+def install() -> Callable[..., None]:
+    """Make kernels that call each other work in the interpreter, and return what computes a launch."""
+    JITFunction.__call__ = _call
+    return compute
+
+
+def compute(kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Run every program of a grid in the interpreter, and say of the launch that this was done."""
+    names = [name for name in kwargs if name in kernel.arg_names]
+    with torch._C.DisableTorchFunction():
+        function = _interpreted(kernel)
+        executor = interpreter.GridExecutor(function.rewrite(), kernel.arg_names, tuple(grid), [])
+        executor(*args, **{name: kwargs[name] for name in names})
+    launch.emulated = "yes"
+
+
+def _interpreted(kernel: Any) -> Any:
+    if kernel.fn not in _KEPT:
+        _KEPT[kernel.fn] = interpreter.InterpretedFunction(kernel.fn)
+    return _KEPT[kernel.fn]
+
+
+def _call(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a kernel from a kernel. Triton's own interpreter leaves the language changed after this; compilers need it."""
+    function = _interpreted(kernel)
+    changed = interpreter._patch_lang(kernel.fn)
+    try:
+        return function.rewrite()(*args, **kwargs)
+    finally:
+        changed.restore()
