@@ -53,7 +53,6 @@ class Settings:
     memory: int
     cache: Path
     output: Path
-    package: str
 
 
 def read(path: Path) -> Settings:
@@ -70,5 +69,4 @@ def read(path: Path) -> Settings:
         memory=data["memory"],
         cache=Path(data["cache"]),
         output=Path(data["output"]),
-        package=data["package"],
     )
