@@ -60,6 +60,9 @@ def _python_of(path: Path) -> str:
     if head and head[0].startswith("#!"):
         text = head[1] if head[0] == "#!/bin/sh" and len(head) > 1 else head[0]
         for word in re.findall(r"[^\s'\"!#]+", text):
-            if _PYTHON.fullmatch(Path(word).name) and (python := shutil.which(word)):
-                return python
-    raise UserError(f"{path}: this is not written in Python, so its launches cannot be recorded. Write `python SCRIPT`.")
+            python = shutil.which(word) if _PYTHON.fullmatch(Path(word).name) else None
+            if python is not None:
+                return str(python)
+    raise UserError(
+        f"{path}: this is not written in Python, so its launches cannot be recorded. Write `python SCRIPT`."
+    )

@@ -44,7 +44,9 @@ def write(folder: Path, recordings: Sequence[Recording], names: Names, package: 
     for name in ("source", "suite"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     versions = {name: version for recording in recordings for name, version in recording.versions.items()}
-    pins = "".join(f"{name}=={version}\n" for name, version in sorted(versions.items(), key=lambda pair: pair[0].lower()))
+    pins = "".join(
+        f"{name}=={version}\n" for name, version in sorted(versions.items(), key=lambda pair: pair[0].lower())
+    )
     write_atomically(folder / _LOCK, f"# the distributions of the environment that the program ran in\n{pins}")
     stream = io.StringIO()
     yaml = YAML()
@@ -118,16 +120,27 @@ def _exclusions(recordings: Sequence[Recording], names: Names) -> list[dict[str,
         seen = {launch.identity for launch in recording.launches}
         ops = dict.fromkeys(names.ops[kernel_of(launch)] for launch in recording.taken)
         for op in ops:
-            absent = dict.fromkeys(launch.identity for launch in _of_op(op, recordings, names) if launch.identity not in taken)
+            absent = dict.fromkeys(
+                launch.identity for launch in _of_op(op, recordings, names) if launch.identity not in taken
+            )
             for reason, identities in (
-                (f"the program does not launch this when it is told that it runs on {recording.told.name}", [one for one in absent if one not in seen]),
+                (
+                    f"the program does not launch this when it is told that it runs on {recording.told.name}",
+                    [one for one in absent if one not in seen],
+                ),
                 ("launched as well, and not in the sample that is compiled", [one for one in absent if one in seen]),
             ):
                 if identities:
                     launches = [names.axes[identity][DIRECTION] for identity in identities]
                     where = {"platform": recording.vendor.platform, "op": op, DIRECTION: launches}
                     entries.append(
-                        {"where": where, "reason": reason, "owner": "kernel-matrix launches", "link": _LOCK, "until": until}
+                        {
+                            "where": where,
+                            "reason": reason,
+                            "owner": "kernel-matrix launches",
+                            "link": _LOCK,
+                            "until": until,
+                        }
                     )
     return entries
 

@@ -37,11 +37,15 @@ def op_names(launches: Iterable[Launch]) -> dict[Kernel, str]:
 
 
 def case_axes(launches: Iterable[Launch]) -> dict[str, dict[str, str]]:
-    """Return the axes of each launch's case by its identity: types of the tensors, options, and a part of the identity."""
+    """Return the axes of each launch's case, by its identity: types of tensors, options, and a part of the identity."""
     identities = {launch.identity for launch in launches}
     length = _SHORT if len({identity[:_SHORT] for identity in identities}) == len(identities) else None
     return {
-        launch.identity: {"types": _types(launch), "options": _options(launch), DIRECTION: f"x{launch.identity[:length]}"}
+        launch.identity: {
+            "types": _types(launch),
+            "options": _options(launch),
+            DIRECTION: f"x{launch.identity[:length]}",
+        }
         for launch in launches
     }
 
@@ -59,7 +63,7 @@ def package_of(recordings: Iterable[Recording]) -> tuple[str, str]:
         versions = {**versions, **recording.versions}
         tops.update({kernel_of(launch): launch.module.partition(".")[0] for launch in recording.launches}.values())
     name = max((top for top in tops if top != "__main__"), key=lambda top: tops[top], default="program")
-    known = {canonicalize_name(distribution): version for distribution, version in versions.items()}
+    known = {str(canonicalize_name(distribution)): version for distribution, version in versions.items()}
     candidates = (canonicalize_name(name), f"{canonicalize_name(name)}-core")
     return plain(name), next((known[candidate] for candidate in candidates if candidate in known), "")
 

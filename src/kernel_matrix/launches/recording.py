@@ -91,7 +91,9 @@ class Recording:
         return [launch for launch in self.launches if launch.taken]
 
 
-def record(invocation: Invocation, told: Target, targets: Sequence[Target], options: Options, folder: Path) -> Recording:
+def record(
+    invocation: Invocation, told: Target, targets: Sequence[Target], options: Options, folder: Path
+) -> Recording:
     """Run the program, with its output on this terminal, and return what was recorded and compiled.
 
     ``folder`` is emptied and then holds the files of the recorder.

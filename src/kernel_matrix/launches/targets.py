@@ -1,4 +1,4 @@
-"""The targets that launches are compiled for, what a program is told of each, and the limits that a launch has there."""
+"""The targets that launches are compiled for, what a program is told of each, and the limits of a launch there."""
 
 from __future__ import annotations
 

@@ -15,8 +15,16 @@ _MOST = 20
 
 def sample_of(options: Options) -> str:
     """Return which launches are compiled, as a sentence."""
-    calls = "every specialisation" if options.specialisations is None else f"at most {options.specialisations} specialisations"
-    tuned = "every configuration" if options.configurations is None else f"at most {options.configurations} of the configurations"
+    calls = (
+        "every specialisation"
+        if options.specialisations is None
+        else f"at most {options.specialisations} specialisations"
+    )
+    tuned = (
+        "every configuration"
+        if options.configurations is None
+        else f"at most {options.configurations} of the configurations"
+    )
     return f"Compiled are {calls} of each kernel, and {tuned} of an autotuned one."
 
 
@@ -25,9 +33,9 @@ def recorded_lines(recording: Recording) -> Iterator[str]:
     kernels = {kernel_of(launch) for launch in recording.launches}
     tuned = sum(launch.tuned is not None for launch in recording.launches)
     yield (
-        f"told that it runs on {recording.told.name}: {recording.total} launches, {len(recording.launches)} distinct ones "
-        f"({tuned} configurations of autotuned ones) of {len(kernels)} kernels; {len(recording.taken)} compiled for "
-        f"{len(recording.targets)} targets"
+        f"told that it runs on {recording.told.name}: {recording.total} launches of {len(kernels)} kernels, "
+        f"{len(recording.launches)} of them distinct ({tuned} are configurations of autotuned launches); "
+        f"{len(recording.taken)} compiled for {len(recording.targets)} targets"
     )
     if recording.fault:
         yield f"  the program did not end well, so what it would launch later is not known: {recording.fault[:300]}"
@@ -59,20 +67,30 @@ def cell_lines(comparison: Comparison) -> Iterator[str]:
         yield f"error in stage {stage}: {message[:300]}\n    {where}"
 
 
-def page(
-    recordings: Sequence[Recording], comparison: Comparison, options: Options, program: str, package: str
-) -> str:
+def page(recordings: Sequence[Recording], comparison: Comparison, options: Options, program: str, package: str) -> str:
     """Return all of it as Markdown, with the largest figures of each kernel on each target."""
-    lines = [f"# {package}: every launch of `{program}`, compiled", "", sample_of(options), "", "## Recorded", ""]
-    for recording in recordings:
-        lines += [f"- {line.strip()}" for line in recorded_lines(recording)]
-    lines += ["", "## States and errors", ""]
-    lines += [f"- {line}" for line in cell_lines(comparison)]
-    lines += ["", "## Figures", "", "The largest of all compiled launches of a kernel: registers of a thread, spilled", "bytes (NVIDIA) or registers (AMD), shared memory in bytes, threads of a block, bytes of code.", ""]
-    lines += ["| kernel | target | launches | registers | spills | shared | threads | code |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines = [f"# {package}: what `{program}` launches, compiled", "", sample_of(options), "", "## Recorded", ""]
+    lines += [f"- {line.strip()}" for recording in recordings for line in recorded_lines(recording)]
+    lines += ["", "## States and errors", "", *(f"- {line}" for line in cell_lines(comparison))]
+    return "\n".join([*lines, "", *_FIGURES_HEAD, *_figure_rows(comparison), ""])
+
+
+_FIGURES = ("registers", "spills", "shared", "threads", "code_bytes")
+_FIGURES_HEAD = (
+    "## Figures",
+    "",
+    "The largest of all compiled launches of a kernel: registers of a thread, spills (bytes on NVIDIA, registers on",
+    "AMD), shared memory in bytes, threads of a block, and bytes of code.",
+    "",
+    "| kernel | target | launches | registers | spills | shared | threads | code |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+)
+
+
+def _figure_rows(comparison: Comparison) -> Iterator[str]:
     for cell in comparison.cells:
-        figures = [verdict.record.metrics for verdict in cell.cases if verdict.record and verdict.record.metrics]
-        if figures:
-            largest = [max(one.get(f"artifact.{name}", 0) for one in figures) for name in ("registers", "spills", "shared", "threads", "code_bytes")]
-            lines.append(f"| {cell.cell.op} | {cell.cell.target} | {len(figures)} | {' | '.join(f'{figure:.0f}' for figure in largest)} |")
-    return "\n".join([*lines, ""])
+        metrics = [verdict.record.metrics for verdict in cell.cases if verdict.record and verdict.record.metrics]
+        if metrics:
+            figures = [max(one.get(f"artifact.{name}", 0) for one in metrics) for name in _FIGURES]
+            texts = [cell.cell.op, cell.cell.target, str(len(metrics)), *(f"{figure:.0f}" for figure in figures)]
+            yield f"| {' | '.join(texts)} |"

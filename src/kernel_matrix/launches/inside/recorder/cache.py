@@ -17,7 +17,7 @@ _KEPT_STAGES = ("", "lower", "compile")  # how long a compiler takes or when it 
 def _code() -> str:
     """Return the digest of what makes results here."""
     content = hashlib.sha256()
-    for name in ("compiling", "pool", "elf"):
+    for name in ("compiling", "pool", "logs", "elf"):
         content.update(Path(__file__).with_name(f"{name}.py").read_bytes())
     return content.hexdigest()
 

@@ -64,7 +64,13 @@ def install(target: Target) -> None:
     answers = _answers(target)
     for name, value in answers.items():
         setattr(torch.cuda, name, _answering(value))
-    for name, kind in {"device": Device, "device_of": Device, "stream": Device, "Stream": Stream, "Event": Event}.items():
+    for name, kind in {
+        "device": Device,
+        "device_of": Device,
+        "stream": Device,
+        "Stream": Stream,
+        "Event": Event,
+    }.items():
         setattr(torch.cuda, name, kind)
     torch.cuda._lazy_init = _unknown
     torch.cuda.get_rng_state = lambda *_, **__: torch.get_rng_state()
@@ -154,7 +160,7 @@ def _accelerator(module: Any, answers: Mapping[str, object]) -> None:
 def _generator(kind: Any) -> Any:
     """Return the class of generators of random numbers, which makes one of the CPU whatever the device is."""
 
-    class Generator(kind):  # type: ignore[misc]
+    class Generator(kind):
         def __new__(cls, *_: object, **__: object) -> Any:
             return super().__new__(cls, "cpu")
 

@@ -37,7 +37,7 @@ def _interpreted(kernel: Any) -> Any:
 
 
 def _call(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call a kernel from a kernel. Triton's own interpreter leaves the language changed after this; compilers need it."""
+    """Call a kernel from a kernel. The interpreter itself would leave the language changed, which compilers need."""
     function = _interpreted(kernel)
     changed = interpreter._patch_lang(kernel.fn)
     try:

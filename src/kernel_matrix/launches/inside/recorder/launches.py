@@ -49,7 +49,9 @@ class Launch:
         """The types of the arguments that are no constants."""
         names = [param.name for param in self.kernel.params]
         return {
-            name: str(special[0]) for name, special in zip(names, self.special, strict=False) if special[0] != "constexpr"
+            name: str(special[0])
+            for name, special in zip(names, self.special, strict=False)
+            if special[0] != "constexpr"
         }
 
     @property
@@ -63,6 +65,14 @@ class Launch:
         }
 
 
+class LaunchedKernel(StandIn):
+    """What a launch returns. Some programs keep it, and launch it again without Triton's help."""
+
+    def __getitem__(self, _: object) -> Callable[..., None]:
+        """Return what launches the kernel on a grid: it was recorded when it was launched first."""
+        return lambda *_, **__: None
+
+
 @dataclass
 class Recorder:
     """The launches by their identity, and how kernels are computed if they are."""
@@ -74,7 +84,7 @@ class Recorder:
     trying: tuple[int, int] | None = None  # the configuration that is launched now
     total: int = 0
 
-    def launch(self, kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> StandIn:
+    def launch(self, kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> LaunchedKernel:
         """Take a launch, in place of ``JITFunction.run``."""
         self.total += 1
         kwargs["debug"] = kwargs.get("debug", kernel.debug) or knobs.runtime.debug
@@ -89,13 +99,23 @@ class Recorder:
             recorded.grid = recorded.grid or "x".join(map(str, size))
             if self.compute and self.trying is None:
                 self.compute(kernel, recorded, size, args, kwargs)
-        return StandIn(f"the compiled kernel {kernel.__name__}", name=kernel.__name__)
+        return LaunchedKernel(f"the compiled kernel {kernel.__name__}", name=kernel.__name__)
 
-    def _recorded(self, kernel: Any, bound: Mapping[str, Any], special: Sequence[Any], given: Mapping[str, Any]) -> Launch:
+    def _recorded(
+        self, kernel: Any, bound: Mapping[str, Any], special: Sequence[Any], given: Mapping[str, Any]
+    ) -> Launch:
         options = {name: value for name, value in given.items() if name not in kernel.arg_names}
         constants = [value for value, kind in zip(bound.values(), special, strict=False) if kind[0] == "constexpr"]
-        neutral = [(str(kind[0]), str(kind[1]).translate(_ANY_VENDOR) if isinstance(kind[1], str) else text_of(kind[1])) for kind in special]
-        parts = [kernel.cache_key, neutral, list(map(text_of, constants)), sorted((k, text_of(v)) for k, v in options.items())]
+        neutral = [
+            (str(kind[0]), str(kind[1]).translate(_ANY_VENDOR) if isinstance(kind[1], str) else text_of(kind[1]))
+            for kind in special
+        ]
+        parts = [
+            kernel.cache_key,
+            neutral,
+            list(map(text_of, constants)),
+            sorted((k, text_of(v)) for k, v in options.items()),
+        ]
         identity = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
         if identity not in self.launches:
             lean = {name: _without_tensors(value) for name, value in bound.items()}
@@ -148,7 +168,7 @@ def install(compute: Callable[..., None] | None) -> Recorder:
     """Take every launch from now on."""
     recorder = Recorder(compute)
 
-    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> StandIn:
+    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> LaunchedKernel:
         return recorder.launch(kernel, *args, grid=grid, warmup=warmup, **kwargs)
 
     def bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> list[float]:

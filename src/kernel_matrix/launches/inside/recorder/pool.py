@@ -18,11 +18,11 @@ from typing import Any
 
 from .compiling import Source, compile_launch, figures_of_log
 from .launches import Launch
+from .logs import message_of, shortened
 from .settings import Settings, Target
 
 Result = dict[str, Any]
 _FORMS_OF_THE_FRONT_END = ("", "ttir")
-_KEPT = 20_000  # characters of what a compiler prints
 _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
 
 
@@ -56,7 +56,9 @@ class Running:
             return ""
 
 
-def compile_all(tasks: Iterable[Task], settings: Settings, retarget: Callable[[Target], None]) -> Iterator[tuple[Task, Result]]:
+def compile_all(
+    tasks: Iterable[Task], settings: Settings, retarget: Callable[[Target], None]
+) -> Iterator[tuple[Task, Result]]:
     """Yield each task with its result as it ends. ``retarget`` makes the stand-in for a GPU another one."""
     waiting = iter(tasks)
     running: list[Running] = []
@@ -100,7 +102,7 @@ def _be_alone(folder: Path, memory: int) -> None:
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for number in (1, 2):
         os.dup2(log, number)
-    sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: PTH123, SIM115  a descriptor
+    sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115  a descriptor
     os.environ["TRITON_CACHE_DIR"] = os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     for name in [name for name in os.environ if name.startswith("TRITON_DUMP")]:
         del os.environ[name]
@@ -147,25 +149,19 @@ def _ended(process: Running, settings: Settings) -> Result | None:
 
 def _judged(process: Running, settings: Settings, code: int, *, over: bool) -> Result:
     """Return the stage and the error of a process, or the figures of its code."""
-    form, log = process.read("form"), process.read("log")[-_KEPT:].strip()
-    where = f", while it made {form}" if form else ", while it read the kernel"
-    written = process.read("result")
-    if written:
+    form, log = process.read("form"), process.read("log").strip()
+    where = f"while it made {form}" if form else "while it read the kernel"
+    if written := process.read("result"):
         result = json.loads(written)
         if "figures" in result:
             return {"stage": "", "figures": {**result["figures"], **figures_of_log(log)}}
         stage = "lower" if form in _FORMS_OF_THE_FRONT_END else "compile"
-        return {"stage": stage, "form": form, "message": _message(result["error"], form), "detail": f"{result['error']}\n{log}"}
+        text = f"{message_of(result['error'], log)} ({where})"
+        return {"stage": stage, "form": form, "message": text, "detail": f"{result['error']}\n{shortened(log)}"}
     if over:
-        message = f"no end after {settings.seconds:g} s, in stage compile{where}"
-        return {"stage": "timeout", "form": form, "message": message, "detail": log}
+        text = f"no end after {settings.seconds:g} s, in stage compile, {where}"
+        return {"stage": "timeout", "form": form, "message": text, "detail": shortened(log)}
     ended = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
-    return {"stage": "crash", "form": form, "message": f"the compiler died with {ended}{where}", "detail": log}
-
-
-def _message(error: str, form: str) -> str:
-    """Return the first line of an error that says something, with the form that was being made."""
-    lines = [line.strip() for line in error.splitlines() if line.strip()]
-    # The errors of Triton's front end begin with the place and the source line, and say what is wrong in the last line.
-    line = lines[-1] if lines[0].startswith("CompilationError") and len(lines) > 1 else lines[0]
-    return f"{line[:500]} (while making {form})" if form else line[:500]
+    last = message_of("", log)
+    text = f"the compiler died with {ended}, {where}{f': {last}' if last else ''}"
+    return {"stage": "crash", "form": form, "message": text, "detail": shortened(log)}

@@ -44,8 +44,9 @@ class Recording:
                 file.flush()
 
     def _write(self, status: Status, taken: list[Any]) -> None:
-        from . import questions
+        from . import commands, questions
 
+        commands.note_what_was_asked(self.settings.output)
         identities = {launch.identity for launch in taken}
         content = {
             "status": status.code,
@@ -78,17 +79,18 @@ class Recording:
                     keys[id(task)] = key = cache.key(task.source)
                 except BaseException as error:  # a kernel's own code runs in this too
                     text = f"{type(error).__name__}: {error}"
-                    yield _result(launch, target, {"stage": "launch", "message": text[:500], "detail": text, "seconds": 0})
+                    yield _result(
+                        launch, target, {"stage": "launch", "message": text[:500], "detail": text, "seconds": 0}
+                    )
                     continue
                 if (kept := cache.get(key)) is not None:
                     yield _result(launch, target, {**kept, "kept": True})
                 else:
                     tasks.append(task)
-        shown, ended = time.monotonic(), 0
-        for task, result in compile_all(tasks, self.settings, self._retarget):
+        shown = time.monotonic()
+        for ended, (task, result) in enumerate(compile_all(tasks, self.settings, self._retarget), 1):
             cache.put(keys[id(task)], result)
             yield _result(task.launch, task.target, result)
-            ended += 1
             if time.monotonic() - shown > _PROGRESS_SECONDS or ended == len(tasks):
                 shown = time.monotonic()
                 print(f"kernel-matrix: {ended} of {len(tasks)} compiled", file=sys.stderr, flush=True)  # noqa: T201
@@ -107,8 +109,9 @@ def begin(path: Path) -> Recording:
     began = time.monotonic()
     import torch  # noqa: F401  the stand-ins change what stands in it
 
-    from . import cuda, driver, interpret, launches, tensors
+    from . import commands, cuda, driver, interpret, launches, tensors
 
+    commands.install(settings.told, settings.output)
     cuda.install(settings.told)
     stand_in = driver.install(settings.told)
     recorder = launches.install(interpret.install() if settings.interpret else None)

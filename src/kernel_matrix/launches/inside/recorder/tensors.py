@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from .questions import assume
 
 _COMPARISONS = ("allclose", "equal", "isclose")
+_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
 _UNFILLED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
@@ -40,7 +41,10 @@ class OnGpu(TorchFunctionMode):
             return torch.ones_like(args[0], dtype=torch.bool) if name == "isclose" else True
         options = {key: _of_cpu(value, is_device=key == "device") for key, value in (kwargs or {}).items()}
         values = [_of_cpu(value, is_device=name == "to" and place == 1) for place, value in enumerate(args)]
+        dtype = options.pop("out_dtype", None) if name in _PRODUCTS else None  # PyTorch has this on GPUs only
         result = function(*values, **options)
+        if dtype is not None:
+            return result.to(dtype)
         if not self.computed and name in _UNFILLED and "out" not in options and result.device.type == "cpu":
             result.detach().zero_()
         return result
