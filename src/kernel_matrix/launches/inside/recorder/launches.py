@@ -111,7 +111,7 @@ class Recorder:
             for kind in special
         ]
         parts = [
-            kernel.cache_key,
+            source_of(kernel),
             neutral,
             list(map(text_of, constants)),
             sorted((k, text_of(v)) for k, v in options.items()),
@@ -153,6 +153,14 @@ def _without_tensors(value: Any) -> Any:
 
 def _lean(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: _without_tensors(value) for name, value in given.items()}
+
+
+def source_of(kernel: Any) -> str:
+    """Return the digest of a kernel's source and of all that it calls, or of its own source where Triton refuses it."""
+    try:
+        return str(kernel.cache_key)
+    except Exception:  # the compiler will say what is wrong with it
+        return hashlib.sha256(kernel.src.encode()).hexdigest()
 
 
 def text_of(value: Any) -> str:

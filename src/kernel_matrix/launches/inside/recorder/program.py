@@ -8,6 +8,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,10 @@ def run(words: Sequence[str]) -> Status:
     except KeyboardInterrupt:
         return Status(130, "it was interrupted")
     except BaseException as error:
-        traceback.print_exc()
-        return Status(1, f"{type(error).__name__}: {error}")
+        own = _of_program(error.__traceback__)
+        traceback.print_exception(type(error), error, own)
+        place = traceback.extract_tb(own)[-1]
+        return Status(1, f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})")
     return Status(0)
 
 
@@ -45,6 +49,14 @@ def _run(words: list[str]) -> None:
         sys.argv = words
         sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))  # noqa: PTH100, PTH120  as Python writes it
         runpy.run_path(words[0], run_name="__main__")
+
+
+def _of_program(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of this module and of runpy, unless it has no others."""
+    inner = trace
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith((__file__, "<frozen")):
+        inner = inner.tb_next
+    return inner or trace
 
 
 def _status(end: SystemExit) -> Status:

@@ -74,14 +74,15 @@ class Recording:
         for target in self.settings.targets:
             self._retarget(target)
             for launch in taken:
+                stage = "launch"
                 try:
                     task = Task(launch, target, Source(launch, target))
+                    stage = "lower"
                     keys[id(task)] = key = cache.key(task.source)
                 except BaseException as error:  # a kernel's own code runs in this too
                     text = f"{type(error).__name__}: {error}"
-                    yield _result(
-                        launch, target, {"stage": "launch", "message": text[:500], "detail": text, "seconds": 0}
-                    )
+                    failed = {"stage": stage, "message": text[:500], "detail": text, "seconds": 0}
+                    yield _result(launch, target, failed)
                     continue
                 if (kept := cache.get(key)) is not None:
                     yield _result(launch, target, {**kept, "kept": True})
@@ -120,12 +121,14 @@ def begin(path: Path) -> Recording:
 
 
 def _entry(launch: Any, taken: bool) -> dict[str, Any]:
+    from .launches import source_of
+
     kernel = launch.kernel
     return {
         "identity": launch.identity,
         "module": kernel.fn.__module__,
         "kernel": kernel.fn.__name__,
-        "source": kernel.cache_key[:16],
+        "source": source_of(kernel)[:16],
         "types": launch.types,
         "special": {name: str(kind[1]) for name, kind in zip(launch.bound, launch.special, strict=False) if kind[1]},
         "constants": launch.constants,

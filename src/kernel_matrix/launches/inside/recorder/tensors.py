@@ -31,6 +31,8 @@ class OnGpu(TorchFunctionMode):
         self, function: Callable[..., Any], _: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Do one function of PyTorch."""
+        if function is torch.device:  # a device keeps its name; what is done on it is another question
+            return function(*args, **(kwargs or {}))
         name = getattr(function, "__name__", "")
         if name == "__get__":
             return _attribute(function, args)
