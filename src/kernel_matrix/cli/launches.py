@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--told", nargs="+", default=[], metavar="TARGET", help="what the program is told it runs on, one a vendor"
     )
     parser.add_argument("--configs", default="first", help="configurations of an autotuned launch: all, first or N")
-    parser.add_argument("--launches", default="3", metavar="N", help="specialisations of each kernel: all or N (3)")
+    parser.add_argument("--launches", default="1", metavar="N", help="specialisations of each kernel: all or N (1)")
     parser.add_argument("--interpret", action="store_true", help="compute the kernels in Triton's interpreter as well")
     parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
     parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")

@@ -23,7 +23,7 @@ class Options:
 
     interpret: bool = False
     configurations: int | None = 1
-    specialisations: int | None = 3
+    specialisations: int | None = 1
     jobs: int = 2
     seconds: float = 150
     memory_gib: float = 8

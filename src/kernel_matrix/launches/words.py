@@ -37,6 +37,9 @@ def recorded_lines(recording: Recording) -> Iterator[str]:
         f"{len(recording.launches)} of them distinct ({tuned} are configurations of autotuned launches); "
         f"{len(recording.taken)} compiled for {len(recording.targets)} targets"
     )
+    if computed := sum(launch.emulated for launch in recording.launches):
+        held = "" if recording.fault else ", and the program's own assertions held"
+        yield f"  {computed} of the distinct launches were computed by the interpreter{held}"
     if recording.fault:
         yield f"  the program did not end well, so what it would launch later is not known: {recording.fault[:300]}"
     yield from _counted("  not answered by the stand-in for a GPU", recording.unanswered)

@@ -1,0 +1,238 @@
+"""The parts of ``kernel-matrix launches`` that need neither triton nor torch."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load
+from kernel_matrix.launches import matrix_file, naming, words
+from kernel_matrix.launches.inside.recorder import elf, logs, program
+from kernel_matrix.launches.invocation import invocation
+from kernel_matrix.launches.recording import Launch, Options, Recording
+from kernel_matrix.launches.targets import known, over_limits, targets_named, told, vendors
+
+LAUNCH = Launch(
+    identity="0123456789abcdef",
+    module="package.ops.norm",
+    kernel="_norm_fwd",
+    source="ab",
+    types={"x": "*bf16", "weight": "*fp32", "out": "*bf16", "n": "i32"},
+    special={},
+    constants={"BLOCK": "64"},
+    options={"num_warps": "4", "num_stages": "2"},
+    tuned=None,
+    grid="8",
+    times=1,
+    emulated=False,
+    taken=True,
+)
+
+
+def recording(target: str, *launches: Launch) -> Recording:
+    versions = {"package": "1.2", "triton": "3.6.0"}
+    return Recording(
+        known()[target].vendor, known()[target], (known()[target],), "", launches=launches, versions=versions
+    )
+
+
+def test_every_vendor_has_default_targets_and_is_told_one_of_its_own():
+    assert [target.name for target in targets_named([])] == [
+        *("sm_80", "sm_90", "sm_100", "sm_120"),
+        *("gfx90a", "gfx942", "gfx950", "gfx1100"),
+    ]
+    for vendor in vendors():
+        assert vendor.recorded_as in vendor.targets
+        assert len(vendor.source) > 40, "where the limits come from"
+
+
+def test_a_target_that_is_not_known_is_said_with_the_closest():
+    with pytest.raises(UserError, match="--targets gfx943: there is no such target. Did you mean 'gfx94"):
+        targets_named(["gfx943"])
+
+
+def test_a_program_may_be_told_another_target_of_the_same_vendor():
+    chosen = told(["sm_100"], targets_named(["sm_90", "gfx942"]))
+    assert {vendor: target.name for vendor, target in chosen.items()} == {"nvidia": "sm_100", "amd": "gfx942"}
+    assert list(told([], targets_named(["gfx1100"]))) == ["amd"], "nothing is recorded for a vendor without targets"
+
+
+@pytest.mark.parametrize(
+    ("target", "figures", "fault"),
+    [
+        ("sm_90", {"threads": 1024, "shared": 232448}, ""),
+        ("sm_90", {"threads": 1056, "shared": 0}, "a block has 1056 threads, and sm_90 has 1024"),
+        ("sm_120", {"threads": 128, "shared": 101377}, "a block needs 101377 bytes of shared memory, and sm_120 has 101376"),
+        ("sm_100", {"tensor_memory": 513}, "a block needs 513 columns of tensor memory, and sm_100 has 512"),
+        ("gfx950", {"threads": 1024, "shared": 163840}, ""),
+        ("gfx942", {"threads": 1024, "shared": 65537}, "a block needs 65537 bytes of shared memory, and gfx942 has 65536"),
+    ],
+)  # fmt: skip
+def test_the_limits_of_a_launch_are_those_of_the_target(target, figures, fault):
+    assert over_limits(known()[target], figures) == fault
+
+
+def test_a_program_is_a_script_a_module_or_a_command_written_in_python(tmp_path, monkeypatch):
+    python = sys.executable
+    assert invocation([python, "-X", "dev", "-u", "calls.py", "-v"]).options == ("-X", "dev", "-u")
+    assert invocation([python, "-m", "pytest", "-q"]).program == ("-m", "pytest", "-q")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, head in (
+        ("short", f"#!{python}\n"),
+        ("long", f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n"),
+    ):
+        (tmp_path / name).write_text(head)
+        (tmp_path / name).chmod(0o755)
+        made = invocation([name, "-q"])
+        assert (made.python, made.program) == (python, (str(tmp_path / name), "-q"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "there is no program"),
+        (["no-such-command-here"], "there is no such command"),
+        ([sys.executable], "this names no program"),
+        ([sys.executable, "-m"], "this names no program"),
+        (["/bin/sh", "run.sh"], "this is not written in Python"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_with_words(given, message):
+    with pytest.raises(UserError, match=message):
+        invocation(given)
+
+
+def test_kernels_of_one_name_are_named_with_their_module():
+    other = replace(LAUNCH, module="package.other", identity="f" * 16)
+    assert naming.op_names([LAUNCH]) == {("package.ops.norm", "_norm_fwd"): "norm_fwd"}
+    assert sorted(naming.op_names([LAUNCH, other]).values()) == ["norm-norm_fwd", "other-norm_fwd"]
+
+
+def test_a_case_is_named_by_types_options_and_a_part_of_its_identity():
+    same = replace(LAUNCH, identity="01234567ffffffff")
+    assert naming.case_axes([LAUNCH])[LAUNCH.identity] == {
+        "types": "bf16.fp32",
+        "options": "w4.s2",
+        "launch": "x01234567",
+    }
+    assert len({axes["launch"] for axes in naming.case_axes([LAUNCH, same]).values()}) == 2
+
+
+def test_the_matrix_that_is_written_loads_and_plans_each_launch_where_it_is_launched(tmp_path):
+    alone = replace(LAUNCH, identity="f" * 16, constants={"BLOCK": "128"})
+    elsewhere = replace(LAUNCH, identity="e" * 16, kernel="only_amd")
+    recordings = [recording("sm_90", LAUNCH), recording("gfx942", LAUNCH, alone, elsewhere)]
+    names = matrix_file.names_of(recordings)
+    path = matrix_file.write(tmp_path, recordings, names, "package")
+    from kernel_matrix.config.plan import plan
+
+    cases = plan(load(path), "full").cases
+    planned = sorted(f"{case.cell.target} {case.cell.op} {case.axes['launch']}" for case in cases if not case.exclusion)
+    assert planned == [
+        "gfx942 norm_fwd x01234567",
+        "gfx942 norm_fwd xffffffff",
+        "gfx942 only_amd xeeeeeeee",
+        "sm_90 norm_fwd x01234567",
+    ]
+    [excluded] = [case for case in cases if case.exclusion]
+    assert (excluded.cell.target, excluded.axes["launch"]) == ("sm_90", "xffffffff")
+
+
+def test_a_launch_outside_of_the_sample_is_excluded_with_that_reason(tmp_path):
+    recordings = [
+        recording("sm_90", LAUNCH, replace(LAUNCH, identity="f" * 16, taken=False)),
+        recording("gfx942", LAUNCH, replace(LAUNCH, identity="f" * 16)),
+    ]
+    path = matrix_file.write(tmp_path, recordings, matrix_file.names_of(recordings), "package")
+    [rule] = load(path).exclusions
+    assert rule.reason == "launched as well, and not in the sample that is compiled"
+
+
+def test_the_package_is_that_of_most_kernels():
+    assert naming.package_of([recording("sm_90", LAUNCH, replace(LAUNCH, module="__main__", kernel="k"))]) == (
+        "package",
+        "1.2",
+    )
+    assert naming.package_of([recording("sm_90", replace(LAUNCH, module="__main__"))])[0] == "program"
+
+
+def test_a_program_that_does_not_end_well_is_said():
+    lines = list(words.recorded_lines(replace(recording("sm_90", LAUNCH), fault="KeyError: 'x' (calls.py:3)")))
+    assert "did not end well, so what it would launch later is not known: KeyError" in lines[1]
+
+
+def test_the_sample_is_said():
+    assert words.sample_of(Options(configurations=None, specialisations=None)) == (
+        "Compiled are every specialisation of each kernel, and every configuration of an autotuned one."
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "log", "message"),
+    [
+        ("ValueError: no such option", "", "ValueError: no such option"),
+        ('CompilationError: at 3:4:\n  tl.store(\n  ^\nincompatible dimensions', "", "CompilationError: incompatible dimensions"),
+        (
+            "RuntimeError: PassManager::run failed",
+            "/a/b.py:17:26: error: 'tt.load' op operation destroyed but still has uses\n#mma = x\n"
+            "/a/b.py:40:0: error: Failures have been detected while processing an MLIR pass pipeline\n"
+            "/a/b.py:40:0: note: Pipeline failed while executing [`TritonAMDGPUPipeline` on 'builtin.module' operation]",
+            "'tt.load' op operation destroyed but still has uses, in TritonAMDGPUPipeline",
+        ),
+        ("RuntimeError: PassManager::run failed", "nothing more", "RuntimeError: PassManager::run failed"),
+        ("", "LLVM ERROR: out of memory\nstack dump", "LLVM ERROR: out of memory"),
+        ("", "", ""),
+    ],
+)  # fmt: skip
+def test_a_message_says_what_the_compiler_says(error, log, message):
+    assert logs.message_of(error, log) == message
+
+
+def test_a_long_log_keeps_its_beginning_and_its_end():
+    log = "first\n" + "x" * 100_000 + "\nlast"
+    kept = logs.shortened(log)
+    assert kept.startswith("first")
+    assert kept.endswith("last")
+    assert len(kept) < 13_000
+
+
+def test_the_size_of_code_is_that_of_its_sections():
+    names = b"\0.text.kernel\0.data\0.names\0"
+    header = bytearray(64)
+    header[:5] = b"\x7fELF\x02"
+    sections = [(0, 0, 0), (1, 640, 4), (14, 100, 4), (20, len(names), 64)]
+    struct.pack_into("<Q", header, 0x28, 64 + len(names))
+    struct.pack_into("<HHH", header, 0x3A, 64, len(sections), 3)
+    table = b"".join(
+        struct.pack("<IIQQQQ", name, 0, 0, 0, offset, size).ljust(64, b"\0") for name, size, offset in sections
+    )
+    assert elf.code_bytes(bytes(header) + names + table) == 640
+    assert elf.code_bytes(b"no object") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("pass", program.Status(0)),
+        ("import sys; sys.exit(3)", program.Status(3, "it ended with status 3")),
+        ("raise KeyError('x')", program.Status(1, "KeyError: 'x' (<string>:1)")),
+        ("raise SystemExit('no')", program.Status(1, "no")),
+    ],
+)
+def test_a_program_ends_as_python_would_end_it(text, status, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["before"])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert program.run(["-c", text]) == status
+
+
+def test_the_recorder_imports_nothing_of_the_harness():
+    """It runs in the environment of the user's program, which does not have the harness."""
+    folder = Path(program.__file__).parents[1]
+    texts = [path.read_text() for path in folder.rglob("*.py")]
+    assert len(texts) > 10
+    assert not [text for text in texts if "kernel_matrix" in text.replace("kernel-matrix", "")]
