@@ -32,7 +32,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Launch:
-    """A recorded launch. ``taken`` is whether it is compiled, ``times`` how often it was launched."""
+    """A recorded launch. ``taken`` is whether it is compiled, ``times`` how often it was launched.
+
+    ``literals`` are the constants as Python writes them, without those that it cannot write. ``names`` are all
+    arguments in their order, and ``importable`` is whether the kernel is in its module under its name.
+    """
 
     identity: str
     module: str
@@ -47,6 +51,9 @@ class Launch:
     times: int
     emulated: bool
     taken: bool
+    names: Sequence[str] = ()
+    literals: Mapping[str, str] = field(default_factory=dict)
+    importable: bool = False
 
 
 @dataclass(frozen=True)

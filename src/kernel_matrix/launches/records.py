@@ -14,9 +14,13 @@ from kernel_matrix.config.plan import Case, Job, Plan
 from kernel_matrix.launches.matrix_file import Names
 from kernel_matrix.launches.naming import DIRECTION
 from kernel_matrix.launches.recording import Compiled, Launch, Recording
+from kernel_matrix.launches.reproducer import reproducer
 from kernel_matrix.launches.targets import known, over_limits
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
+
+# What Triton's autotuner takes as a configuration that cannot be used here, and not as an error.
+_SKIPPED = ("CompileTimeAssertionFailure", "PTXASError", "ptxas")
 
 
 def write_records(
@@ -76,6 +80,8 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
     stage, message = compiled.stage, compiled.message
     if not stage and (fault := over_limits(known()[case.cell.target], compiled.figures)):
         stage, message = "launch", fault
+    if stage and launch.tuned and (stage == "launch" or compiled.message.startswith(_SKIPPED)):
+        message += f"; it is configuration {launch.tuned[1] + 1} of an autotuned launch: Triton skips it if another works"
     clean = {str(Path.cwd()): "."}
     return Record(
         case.id,
@@ -86,7 +92,11 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
         detail=without_folders(compiled.detail, clean, packages=True) if compiled.stage else message,
         seconds=compiled.seconds,
         metrics={f"artifact.{name}": value for name, value in compiled.figures.items()},
-        facts={**({"artifact.kind": recording.vendor.artifact} if compiled.figures else {}), **_facts(launch)},
+        facts={
+            **({"artifact.kind": recording.vendor.artifact} if compiled.figures else {}),
+            **({"reproducer": json.dumps(reproducer(launch, known()[case.cell.target]))} if compiled.stage else {}),
+            **_facts(launch),
+        },
     )
 
 

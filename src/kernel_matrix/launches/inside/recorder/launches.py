@@ -6,11 +6,13 @@ import functools
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from triton import knobs
+from triton.language import dtype
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
@@ -63,6 +65,19 @@ class Launch:
             for name, special in zip(names, self.special, strict=False)
             if special[0] == "constexpr"
         }
+
+    @property
+    def literals(self) -> dict[str, str]:
+        """The constants as Python writes them, without those that it cannot write."""
+        return {name: text for name in self.constants if (text := literal_of(self.bound[name]))}
+
+    @property
+    def importable(self) -> bool:
+        """Whether the kernel is in its module under its name."""
+        named = getattr(sys.modules.get(self.kernel.fn.__module__), self.kernel.fn.__name__, None)
+        while named is not None and not isinstance(named, JITFunction):
+            named = getattr(named, "fn", None)
+        return named is self.kernel and self.kernel.fn.__module__ != "__main__"
 
 
 class LaunchedKernel(StandIn):
@@ -170,6 +185,15 @@ def text_of(value: Any) -> str:
     if hasattr(value, "cache_key"):
         return f"{value.__name__}:{value.cache_key[:12]}"
     return _ADDRESS.sub("", str(value))
+
+
+def literal_of(value: Any) -> str:
+    """Return a constant as Python writes it; empty if it cannot be written."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, dtype):
+        return f"tl.dtype({value.name!r})"
+    return ""
 
 
 def install(compute: Callable[..., None] | None) -> Recorder:

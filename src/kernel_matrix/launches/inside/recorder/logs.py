@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import re
 
-_HEAD, _TAIL = 8_000, 4_000  # characters that are kept of a log: a module of MLIR may stand between
+_HEAD, _TAIL = 3_500, 2_000  # characters that are kept of a log
+_MODULE = re.compile(r"^(?:#\w+ = |module ).*?^#-\}$", re.MULTILINE | re.DOTALL)
 _LONGEST = 500
 _MLIR = re.compile(r"(?:^|[\w.]+:\d+:\d+: )error: (?!Failures have been detected)(.+)", re.MULTILINE)
 _PASS = re.compile(r"Pipeline failed while executing \[`([^`]+)`")
-_FATAL = re.compile(r"^((?:LLVM ERROR|fatal error|ptxas (?:fatal|error)\s*):? .+)", re.MULTILINE)
+_FATAL = re.compile(r"(Assertion `.+|^LLVM ERROR: .+|^fatal error: .+|^ptxas (?:fatal|error).+)", re.MULTILINE)
 
 
 def message_of(error: str, log: str) -> str:
     """Return one line that says what is wrong: the exception, or what the compiler printed where that says more."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     if lines and not _says_nothing(lines[0]):
-        # The errors of Triton's front end begin with the place and the source line, and end with what is wrong.
         is_of_front_end = "CompilationError" in lines[0] or "AssertionFailure" in lines[0]
-        return (f"{lines[0].split(':')[0]}: {lines[-1]}" if is_of_front_end and len(lines) > 1 else lines[0])[:_LONGEST]
+        return (_of_front_end(lines) if is_of_front_end and len(lines) > 1 else lines[0])[:_LONGEST]
     said = _MLIR.search(log) or _FATAL.search(log)
     failed = _PASS.search(log)
     parts = [said[1].strip() if said else (lines[0] if lines else ""), f"in {failed[1]}" if failed else ""]
     return ", ".join(part for part in parts if part)[:_LONGEST]
+
+
+def _of_front_end(lines: list[str]) -> str:
+    """Return an error of Triton's front end in one line: the place, the source with a caret below, what is wrong."""
+    kind, last = lines[0].split(":")[0], lines[-1]
+    if set(last) == {"^"} and len(lines) > 2:  # an assertion without words
+        last = lines[-2]
+    return f"{kind}: {last}"
 
 
 def _says_nothing(line: str) -> bool:
@@ -30,7 +38,8 @@ def _says_nothing(line: str) -> bool:
 
 
 def shortened(log: str) -> str:
-    """Return the beginning and the end of a log."""
+    """Return the beginning and the end of a log, without the module of MLIR that the compiler failed at."""
+    log = _MODULE.sub("... the module ...", log)
     if len(log) <= _HEAD + _TAIL:
         return log
     return f"{log[:_HEAD]}\n... {len(log) - _HEAD - _TAIL} characters ...\n{log[-_TAIL:]}"

@@ -120,7 +120,8 @@ def _compile(task: Task, folder: Path) -> None:
     try:
         figures = compile_launch(task.source, report)
     except BaseException as error:
-        result: Result = {"error": f"{type(error).__name__}: {error}"}
+        cause = f"\n{type(error.__cause__).__name__}: {error.__cause__}" if error.__cause__ else ""
+        result: Result = {"error": f"{type(error).__name__}: {error}{cause}"}
     else:
         result = {"figures": figures}
     sys.stdout.flush()

@@ -138,6 +138,9 @@ def _entry(launch: Any, taken: bool) -> dict[str, Any]:
         "times": launch.times,
         "emulated": bool(launch.emulated),
         "taken": taken,
+        "names": [param.name for param in kernel.params],
+        "literals": launch.literals,
+        "importable": launch.importable,
     }
 
 
