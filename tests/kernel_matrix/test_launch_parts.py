@@ -9,13 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
-from kernel_matrix.launches import matrix_file, naming, words
+from kernel_matrix.diagnosis import diagnose
+from kernel_matrix.diagnosis.rule import read_rules
+from kernel_matrix.launches import matrix_file, naming, targets, words
 from kernel_matrix.launches.inside.recorder import elf, logs, program
 from kernel_matrix.launches.invocation import invocation
-from kernel_matrix.launches.recording import Launch, Options, Recording
+from kernel_matrix.launches.recording import Compiled, Launch, Options, Recording
+from kernel_matrix.launches.records import write_records
+from kernel_matrix.launches.reproducer import reproducer
 from kernel_matrix.launches.targets import known, over_limits, targets_named, told, vendors
+from kernel_matrix.results import junit
 
 LAUNCH = Launch(
     identity="0123456789abcdef",
@@ -52,7 +58,7 @@ def test_every_vendor_has_default_targets_and_is_told_one_of_its_own():
 
 
 def test_a_target_that_is_not_known_is_said_with_the_closest():
-    with pytest.raises(UserError, match="--targets gfx943: there is no such target. Did you mean 'gfx94"):
+    with pytest.raises(UserError, match=r"--targets gfx943: there is no such target\. Did you mean 'gfx94"):
         targets_named(["gfx943"])
 
 
@@ -66,15 +72,15 @@ def test_a_program_may_be_told_another_target_of_the_same_vendor():
     ("target", "figures", "fault"),
     [
         ("sm_90", {"threads": 1024, "shared": 232448}, ""),
-        ("sm_90", {"threads": 1056, "shared": 0}, "a block has 1056 threads, and sm_90 has 1024"),
-        ("sm_120", {"threads": 128, "shared": 101377}, "a block needs 101377 bytes of shared memory, and sm_120 has 101376"),
-        ("sm_100", {"tensor_memory": 513}, "a block needs 513 columns of tensor memory, and sm_100 has 512"),
+        ("sm_90", {"threads": 1056, "shared": 0}, "has 1056 threads, and sm_90 has 1024"),
+        ("sm_120", {"threads": 128, "shared": 101377}, "needs 101377 bytes of shared memory, and sm_120 has 101376"),
+        ("sm_100", {"tensor_memory": 513}, "needs 513 columns of tensor memory, and sm_100 has 512"),
         ("gfx950", {"threads": 1024, "shared": 163840}, ""),
-        ("gfx942", {"threads": 1024, "shared": 65537}, "a block needs 65537 bytes of shared memory, and gfx942 has 65536"),
+        ("gfx942", {"threads": 1024, "shared": 65537}, "needs 65537 bytes of shared memory, and gfx942 has 65536"),
     ],
-)  # fmt: skip
+)
 def test_the_limits_of_a_launch_are_those_of_the_target(target, figures, fault):
-    assert over_limits(known()[target], figures) == fault
+    assert over_limits(known()[target], figures) == (fault and f"a block {fault}")
 
 
 def test_a_program_is_a_script_a_module_or_a_command_written_in_python(tmp_path, monkeypatch):
@@ -172,31 +178,41 @@ def test_the_sample_is_said():
     )
 
 
+# What Triton's pass manager leaves behind: the error, the module, and the pass in which it was.
+OF_MLIR = """\
+/a/b.py:17:26: error: 'tt.load' op operation destroyed but still has uses
+#mma = x
+module {
+}
+#-}
+/a/b.py:40:0: error: Failures have been detected while processing an MLIR pass pipeline
+/a/b.py:40:0: note: Pipeline failed while executing [`TritonAMDGPUPipeline` on 'builtin.module' operation]
+"""
+OF_AN_ASSERTION = "python: /x.cpp:1433: int f(): Assertion `a == b' failed.\nmodule {\n"
+WITHOUT_WORDS = "CompileTimeAssertionFailure: at 42:4:\n):\n    tl.static_assert(N <= D)\n    ^\n"
+SAYS_NOTHING = "RuntimeError: PassManager::run failed"
+
+
 @pytest.mark.parametrize(
     ("error", "log", "message"),
     [
         ("ValueError: no such option", "", "ValueError: no such option"),
-        ('CompilationError: at 3:4:\n  tl.store(\n  ^\nincompatible dimensions', "", "CompilationError: incompatible dimensions"),
-        (
-            "RuntimeError: PassManager::run failed",
-            "/a/b.py:17:26: error: 'tt.load' op operation destroyed but still has uses\n#mma = x\n"
-            "/a/b.py:40:0: error: Failures have been detected while processing an MLIR pass pipeline\n"
-            "/a/b.py:40:0: note: Pipeline failed while executing [`TritonAMDGPUPipeline` on 'builtin.module' operation]",
-            "'tt.load' op operation destroyed but still has uses, in TritonAMDGPUPipeline",
-        ),
-        (
-            "RuntimeError: PassManager::run failed",
-            "python: /x.cpp:1433: int f(): Assertion `a == b' failed.\nmodule {\n",
-            "Assertion `a == b' failed.",
-        ),
-        ("CompileTimeAssertionFailure: at 42:4:\n):\n    tl.static_assert(N <= D)\n    ^\n", "", "CompileTimeAssertionFailure: tl.static_assert(N <= D)"),
-        ("RuntimeError: PassManager::run failed", "nothing more", "RuntimeError: PassManager::run failed"),
+        ("CompilationError: at 3:4:\n  tl.store(\n  ^\nno such shape", "", "CompilationError: no such shape"),
+        (SAYS_NOTHING, OF_MLIR, "'tt.load' op operation destroyed but still has uses, in TritonAMDGPUPipeline"),
+        (SAYS_NOTHING, OF_AN_ASSERTION, "Assertion `a == b' failed."),
+        (WITHOUT_WORDS, "", "CompileTimeAssertionFailure: tl.static_assert(N <= D)"),
+        (SAYS_NOTHING, "nothing more", SAYS_NOTHING),
         ("", "LLVM ERROR: out of memory\nstack dump", "LLVM ERROR: out of memory"),
         ("", "", ""),
     ],
-)  # fmt: skip
+)
 def test_a_message_says_what_the_compiler_says(error, log, message):
     assert logs.message_of(error, log) == message
+
+
+def test_a_log_is_kept_without_the_module_that_the_compiler_failed_at():
+    assert "module {" not in logs.shortened(OF_MLIR)
+    assert "Pipeline failed" in logs.shortened(OF_MLIR)
 
 
 def test_a_long_log_keeps_its_beginning_and_its_end():
@@ -242,3 +258,52 @@ def test_the_recorder_imports_nothing_of_the_harness():
     texts = [path.read_text() for path in folder.rglob("*.py")]
     assert len(texts) > 10
     assert not [text for text in texts if "kernel_matrix" in text.replace("kernel-matrix", "")]
+
+
+RULES = read_rules(Path(targets.__file__).with_name("rules.yaml"))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_the_example_of_a_rule_is_known_by_that_rule(rule):
+    found = diagnose(rule.example, rule.example_stage, rules=RULES)
+    assert found
+    assert found.rule == rule.name
+
+
+def test_a_program_that_repeats_a_launch_has_all_that_the_compiler_is_given():
+    launch = replace(
+        LAUNCH,
+        names=("x", "n", "BLOCK"),
+        types={"x": "*bf16", "n": "i32"},
+        special={"x": "DS", "BLOCK": "64"},
+        literals={"BLOCK": "64"},
+        importable=True,
+    )
+    text = reproducer(launch, known()["gfx942"])
+    compile(text, "reproducer", "exec")
+    for line in (
+        "from package.ops.norm import _norm_fwd as kernel",
+        "target = GPUTarget('hip', 'gfx942', 64)",
+        "    'BLOCK': 'constexpr',",
+        "    (0,): make_backend(target).parse_attr('DS'),  # x",
+        "options = {'num_warps': 4, 'num_stages': 2}",
+    ):
+        assert line in text.splitlines()
+    assert "GPUTarget('cuda', 90, 32)" in reproducer(launch, known()["sm_90"])
+
+
+def test_there_is_no_such_program_where_a_constant_cannot_be_written():
+    assert reproducer(replace(LAUNCH, importable=True), known()["sm_90"]) == ""
+    assert reproducer(replace(LAUNCH, literals={"BLOCK": "64"}), known()["sm_90"]) == "", "it is in no module"
+
+
+def test_an_exception_of_the_autotuner_is_said_to_be_skipped(tmp_path):
+    tuned = replace(LAUNCH, tuned=(1, 2))
+    compiled = Compiled(LAUNCH.identity, "gfx942", "", 1.0, figures={"threads": 2048, "bytes": 10})
+    recorded = replace(recording("gfx942", tuned), compiled=(compiled,))
+    names = matrix_file.names_of([recorded])
+    project = pipeline.load(matrix_file.write(tmp_path, [recorded], names, "package"), tmp_path)
+    [path] = write_records(tmp_path, pipeline.plan(project, "full"), [recorded], names, "2026-01-01T00:00:00Z", ["x"])
+    [record] = junit.read(path)
+    assert (record.outcome, record.stage) == ("error", "launch")
+    assert record.message.startswith("a block has 2048 threads, and gfx942 has 1024; it is configuration 3")

@@ -1,4 +1,4 @@
-"""Compile every Triton kernel that a program launches, for every target, without a GPU and without matrix.yaml."""
+"""Compile every kernel that a program launches, for every target, without a GPU and without matrix.yaml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--configs", default="first", help="configurations of an autotuned launch: all, first or N")
     parser.add_argument("--launches", default="1", metavar="N", help="specialisations of each kernel: all or N (1)")
-    parser.add_argument("--interpret", action="store_true", help="compute the kernels in Triton's interpreter as well")
+    parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
     parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
     parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
     parser.add_argument("--memory", type=float, default=8, help="the memory of one compilation, in GiB (8)")

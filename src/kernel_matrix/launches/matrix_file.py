@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ _HEADER = """\
 # Each kernel is an operator, and each launch that was compiled is a case.
 """
 _NO_NUMBERS = "Nothing is compared with a golden here: every launch is compiled, and none runs on a device."
-_LOCK = "lock.txt"
+_LOCK, _RULES = "lock.txt", "rules.yaml"
 _VALID = timedelta(days=365)
 
 
@@ -53,6 +54,7 @@ def write(folder: Path, recordings: Sequence[Recording], names: Names, package: 
     yaml.width = 4096
     yaml.representer.ignore_aliases = lambda _: True
     yaml.dump(_content(recordings, names, package), stream)
+    write_atomically(folder / _RULES, files("kernel_matrix.launches").joinpath(_RULES).read_bytes())
     path = folder / "matrix.yaml"
     write_atomically(path, _HEADER + stream.getvalue())
     return path
@@ -67,6 +69,7 @@ def _content(recordings: Sequence[Recording], names: Names, package: str) -> dic
             "source": "source",
             "suite": "suite",
             "directions": [DIRECTION],
+            "rules": _RULES,
             "distributions": [*dict.fromkeys([package_of(recordings)[0], "triton", "torch"])],
         },
         "limits": {"case": 600, "job": 86400},

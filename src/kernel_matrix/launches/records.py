@@ -81,7 +81,9 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
     if not stage and (fault := over_limits(known()[case.cell.target], compiled.figures)):
         stage, message = "launch", fault
     if stage and launch.tuned and (stage == "launch" or compiled.message.startswith(_SKIPPED)):
-        message += f"; it is configuration {launch.tuned[1] + 1} of an autotuned launch: Triton skips it if another works"
+        message += (
+            f"; it is configuration {launch.tuned[1] + 1} of an autotuned launch: Triton skips it if another works"
+        )
     clean = {str(Path.cwd()): "."}
     return Record(
         case.id,

@@ -28,7 +28,8 @@ def _lines(launch: Launch, target: Target) -> Iterator[str]:
     yield ""
     yield "while not isinstance(kernel, triton.runtime.JITFunction):  # below its autotuner and heuristics"
     yield "    kernel = kernel.fn"
-    yield f"target = GPUTarget({target.vendor.backend!r}, {arch if arch.isdecimal() else repr(arch)}, {target.facts['warp']})"
+    arch = arch if arch.isdecimal() else repr(arch)
+    yield f"target = GPUTarget({target.vendor.backend!r}, {arch}, {target.facts['warp']})"
     yield "signature = {"
     for name in launch.names:
         yield f"    {name!r}: {launch.types.get(name, 'constexpr')!r},"

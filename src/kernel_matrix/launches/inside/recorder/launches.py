@@ -74,7 +74,7 @@ class Launch:
     @property
     def importable(self) -> bool:
         """Whether the kernel is in its module under its name."""
-        named = getattr(sys.modules.get(self.kernel.fn.__module__), self.kernel.fn.__name__, None)
+        named: Any = getattr(sys.modules.get(self.kernel.fn.__module__), self.kernel.fn.__name__, None)
         while named is not None and not isinstance(named, JITFunction):
             named = getattr(named, "fn", None)
         return named is self.kernel and self.kernel.fn.__module__ != "__main__"
