@@ -74,9 +74,9 @@ class Launch:
     @property
     def importable(self) -> bool:
         """Whether the kernel is in its module under its name."""
-        named: Any = getattr(sys.modules.get(self.kernel.fn.__module__), self.kernel.fn.__name__, None)
-        while named is not None and not isinstance(named, JITFunction):
-            named = getattr(named, "fn", None)
+        named: Any = vars(sys.modules.get(self.kernel.fn.__module__, sys)).get(self.kernel.fn.__name__)
+        while hasattr(named, "fn") and not isinstance(named, JITFunction):
+            named = named.fn
         return named is self.kernel and self.kernel.fn.__module__ != "__main__"
 
 
