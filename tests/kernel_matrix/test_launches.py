@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, harness
 
 from kernel_matrix import diagnosis
 from kernel_matrix.config.load import load
@@ -64,23 +61,11 @@ def python() -> Path:
 
 
 def launches(python: Path, build: Path, *options: str, **environment: str) -> Done:
-    """Run the command on the small program, in a folder that has no matrix.yaml."""
-    folder = build.parent / "repository"
-    folder.mkdir(exist_ok=True)
-    words = [
-        sys.executable,
-        "-m",
-        "kernel_matrix",
-        "launches",
-        "--build",
-        str(build),
-        *options,
-        "--",
-        str(python),
-        str(PROGRAM),
-    ]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", **environment}
-    done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    """Run the command on the small program."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"OMP_NUM_THREADS": "1", **environment}.items():
+            patch.setenv(name, value)
+        done = harness("launches", "--build", str(build), *options, "--", str(python), str(PROGRAM))
     return Done(done.returncode, done.stdout + done.stderr, build)
 
 
@@ -157,17 +142,8 @@ def test_the_dashboard_is_that_of_any_matrix(done):
         "cuda": ["sm_90", "sm_120"],
         "rocm": ["gfx942"],
     }
-    words = (
-        "report",
-        "--matrix",
-        str(done.build / "launches" / "matrix.yaml"),
-        "--build",
-        str(done.build / "launches"),
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    again = subprocess.run(
-        [sys.executable, "-m", "kernel_matrix", *words], env=environment, capture_output=True, text=True, check=False
-    )
+    folder = str(done.build / "launches")
+    again = harness("report", "--matrix", f"{folder}/matrix.yaml", "--build", folder)
     assert again.returncode == RED
     assert "Of 22 cells 9 compiled. Red: 13 error." in again.stdout
 
@@ -205,7 +181,7 @@ def test_a_second_run_takes_what_was_compiled_from_the_cache(done, python):
 
 
 def test_with_the_interpreter_the_programs_own_assertions_are_real(python, tmp_path):
-    holds = launches(python, tmp_path / "build", "--targets", "sm_90", "--interpret", FEW="1")
+    holds = launches(python, tmp_path, "--targets", "sm_90", "--interpret", FEW="1")
     assert holds.status == 0, holds.output
     assert "computed by the interpreter" in holds.output
     assert "answered without knowing" not in holds.output

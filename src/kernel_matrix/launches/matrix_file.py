@@ -140,7 +140,7 @@ def _exclusions(recordings: Sequence[Recording], names: Names) -> list[dict[str,
                         {
                             "where": where,
                             "reason": reason,
-                            "owner": "kernel-matrix launches",
+                            "owner": "who runs the command launches",
                             "link": _LOCK,
                             "until": until,
                         }

@@ -15,9 +15,10 @@ def half(x):
 
 
 @triton.jit
-def mean_of_two(x, y, out, n, block: tl.constexpr):
+def mean_of_two(x, y, out, n, shift, block: tl.constexpr):
     at = tl.program_id(0) * block + tl.arange(0, block)
-    tl.store(out + at, half(tl.load(x + at, at < n) + tl.load(y + at, at < n)), at < n)
+    mean = half(tl.load(x + at, at < n) + tl.load(y + at, at < n))
+    tl.store(out + at, mean + shift.to(tl.float32), at < n)  # a float has this method in a compiler only
 
 
 def clear(arguments):

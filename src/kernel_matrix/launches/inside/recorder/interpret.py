@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from triton import language
 from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
 
@@ -22,12 +24,21 @@ def install() -> Callable[..., None]:
 
 def compute(kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Run every program of a grid in the interpreter, and say of the launch that this was done."""
-    names = [name for name in kwargs if name in kernel.arg_names]
+    constants = {param.name for param in kernel.params if param.is_constexpr}
+    given = {**dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
+    values = {name: value if name in constants else _scalar(value) for name, value in given.items()}
     with torch._C.DisableTorchFunction():
         function = _interpreted(kernel)
         executor = interpreter.GridExecutor(function.rewrite(), kernel.arg_names, tuple(grid), [])
-        executor(*args, **{name: kwargs[name] for name in names})
+        executor(**{name: value for name, value in values.items() if name in kernel.arg_names})
     launch.emulated = "yes"
+
+
+def _scalar(value: Any) -> Any:
+    """Return a float as the scalar that a compiled kernel gets. The interpreter would leave it a number of Python."""
+    if not isinstance(value, float):
+        return value
+    return language.tensor(interpreter.TensorHandle(np.array([value], np.float32), language.float32), language.float32)
 
 
 def _interpreted(kernel: Any) -> Any:
