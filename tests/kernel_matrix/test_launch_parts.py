@@ -16,10 +16,11 @@ from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.launches import matrix_file, naming, targets, words
 from kernel_matrix.launches.inside.recorder import elf, logs, program
-from kernel_matrix.launches.invocation import invocation
-from kernel_matrix.launches.recording import Compiled, Launch, Options, Recording
+from kernel_matrix.launches.invocation import Invocation, invocation
+from kernel_matrix.launches.recording import Compiled, Launch, Options, Recording, record
 from kernel_matrix.launches.records import write_records
 from kernel_matrix.launches.reproducer import reproducer
+from kernel_matrix.launches.study import study
 from kernel_matrix.launches.targets import known, over_limits, targets_named, told, vendors
 from kernel_matrix.results import junit
 
@@ -307,3 +308,23 @@ def test_an_exception_of_the_autotuner_is_said_to_be_skipped(tmp_path):
     [record] = junit.read(path)
     assert (record.outcome, record.stage) == ("error", "launch")
     assert record.message.startswith("a block has 2048 threads, and gfx942 has 1024; it is configuration 3")
+
+
+@pytest.mark.parametrize(("python", "end"), [("/bin/false", "status 1"), ("dying", "signal 9")])
+def test_a_program_that_dies_before_its_end_is_a_fault_and_no_result(python, end, tmp_path, monkeypatch):
+    (tmp_path / "dying").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "dying").chmod(0o755)
+    path = python if python.startswith("/") else str(tmp_path / python)
+    target = known()["sm_90"]
+    made = record(Invocation(path, (), ("calls.py",)), target, [target], Options(), tmp_path / "recorded")
+    assert made.fault == f"it ended with {end} before its launches could be written down"
+    assert made.taken == []
+
+
+def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "kernel_matrix.launches.study.record",
+        lambda call, device, targets, options, folder: recording("sm_90"),
+    )
+    with pytest.raises(UserError, match=r"there is nothing to compile\. sm_90: no Triton kernel was launched"):
+        study([sys.executable, "calls.py"], targets_named(["sm_90"]), [], Options(), tmp_path, "", print)

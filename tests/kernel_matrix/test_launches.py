@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, harness
+from conftest import ROOT, harness, program
 
 from kernel_matrix import diagnosis
 from kernel_matrix.config.load import load
@@ -189,3 +189,14 @@ def test_with_the_interpreter_the_programs_own_assertions_are_real(python, tmp_p
     assert wrong.status == RED
     assert "did not end well" in wrong.output
     assert "Tensor-likes are not close" in wrong.output
+
+
+def test_a_report_has_a_program_that_repeats_the_error_without_the_harness(done, python):
+    folder = str(done.build / "launches")
+    [cell] = {case.rpartition("/")[0] for case in done.records if "/gfx942/" in case and "/only_nvidia.launch/" in case}
+    report = harness("report-issue", "--matrix", f"{folder}/matrix.yaml", "--build", folder, cell)
+    assert report.returncode == 0, report.stderr
+    [text] = re.findall(r"^```python\n(.*?)^```$", report.stdout, re.DOTALL | re.MULTILINE)
+    repeated = program(python, "-c", text, PYTHONPATH=str(PROGRAM.parent))
+    assert repeated.returncode == 1
+    assert "Implicit conversion of CUDA __nv_rsqrtf" in repeated.stderr
