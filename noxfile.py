@@ -51,6 +51,7 @@ SCRIPTS = [
 # The commands of the harness that are sessions: `ci/nox -s NAME -- OPTIONS` is `kernel-matrix NAME OPTIONS`.
 COMMANDS = {
     "matrix": "Do all that this machine can, on every platform, and make the dashboard.",
+    "launches": "Compile every kernel that a program launches, for every target, without a GPU: -- -- python calls.py.",
     "plan": "Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite.",
     "jobs": "In a workflow: wait for the jobs of the plan's rows, and write what became of them.",
     "compare-cells": "Print two cells side by side: the distances of their outputs, and where they differ first.",
@@ -124,6 +125,8 @@ def diff(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the harness, and the kernel package in the environments of its toolchains. -- --quick: the harness alone."""
     python = python_with_checks(session)
+    if "--quick" not in session.posargs:
+        session.install("-r", str(LOCKS / "engines.txt"))  # of half a gigabyte, for tests that are marked slow
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=with_trends(session), external=True)
 
 

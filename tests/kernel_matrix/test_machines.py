@@ -14,7 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from shown import Page
 
 from kernel_matrix.results import history, junit
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables.names import TABLES
+from kernel_matrix.results.tables.write import write
 from kernel_matrix.vendors.machine import detect
 
 # `room` has the project's own machines. Each of its toolchains is a machine that ends in its own way.
@@ -208,6 +210,8 @@ def reported(workflow: Workflow) -> subprocess.CompletedProcess[str]:
         subprocess.run(["kill", "-9", str(pid)], capture_output=True, check=False)  # the machine left it running
     path = workflow.root / "artifacts" / f"results-{TRUNCATES}" / f"{TRUNCATES}.xml"
     path.write_text(path.read_text()[:400])
+    for path in (workflow.root / "artifacts" / f"results-{TRUNCATES}").glob("*/*.parquet"):
+        path.write_bytes(path.read_bytes()[:400])
     be_hostile(workflow.root / "artifacts" / f"results-{IS_HOSTILE}")
     asked = workflow.ask()
     assert asked.returncode == 0, asked.stderr
@@ -231,6 +235,14 @@ def be_hostile(folder: Path) -> None:
     junit.write(folder / "here.invented.xml", "x", [foreign], {})
     green = Record(f"here/{target()}/wrong/double.forward/tokens2", "pass", "run", metrics={"elements": 8.0})
     junit.write(folder / "here.wrong.xml", "x", [green], {})
+    for table in TABLES:
+        shutil.rmtree(folder / table)
+    write(folder, [replace(green, job={"job": "here.wrong", "started": "2026-11-22T00:00:00Z"})])
+    invented = write(folder, [replace(foreign, job={"job": "here.invented"})])
+    linked = write(folder, [replace(foreign, job={"job": IS_HOSTILE})]).path("cases")
+    linked.unlink()
+    linked.symlink_to("/etc/passwd")
+    shutil.copy(invented.path("jobs"), invented.path("jobs").with_name("::error title=<img src=x>::.parquet"))
 
 
 def cells(workflow: Workflow) -> dict[str, dict]:
@@ -308,6 +320,10 @@ def test_a_hostile_artifact_is_refused_with_sentences_and_changes_nothing_else(w
         "here.invented.xml: refused: the plan has no job of this name",
         f"room.raises.{target()}.xml: refused: it came from another row than room.raises.{target()}",
         "here.wrong.xml: refused: it came from another row than here.wrong",
+        ".parquet: refused: it came from another row than here.wrong",
+        ".parquet: refused: the plan has no job of this name",
+        ".parquet: refused: this is a symbolic link",
+        ".parquet: refused: a table's name is JOB-IDENTITY.parquet",
     ):
         assert sentence in reported.stderr, reported.stderr
     for name in ("index.html", "data/overview.js"):

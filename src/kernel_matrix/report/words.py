@@ -19,7 +19,7 @@ MEANING: dict[State, tuple[str, str]] = {
     "flaky": ("#d9730d", "passed only on a repeat"),
     "fixed": ("#a626a4", "passes although matrix.yaml expects it to fail: take the expectation out"),
     "fail": ("#cf222e", "ran, and a number is outside its error budget"),
-    "error": ("#8c1d18", "did not get as far as numbers; the stage says where it stopped"),
+    "error": ("#8c1d18", "none of its numbers count: the stage says where it stopped, and the message why"),
     "missing": ("#5b1a66", "planned, and no result came, or it was refused"),
     "unavailable": ("#8a939c", "no such hardware here, and nothing to compile without it"),
     "excluded": ("#c3c9cf", "left out by matrix.yaml, with its reason"),
