@@ -159,17 +159,21 @@ function marker(element: HTMLElement): string {
   return "";
 }
 
+/** Look for newer data while a run goes on. What has not changed is not drawn again: somebody may be reading it. */
 function keepFresh(page: Page, model: Model): void {
   if (!model.overview.run_notes.running) return;
-  setTimeout(() => {
-    reload().then(
-      (content) => {
-        const next = new Model(content);
-        page.refresh(next);
-        keepFresh(page, next);
-      },
-      () => keepFresh(page, model), // the next file is being written; the page on show stays
-    );
+  setTimeout(async () => {
+    let present = model;
+    try {
+      const content = await reload();
+      if (JSON.stringify(content) !== JSON.stringify(model.overview)) {
+        present = new Model(content);
+        page.refresh(present);
+      }
+    } catch {
+      // The next file is being written: the page on show stays.
+    }
+    keepFresh(page, present);
   }, REFRESH_SECONDS * 1000);
 }
 
