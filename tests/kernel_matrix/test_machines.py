@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, copy_doubles
+from shown import Page
 
 from kernel_matrix.results import history, junit
 from kernel_matrix.results.record import Record
@@ -300,7 +301,8 @@ def test_a_lane_that_is_silent_for_too_long_has_a_grey_badge(workflow, reported)
     assert (badge["message"], badge["color"]) == ("no result for 12 days", "#6e7781")
     assert json.loads(workflow.site(f"badges/here.{target()}.good.json"))["color"] == "#1a7f37"
     assert "1 lanes silent" in json.loads(workflow.site("badge.json"))["message"]
-    assert "Silent lanes" in workflow.site("index.html")
+    silent = Page(workflow.root / "doubles" / "build" / "site").overview["silent"]
+    assert f"room/{target()}/flaky" in [lane["lane"] for lane in silent if lane["gone"]]
 
 
 def test_a_truncated_artifact_is_named_and_its_cells_are_missing(workflow, reported):
@@ -324,9 +326,9 @@ def test_a_hostile_artifact_is_refused_with_sentences_and_changes_nothing_else(w
         ".parquet: refused: a table's name is JOB-IDENTITY.parquet",
     ):
         assert sentence in reported.stderr, reported.stderr
-    page = workflow.site("index.html")
-    assert "alert(1)" not in page
-    assert "<img" not in page
+    for name in ("index.html", "data/overview.js"):
+        assert "<script>alert(1)" not in workflow.site(name)
+        assert "<img" not in workflow.site(name)
     assert not [line for line in reported.stderr.splitlines() if line.lstrip().startswith("::")]
 
 

@@ -20,6 +20,7 @@ import pytest
 NEEDS = {
     "environments": {"cpu_run"},
     "engine": {"engine", "contained", "own_engine"},
+    "browser": {"chromium"},
     "slow": {"reported", "swept", "wheels", "workflow"},
 }
 # The files that take more than half a minute, in the order of their time.

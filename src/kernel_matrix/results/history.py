@@ -66,6 +66,7 @@ class History:
     seconds: Mapping[str, float] = field(default_factory=dict)
     measurements: Measurements = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    tables: Path | None = None  # the folder, where it has the tables of runs
 
 
 def read(folder: Path | None) -> History:
@@ -91,7 +92,7 @@ def read(folder: Path | None) -> History:
             earlier = together(earlier, from_json(path.read_bytes()))
         except ValidationError as error:
             problems.append(f"{path}: {error.errors()[0]['msg']}. Lanes are silent since an unknown day.")
-    return replace(earlier, seconds=seconds, problems=tuple(problems))
+    return replace(earlier, seconds=seconds, problems=tuple(problems), tables=folder if names.find(folder) else None)
 
 
 def of_tables(folder: Path) -> History:
