@@ -156,6 +156,10 @@ def test_a_launch_of_one_vendor_only_is_excluded_on_the_other_with_its_reason(do
     assert "1 excluded" in done.output
 
 
+def test_the_program_goes_the_way_that_it_goes_with_a_gpu(done):
+    assert "did not end well" not in done.output
+
+
 def test_what_the_stand_in_does_not_know_is_listed(done):
     assert re.search(
         r"not answered .*get_device_properties\(\)\.pci_bus_id \(launched/launched_calls\.py:\d+\)", done.output
