@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,10 +173,9 @@ def test_no_folder_of_this_machine_is_in_a_result(done, python):
         assert str(python.parent.parent) not in record.text
 
 
-def test_a_second_run_takes_what_was_compiled_from_the_cache(done, python):
-    again = launches(
-        python, done.build, "--targets", "sm_90", "--configs", "first", "--launches", "1", "--seconds", "2"
-    )
+def test_a_second_run_takes_what_was_compiled_from_the_cache(done, python, tmp_path):
+    shutil.copytree(done.build / "cache", tmp_path / "cache")
+    again = launches(python, tmp_path, "--targets", "sm_90", "--configs", "first", "--launches", "1", "--seconds", "2")
     assert again.status == RED
     kept = {one["identity"]: one.get("kept", False) for one in again.compiled("nvidia")}
     stages = {one["identity"]: one["stage"] for one in again.compiled("nvidia")}

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-
 _OWN = str(Path(__file__).parent)
 
 
