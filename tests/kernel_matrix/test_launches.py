@@ -161,6 +161,12 @@ def test_the_program_goes_the_way_that_it_goes_with_a_gpu(done):
     assert "did not end well" not in done.output
 
 
+def test_what_a_program_keeps_of_its_tuning_does_not_get_into_the_home_of_the_user(done):
+    for vendor in ("nvidia", "amd"):
+        assert (done.build / "launches" / "recorded" / vendor / "home" / "measured").exists()
+    assert not (Path.home() / "measured").exists()
+
+
 def test_what_the_stand_in_does_not_know_is_listed(done):
     assert re.search(
         r"not answered .*get_device_properties\(\)\.pci_bus_id \(launched/launched_calls\.py:\d+\)", done.output
@@ -175,7 +181,7 @@ def test_no_folder_of_this_machine_is_in_a_result(done, python):
 
 def test_a_second_run_takes_what_was_compiled_from_the_cache(done, python, tmp_path):
     shutil.copytree(done.build / "cache", tmp_path / "cache")
-    again = launches(python, tmp_path, "--targets", "sm_90", "--configs", "first", "--launches", "1", "--seconds", "2")
+    again = launches(python, tmp_path, "--targets", "sm_90", "--configs", "first", "--launches", "1", "--seconds", "20")
     assert again.status == RED
     kept = {one["identity"]: one.get("kept", False) for one in again.compiled("nvidia")}
     stages = {one["identity"]: one["stage"] for one in again.compiled("nvidia")}

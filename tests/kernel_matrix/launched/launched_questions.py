@@ -1,8 +1,12 @@
 """Ask PyTorch what programs ask of a GPU, and assert that it answers as it does where one is."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import nn
+
+(Path.home() / "measured").write_text("a time that nobody has measured")
 
 layer = nn.Linear(4, 4).to("cuda")
 assert next(layer.parameters()).is_cuda
