@@ -24,7 +24,7 @@ def repeats(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(kernel-matrix run .*)", output)]
 
 
-WITHOUT_MATRIX = {"labels", "schema", "diagnose", "launches"}  # what these say is of no matrix
+WITHOUT_MATRIX = {"labels", "schema", "diagnose", "launches", "query"}  # what these say is of no matrix
 NEEDED = {
     "shell": ["cuda"], "bundle": ["--wheels", "wheels"], "jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
