@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,6 +157,16 @@ def test_a_launch_of_one_vendor_only_is_excluded_on_the_other_with_its_reason(do
     assert "1 excluded" in done.output
 
 
+def test_the_program_goes_the_way_that_it_goes_with_a_gpu(done):
+    assert "did not end well" not in done.output
+
+
+def test_what_a_program_keeps_of_its_tuning_does_not_get_into_the_home_of_the_user(done):
+    for vendor in ("nvidia", "amd"):
+        assert (done.build / "launches" / "recorded" / vendor / "home" / "measured").exists()
+    assert not (Path.home() / "measured").exists()
+
+
 def test_what_the_stand_in_does_not_know_is_listed(done):
     assert re.search(
         r"not answered .*get_device_properties\(\)\.pci_bus_id \(launched/launched_calls\.py:\d+\)", done.output
@@ -168,10 +179,9 @@ def test_no_folder_of_this_machine_is_in_a_result(done, python):
         assert str(python.parent.parent) not in record.text
 
 
-def test_a_second_run_takes_what_was_compiled_from_the_cache(done, python):
-    again = launches(
-        python, done.build, "--targets", "sm_90", "--configs", "first", "--launches", "1", "--seconds", "2"
-    )
+def test_a_second_run_takes_what_was_compiled_from_the_cache(done, python, tmp_path):
+    shutil.copytree(done.build / "cache", tmp_path / "cache")
+    again = launches(python, tmp_path, "--targets", "sm_90", "--configs", "first", "--launches", "1", "--seconds", "20")
     assert again.status == RED
     kept = {one["identity"]: one.get("kept", False) for one in again.compiled("nvidia")}
     stages = {one["identity"]: one["stage"] for one in again.compiled("nvidia")}

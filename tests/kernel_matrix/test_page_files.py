@@ -18,10 +18,12 @@ from kernel_matrix.report import page_cells
 from kernel_matrix.report.page_data import CellChunk, HistoryData, Overview, PageData, SpeedData, Transition
 from kernel_matrix.report.page_files import write_data
 from kernel_matrix.report.page_script import encoded, write_script
+from kernel_matrix.results import history
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import STATES, compare
 from kernel_matrix.results.history import History, Measurement
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import write as tables
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\0\u2028\u2029 ]]> <!--"
 
@@ -175,6 +177,20 @@ def test_the_history_has_the_transitions_since_an_earlier_report(matrix, planned
     assert Transition.model_validate(transition).cell == TRITON
     assert (transition["before"], transition["after"]) == ("pass (ran)", "error (planned)")
     assert transition["reason"] == "it broke"
+
+
+def test_the_history_has_the_transitions_of_the_tables_of_earlier_runs(make, planned, passing, tmp_path):
+    case = next(case for case in planned.cases if case.cell.id == TRITON)
+    for day, outcome, torch in ((1, "pass", "2.12"), (2, "fail", "2.13")):
+        job = {**passing(case).job, "job": "cuda.triton-3.6", "started": f"2026-11-0{day}T00:00:00Z",
+               "commit": f"c{day}", "version.torch": torch}  # fmt: skip
+        tables.write(tmp_path / "past", [replace(passing(case), outcome=outcome, message="x" * day, job=job)])
+    earlier = history.read(tmp_path / "past")
+    _, page = make(good(planned, passing), earlier=earlier)
+    [transition] = page.value("history")["transitions"]
+    assert (transition["cell"], transition["before"], transition["after"]) == (TRITON, "pass", "fail")
+    assert (transition["commit_before"], transition["commit"]) == ("c1", "c2")
+    assert transition["versions"]["torch"] == ["2.12", "2.13"]
 
 
 def test_the_speed_file_has_the_timed_cases(make, planned, passing):

@@ -21,6 +21,7 @@ from test_tables import BAD, GOOD, JOB
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.lab.query import Answer, ask, in_csv, in_json, in_lines, statements
+from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.results import history
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import names, views
@@ -131,6 +132,11 @@ def test_trends_have_the_figures_of_each_run(past):
     assert trend["speed"] == {"tokens1-fp32": [2.0, 2.0, 1.0]}
     assert trend["seconds"] == {"tokens1-fp32": [0.5, 0.5, 1.0]}
     assert trend["noise"]["fp32/out"] == pytest.approx([2.0, 2.1, 2.2])
+
+
+def test_the_page_takes_the_transitions_and_trends_as_they_are(past):
+    data = HistoryData.model_validate({"transitions": transitions(past), "trends": trends(past)})
+    assert (len(data.transitions), len(data.trends)) == (2, 1)
 
 
 def test_the_jobs_of_one_day_and_commit_are_one_point_of_a_trend(tmp_path):

@@ -11,18 +11,21 @@ from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.words import counts, headline, noise_words, percent
+from kernel_matrix.results.compare import STATES
 
 _MOST_CHARACTERS = 500  # of a note, or of a broken result
 _MOST_LINES = 50  # of a list in the summary, such as that of broken results
 _MOST_ROWS = 2_000  # of its table: more are no summary, and GitHub shows a megabyte
-_MOST_BAD = 200  # of the cells of which it says what is wrong
+_BAD = ("fail", "error", "fixed", "missing", "flaky")
+_MOST_BAD = 200  # of the cells of which it says what is wrong, the worst first
 
 
 def summary(document: Document, difference: Difference | None) -> str:
     """Return the summary in Markdown: what differs from an earlier report, else the whole table."""
     template = _environment().get_template("difference.md.j2" if difference else "summary.md.j2")
     most = {"most": _MOST_LINES, "most_text": _MOST_CHARACTERS, "most_rows": _MOST_ROWS, "most_bad": _MOST_BAD}
-    return markdown.within(template.render(document=document, difference=difference, **most))
+    bad = sorted((cell for cell in document.cells if cell.state in _BAD), key=lambda cell: STATES.index(cell.state))
+    return markdown.within(template.render(document=document, difference=difference, bad=bad, **most))
 
 
 def runs(difference: Difference, before: str, now: str) -> str:

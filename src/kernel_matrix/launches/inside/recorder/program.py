@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+_OWN = str(Path(__file__).parent)
+
 
 @dataclass(frozen=True)
 class Status:
@@ -31,7 +33,8 @@ def run(words: Sequence[str]) -> Status:
     except BaseException as error:
         own = _of_program(error.__traceback__)
         traceback.print_exception(type(error), error, own)
-        place = traceback.extract_tb(own)[-1]
+        frames = traceback.extract_tb(own)
+        place = next((frame for frame in reversed(frames) if not frame.filename.startswith(_OWN)), frames[-1])
         return Status(1, f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})")
     return Status(0)
 

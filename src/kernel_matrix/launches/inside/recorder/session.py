@@ -105,6 +105,7 @@ def begin(path: Path) -> Recording:
     """Install the stand-ins that the settings ask for."""
     settings = read(path)
     settings.output.mkdir(parents=True, exist_ok=True)
+    _give_a_home(settings.output / "home")
     os.environ.update(TORCHDYNAMO_DISABLE="1", TORCH_COMPILE_DISABLE="1", CUDA_VISIBLE_DEVICES="0")
     os.environ.setdefault("TRITON_CACHE_DIR", str(settings.output / "triton"))
     began = time.monotonic()
@@ -118,6 +119,18 @@ def begin(path: Path) -> Recording:
     recorder = launches.install(interpret.install() if settings.interpret else None)
     mode = tensors.install(computed=settings.interpret)
     return Recording(settings, recorder, stand_in, mode, began)
+
+
+def _give_a_home(folder: Path) -> None:
+    """Give the program a home of its own. Some programs keep what their autotuner measured, and here nothing measures.
+
+    What was fetched into the real home, such as the weights of models, stays where it is found.
+    """
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    os.environ.setdefault("HF_HOME", str(caches / "huggingface"))
+    os.environ.setdefault("TORCH_HOME", str(caches / "torch"))
+    folder.mkdir(exist_ok=True)
+    os.environ.update(HOME=str(folder), XDG_CACHE_HOME=str(folder / ".cache"), XDG_CONFIG_HOME=str(folder / ".config"))
 
 
 def _entry(launch: Any, taken: bool) -> dict[str, Any]:

@@ -80,6 +80,12 @@ def install(*, computed: bool) -> OnGpu:
             assume("torch.testing.assert_close holds, since no kernel has computed anything")
 
         torch.testing.assert_close = holds
+    set_default = torch.set_default_device
+
+    def set_default_device(device: Any) -> None:  # PyTorch asks its own mode after all others
+        set_default(_of_cpu(torch.device(device) if device is not None else None, is_device=True))
+
+    torch.set_default_device = set_default_device
     mode = OnGpu(computed=computed)
     mode.__enter__()
     return mode
