@@ -13,6 +13,7 @@ from kernel_matrix.cli import COMMANDS, main
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.results import junit
+from kernel_matrix.results.tables import names as tables
 
 
 def options(doubles: Doubles, *more: str) -> list[str]:
@@ -118,6 +119,11 @@ def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
     harness("run", *options(here, "--executor", "current", "--toolchain", "raises"))
     broken = here.root / "build" / "results" / "here.raises.xml"
     broken.write_text(broken.read_text()[:300])
+    done = harness("report", *options(here))
+    assert done.returncode == 2
+    states = {row["state"] for row in Page(here.root / "build" / "site").rows.values()}
+    assert states == {"pass", "error", "missing"}, "its tables are whole"
+    tables.remove(broken.parent, "here.raises")
     done = harness("report", *options(here))
     assert done.returncode == 2
     assert "here.raises.xml: not whole JUnit XML" in done.stderr
