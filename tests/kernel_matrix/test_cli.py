@@ -13,6 +13,7 @@ from kernel_matrix.cli import COMMANDS, main
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.results import junit
+from kernel_matrix.results.tables import names as tables
 
 
 def options(doubles: Doubles, *more: str) -> list[str]:
@@ -120,6 +121,11 @@ def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
     broken.write_text(broken.read_text()[:300])
     for table in broken.parent.glob("*/here.raises-*.parquet"):
         table.unlink()
+    done = harness("report", *options(here))
+    assert done.returncode == 2
+    states = {row["state"] for row in Page(here.root / "build" / "site").rows.values()}
+    assert states == {"pass", "error", "missing"}, "its tables are whole"
+    tables.remove(broken.parent, "here.raises")
     done = harness("report", *options(here))
     assert done.returncode == 2
     assert "here.raises.xml: not whole JUnit XML" in done.stderr

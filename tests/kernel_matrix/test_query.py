@@ -186,6 +186,14 @@ def test_a_broken_run_of_the_history_is_named_and_the_others_count(past):
     assert len(known.measurements[CELL]) == 2
 
 
+def test_a_history_of_which_no_table_can_be_used_is_a_problem_and_no_end(past):
+    for files in names.find(past):
+        files.path("jobs").write_bytes(b"")
+    known = history.read(past)
+    assert "No table can be used" in known.problems[0]
+    assert (known.measurements, known.tables) == ({}, None)
+
+
 def test_a_site_with_tables_beside_it_has_both_histories(past):
     measurement = history.Measurement(started="2026-10-01T00:00:00Z", noise={"fp32/out": 0.5})
     lanes = {"here/any/good": history.LaneHistory(message="2 of 3 cells", silent_since=history.now())}

@@ -83,7 +83,12 @@ def read(folder: Path | None) -> History:
         raise UserError(f"--history {folder}: there is no such folder. Name one with the results of an earlier run.")
     collected = collect([folder], with_tables=False)
     problems = list(collected.broken)
-    earlier = of_tables(folder) if names.find(folder) else History()
+    earlier = History()
+    if names.find(folder):
+        try:
+            earlier = replace(of_tables(folder), tables=folder)
+        except UserError as error:  # not one table can be used
+            problems.append(str(error))
     problems += earlier.problems
     seconds = {**measured(collected.records), **earlier.seconds}
     path = folder / FILE
@@ -92,7 +97,7 @@ def read(folder: Path | None) -> History:
             earlier = together(earlier, from_json(path.read_bytes()))
         except ValidationError as error:
             problems.append(f"{path}: {error.errors()[0]['msg']}. Lanes are silent since an unknown day.")
-    return replace(earlier, seconds=seconds, problems=tuple(problems), tables=folder if names.find(folder) else None)
+    return replace(earlier, seconds=seconds, problems=tuple(problems))
 
 
 def of_tables(folder: Path) -> History:
