@@ -74,7 +74,6 @@ def _connected(path: Path, folder: Path) -> duckdb.DuckDBPyConnection:
         "memory_limit": MEMORY,
         "threads": THREADS,
         "temp_directory": str(folder),
-        "preserve_insertion_order": False,  # every question names its order; keeping it takes memory
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }

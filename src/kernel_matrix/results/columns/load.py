@@ -12,12 +12,15 @@ from hashlib import sha256
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results import validation
+from kernel_matrix.results.columns import batch
 from kernel_matrix.results.columns.database import CASES_OF_A_FILE, JOBS_OF_A_FILE
 from kernel_matrix.results.columns.parse import Parsed, parse_all
 from kernel_matrix.results.columns.schema import FIGURES
+from kernel_matrix.results.columns.sql import rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.validation import Asked, Bounds, RefusedError
@@ -198,3 +201,16 @@ def _result_files(folder: Path, bounds: Bounds, refused: dict[Path, str]) -> Ite
     good, bad = validation.find(folder, bounds)
     refused |= dict(bad)
     yield from good
+
+
+def add_records(connection: duckdb.DuckDBPyConnection, name: str, records: Sequence[Record]) -> None:
+    """Add records that come from no file as a present source, after all others."""
+    of_records = batch.of_records(records)
+    tables = [
+        table.append_column("file", pa.array([0] * table.num_rows, pa.int32()))
+        for table in (of_records.jobs, of_records.cases, of_records.outputs)
+    ]
+    (first,) = rows(connection, "SELECT coalesce(max(source), 0) + 1 FROM sources")[0]
+    (position,) = rows(connection, "SELECT coalesce(max(position), -1) + 1 FROM sources")[0]
+    insert_tables(connection, *tables, first)
+    connection.execute("INSERT INTO sources VALUES (?, ?, '', '', 'records', ?)", [first, name, position]).fetchall()
