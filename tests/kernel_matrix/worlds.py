@@ -173,7 +173,7 @@ def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
 
 
 def _metrics(random: Random, case: Case, carries: bool, *, odd: bool = False) -> dict[str, float]:
-    """Return figures of all outputs, perhaps of a variant too. They are in order, or odd ones beside those of others."""
+    """Return figures of all outputs, perhaps of a variant too. Odd ones are not those that others have."""
     metrics: dict[str, float] = {}
     variants = random.choice([("",), ("",), ("", "@fast"), ("@fast", "", "@")])
     for variant in variants:

@@ -78,7 +78,7 @@ def cells(connection: Connection, planned: Planned) -> list[CellFigures]:
     figures = _states(connection, planned)
     for cell, worst in _accuracy(connection).items():
         figures[cell].accuracy = worst
-    for cell, noise in noise_of_cells(connection, planned).items():
+    for cell, noise in noise_of_cells(connection).items():
         figures[cell].noise = noise
     for cell, kinds, largest in _artifacts(connection):
         figures[cell].kinds, figures[cell].largest = kinds, largest
@@ -193,7 +193,8 @@ def _artifacts(connection: Connection) -> Iterable[tuple[int, tuple[str, ...], d
     """Yield the kinds of code by cell, and the largest of each resource in the order in which they first come."""
     question = """
         WITH figures AS (
-            SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry, generate_subscripts(map_keys(c.figures), 1) AS place
+            SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry,
+                   generate_subscripts(map_keys(c.figures), 1) AS place
             FROM taken t JOIN cases c USING (record)
         ),
         resources AS (
@@ -201,7 +202,10 @@ def _artifacts(connection: Connection) -> Iterable[tuple[int, tuple[str, ...], d
                    min(planned::BIGINT << 16 | place) AS first
             FROM figures WHERE starts_with(entry.key, 'artifact.') GROUP BY ALL
         ),
-        of_cells AS (SELECT cell, list(name ORDER BY first) AS names, list(largest ORDER BY first) AS values FROM resources GROUP BY cell)
+        of_cells AS (
+            SELECT cell, list(name ORDER BY first) AS names, list(largest ORDER BY first) AS values
+            FROM resources GROUP BY cell
+        )
         SELECT k.cell, k.kinds, names, values
         FROM (SELECT cell, list_sort(list(DISTINCT kind)) AS kinds FROM taken WHERE kind <> '' GROUP BY cell) k
         LEFT JOIN of_cells USING (cell)

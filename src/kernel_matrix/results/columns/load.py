@@ -206,11 +206,11 @@ def _result_files(folder: Path, bounds: Bounds, refused: dict[Path, str]) -> Ite
 def add_records(connection: duckdb.DuckDBPyConnection, name: str, records: Sequence[Record]) -> None:
     """Add records that come from no file as a present source, after all others."""
     of_records = batch.of_records(records)
-    tables = [
+    jobs, cases, outputs = (
         table.append_column("file", pa.array([0] * table.num_rows, pa.int32()))
         for table in (of_records.jobs, of_records.cases, of_records.outputs)
-    ]
+    )
     (first,) = rows(connection, "SELECT coalesce(max(source), 0) + 1 FROM sources")[0]
     (position,) = rows(connection, "SELECT coalesce(max(position), -1) + 1 FROM sources")[0]
-    insert_tables(connection, *tables, first)
+    insert_tables(connection, jobs, cases, outputs, first)
     connection.execute("INSERT INTO sources VALUES (?, ?, '', '', 'records', ?)", [first, name, position]).fetchall()

@@ -6,10 +6,11 @@ last bit.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.sql import Connection, rows, temporary
 from kernel_matrix.results.noise import MOST_ELEMENTS, Noise, least_exact_first
 
@@ -18,7 +19,7 @@ _Floats = npt.NDArray[np.float64]
 _SUMS = ("elements", "with_ratio", "squares", "narrow", "wrong", "floor_wrong")
 
 
-def noise_of_cells(connection: Connection, planned: Planned) -> dict[int, dict[str, dict[str, Noise]]]:
+def noise_of_cells(connection: Connection) -> dict[int, dict[str, dict[str, Noise]]]:
     """Return the noise by cell, dtype and output, the least exact output first."""
     groups = _number_groups(connection)
     sums = _sums(connection, len(groups))
@@ -38,7 +39,8 @@ def _number_groups(connection: Connection) -> list[tuple[int, str, str, int, boo
         connection,
         "compared",
         """
-        SELECT t.planned, o.place, t.cell, coalesce(n.dtype, 'any') AS dtype, o.output, t.action = 'emulate' AS emulated,
+        SELECT t.planned, o.place, t.cell, coalesce(n.dtype, 'any') AS dtype, o.output,
+               t.action = 'emulate' AS emulated,
                o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro, o.itemsize, o.misrounded, o.floor_misrounded
         FROM taken t JOIN outputs o USING (record) JOIN planned p USING (planned) JOIN plan_names n USING (named)
         WHERE t.outcome IN ('pass', 'fail') AND o.rel_fro IS NOT NULL AND o.floor_rel_fro IS NOT NULL
@@ -75,7 +77,7 @@ def _sums(connection: Connection, groups: int) -> dict[str, _Floats]:
     return sums
 
 
-def _add(sums: dict[str, _Floats], column: dict[str, _Floats]) -> None:
+def _add(sums: dict[str, _Floats], column: dict[str, Any]) -> None:
     """Add some rows, each as :meth:`Noise.add` does."""
     number = column["number"]
     weight = np.minimum(_magnitude(column["elements"]), MOST_ELEMENTS)

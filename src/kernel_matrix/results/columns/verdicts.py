@@ -232,7 +232,8 @@ def _replace(
         """
         SELECT planned, coalesce(a.state, v.state) AS state, coalesce(a.evidence, v.evidence) AS evidence,
                coalesce(a.reason, v.reason) AS reason,
-               CASE WHEN v.record IS NULL OR (a.planned IS NOT NULL AND a.record IS NULL) THEN '' ELSE s.text END AS stale,
+               CASE WHEN v.record IS NULL OR (a.planned IS NOT NULL AND a.record IS NULL) THEN ''
+                    ELSE s.text END AS stale,
                CASE WHEN a.planned IS NULL THEN v.record ELSE a.record END AS record
         FROM verdicts v LEFT JOIN answers a USING (planned) JOIN stale_reasons s USING (stale)
         """,
