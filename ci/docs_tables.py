@@ -21,15 +21,16 @@ from kernel_matrix.lab.attempts import Attempt, Sweep, read
 from kernel_matrix.lab.judging import judge_all
 from kernel_matrix.lab.probe import Probe, load_probes
 from kernel_matrix.report.words import MEANING
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import versions_of
+from kernel_matrix.results.tables import names, schema, views
+from kernel_matrix.results.tables.read import read as read_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "docs" / "toolchains"
 RESULTS = ROOT / "docs" / "results"
 PAGES = (
     *("README.md", "CONTRIBUTING.md"),
-    *("docs/containers.md", "docs/limits.md", "docs/runners.md", "docs/toolchains.md"),
+    *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md", "docs/toolchains.md"),
 )
 
 # A probe's verdicts by version, the oldest version first.
@@ -208,13 +209,35 @@ def verdicts_in_sweep(probe: Probe) -> Verdicts:
 
 def verdicts_in_results(probe: Probe) -> Verdicts:
     """Return a probe's verdict in the versions of its package that the kept results of the matrix have."""
-    records = [record for path in sorted(RESULTS.glob("*/probes.*.xml")) for record in junit.read(path)]
+    runs = [files for files in names.find(RESULTS) if files.job.startswith("probes.")]
+    records = [record for files in runs for record in read_tables(files)]
     package = re.split(r"[<>=~!]", probe.requires[0])[0]
     known = {}
     for judged in judge_all([probe], records, []):
         if judged.record and judged.record.case.endswith(f"/{probe.id}"):
             known[Version(versions_of(judged.record.job)[package]).public] = judged.verdict
     return dict(sorted(known.items(), key=lambda item: Version(item[0])))
+
+
+def columns(name: str) -> str:
+    """Return the columns of a table of results, from its schema."""
+    if name not in schema.SCHEMAS:
+        raise ValueError(f"there is no table '{name}' of results")
+    lines = [
+        (f"`{column.name}`", TYPES[str(column.type)] + (", or null" if column.nullable else ""), description(column))
+        for column in schema.SCHEMAS[name]
+    ]
+    return markdown(("column", "type", "meaning"), lines)
+
+
+def description(column: Any) -> str:
+    """Return what a column means."""
+    return escaped(schema.description(column))
+
+
+def views_of_tables(_: str) -> str:
+    """Return the views over the tables of results."""
+    return markdown(("view", "what it has"), [(f"`{name}`", escaped(text)) for name, text in views.VIEWS.items()])
 
 
 def windows(verdicts: Verdicts) -> list[str]:
@@ -266,14 +289,30 @@ def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *lines))
 
 
+# The types of Parquet, as people say them.
+TYPES = {
+    "string": "text",
+    "double": "double",
+    "int32": "int",
+    "binary": "bytes",
+    "timestamp[us]": "timestamp",
+    "list<element: string>": "list of texts",
+    "list<item: string>": "list of texts",
+    "list<item: int64>": "list of integers",
+    "map<string, string>": "map of texts",
+    "map<string, double>": "map of doubles",
+}
+
 TABLES: Mapping[str, Callable[[str], str]] = {
     "attempts": attempts,
+    "columns": columns,
     "events": events,
     "exceptions": exceptions,
     "limits": limits,
     "pairs": pairs,
     "probes": probes,
     "states": states,
+    "views": views_of_tables,
 }
 
 if __name__ == "__main__":

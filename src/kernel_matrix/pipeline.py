@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kernel_matrix import diagnosis
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import rule_state as config_rules
@@ -51,6 +52,8 @@ from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import present
 from kernel_matrix.results.record import Record, is_probe_record
+from kernel_matrix.results.tables import names as table_names
+from kernel_matrix.results.validation import RefusedError
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
@@ -215,13 +218,41 @@ def run(
 ) -> list[Path]:
     """Run the jobs on this machine and return their result files, in the order of the jobs.
 
-    ``on_result`` is called with each result file as soon as it is written, from the thread of its job. ``beside`` is
-    other work that is done when a worker has no more jobs, and before the jobs that run alone.
+    ``on_result`` is called with each result file as soon as it and its tables are written, from the thread of its job.
+    ``beside`` is other work that is done when a worker has no more jobs, and before the jobs that run alone.
 
     Raises:
         UserError: another run is at one of the jobs in the same build folder.
     """
-    return schedule.run(project.matrix, jobs, machine, settings, progress, on_result, beside)
+
+    def with_tables(result: Path) -> None:
+        _write_tables(result, progress)
+        if on_result:
+            on_result(result)
+
+    if not settings.resume:
+        _remove_tables(jobs, settings)
+    return schedule.run(project.matrix, jobs, machine, settings, progress, with_tables, beside)
+
+
+def _write_tables(result: Path, progress: Progress) -> None:
+    """Write the tables of a result file beside it. Without them the file counts all the same."""
+    from kernel_matrix.results.tables.beside import write_beside  # pyarrow takes long to import
+
+    try:
+        write_beside(result)
+    except (ValueError, OSError, RefusedError) as error:
+        progress.job(result.stem, f"its tables are not written, and its JUnit file is there: {error}")
+
+
+def _remove_tables(jobs: Sequence[Job], settings: Settings) -> None:
+    """Delete the tables of earlier runs of the jobs, as the run deletes their JUnit files."""
+    for job in jobs:
+        try:
+            with locked(settings.build / "jobs" / f"{job.id}.lock"):
+                table_names.remove(settings.results, job.id)
+        except BusyError:
+            return  # the run is going to say so
 
 
 def collect(project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None) -> Collected:
@@ -256,7 +287,7 @@ def compare(
         earlier = earlier or History()
         records = with_absences(row_plan, records, statuses or {}, earlier, collected.refused, minutes)
         planned = row_plan.only_asked(planned)
-    presence = present(project.matrix, project.root, records, collected.files, now)
+    presence = present(project.matrix, project.root, records, (*collected.files, *collected.paths), now)
     comparison = comparing.compare(planned, records, presence)
     not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
     asked = {case.id for case in planned.cases}

@@ -172,9 +172,12 @@ def interpreter_of(
 
 
 def write(results: Path, environment: str, records: Sequence[Record], facts: dict[str, str]) -> Path:
-    """Write the records of one environment beside those of the jobs, and return the file."""
+    """Write the records of one environment beside those of the jobs, as JUnit XML and tables; return the former."""
+    from kernel_matrix.results.tables.beside import write_beside  # pyarrow takes long to import
+
     results.mkdir(parents=True, exist_ok=True)
     job = {"job": f"probes.{environment}", "toolchain": environment, **facts}
     path = results / f"probes.{environment}.xml"
     junit.write(path, f"probes.{environment}", records, {**job, **(dict(records[0].job) if records else {})})
+    write_beside(path)
     return path

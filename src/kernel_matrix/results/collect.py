@@ -1,4 +1,4 @@
-"""Result folders -> Records: read all JUnit XML below them, each with the samples beside it.
+"""Result folders -> Records: read all JUnit XML below them, each with the samples beside it, and all tables.
 
 Every file that is broken or refused is named, with the reason.
 """
@@ -11,9 +11,12 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results import junit, samples, validation
+from kernel_matrix.results.duplicates import Unique
 from kernel_matrix.results.foreign import foreign_records, printable
 from kernel_matrix.results.junit import BrokenResultError
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import names
+from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Asked, Bounds, RefusedError
 
 _BROKEN = "it is not whole"
@@ -23,8 +26,10 @@ _BROKEN = "it is not whole"
 class Collected:
     """The files that were taken, their records, and one sentence for each file that was not taken.
 
-    ``refused`` has the reasons of the latter by job, for the cases that are missing because of it. ``foreign`` has
-    those of the records that another tool has written, by file.
+    Of tables ``files`` has that of the jobs. A job that is there twice counts once, so a file without another job is
+    not among ``files``; ``paths`` are all files of results that lie in the folders, whether or not they were taken.
+    ``refused`` has the reasons of files that were not taken by job, for the cases that are missing because of it.
+    ``foreign`` has the records that another tool has written, by file.
     """
 
     files: tuple[Path, ...]
@@ -32,51 +37,124 @@ class Collected:
     broken: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
     foreign: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
+    paths: tuple[Path, ...] = ()
 
 
 def collect(
-    folders: Sequence[Path], asked: Mapping[str, Asked] | None = None, bounds: Bounds | None = None
+    folders: Sequence[Path],
+    asked: Mapping[str, Asked] | None = None,
+    bounds: Bounds | None = None,
+    *,
+    with_tables: bool = True,
 ) -> Collected:
-    """Read every ``*.xml`` below the folders, or the files themselves.
+    """Read every ``*.xml`` and, unless told otherwise, all tables below the folders, or the files themselves.
 
-    With ``asked``, by job, a file is also compared with what its job was asked for. Where the samples beside a file
-    cannot be used, its records count without them, and a sentence says so.
+    With ``asked``, by job, a file is also compared with what its job was asked for. Where the samples beside a JUnit
+    file cannot be used, its records count without them, and a sentence says so.
 
     Raises:
         UserError: a folder does not exist.
     """
-    bounds = bounds or Bounds()
-    refused: dict[Path, str] = {}
-    paths = dict.fromkeys(path for folder in folders for path in _result_files(folder, bounds, refused))
-    files, records, foreign = [], [], {}
-    broken: list[str] = []
-    for path in paths:
+    reading = _Reading(asked, bounds or Bounds())
+    for folder in folders:
+        if not folder.exists():
+            raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
+    xml, runs = _result_files(folders, reading)
+    for path in xml:
+        reading.junit(path)
+    if with_tables:
+        reading.tables(runs)
+    return reading.collected((*(file for path in xml for file in (path, samples.beside(path))), *_paths(runs)))
+
+
+def _result_files(folders: Sequence[Path], reading: _Reading) -> tuple[list[Path], list[JobFiles]]:
+    """Return the JUnit files and the runs in tables that are to be read, each once."""
+    xml: dict[Path, None] = {}
+    runs: dict[JobFiles, None] = {}
+    for folder in folders:
+        if folder.is_dir():
+            good, bad = validation.find(folder, reading.bounds)
+            reading.refused |= dict(bad)
+            xml |= dict.fromkeys(good)
+            runs |= dict.fromkeys(names.find(folder))
+        elif names.is_table(folder):
+            runs[names.files_of(folder)] = None
+        else:
+            xml[folder] = None
+    return list(xml), list(runs)
+
+
+def _paths(runs: Sequence[JobFiles]) -> Iterator[Path]:
+    return (path for files in runs for path in files.paths)
+
+
+@dataclass
+class _Reading:
+    """What was read so far."""
+
+    asked: Mapping[str, Asked] | None
+    bounds: Bounds
+    refused: dict[Path, str] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+    foreign: dict[str, tuple[Record, ...]] = field(default_factory=dict)
+    unique: Unique = field(default_factory=Unique)
+
+    def junit(self, path: Path) -> None:
+        """Read a JUnit file with its samples."""
         try:
-            of_file = _read(path, asked, bounds)
-            records += _with_samples(path, of_file, bounds, broken)
-            files.append(path)
-            if of_others := foreign_records(of_file):
-                foreign[printable(path)] = of_others
+            validation.check_content(path, self.bounds)
+            records = junit.read(path)
+            self._check(path.stem, path.parent, records)
+            with_samples = _with_samples(path, records, self.bounds, self.broken)
         except RefusedError as error:
-            refused[path] = str(error)
+            self.refused[path] = str(error)
+            return
         except BrokenResultError as error:
-            broken.append(f"{error}. Its cases are missing below; fetch or make the file again.")
-            refused.setdefault(path, _BROKEN)
-    sentences = [f"{printable(path)}: refused: {reason}." for path, reason in refused.items() if reason != _BROKEN]
-    by_job = {printable(path.stem): reason for path, reason in refused.items()}
-    return Collected(tuple(files), tuple(records), (*broken, *sentences), by_job, foreign)
+            self.broken.append(f"{error}. Its cases are missing below; fetch or make the file again.")
+            self.refused.setdefault(path, _BROKEN)
+            return
+        if self.unique.add(path, with_samples) and (of_others := foreign_records(records)):
+            self.foreign[printable(path)] = of_others
+
+    def tables(self, runs: Sequence[JobFiles]) -> None:
+        """Read the tables of runs, apart from those that JUnit files have brought already."""
+        runs = [files for files in runs if not self.unique.has(files.job, files.run)]
+        if not runs:
+            return
+        from kernel_matrix.results.tables import checks, read  # pyarrow and DuckDB take long to import
+
+        bad = checks.check(runs, self.bounds)
+        for files in runs:
+            path = files.path("jobs")
+            try:
+                if reason := bad.get(files):
+                    raise RefusedError(reason)
+                records = read.read(files)
+                for record in records:
+                    samples.check(record)
+                self._check(files.job, files.folder, records)
+                self.unique.add(path, records)
+            except RefusedError as error:
+                self.refused[path] = str(error)
+
+    def _check(self, job: str, folder: Path, records: Sequence[Record]) -> None:
+        validation.check_figures(records)
+        if self.asked is not None:
+            validation.check_records(job, folder.name, records, self.asked)
+
+    def collected(self, paths: Sequence[Path]) -> Collected:
+        """Return what was read from these files."""
+        sentences = [
+            f"{printable(path)}: refused: {reason}." for path, reason in self.refused.items() if reason != _BROKEN
+        ]
+        by_job = {printable(_job_of(path)): reason for path, reason in self.refused.items()}
+        files, records = tuple(self.unique.files), self.unique.records
+        return Collected(files, records, (*self.broken, *sentences), by_job, self.foreign, tuple(paths))
 
 
-def _result_files(folder: Path, bounds: Bounds, refused: dict[Path, str]) -> Iterator[Path]:
-    """Yield the files to read, and add those that are refused."""
-    if not folder.exists():
-        raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
-    if folder.is_file():
-        yield folder
-        return
-    good, bad = validation.find(folder, bounds)
-    refused |= dict(bad)
-    yield from good
+def _job_of(path: Path) -> str:
+    """Return the job that a file is of, by its name."""
+    return names.files_of(path).job if names.is_table(path) else path.stem
 
 
 def _with_samples(path: Path, records: list[Record], bounds: Bounds, broken: list[str]) -> list[Record]:
@@ -89,12 +167,3 @@ def _with_samples(path: Path, records: list[Record], bounds: Bounds, broken: lis
     except RefusedError as error:
         broken.append(f"{printable(file)}: refused: {error}. Its job's results count without samples.")
         return records
-
-
-def _read(path: Path, asked: Mapping[str, Asked] | None, bounds: Bounds) -> list[Record]:
-    validation.check_content(path, bounds)
-    records = junit.read(path)
-    validation.check_figures(records)
-    if asked is not None:
-        validation.check_records(path, records, asked)
-    return records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import names
 
 FILE = "history.json"
 SCHEMA_VERSION = 1
@@ -68,7 +69,7 @@ class History:
 
 
 def read(folder: Path | None) -> History:
-    """Read the site of an earlier run, or any folder of results.
+    """Read the site of an earlier run, any folder of results, or a folder with the tables of many runs.
 
     A file that cannot be read becomes one of the ``problems``, and reading goes on. A first run has no history at all.
 
@@ -79,16 +80,66 @@ def read(folder: Path | None) -> History:
         return History()
     if not folder.is_dir():
         raise UserError(f"--history {folder}: there is no such folder. Name one with the results of an earlier run.")
-    collected = collect([folder])
+    collected = collect([folder], with_tables=False)
     problems = list(collected.broken)
-    earlier = History()
+    earlier = of_tables(folder) if names.find(folder) else History()
+    problems += earlier.problems
+    seconds = {**measured(collected.records), **earlier.seconds}
     path = folder / FILE
     if path.is_file():
         try:
-            earlier = from_json(path.read_bytes())
+            earlier = together(earlier, from_json(path.read_bytes()))
         except ValidationError as error:
             problems.append(f"{path}: {error.errors()[0]['msg']}. Lanes are silent since an unknown day.")
-    return replace(earlier, seconds=measured(collected.records), problems=tuple(problems))
+    return replace(earlier, seconds=seconds, problems=tuple(problems))
+
+
+def of_tables(folder: Path) -> History:
+    """Return the history that follows from the tables of many runs: of lanes it knows the last results alone.
+
+    Raises:
+        UserError: no table of the folder can be used.
+    """
+    from kernel_matrix.results.tables.history import past  # DuckDB and pyarrow take long to import
+
+    known = past(folder)
+    lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known["lanes"].items()}
+    measurements: dict[str, tuple[Measurement, ...]] = {}
+    for trend in known["trends"]:
+        for place, started in enumerate(trend["started"]):
+            run = Measurement(
+                started=started,
+                commit=trend["commits"][place][:100],
+                device=trend["device"][:400],
+                noise=_at(trend["noise"], place),
+                speed=_at(trend["speed"], place),
+                seconds=_at(trend["seconds"], place),
+            )
+            measurements = with_run(measurements, {trend["cell"]: run})
+    return History(lanes, known["seconds"], measurements, known["problems"])
+
+
+def _at(series: Mapping[str, Sequence[float | None]], place: int) -> dict[str, float]:
+    """Return the figures that a run has."""
+    return {name: value for name, values in series.items() if (value := values[place]) is not None}
+
+
+def together(one: History, other: History) -> History:
+    """Return one history with the lanes and measurements of another one; of a lane, the later result counts."""
+    lanes = dict(one.lanes)
+    for name, lane in other.lanes.items():
+        before = lanes.get(name)
+        if (
+            before is None
+            or before.last_result is None
+            or (lane.last_result and lane.last_result >= before.last_result)
+        ):
+            lanes[name] = lane
+    measurements: Measurements = one.measurements
+    for cell, series in other.measurements.items():
+        for measurement in series:
+            measurements = with_run(measurements, {cell: measurement})
+    return replace(one, lanes=lanes, measurements=measurements)
 
 
 def from_json(text: bytes) -> History:

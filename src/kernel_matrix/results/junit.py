@@ -18,6 +18,7 @@ from junitparser.xunit2 import (
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.results.record import Outcome, Record
+from kernel_matrix.results.tables import names
 
 # The elements of a result, from the best to the worst: of several the worst counts.
 _ELEMENTS = ("skipped", "error", "failure")
@@ -31,27 +32,44 @@ class BrokenResultError(Exception):
 
 def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, str]) -> None:
     """Write the records of a job as one test suite; every metric and fact becomes a property."""
+    xml = JUnitXml("kernel-matrix")
+    xml.add_testsuite(_to_suite(name, records, job))
+    _write(xml, path)
+
+
+def merge(paths: Iterable[Path], into: Path) -> None:
+    """Write the suites of several files, and the runs of several tables, into one file."""
+    whole = JUnitXml("kernel-matrix")
+    for path in paths:
+        for suite in _suites(path):
+            whole.add_testsuite(suite)
+    whole.update_statistics()
+    _write(whole, into)
+
+
+def _suites(path: Path) -> list[Any]:
+    """Return the suites of a JUnit file, or of the tables that a file of the table of jobs belongs to."""
+    if not names.is_table(path):
+        return _parse(path)
+    from kernel_matrix.results.tables.read import read as read_tables  # pyarrow takes long to import
+
+    records = read_tables(names.files_of(path))
+    return [_to_suite(names.files_of(path).job, records, records[0].job)]
+
+
+def _write(xml: JUnitXml, path: Path) -> None:
+    with written_whole(path) as part:
+        xml.write(str(part), pretty=True)
+
+
+def _to_suite(name: str, records: Sequence[Record], job: Mapping[str, str]) -> TestSuite:
     suite = TestSuite(name)
     for key, value in job.items():
         suite.add_property(key, _clean(value))
     for record in records:
         suite.add_testcase(_to_testcase(record))
     suite.update_statistics()
-    xml = JUnitXml("kernel-matrix")
-    xml.add_testsuite(suite)
-    with written_whole(path) as part:
-        xml.write(str(part), pretty=True)
-
-
-def merge(paths: Iterable[Path], into: Path) -> None:
-    """Write the suites of several files into one."""
-    whole = JUnitXml("kernel-matrix")
-    for path in paths:
-        for suite in _parse(path):
-            whole.add_testsuite(suite)
-    whole.update_statistics()
-    with written_whole(into) as part:
-        whole.write(str(part), pretty=True)
+    return suite
 
 
 def read(path: Path) -> list[Record]:

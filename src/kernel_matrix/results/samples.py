@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.results.record import Record, Sample
@@ -32,6 +32,7 @@ _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError
 
 _Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 _OutputName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.@+-]{1,120}$")]
+_OUTPUT_NAME: TypeAdapter[str] = TypeAdapter(_OutputName)
 
 
 class _Model(BaseModel):
@@ -169,23 +170,53 @@ def _joined(suite: _Suite, records: Sequence[Record], bits: _Bits) -> Iterator[R
 
 def _checked(record: Record, case: _Case, bits: _Bits) -> dict[str, Sample]:
     """Return the samples of a case, which must agree with its record."""
-    from kernel_matrix.job.sample import count_of
-
     name = record.case[:150]
-    if record.action not in _RAN:
-        raise RefusedError(f"it has samples of {name!r}, which did not run")
+    _check_that_it_ran(record)
     if case.inputs != record.facts.get("inputs.sha256", ""):
         raise RefusedError(f"the inputs of {name!r} are others than in its record")
     samples = {}
     for output, entry in case.outputs.items():
-        size = math.prod(entry.shape)
-        if entry.count != count_of(entry.shape):
-            raise RefusedError(f"{output} of {name!r} has {entry.count} samples, and its shape asks for another number")
-        if record.metrics.get(f"{output}.elements", size) != size:
-            raise RefusedError(f"{output} of {name!r} has another number of elements than in its record")
+        _check_size(record, output, entry.shape, entry.count)
         data = bits.take(entry.count * ITEM_BYTES[entry.dtype])
         samples[output] = Sample(entry.dtype, tuple(entry.shape), entry.sha256, data)
     return samples
+
+
+def check(record: Record) -> None:
+    """Check that the samples of a record are such as a job takes.
+
+    Raises:
+        RefusedError: they are not, or do not agree with the record.
+    """
+    if record.samples:
+        _check_that_it_ran(record)
+    for output, sample in record.samples.items():
+        shape, size = list(sample.shape), ITEM_BYTES.get(sample.dtype, 0)
+        count = len(sample.bits) // size if size else 0
+        try:
+            _Output.model_validate({"dtype": sample.dtype, "shape": shape, "sha256": sample.sha256, "count": count})
+            _OUTPUT_NAME.validate_python(output)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise RefusedError(f"a sample of {record.case[:150]!r} cannot be used: {first['msg']}") from None
+        _check_size(record, output, shape, count if count * size == len(sample.bits) else -1)
+
+
+def _check_that_it_ran(record: Record) -> None:
+    if record.action not in _RAN:
+        raise RefusedError(f"it has samples of {record.case[:150]!r}, which did not run")
+
+
+def _check_size(record: Record, output: str, shape: Sequence[int], count: int) -> None:
+    """Check the number of samples of an output by its shape, and the shape by the record."""
+    from kernel_matrix.job.sample import count_of
+
+    name = record.case[:150]
+    if count != count_of(shape):
+        raise RefusedError(f"{output} of {name!r} has {count} samples, and its shape asks for another number")
+    size = math.prod(shape)
+    if record.metrics.get(f"{output}.elements", size) != size:
+        raise RefusedError(f"{output} of {name!r} has another number of elements than in its record")
 
 
 def _arrays(path: Path, bounds: Bounds) -> dict[str, bytes]:

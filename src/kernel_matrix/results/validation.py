@@ -12,10 +12,10 @@ from xml.parsers import expat
 
 from kernel_matrix.results.record import Record
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz|parquet)")
 # The figures that must be finite. An error may be infinite, and so may the limits that follow from it: a case with such
 # a figure is judged, and its file is not refused.
-_FINITE = re.compile(r"time|(?:time|artifact|canary)\..*|(?:.*\.)?(?:elements|nan|inf|unit|steps|largest|itemsize)")
+FINITE = re.compile(r"time|(?:time|artifact|canary)\..*|(?:.*\.)?(?:elements|nan|inf|unit|steps|largest|itemsize)")
 
 
 class RefusedError(Exception):
@@ -24,7 +24,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limits that honest results stay far below: the largest in this repository has 0.6 MB and 430 cases."""
+    """Limits that honest results stay far below: the largest in this repository has 0.9 MB and 430 cases."""
 
     files: int = 2_000
     file_bytes: int = 64 * 2**20
@@ -34,6 +34,8 @@ class Bounds:
     depth: int = 8
     properties: int = 4_000  # of a case: 25 for each output of each variant of its kernel
     sample_bytes: int = 64 * 2**20  # of each array in a file of samples, unpacked
+    outputs: int = 2_000_000  # rows of the tables of outputs and of samples of a job
+    unpacked: int = 512 * 2**20  # bytes of a table, with every text as often as it occurs
 
 
 @dataclass
@@ -152,7 +154,7 @@ def check_figures(records: Iterable[Record]) -> None:
     """
     for record in records:
         for name, value in (("time", record.seconds), *record.metrics.items()):
-            if not math.isfinite(value) and _FINITE.fullmatch(name):
+            if not math.isfinite(value) and FINITE.fullmatch(name):
                 raise RefusedError(f"the figure {name[:60]!r} of {record.case[:150]!r} is {value}")
 
 
@@ -165,25 +167,24 @@ class Asked:
     may_run: bool
 
 
-def check_records(path: Path, records: Iterable[Record], asked: Mapping[str, Asked]) -> None:
+def check_records(job: str, folder: str, records: Iterable[Record], asked: Mapping[str, Asked]) -> None:
     """Check that a job's file has only cases that the job was asked for, each once, and that its machine can do.
 
-    A file in a folder ``results-ROW`` must be of a job of that row.
+    A file in a folder called ``results-ROW`` must be of a job of that row.
 
     Raises:
         RefusedError: the file has something else.
     """
-    stem, folder = path.stem, path.parent.name
-    if stem not in asked:
+    if job not in asked:
         raise RefusedError("the plan has no job of this name")
-    if folder.startswith("results-") and folder != f"results-{asked[stem].row}":
-        raise RefusedError(f"it came from another row than {asked[stem].row}, whose job this is")
+    if folder.startswith("results-") and folder != f"results-{asked[job].row}":
+        raise RefusedError(f"it came from another row than {asked[job].row}, whose job this is")
     read_ids: set[str] = set()
     for record in records:
-        if record.case not in asked[stem].cases:
+        if record.case not in asked[job].cases:
             raise RefusedError(f"it speaks of {record.case[:150]!r}, which its job was not asked for")
         if record.case in read_ids:
             raise RefusedError(f"it speaks of {record.case[:150]!r} twice")
-        if record.action == "run" and not asked[stem].may_run:
+        if record.action == "run" and not asked[job].may_run:
             raise RefusedError(f"it says that {record.case[:150]!r} ran, on a machine without that hardware")
         read_ids.add(record.case)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.parsers import expat
@@ -101,8 +101,44 @@ def read(files: Iterable[Path]) -> dict[str, list[Raw]]:
     """Return the test cases of all files, by id."""
     by_case: dict[str, list[Raw]] = {}
     for path in files:
-        _Reader(path, by_case)
+        if path.suffix == ".parquet":
+            for raw in _of_tables(path):
+                by_case.setdefault(raw.case, []).append(raw)
+        else:
+            _Reader(path, by_case)
     return by_case
+
+
+def _of_tables(jobs: Path) -> Iterator[Raw]:
+    """Yield the test cases of a run that came as tables, row by row. ``jobs`` is its file of the table of jobs."""
+    from pyarrow.parquet import ParquetFile  # it takes long to import, and not all results are tables
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        return list(ParquetFile(jobs.parent.parent / table / jobs.name).read().to_pylist())
+
+    metrics: dict[str, dict[str, float]] = {}
+    for row in rows("outputs"):
+        of_case = metrics.setdefault(row.pop("case"), {})
+        output, others = row.pop("output"), dict(row.pop("others"))
+        del row["run"]
+        given = {figure: value for figure, value in row.items() if value is not None}
+        of_case |= {f"{output}.{figure}": value for figure, value in (given | others).items()}
+    job = dict(rows("jobs")[0]["facts"])
+    for row in rows("cases"):
+        figures = dict(row["figures"]) | metrics.get(row["case"], {})
+        subjects = _by_subject(figures)
+        names = ("case", "outcome", "action", "stage", "message", "seconds")
+        yield Raw(
+            file=jobs.name,
+            **{name: row[name] for name in names},
+            text=f"{row['message']}\n{row['detail']}",
+            attempts=tuple(row["attempts"]),
+            metrics=figures,
+            outputs={subject: values for subject, values in subjects.items() if subject not in _NOT_OUTPUTS},
+            subjects=subjects,
+            facts=dict(row["facts"]),
+            job=job,
+        )
 
 
 def _by_subject(metrics: dict[str, float]) -> dict[str, dict[str, float]]:

@@ -1,0 +1,42 @@
+"""Ask the tables of results in SQL: print the answer to a SELECT."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: the query, which results, and how the answer is printed."""
+    parser.add_argument(
+        "query", nargs="*", help='the query, such as "SELECT * FROM cells", then folders of results (build/results)'
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV")
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--files", action="store_true", help="print the SQL of the views, for another engine")
+    parser.add_argument("--dialect", choices=("duckdb", "clickhouse"), default="duckdb", help="the engine of --files")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the answer, and name the files that were left out."""
+    from kernel_matrix.lab import query  # DuckDB and pyarrow take long to import
+
+    if not options.files and not options.query:
+        raise UserError('Give a query, such as `kernel-matrix query "SELECT * FROM cells"`. docs/history.md has more.')
+    text, *rest = ["", *options.query] if options.files else options.query
+    folders = rest or [str(Path("build") / "results")]
+    if options.files:
+        print(query.statements([Path(folder) for folder in folders], options.dialect), end="")
+        return 0
+    answer = query.ask(text, folders)
+    if options.csv or options.json:
+        print((query.in_csv if options.csv else query.in_json)(answer), end="")
+    else:
+        print("\n".join(query.in_lines(answer)))
+    for problem in answer.problems:
+        print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)
+    return 2 if answer.problems else 0

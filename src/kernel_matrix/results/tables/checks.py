@@ -1,0 +1,151 @@
+"""Checks of the files of a run before its rows are read. The machine that sent them is not trusted.
+
+The files of one run are good together or not at all: a table that is absent, cut short or changed makes all of its
+cases missing. What this finds in the rows is found by DuckDB, which takes every text of a table for as long as it is
+without making a copy of each, so that a small file that unpacks to a large one costs no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernel_matrix.results.tables.conditions import Condition, conditions, size_of_row
+from kernel_matrix.results.tables.names import TABLES, JobFiles
+from kernel_matrix.results.tables.schema import SCHEMAS, VERSION, VERSION_KEY
+from kernel_matrix.results.tables.source import connect, literals
+from kernel_matrix.results.validation import Bounds, RefusedError, check_name
+
+
+def check(runs: Iterable[JobFiles], bounds: Bounds | None = None) -> dict[JobFiles, str]:
+    """Return why runs are not taken, by run. A run that is not among these can be read with ``read``, or by DuckDB."""
+    limits = bounds or Bounds()
+    refused: dict[JobFiles, str] = {}
+    whole: list[JobFiles] = []
+    total = 0
+    for files in runs:
+        try:
+            total += _check_files(files, limits)
+            if len(whole) >= limits.files:
+                raise RefusedError(f"there are more than {limits.files} files")
+            if total > limits.all_bytes:
+                raise RefusedError(f"all files together are larger than {limits.all_bytes} bytes")
+            whole.append(files)
+        except RefusedError as error:
+            refused[files] = str(error)
+    return refused | _check_rows(whole, limits)
+
+
+def _check_files(files: JobFiles, bounds: Bounds) -> int:
+    """Check names, sizes and columns: what can be known without reading a row. Return the bytes of all files.
+
+    Raises:
+        RefusedError: a file cannot be used.
+    """
+    if not files.run:
+        raise RefusedError("a table's name is JOB-IDENTITY.parquet, of letters, digits and . _ + -")
+    total = 0
+    for table in TABLES:
+        path = files.path(table)
+        if not path.exists() and not path.is_symlink():
+            raise RefusedError(f"{table}/{path.name} is absent: the four tables of a run belong together")
+        total += check_name(path, files.folder, bounds)
+        try:
+            _check_columns(table, pq.ParquetFile(path), bounds)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            text = " ".join(str(error).split())[:150]
+            raise RefusedError(f"{table}/{path.name} is no whole Parquet file ({text})") from None
+    return total
+
+
+def _check_columns(table: str, file: pq.ParquetFile, bounds: Bounds) -> None:
+    version = (file.metadata.metadata or {}).get(VERSION_KEY, b"")
+    if version != str(VERSION).encode():
+        text = version[:20].decode(errors="replace")
+        raise RefusedError(f"{table} has the schema version {text!r}, and {VERSION} is the one that can be read")
+    owed, given = SCHEMAS[table], file.schema_arrow
+    if given.names != owed.names:
+        differing = sorted(set(given.names) ^ set(owed.names))[:3]
+        raise RefusedError(f"{table} has other columns than its version says ({', '.join(differing) or 'the order'})")
+    for column in owed:
+        if given.field(column.name).type != column.type:
+            raise RefusedError(f"{table}.{column.name} is {given.field(column.name).type}, and not {column.type}")
+    most = {"jobs": 1, "cases": bounds.cases}.get(table, bounds.outputs)
+    if file.metadata.num_rows > most:
+        raise RefusedError(f"{table} has {file.metadata.num_rows} rows, and {most} is the most")
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    values = most * (bounds.properties if table == "jobs" else 100)
+    if sum(group.total_byte_size for group in groups) > bounds.unpacked or any(
+        group.column(column).num_values > values for group in groups for column in range(group.num_columns)
+    ):
+        raise RefusedError(f"{table} holds more than honest results do")
+
+
+def _check_rows(runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]:
+    """Return why the rows of runs are not taken, by run. All are read at once; where that fails, half of them each."""
+    if not runs:
+        return {}
+    try:
+        with connect() as connection:
+            return _faults(connection, runs, bounds)
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        if len(runs) == 1:
+            return {runs[0]: f"its tables cannot be read ({' '.join(str(error).split())[:150]})"}
+    middle = len(runs) // 2
+    return _check_rows(runs[:middle], bounds) | _check_rows(runs[middle:], bounds)
+
+
+def _faults(connection: duckdb.DuckDBPyConnection, runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]:
+    by_path = {str(path): files for files in runs for path in files.paths}
+    faults: dict[JobFiles, str] = {}
+    for table in TABLES:
+        for query in (
+            _of_rows(table, runs, conditions(table, bounds), bounds),
+            *_of_keys(table, runs),
+        ):
+            for path, fault in connection.execute(query).fetchall():
+                faults.setdefault(by_path[path], f"{table}: {fault}")
+    return faults
+
+
+def _of_rows(table: str, runs: Sequence[JobFiles], of_table: Sequence[Condition], bounds: Bounds) -> str:
+    """Return the query for the first fault of the rows of each file, and for what is too large in all."""
+    cases = "\n".join(f"WHEN {condition.sql} THEN {condition.sentence}" for condition in of_table)
+    return f"""
+        SELECT filename, coalesce(min(fault), 'its texts are longer than {bounds.unpacked} bytes in all') FROM (
+            SELECT filename, CASE {cases} END AS fault, {size_of_row(table)} AS size
+            FROM {source_of(table, runs)}
+        ) GROUP BY filename HAVING min(fault) IS NOT NULL OR sum(size) > {bounds.unpacked}
+    """  # noqa: S608  the parts are ours, and names of files are quoted
+
+
+def _of_keys(table: str, runs: Sequence[JobFiles]) -> Iterable[str]:
+    """Yield the queries for rows that occur twice, and for rows of cases that the run does not have."""
+    if table == "jobs":
+        files: Mapping[str, JobFiles] = {str(one.path("jobs")): one for one in runs}
+        listed = ", ".join(literals(list(files)))
+        yield f"""
+            SELECT file, 'it has no row' FROM (SELECT unnest([{listed}]) AS file)
+            WHERE file NOT IN (SELECT filename FROM {source_of(table, runs)})
+        """  # noqa: S608
+        return
+    key = '"case"' if table == "cases" else '"case", output'
+    yield f"""
+        SELECT filename, 'it speaks of ' || left(first("case"), 150) || ' twice' FROM {source_of(table, runs)}
+        GROUP BY filename, {key} HAVING count(*) > 1
+    """  # noqa: S608
+    if table != "cases":
+        yield f"""
+            SELECT filename, 'it speaks of ' || left("case", 150) || ', which is no case of this run'
+            FROM {source_of(table, runs)} AS rows ANTI JOIN {source_of("cases", runs)} AS cases
+            ON rows."case" = cases."case" AND replace(rows.filename, '/{table}/', '/cases/') = cases.filename
+        """  # noqa: S608
+
+
+def source_of(table: str, runs: Sequence[JobFiles]) -> str:
+    """Return what DuckDB reads a table of the runs from, with the name of the file beside each row."""
+    listed = ", ".join(literals([str(files.path(table)) for files in runs], is_glob=True))
+    return f"read_parquet([{listed}], filename=true, hive_partitioning=false)"

@@ -1,0 +1,83 @@
+"""The names and places of the files in a folder of tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TABLES = ("jobs", "cases", "outputs", "samples")
+SUFFIX = ".parquet"
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]{0,150})-([0-9a-f]{16})")
+_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,150}")
+
+
+@dataclass(frozen=True, order=True)
+class JobFiles:
+    """The files of one run of one job: a folder, and their common name without its ending."""
+
+    folder: Path
+    name: str
+
+    @property
+    def job(self) -> str:
+        """The name of the job; that of the files if they are not named as the tables are."""
+        match = _NAME.fullmatch(self.name)
+        return match[1] if match else self.name
+
+    @property
+    def run(self) -> str:
+        """The identity of the run; empty if the files are not named as the tables are."""
+        match = _NAME.fullmatch(self.name)
+        return match[2] if match else ""
+
+    def path(self, table: str) -> Path:
+        """Return the file of one table."""
+        return self.folder / table / f"{self.name}{SUFFIX}"
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files of all tables. That of the jobs comes first, and is written last."""
+        return tuple(self.path(table) for table in TABLES)
+
+
+def name_of(job: str, run: str) -> str:
+    """Return the common name of the files of one run of a job.
+
+    Raises:
+        ValueError: the job's name cannot be that of a file.
+    """
+    if not _JOB.fullmatch(job):
+        raise ValueError(f"{job[:150]!r} is no name of a job: it has only letters, digits and . _ + -")
+    return f"{job}-{run}"
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a path is that of a file in a folder of tables."""
+    return path.suffix == SUFFIX and path.parent.name in TABLES
+
+
+def files_of(path: Path) -> JobFiles:
+    """Return the files of the run that one of its files belongs to."""
+    return JobFiles(path.parent.parent, path.name.removesuffix(SUFFIX))
+
+
+def find(folder: Path) -> list[JobFiles]:
+    """Return the runs of all folders of tables below a folder, or in it, ordered."""
+    return sorted({files_of(path) for path in folder.rglob(f"*{SUFFIX}") if is_table(path)})
+
+
+def of_job(folder: Path, job: str) -> Iterator[JobFiles]:
+    """Yield all runs of a job in one folder of tables."""
+    for table in TABLES:
+        for path in (folder / table).glob(f"*{SUFFIX}"):
+            if (files := files_of(path)).run and files.job == job:
+                yield files
+
+
+def remove(folder: Path, job: str, but: str = "") -> None:
+    """Delete the tables of a job in one folder, apart from those called ``but``."""
+    for files in sorted({files for files in of_job(folder, job) if files.name != but}):
+        for path in files.paths:
+            path.unlink(missing_ok=True)

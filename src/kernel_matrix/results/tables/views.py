@@ -1,0 +1,166 @@
+"""The views over the tables, as SQL for DuckDB and for ClickHouse.
+
+The text is the same but for what a dialect calls differently, so that both engines give the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernel_matrix.results.tables.names import TABLES
+from kernel_matrix.results.tables.source import literals
+
+# What the views are for, in the order in which they are made.
+VIEWS: Mapping[str, str] = {
+    "versions": "The version of each distribution in the environment of a job.",
+    "states": "Each case with its cell, its job, and its outcome, from the best (1) to the worst (7).",
+    "cells": "Each cell in each run: how many of its cases ended how, the worst outcome, and the largest noise ratio.",
+    "times": "Each timed case in each run: the seconds of the kernel and of the baseline, and the ratio.",
+    "transitions": "Each cell whose outcome changed from one run of a job on a device to the next.",
+}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What one engine calls otherwise than another."""
+
+    source: str  # reads Parquet files; FILES stands for their list or pattern
+    versions: str  # the distributions of a job, one in a row
+    joined: str  # joins the texts of a group; TEXT stands for one of them
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "duckdb": Dialect(
+        "read_parquet([FILES], hive_partitioning=false)",
+        """SELECT run, substr(entry.key, 9) AS distribution, entry.value AS version
+FROM (SELECT run, unnest(map_entries(facts)) AS entry FROM jobs)
+WHERE entry.key LIKE 'version.%'""",
+        "string_agg(TEXT, ', ' ORDER BY TEXT)",
+    ),
+    "clickhouse": Dialect(
+        "file(FILES, 'Parquet')",
+        """SELECT run, substr(name, 9) AS distribution, coalesce(value, '') AS version
+FROM (SELECT run, mapKeys(facts) AS names, mapValues(facts) AS texts FROM jobs)
+ARRAY JOIN names AS name, texts AS value
+WHERE name LIKE 'version.%'""",
+        "arrayStringConcat(arraySort(groupArray(TEXT)), ', ')",
+    ),
+}
+
+_STATES = """SELECT c.run AS run, c.case AS "case", j.job AS job, j.started AS started, j.commit AS commit,
+    j.device AS device, c.platform || '/' || c.target || '/' || c.toolchain || '/' || c.op || '.' || c.direction
+    AS cell, c.platform AS platform, c.target AS target, c.toolchain AS toolchain, c.op AS op,
+    c.direction AS direction, c.message AS message, c.seconds AS seconds,
+    CASE WHEN c.outcome = 'pass' AND c.action = 'compile' THEN 'compiled' ELSE c.outcome END AS outcome,
+    CASE WHEN c.outcome = 'fail' THEN 7 WHEN c.outcome = 'error' THEN 6 WHEN c.outcome = 'missing' THEN 5
+        WHEN c.outcome = 'unavailable' THEN 4 WHEN c.outcome = 'excluded' THEN 1
+        WHEN c.action = 'compile' THEN 3 ELSE 2 END AS badness
+FROM cases AS c JOIN jobs AS j ON c.run = j.run
+WHERE c.op <> ''"""
+_WORD = """CASE WHEN BADNESS = 7 THEN 'fail' WHEN BADNESS = 6 THEN 'error' WHEN BADNESS = 5 THEN 'missing'
+        WHEN BADNESS = 4 THEN 'unavailable' WHEN BADNESS = 3 THEN 'compiled' WHEN BADNESS = 2 THEN 'pass'
+        ELSE 'excluded' END"""
+_COUNTED = {
+    "passed": "pass",
+    "compiled": "compiled",
+    "failed": "fail",
+    "errors": "error",
+    "missing": "missing",
+    "unavailable": "unavailable",
+    "excluded": "excluded",
+}
+_KEY = ("run", "job", "started", "commit", "device", "cell", "platform", "target", "toolchain", "op", "direction")
+
+
+def _cells() -> str:
+    counts = ",\n    ".join(
+        f"sum(CASE WHEN s.outcome = '{outcome}' THEN 1 ELSE 0 END) AS {column}" for column, outcome in _COUNTED.items()
+    )
+    key = ", ".join(f"s.{name}" for name in _KEY)
+    return f"""SELECT {", ".join(f"s.{name} AS {name}" for name in _KEY)},
+    {_word("max(s.badness)")} AS outcome,
+    count(*) AS cases,
+    {counts},
+    sum(s.seconds) AS seconds, max(n.noise) AS noise
+FROM states AS s
+LEFT JOIN (SELECT run, o.case AS "case", max(noise_ratio) AS noise FROM outputs AS o GROUP BY run, o.case) AS n
+    ON s.run = n.run AND s.case = n.case
+GROUP BY {key}"""  # noqa: S608  the parts are ours
+
+
+_TIMES = """SELECT s.run AS run, s.job AS job, s.started AS started, s.commit AS commit, s.device AS device,
+    s.cell AS cell, s.case AS "case", c.figures['time.run'] AS seconds, c.figures['time.eager'] AS baseline,
+    c.figures['time.ratio'] AS ratio, c.figures['time.rounds'] AS rounds
+FROM states AS s JOIN cases AS c ON s.run = c.run AND s.case = c.case
+WHERE c.figures['time.run'] > 0"""
+
+
+def _transitions(dialect: Dialect) -> str:
+    """Return the view of transitions.
+
+    Only cases that the run before had too are compared: a run of fewer cases changes nothing. The run before is that
+    of the same job on the same device. Of a group of cases, the worst counts.
+    """
+    changed = dialect.joined.replace("TEXT", "b.distribution || ' ' || b.version || ' -> ' || a.version")
+    return f"""WITH steps AS (
+    SELECT run, "case", job, started, commit, device, cell, message, badness,
+        lag(badness, 1, 0) OVER (PARTITION BY "case", job, device ORDER BY started, run) AS badness_before,
+        lag(coalesce(CAST(started AS varchar), '') || ' ' || run, 1, '')
+            OVER (PARTITION BY "case", job, device ORDER BY started, run) AS run_before
+    FROM states
+), changes AS (
+    SELECT run, job, started, commit, device, cell, max(badness) AS now, max(badness_before) AS earlier,
+        substr(max(run_before), -16) AS run_before, substr(max(CAST(badness AS varchar) || message), 2) AS reason
+    FROM steps WHERE badness_before > 0
+    GROUP BY run, job, started, commit, device, cell
+), upgrades AS (
+    SELECT p.run AS run, p.run_before AS run_before, {changed} AS versions
+    FROM (SELECT DISTINCT run, run_before FROM changes WHERE now <> earlier) AS p
+    JOIN versions AS a ON a.run = p.run
+    JOIN versions AS b ON b.run = p.run_before AND b.distribution = a.distribution
+    WHERE a.version <> b.version
+    GROUP BY p.run, p.run_before
+)
+SELECT c.cell AS cell, {_word("c.earlier")} AS before, {_word("c.now")} AS after, c.started AS since,
+    c.commit AS commit, j.commit AS commit_before, coalesce(u.versions, '') AS versions,
+    CASE WHEN c.now > 4 THEN c.reason ELSE '' END AS reason, c.job AS job, c.device AS device, c.run AS run,
+    c.run_before AS run_before
+FROM changes AS c
+JOIN jobs AS j ON j.run = c.run_before
+LEFT JOIN upgrades AS u ON u.run = c.run AND u.run_before = c.run_before
+WHERE c.now <> c.earlier"""  # noqa: S608
+
+
+def statements(sources: Mapping[str, str], dialect: str = "duckdb") -> Iterator[str]:
+    """Yield the statements that make the views; ``sources`` are what each table is selected from."""
+    for table in TABLES:
+        yield f"CREATE VIEW {table} AS SELECT * FROM {sources[table]}"  # noqa: S608
+    spoken = DIALECTS[dialect]
+    texts = {
+        "versions": spoken.versions,
+        "states": _STATES,
+        "cells": _cells(),
+        "times": _TIMES,
+        "transitions": _transitions(spoken),
+    }
+    for view in VIEWS:
+        yield f"CREATE VIEW {view} AS {texts[view]}"
+
+
+def sources(folders: Sequence[str], dialect: str) -> dict[str, str]:
+    """Return what each table is selected from: all files of folders of tables, by a pattern for each folder."""
+    source = DIALECTS[dialect].source
+    by_table = {}
+    for table in TABLES:
+        patterns = literals([f"{folder}/{table}/*.parquet" for folder in folders])
+        if "[FILES]" in source:
+            by_table[table] = source.replace("FILES", ", ".join(patterns))
+        else:
+            every = (f"SELECT * FROM {source.replace('FILES', pattern)}" for pattern in patterns)  # noqa: S608
+            by_table[table] = f"({' UNION ALL '.join(every)})"
+    return by_table
+
+
+def _word(badness: str) -> str:
+    return _WORD.replace("BADNESS", badness)
