@@ -19,7 +19,8 @@ from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.columns.cells import cells
 from kernel_matrix.results.columns.database import database
-from kernel_matrix.results.columns.load import add_records, load
+from kernel_matrix.results.columns.insert import add_records
+from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.columns.planned import of_matrix, of_plan
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import rows

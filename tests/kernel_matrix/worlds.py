@@ -154,6 +154,8 @@ def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
     if random.random() < 0.05:
         action = random.choice(["run", "emulate", "compile", "", "", "dance"])
     attempts = random.choice([(), (), (), (), ("error",), ("fail", "error:launch")])
+    if kind == "fail" and random.random() < 0.2:
+        action = ""
     if kind in ("error", "fail"):
         stage = random.choice(["lower", "lower", "launch"]) if kind == "error" else ""
         return Record(case.id, kind, action, stage, message, detail, 1.5, attempts, _metrics(random, case, carries))
@@ -203,11 +205,11 @@ def _spoil(random: Random, metrics: dict[str, float], facts: dict[str, str]) -> 
     names = [name for name in metrics if "." in name and not name.startswith(("canary", "time"))]
     name = random.choice(names)
     output = name.rpartition(".")[0]
-    match random.randrange(14):
+    match random.randrange(16):
         case 0:
             del metrics[name]
-        case 1:
-            metrics[name] = random.choice([math.nan, math.inf, -1.0, 0.0])
+        case 1 | 14 | 15:
+            metrics[name] = random.choice([math.nan, math.inf, math.inf, -1.0, 0.0])
         case 2:
             metrics[name] = metrics[name] * random.choice([0.1, 0.9, 1 + 1e-12, 1 + 1e-6, 1.001, 2.0, 5.0, 100.0])
         case 3:

@@ -21,10 +21,9 @@ JOBS_OF_A_FILE, CASES_OF_A_FILE = 2**20, 2**32
 
 _TABLES = f"""
     CREATE TABLE made_with (version INTEGER, bounds VARCHAR);
-    CREATE SEQUENCE source_numbers;
     -- The files. Those of the present run have a position: the order of their records among equals.
     CREATE TABLE sources (
-        source INTEGER, path VARCHAR, stamp VARCHAR, sha256 VARCHAR, kind VARCHAR, position INTEGER
+        source INTEGER, path VARCHAR, stamp VARCHAR, sha256 VARCHAR, position INTEGER
     );
     CREATE TABLE jobs (source INTEGER, job BIGINT, facts MAP(VARCHAR, VARCHAR));
     CREATE TABLE cases (

@@ -86,7 +86,7 @@ def _read(text: str, bounds: Bounds) -> Batch:
         while case := _CASE.match(text, place):
             _add(builder, number, case, bounds)
             cases, place = cases + 1, case.end()
-        if not text.startswith(_SUITE_END, place):
+        if place == suite.end() or not text.startswith(_SUITE_END, place):
             raise OtherFormError
         place += len(_SUITE_END)
     if text[place:] != _FILE_END or cases > bounds.cases:
