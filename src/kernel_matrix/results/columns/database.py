@@ -14,7 +14,7 @@ from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.validation import Bounds
 
 VERSION = 1  # of the tables: a database of another version is made anew
-MEMORY = "600MB"  # of DuckDB; the processes that read XML take as much again
+MEMORY = "450MB"  # of DuckDB; the objects of Python and the processes that read XML come on top
 THREADS = 2
 # The key of a job and of a case: the number of the file, and the place in it.
 JOBS_OF_A_FILE, CASES_OF_A_FILE = 2**20, 2**32

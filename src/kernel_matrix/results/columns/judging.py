@@ -316,12 +316,13 @@ def decide(connection: Connection) -> None:
                    d.outcome, d.action, d.stale, d.kind, d.bytes, c.message, c.attempts,
                    d.ordinal IN (FROM proven) AS is_proven,
                    d.job IN (FROM faulty_jobs) AS faulty_job,
-                   coalesce((p.rules, d.job) IN (SELECT (rules, job) FROM holding_rules), false) AS expected,
+                   h.job IS NOT NULL AS expected, h.reason AS expectation,
                    (d.job, d.cell, d.action) IN (SELECT (job, cell, action) FROM misplaced) AS is_misplaced,
                    coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact
             FROM planned p
             LEFT JOIN deciding d USING (planned)
             LEFT JOIN cases c USING (record)
+            LEFT JOIN holding_rules h ON h.rules = p.rules AND h.job = d.job
         ),
         kinds AS (
             SELECT *, CASE
@@ -329,7 +330,7 @@ def decide(connection: Connection) -> None:
                 WHEN NOT has_records THEN 'missing'
                 WHEN record IS NULL OR outcome = 'excluded' THEN 'doubtful'
                 WHEN outcome IN ('unavailable', 'missing') THEN 'no device'
-                WHEN expected THEN 'doubtful'
+                WHEN expected AND outcome <> 'pass' THEN 'doubtful'
                 WHEN outcome = 'error' THEN 'error'
                 WHEN outcome = 'fail' THEN CASE WHEN {_RAN} THEN 'fail' ELSE 'doubtful' END
                 WHEN action = 'compile' AND has_artifact THEN 'compiled'
@@ -340,8 +341,8 @@ def decide(connection: Connection) -> None:
         SELECT planned,
                CASE judgement
                    WHEN 'no device' THEN outcome
-                   WHEN 'compiled' THEN CASE WHEN len(attempts) > 0 THEN 'flaky' ELSE {_LEVEL} END
-                   WHEN 'ran' THEN CASE WHEN len(attempts) > 0 THEN 'flaky' ELSE 'pass' END
+                   WHEN 'compiled' THEN {_PASSED} ELSE {_LEVEL} END
+                   WHEN 'ran' THEN {_PASSED} ELSE 'pass' END
                    ELSE judgement END AS state,
                CASE WHEN judgement = 'compiled' THEN {_LEVEL}
                    WHEN judgement IN ('ran', 'fail') THEN CASE action WHEN 'run' THEN 'ran' ELSE 'emulated' END
@@ -359,4 +360,8 @@ def decide(connection: Connection) -> None:
 
 
 _LEVEL = "CASE WHEN ends_with(kind, '-source') THEN 'lowered' ELSE 'compiled' END"
-_TRIED_AGAIN = "CASE WHEN len(attempts) > 0 THEN 'passed after ' || array_to_string(attempts, ', ') ELSE '' END"
+_PASSED = "CASE WHEN expectation IS NOT NULL THEN 'fixed' WHEN len(attempts) > 0 THEN 'flaky'"
+_TRIED_AGAIN = """CASE
+    WHEN expectation IS NOT NULL
+    THEN 'it passes, and is expected to fail: ' || expectation || ' Take the expectation out of matrix.yaml.'
+    WHEN len(attempts) > 0 THEN 'passed after ' || array_to_string(attempts, ', ') ELSE '' END"""

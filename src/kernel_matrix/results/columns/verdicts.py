@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.plan import Case
+from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.results import place
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED, faults_of_jobs
 from kernel_matrix.results.columns import judging
@@ -47,9 +48,9 @@ def judge(connection: Connection, planned: Planned, present: Present | None = No
     judging.choose_deciding(connection)
     judging.prove_figures(connection)
     _find_misplaced(connection, planned, jobs)
-    _find_holding_rules(connection, planned, jobs)
-    judging.decide(connection)
     today = present.now.date() if present else None
+    _find_holding_rules(connection, planned, jobs, today)
+    judging.decide(connection)
     _replace(connection, _Doubtful(connection, planned, jobs, faults, today).answers(), reasons)
 
 
@@ -90,18 +91,27 @@ def _find_misplaced(connection: Connection, planned: Planned, jobs: Jobs) -> Non
     enter(connection, "misplaced", schema, {name: [row[i] for row in found] for i, name in enumerate(schema.names)})
 
 
-def _find_holding_rules(connection: Connection, planned: Planned, jobs: Jobs) -> None:
-    """Make ``holding_rules``: the expectations, and the jobs whose versions some of them are for."""
-    question = "SELECT DISTINCT rules, job FROM deciding JOIN planned USING (planned) WHERE rules >= 0"
-    holding = [
-        (rules, job)
-        for rules, job in rows(connection, question)
-        if any(satisfies(rule.versions, versions_of(jobs[job])) for rule in planned.expectations[rules])
-    ]
-    schema = pa.schema({"rules": pa.int32(), "job": pa.int64()})
-    enter(
-        connection, "holding_rules", schema, {name: [row[i] for row in holding] for i, name in enumerate(schema.names)}
-    )
+def _find_holding_rules(connection: Connection, planned: Planned, jobs: Jobs, today: date | None) -> None:
+    """Make ``holding_rules``: the expectations, and the jobs whose versions some of them are for.
+
+    ``reason`` is that of the first expectation that is not over; null if all are.
+    """
+    holding = []
+    for rules, job in rows(
+        connection, "SELECT DISTINCT rules, job FROM deciding JOIN planned USING (planned) WHERE rules >= 0"
+    ):
+        versions = versions_of(jobs[job])
+        hold = [rule for rule in planned.expectations[rules] if satisfies(rule.versions, versions)]
+        expected = [
+            rule.reason
+            for rule in hold
+            if not over_with(rule.until, versions) and not (today and over_on(rule.until, today))
+        ]
+        if hold:
+            holding.append((rules, job, expected[0] if expected else None))
+    schema = pa.schema({"rules": pa.int32(), "job": pa.int64(), "reason": pa.string()})
+    columns = {name: [row[place] for row in holding] for place, name in enumerate(schema.names)}
+    enter(connection, "holding_rules", schema, columns)
 
 
 class _Doubtful:
