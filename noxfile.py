@@ -56,6 +56,7 @@ COMMANDS = {
     "jobs": "In a workflow: wait for the jobs of the plan's rows, and write what became of them.",
     "compare-cells": "Print two cells side by side: the distances of their outputs, and where they differ first.",
     "repro": "Print the command that repeats a cell of some results, or the hardware that it needs.",
+    "scale": "Make results of any size and measure how fast they are judged: -- --cases N --jobs N --into FOLDER.",
     "query": "Ask the results in SQL: -- 'SELECT ...' [FOLDER...]. docs/history.md has the tables and examples.",
     "report": "Make the dashboard from the results in build/results, or in the folders that are named.",
     "audit": "Compute every figure of the dashboard anew from its results, and name what differs.",

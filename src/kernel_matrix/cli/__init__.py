@@ -16,7 +16,7 @@ from kernel_matrix.base.errors import UserError
 
 COMMANDS = (
     *("run", "matrix", "launches", "report", "audit", "serve", "shell", "bundle"),
-    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "check", "labels", "schema"),
+    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "labels", "schema"),
     *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
 )

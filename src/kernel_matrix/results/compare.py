@@ -159,7 +159,7 @@ def _dated(case: Case, records: Sequence[Record], present: Present | None) -> li
 
 def _judge(case: Case, records: Sequence[Dated], others: Others, present: Present | None) -> Verdict:
     if case.exclusion:
-        return Verdict(case, "excluded", "planned", f"{case.exclusion.reason}{_tried(records)}", None)
+        return Verdict(case, "excluded", "planned", f"{case.exclusion.reason}{ending_of_excluded(records)}", None)
     if not records:
         return Verdict(case, "missing", "planned", "no result came", None)
     accepted = [dated for dated in records if not others.inputs.refuse(case, dated.record)]
@@ -168,11 +168,11 @@ def _judge(case: Case, records: Sequence[Dated], others: Others, present: Presen
         return Verdict(case, "missing", "planned", others.inputs.refuse(case, first), first)
     dated = deciding(accepted)
     today = present.now.date() if present else None
-    state, evidence, reason = _state(case, dated.record, others.doubt(case, dated), today)
+    state, evidence, reason = state_of(case, dated.record, others.doubt(case, dated), today)
     return Verdict(case, state, evidence, reason, dated.record, dated.stale)
 
 
-def _state(case: Case, record: Record, doubt_of_others: str, today: date | None) -> tuple[State, Evidence, str]:
+def state_of(case: Case, record: Record, doubt_of_others: str, today: date | None) -> tuple[State, Evidence, str]:
     """Return the state, the evidence and the reason that one record gives its case on a day.
 
     ``doubt_of_others`` is why the other results speak against it.
@@ -210,7 +210,7 @@ def _passed(record: Record, evidence: Evidence, expected: Sequence[Expectation])
     return (evidence if evidence in ("lowered", "compiled") else "pass"), evidence, ""
 
 
-def _tried(records: Sequence[Dated]) -> str:
+def ending_of_excluded(records: Sequence[Dated]) -> str:
     """Return how an excluded case ended, as a sentence, if it was tried all the same."""
     tried = [dated.record for dated in records if dated.record.outcome in ("pass", "fail", "error")]
     if not tried:

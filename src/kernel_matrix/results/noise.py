@@ -38,6 +38,22 @@ class Noise:
     _wrong: float = 0.0
     _floor_wrong: float = 0.0
 
+    @classmethod
+    def of_sums(
+        cls,
+        cases: int,
+        evidence: Evidence,
+        *,
+        elements: float,
+        with_ratio: float,
+        squares: float,
+        narrow: float,
+        wrong: float,
+        floor_wrong: float,
+    ) -> Noise:
+        """Return the noise of sums that were made elsewhere, by the formula of :meth:`add`."""
+        return cls(elements, cases, evidence, with_ratio, squares, narrow, wrong, floor_wrong)
+
     def add(self, figures: Mapping[str, float]) -> None:
         """Add the figures of the output in one case."""
         weight = min(_magnitude(figures.get("elements", 1.0)), MOST_ELEMENTS)
@@ -107,6 +123,11 @@ def pooled(records: Iterable[Record]) -> dict[str, Noise]:
                 noise.add(figures)
                 if record.action == "emulate":
                     noise.evidence = "emulated"
+    return least_exact_first(outputs)
+
+
+def least_exact_first(outputs: Mapping[str, Noise]) -> dict[str, Noise]:
+    """Return the noise of some outputs, the least exact output first."""
     return dict(sorted(outputs.items(), key=lambda item: (-_known(item[1].ratio), item[0])))
 
 

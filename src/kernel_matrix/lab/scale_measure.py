@@ -1,0 +1,120 @@
+"""Measure how long a folder of results takes to be collected, judged and summed up, and how much memory that takes."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.results.validation import Bounds
+
+# The roads: objects are today's, the others are columns. `again` is a run after one more job came.
+ROADS = ("objects", "junit", "tables", "again")
+# Far above the bounds of one event's results: here it is the size that is measured.
+_BOUNDS = Bounds(files=10_000, all_bytes=16 * 2**30)
+
+
+def measure(folder: Path, roads: Sequence[str]) -> Iterator[str]:
+    """Yield one line for each road. Each one is measured in a process of its own.
+
+    Raises:
+        UserError: there is no such road, or it failed.
+    """
+    if unknown := set(roads) - {*ROADS}:
+        raise UserError(f"--measure {' '.join(sorted(unknown))}: the roads are {', '.join(ROADS)}.")
+    for road in roads:
+        command = [sys.executable, "-m", "kernel_matrix.lab.scale_measure", road, str(folder)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise UserError(f"{road}: it ended with status {done.returncode}")
+        figures = json.loads(done.stdout)
+        steps = ", ".join(f"{name} {seconds:.1f}" for name, seconds in figures["steps"].items())
+        yield (
+            f"{road}: {figures['cases']} cases in {figures['wall']:.1f} s, {figures['cpu']:.1f} CPU-seconds, "
+            f"{figures['memory'] / 2**20:.0f} MiB at most ({steps})"
+        )
+
+
+class _Steps:
+    """The wall time of each step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def end(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name], self._last = now - self._last, now
+
+
+def by_objects(folder: Path, steps: _Steps) -> int:
+    """Take the road over objects, and return the number of planned cases."""
+    from kernel_matrix import pipeline
+    from kernel_matrix.report.cells import JobList, Sources, make_cell
+    from kernel_matrix.results import compare
+    from kernel_matrix.results.collect import collect
+    from kernel_matrix.results.present import present
+    from kernel_matrix.results.repeat import Commands
+
+    project = pipeline.load(folder / "matrix.yaml")
+    steps.end("load")
+    planned = pipeline.plan(project, "quick")
+    steps.end("plan")
+    collected = collect([folder / "results"], bounds=_BOUNDS)
+    steps.end("collect")
+    now = present(project.matrix, project.root, collected.records, collected.files)
+    comparison = compare.compare(planned, collected.records, now)
+    steps.end("judge")
+    sources = Sources(project.matrix, None, JobList(), Commands(project.matrix))
+    for verdict in comparison.cells:
+        make_cell(sources, verdict)
+    steps.end("cells")
+    return len(planned.cases)
+
+
+def by_columns(folder: Path, results: Path, kept: Path | None, steps: _Steps) -> int:
+    """Take the road over columns, and return the number of planned cases."""
+    from kernel_matrix.config import load as loading
+    from kernel_matrix.results.columns import cells, load, verdicts
+    from kernel_matrix.results.columns.database import database
+    from kernel_matrix.results.columns.planned import of_matrix
+    from kernel_matrix.results.columns.present import present_of
+
+    matrix = loading.load(folder / "matrix.yaml")
+    steps.end("load")
+    planned = of_matrix(matrix, "quick")
+    steps.end("plan")
+    with database(kept, _BOUNDS) as connection:
+        loaded = load.load(connection, [results], bounds=_BOUNDS)
+        steps.end("collect")
+        verdicts.judge(connection, planned, present_of(connection, matrix, folder, loaded.files))
+        steps.end("judge")
+        cells.cells(connection, planned)
+        steps.end("cells")
+    return len(planned.cell)
+
+
+def main(road: str, folder: Path) -> dict[str, Any]:
+    """Take a road, and return its figures."""
+    begin, steps = time.perf_counter(), _Steps()
+    if road == "objects":
+        cases = by_objects(folder, steps)
+    else:
+        kept = folder / "kept.duckdb" if road == "again" else None
+        cases = by_columns(folder, folder / ("tables" if road == "tables" else "results"), kept, steps)
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    wall = time.perf_counter() - begin
+    # The largest child is counted twice: there are two of them, of about the same size.
+    memory = (own.ru_maxrss + 2 * children.ru_maxrss) * 1024
+    return {"cases": cases, "wall": wall, "cpu": cpu, "memory": memory, "steps": steps.seconds}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(sys.argv[1], Path(sys.argv[2]))))

@@ -1,0 +1,230 @@
+"""Verdicts -> the figures of every cell, summed over its cases in the order of the plan.
+
+They are those that :mod:`kernel_matrix.report.cells` makes of one cell's records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_matrix.base.evidence import EVIDENCE, Evidence
+from kernel_matrix.config.plan import Cell
+from kernel_matrix.results.canaries import Detection
+from kernel_matrix.results.columns.planned import Planned
+from kernel_matrix.results.columns.pooling import noise_of_cells
+from kernel_matrix.results.columns.sql import Connection, rows, temporary
+from kernel_matrix.results.compare import STATES, State
+from kernel_matrix.results.noise import Noise
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The error of a cell that came nearest to its limit, or went furthest beyond it."""
+
+    record: int
+    case: str
+    output: str
+    figure: str
+    error: float
+    limit: float
+    share: float
+    noise_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Time:
+    """The times of a case that passed."""
+
+    case: str
+    run: float
+    eager: float
+    ratio: float
+    rounds: float
+
+
+@dataclass
+class CellFigures:
+    """A cell and what its cases come to.
+
+    ``worst_case`` is the number of the first of its worst cases, and ``repeated`` that of the record that is repeated
+    to see the cell's state; None if no machine sent one. ``jobs`` are the numbers of the jobs of its records.
+    """
+
+    cell: Cell
+    state: State
+    evidence: Evidence
+    counts: dict[State, int]
+    planned: int
+    stale: str
+    stale_cases: int
+    worst_case: int
+    reason: str
+    repeated: int | None
+    seconds: float
+    canaries: Detection
+    accuracy: Worst | None = None
+    noise: dict[str, dict[str, Noise]] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
+    largest: dict[str, float] = field(default_factory=dict)
+    timed: tuple[Time, ...] = ()
+    jobs: tuple[int, ...] = ()
+
+
+def cells(connection: Connection, planned: Planned) -> list[CellFigures]:
+    """Return the figures of all cells in the order of the plan, after :func:`..verdicts.judge`."""
+    _take_records(connection)
+    figures = _states(connection, planned)
+    for cell, worst in _accuracy(connection).items():
+        figures[cell].accuracy = worst
+    for cell, noise in noise_of_cells(connection).items():
+        figures[cell].noise = noise
+    for cell, kinds, largest in _artifacts(connection):
+        figures[cell].kinds, figures[cell].largest = kinds, largest
+    for cell, timed in _timed(connection, planned).items():
+        figures[cell].timed = timed
+    for cell, jobs in rows(connection, "SELECT cell, list_sort(list(DISTINCT job)) FROM taken GROUP BY cell"):
+        figures[cell].jobs = tuple(jobs)
+    return [figures[cell] for cell in range(len(planned.cells))]
+
+
+def _take_records(connection: Connection) -> None:
+    """Make ``taken``: the records that verdicts name, with what is summed up of each."""
+    temporary(
+        connection,
+        "taken",
+        """
+        SELECT v.planned, p.cell, v.state, c.record, c.job, c.outcome, c.action, c.seconds, c.kind, c.injected, c.caught
+        FROM verdicts v JOIN planned p USING (planned) JOIN cases c USING (record)
+        """,
+    )
+
+
+def _states(connection: Connection, planned: Planned) -> dict[int, CellFigures]:
+    """Return every cell with its state: that of its worst case, and excluded only if all cases are."""
+    states = ", ".join(f"'{state}'" for state in STATES)
+    levels = ", ".join(f"'{level}'" for level in EVIDENCE)
+    question = f"""
+        WITH numbered AS (
+            SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{states}], v.state) AS badness,
+                   list_position([{levels}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
+                   t.injected, t.caught, t.record IS NULL OR j.facts IS NULL OR cardinality(j.facts) = 0 AS nowhere
+            FROM verdicts v JOIN planned p USING (planned) LEFT JOIN taken t USING (planned)
+            LEFT JOIN jobs j ON j.job = t.job
+        ),
+        ranked AS (  -- the larger, the worse and the earlier in the plan
+            SELECT *, (badness::BIGINT << 40) + planned AS place,
+                   (nowhere::BIGINT << 50) + (badness::BIGINT << 40) + planned AS to_repeat
+            FROM numbered
+        )
+        SELECT cell, min(place) FILTER (counts) >> 40, min(level) FILTER (counts),
+               coalesce(arg_min(reason, place) FILTER (counts), arg_min(reason, place)),
+               coalesce(min(place) FILTER (counts), min(place)) & 1099511627775,
+               histogram(badness), count(*), coalesce(arg_min(stale, planned) FILTER (stale <> ''), ''),
+               count(*) FILTER (stale <> ''), arg_min(record, to_repeat) FILTER (record IS NOT NULL),
+               min(to_repeat) FILTER (record IS NOT NULL) = min(to_repeat),
+               list(seconds ORDER BY planned) FILTER (seconds IS NOT NULL),
+               coalesce(sum(trunc(injected)), 0), coalesce(sum(trunc(caught)), 0)
+        FROM ranked GROUP BY cell
+    """
+    figures = {}
+    for row in rows(connection, question):
+        cell, state, level, reason, worst, counts, cases, stale, stale_cases, repeated, is_first, seconds, *found = row
+        figures[cell] = CellFigures(
+            cell=planned.cells[cell],
+            state=STATES[state - 1] if state else "excluded",
+            evidence=EVIDENCE[level - 1] if level else "planned",
+            counts={STATES[number - 1]: counts[number] for number in sorted(counts)},
+            planned=cases,
+            stale=stale,
+            stale_cases=stale_cases,
+            worst_case=worst,
+            reason=reason,
+            repeated=repeated if is_first else None,
+            seconds=sum(seconds or ()),
+            canaries=Detection(int(found[0]), int(found[1])),
+        )
+    return figures
+
+
+def _accuracy(connection: Connection) -> dict[int, Worst]:
+    """Return the largest share of a limit by cell; of equal ones the first."""
+    question = """
+        WITH of_outputs AS (
+            SELECT t.cell, t.planned, t.record, o.* EXCLUDE (record) FROM taken t JOIN outputs o USING (record)
+        ),
+        shares AS (
+            SELECT cell, planned, place, record, output, 'max_abs' AS figure, max_abs AS error, limit_max_abs AS most
+            FROM of_outputs WHERE max_abs IS NOT NULL AND coalesce(limit_max_abs, 0) <> 0
+            UNION ALL
+            SELECT cell, planned, place, record, output, 'rel_fro', rel_fro, limit_rel_fro
+            FROM of_outputs WHERE rel_fro IS NOT NULL AND coalesce(limit_rel_fro, 0) <> 0
+        ),
+        known AS (
+            SELECT *, CASE WHEN isfinite(error) THEN error / most ELSE 'inf'::DOUBLE END AS share FROM shares
+            WHERE NOT isnan(most)
+        ),
+        largest AS (SELECT cell, max(share) AS share FROM known GROUP BY cell)
+        SELECT k.cell, k.record, c."case", k.output, k.figure, k.error, k.most, k.share,
+               o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro
+        FROM known k JOIN largest USING (cell, share) JOIN cases c USING (record)
+        JOIN outputs o ON o.record = k.record AND o.place = k.place
+        QUALIFY row_number() OVER (PARTITION BY k.cell ORDER BY k.planned, k.place, k.figure) = 1
+    """
+    worst = {}
+    for cell, record, case, output, figure, error, most, share, *rest in rows(connection, question):
+        known = zip(("elements", "nan", "inf", "rel_fro", "floor_rel_fro"), rest, strict=True)
+        ratio = _ratio({name: value for name, value in known if value is not None})
+        worst[cell] = Worst(record, case, output, figure, error, most, share, ratio)
+    return worst
+
+
+def _ratio(figures: Mapping[str, float]) -> float | None:
+    """Return the noise ratio of one output in one case."""
+    if "rel_fro" not in figures or "floor_rel_fro" not in figures:
+        return None
+    noise = Noise()
+    noise.add(figures)
+    return noise.ratio
+
+
+def _artifacts(connection: Connection) -> Iterable[tuple[int, tuple[str, ...], dict[str, float]]]:
+    """Yield the kinds of code by cell, and the largest of each resource in the order in which they first come."""
+    question = """
+        WITH figures AS (
+            SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry,
+                   generate_subscripts(map_keys(c.figures), 1) AS place
+            FROM taken t JOIN cases c USING (record)
+        ),
+        resources AS (
+            SELECT cell, entry.key[10:] AS name, greatest(max(entry.value), 0) AS largest,
+                   min(planned::BIGINT << 16 | place) AS first
+            FROM figures WHERE starts_with(entry.key, 'artifact.') GROUP BY ALL
+        ),
+        of_cells AS (
+            SELECT cell, list(name ORDER BY first) AS names, list(largest ORDER BY first) AS values
+            FROM resources GROUP BY cell
+        )
+        SELECT k.cell, k.kinds, names, values
+        FROM (SELECT cell, list_sort(list(DISTINCT kind)) AS kinds FROM taken WHERE kind <> '' GROUP BY cell) k
+        LEFT JOIN of_cells USING (cell)
+    """
+    for cell, kinds, names, values in rows(connection, question):
+        yield cell, tuple(kinds), dict(zip(names or (), values or (), strict=True))
+
+
+def _timed(connection: Connection, planned: Planned) -> dict[int, tuple[Time, ...]]:
+    """Return the times of the cases that passed, by cell."""
+    question = """
+        SELECT t.cell, t.planned, figures['time.run'], figures['time.eager'], figures['time.ratio'],
+               figures['time.rounds']
+        FROM taken t JOIN cases c USING (record)
+        WHERE t.state = 'pass' AND figures['time.run'] IS NOT NULL AND figures['time.eager'] IS NOT NULL
+          AND figures['time.ratio'] IS NOT NULL AND figures['time.rounds'] IS NOT NULL
+        ORDER BY t.planned
+    """
+    timed: dict[int, list[Any]] = {}
+    for cell, number, *times in rows(connection, question):
+        timed.setdefault(cell, []).append(Time(planned.names[planned.named[number]].name, *times))
+    return {cell: tuple(times) for cell, times in timed.items()}

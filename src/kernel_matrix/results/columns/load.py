@@ -1,0 +1,168 @@
+"""Result folders -> tables: read all JUnit XML below them, and the tables of runs, into the database, each once.
+
+A file that the database has from an earlier run is not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.results import validation
+from kernel_matrix.results.columns import sources
+from kernel_matrix.results.columns.insert import insert_batches, insert_runs, next_source
+from kernel_matrix.results.columns.parse import Parsed, parse_all
+from kernel_matrix.results.columns.sql import Connection, rows
+from kernel_matrix.results.foreign import printable
+from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import checks, names
+from kernel_matrix.results.tables.names import JobFiles
+from kernel_matrix.results.validation import Asked, Bounds, RefusedError
+
+_BROKEN = "it is not whole"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The files that count, and one sentence for each file that was not taken.
+
+    ``refused`` has the reasons of the latter by job, for the cases that are missing because of it.
+    """
+
+    files: tuple[Path, ...]
+    broken: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+def load(
+    connection: Connection,
+    folders: Sequence[Path],
+    asked: Mapping[str, Asked] | None = None,
+    bounds: Bounds | None = None,
+    processes: int = 2,
+) -> Loaded:
+    """Read the results below the folders, or the files themselves, and make them the present sources.
+
+    With ``asked``, by job, a file is also compared with what its job was asked for. Samples stay in their files.
+
+    Raises:
+        UserError: a folder does not exist.
+    """
+    loading = _Loading(connection, bounds or Bounds())
+    xml, runs = _result_files(folders, loading)
+    connection.execute("BEGIN").fetchall()
+    loading.junit(xml, processes)
+    loading.tables(runs)
+    connection.execute("COMMIT").fetchall()
+    if asked is not None:
+        loading.compare_with(asked)
+    ordered = [*xml, *(files.path("jobs") for files in runs)]
+    taken = {path: loading.known[path] for path in ordered if path in loading.known and path not in loading.refused}
+    present = sources.make_present(connection, [*taken.values()])
+    files: dict[int, Path] = {}  # of two files with the same bytes the first is named
+    for path, number in taken.items():
+        if number in present:
+            files.setdefault(number, path)
+    return loading.loaded(tuple(files.values()))
+
+
+def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
+    """Return the records that another tool has written, by file: case and outcome of each."""
+    question = """
+        SELECT path, "case", outcome FROM cases JOIN sources USING (source) JOIN jobs USING (source, job)
+        WHERE position IS NOT NULL AND jobs.facts['job'] IS NULL ORDER BY position, record
+    """
+    by_file: dict[str, list[Record]] = {}
+    for path, case, outcome in rows(connection, question):
+        by_file.setdefault(printable(path), []).append(Record(case, outcome))
+    return {path: tuple(records) for path, records in by_file.items()}
+
+
+@dataclass
+class _Loading:
+    """What was read so far: the numbers of the files, and why others are not taken."""
+
+    connection: Connection
+    bounds: Bounds
+    known: dict[Path, int] = field(default_factory=dict)
+    refused: dict[Path, str] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+    def junit(self, paths: Sequence[Path], processes: int) -> None:
+        """Read the JUnit files that the database does not have."""
+        stamps = {path: sources.stamp_of(path) for path in paths}
+        self.known |= sources.known(self.connection, stamps, sources.digest_of)
+        for parsed in parse_all([path for path in paths if path not in self.known], self.bounds, processes):
+            self.refused |= parsed.refused
+            for path, reason in parsed.broken.items():
+                self.broken.append(f"{reason}. Its cases are missing below; fetch or make the file again.")
+                self.refused[path] = _BROKEN
+            self._insert(parsed, stamps)
+
+    def _insert(self, parsed: Parsed, stamps: Mapping[Path, str]) -> None:
+        first = next_source(self.connection)
+        numbers = {path: first + place for place, path in enumerate(parsed.paths) if path not in self.refused}
+        insert_batches(self.connection, parsed.jobs, parsed.cases, parsed.outputs, first)
+        digests = dict(zip(parsed.paths, parsed.digests, strict=True))
+        sources.add(self.connection, {n: (path, stamps[path], digests[path]) for path, n in numbers.items()})
+        self.known |= numbers
+
+    def tables(self, runs: Sequence[JobFiles]) -> None:
+        """Read the tables of the runs that the database does not have, and refuse those that cannot be used."""
+        stamps = {files.path("jobs"): sources.stamp_of(*files.paths) for files in runs}
+        self.known |= sources.known(self.connection, stamps, lambda _: "")
+        new = [files for files in runs if files.path("jobs") not in self.known]
+        bad = checks.check(new, self.bounds) if new else {}
+        self.refused |= {files.path("jobs"): reason for files, reason in bad.items()}
+        first = next_source(self.connection)
+        good = {first + place: files for place, files in enumerate(files for files in new if files not in bad)}
+        insert_runs(self.connection, good)
+        paths = {number: files.path("jobs") for number, files in good.items()}
+        sources.add(self.connection, {number: (path, stamps[path], "") for number, path in paths.items()})
+        self.known |= {path: number for number, path in paths.items()}
+
+    def compare_with(self, asked: Mapping[str, Asked]) -> None:
+        """Refuse files that are not what their jobs were asked for."""
+        for path, source in self.known.items():
+            answer = rows(
+                self.connection, 'SELECT "case", action FROM cases WHERE source = ? ORDER BY record', [source]
+            )
+            records = (Record(case, "pass", action) for case, action in answer)
+            is_table = names.is_table(path)
+            folder = names.files_of(path).folder if is_table else path.parent
+            try:
+                validation.check_records(_job_of(path), folder.name, records, asked)
+            except RefusedError as error:
+                self.refused[path] = str(error)
+
+    def loaded(self, files: tuple[Path, ...]) -> Loaded:
+        """Return what was read."""
+        sentences = [f"{printable(p)}: refused: {why}." for p, why in self.refused.items() if why != _BROKEN]
+        by_job = {printable(_job_of(path)): reason for path, reason in self.refused.items()}
+        return Loaded(files, (*self.broken, *sentences), by_job)
+
+
+def _job_of(path: Path) -> str:
+    """Return the job that a file is of, by its name."""
+    return names.files_of(path).job if names.is_table(path) else path.stem
+
+
+def _result_files(folders: Sequence[Path], loading: _Loading) -> tuple[list[Path], list[JobFiles]]:
+    """Return the JUnit files and the runs in tables that are to be read, each once."""
+    xml: dict[Path, None] = {}
+    runs: dict[JobFiles, None] = {}
+    for folder in folders:
+        if not folder.exists():
+            raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
+        if folder.is_dir():
+            good, bad = validation.find(folder, loading.bounds)
+            loading.refused |= dict(bad)
+            xml |= dict.fromkeys(good)
+            runs |= dict.fromkeys(names.find(folder))
+        elif names.is_table(folder):
+            runs[names.files_of(folder)] = None
+        else:
+            xml[folder] = None
+    return list(xml), list(runs)

@@ -1,0 +1,94 @@
+"""The plan and the present -> the tables that the rules of judging ask of."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kernel_matrix.results.columns.planned import Planned
+from kernel_matrix.results.columns.records import Jobs
+from kernel_matrix.results.columns.sql import Connection, enter, rows
+from kernel_matrix.results.present import Present
+from kernel_matrix.results.record import Record
+
+_TEXT, _NUMBER = pa.string(), pa.int32()
+
+
+def enter_plan(connection: Connection, planned: Planned) -> None:
+    """Make the tables ``planned``, ``plan_cells``, ``plan_names``, ``plan_owed`` and ``plan_exclusions``."""
+    cells, names = planned.cells, planned.names
+    enter(
+        connection,
+        "plan_cells",
+        pa.schema({"cell": _NUMBER, "id": _TEXT, "platform": _TEXT, "toolchain": _TEXT, "operator": _TEXT}),
+        {
+            "cell": range(len(cells)),
+            "id": [cell.id for cell in cells],
+            "platform": [cell.platform for cell in cells],
+            "toolchain": [cell.toolchain for cell in cells],
+            "operator": [f"{cell.op}.{cell.direction}" for cell in cells],
+        },
+    )
+    owed = {value: number for number, value in enumerate(dict.fromkeys(named.owed for named in names))}
+    inputs: dict[tuple[str, str, str], int] = {}
+    enter(
+        connection,
+        "plan_names",
+        pa.schema(
+            {"named": _NUMBER, "name": _TEXT, "operator": _TEXT, "inputs": _NUMBER, "owed": _NUMBER, "dtype": _TEXT}
+        ),
+        {
+            "named": range(len(names)),
+            "name": [named.name for named in names],
+            "operator": [f"{named.op}.{named.direction}" for named in names],
+            "inputs": [inputs.setdefault((n.op, n.direction, n.name), len(inputs)) for n in names],
+            "owed": [owed[named.owed] for named in names],
+            "dtype": [str(named.axes["dtype"]) if "dtype" in named.axes else None for named in names],
+        },
+    )
+    rules = ("factor", "rounded", "ulps", "cap")
+    enter(
+        connection,
+        "plan_owed",
+        pa.schema({"owed": _NUMBER, "names": pa.list_(_TEXT), **{name: pa.float64() for name in rules}}),
+        {
+            "owed": list(owed.values()),
+            "names": [list(dict.fromkeys(value.outputs)) for value in owed],
+            **{name: [getattr(value, name) for value in owed] for name in rules},
+        },
+    )
+    exclusions = planned.exclusions
+    enter(
+        connection,
+        "plan_exclusions",
+        pa.schema({"exclusion": _NUMBER, "reason": _TEXT}),
+        {"exclusion": range(len(exclusions)), "reason": [entry.reason for entry in exclusions]},
+    )
+    enter(
+        connection,
+        "planned",
+        pa.schema(dict.fromkeys(("planned", "cell", "named", "exclusion", "rules"), _NUMBER)),
+        {
+            "planned": range(len(planned.cell)),
+            "cell": planned.cell,
+            "named": planned.named,
+            "exclusion": planned.exclusion,
+            "rules": planned.rules,
+        },
+    )
+
+
+def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs) -> list[str]:
+    """Make ``stale_jobs`` and return the reasons by number; the first one is empty, for results that are not stale."""
+    reasons = {"": 0}
+    columns: dict[str, list[str] | list[int]] = {"job": [], "platform": [], "toolchain": [], "reason": []}
+    pairs = rows(connection, "SELECT DISTINCT job, platform, toolchain FROM results JOIN plan_cells USING (cell)")
+    if present is not None:
+        reason = [
+            reasons.setdefault(present.stale(platform, toolchain, Record("", "pass", job=jobs[job])), len(reasons))
+            for job, platform, toolchain in pairs
+        ]
+        job, platform, toolchain = zip(*pairs, strict=True) if pairs else ((), (), ())
+        columns = {"job": [*job], "platform": [*platform], "toolchain": [*toolchain], "reason": reason}
+    schema = pa.schema({"job": pa.int64(), "platform": _TEXT, "toolchain": _TEXT, "reason": _NUMBER})
+    enter(connection, "stale_jobs", schema, columns)
+    return list(reasons)

@@ -1,0 +1,49 @@
+"""The Arrow schemas of the tables that results are held in, and the figures that have a column of their own."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+# The figures of an output that have a column of their own. Others are in the column `others`.
+FIGURES = (
+    *("elements", "nan", "inf", "max_abs", "mean_abs", "rel_fro", "ulp_median", "ulp_p99", "ulp_max", "cosine"),
+    *("misrounded", "limit_max_abs", "limit_rel_fro", "floor_max_abs", "floor_rel_fro", "floor_misrounded"),
+    *("conditioning_max_abs", "conditioning_rel_fro", "unit", "steps", "largest", "itemsize", "noise_ratio"),
+    *("growth", "limit_growth"),
+)
+_FACTS = pa.map_(pa.string(), pa.string())
+_NUMBERS = pa.map_(pa.string(), pa.float64())
+
+JOBS = pa.schema([("suite", pa.int32()), ("facts", _FACTS)])
+CASES = pa.schema(
+    [
+        ("suite", pa.int32()),  # the place of the suite in its file
+        ("place", pa.int64()),  # the place of the record in its file
+        ("case", pa.string()),
+        ("outcome", pa.string()),
+        ("action", pa.string()),
+        ("stage", pa.string()),
+        ("message", pa.string()),
+        ("detail", pa.string()),
+        ("seconds", pa.float64()),
+        ("attempts", pa.list_(pa.string())),
+        ("facts", _FACTS),
+        ("figures", _NUMBERS),
+    ]
+)
+OUTPUTS = pa.schema(
+    [
+        ("place", pa.int64()),  # that of the record
+        ("row_place", pa.int32()),  # the place of the output in its record
+        ("output", pa.string()),
+        *((name, pa.float64()) for name in FIGURES),
+        ("others", _NUMBERS),
+    ]
+)
+NOT_OUTPUTS = ("artifact", "time", "canary")  # what begins the names of the figures that are of no output
+
+
+def output_and_figure(name: str) -> tuple[str, str] | None:
+    """Return the output and the figure that the name of a metric is made of; None if it is of no output."""
+    output, dot, figure = name.rpartition(".")
+    return (output, figure) if dot and output.partition(".")[0] not in NOT_OUTPUTS else None

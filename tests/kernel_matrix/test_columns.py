@@ -1,0 +1,207 @@
+"""Results as columns give the same verdicts as results as objects, case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import world
+
+from kernel_matrix import pipeline
+from kernel_matrix.report import figures as of_document
+from kernel_matrix.report.document import Accuracy
+from kernel_matrix.results import noise
+from kernel_matrix.results.canaries import detection
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.columns.cells import cells
+from kernel_matrix.results.columns.database import database
+from kernel_matrix.results.columns.insert import add_records
+from kernel_matrix.results.columns.load import load
+from kernel_matrix.results.columns.planned import of_matrix, of_plan
+from kernel_matrix.results.columns.records import Jobs, records_of
+from kernel_matrix.results.columns.sql import rows
+from kernel_matrix.results.columns.verdicts import judge
+from kernel_matrix.results.compare import STATES, compare
+from kernel_matrix.results.noise import pooled
+from kernel_matrix.results.present import present
+from kernel_matrix.results.record import is_probe_record
+from kernel_matrix.results.repeat import worst_result
+from kernel_matrix.results.validation import Bounds
+
+
+@pytest.fixture(scope="module")
+def tables():
+    with database(None, Bounds()) as connection:
+        yield connection
+
+
+def verdicts_of(connection):
+    """Return the verdicts in the order of the plan, each with its record."""
+    found = rows(connection, "SELECT state, evidence, reason, stale, record FROM verdicts ORDER BY planned")
+    records = records_of(connection, [number for *_, number in found if number is not None], Jobs(connection))
+    return [(*verdict, records[number] if number is not None else None) for *verdict, number in found]
+
+
+def expected_of(plan, comparison):
+    by_case = {verdict.case.id: verdict for cell in comparison.cells for verdict in cell.cases}
+    verdicts = [by_case[case.id] for case in plan.cases]
+    return [(v.state, v.evidence, v.reason, v.stale, without_samples(v.record)) for v in verdicts]
+
+
+def without_samples(record):
+    return record and replace(record, samples={})
+
+
+def comparable(verdicts):
+    """Return verdicts that can be compared: a NaN is not equal to itself."""
+    return [repr(verdict[:4]) + ordered(verdict[4]) for verdict in verdicts]
+
+
+def ordered(record):
+    if record is None:
+        return "no record"
+    parts = {**vars(record), "metrics": sorted(record.metrics.items()), "facts": sorted(record.facts.items())}
+    return repr({**parts, "job": sorted(record.job.items())})
+
+
+def enter(connection, files):
+    """Make the records of some files the only ones."""
+    for table in ("sources", "jobs", "cases", "outputs"):
+        connection.execute(f"DELETE FROM {table}").fetchall()
+    for number, file in enumerate(files):
+        add_records(connection, str(number), file)
+
+
+def judged(connection, seed):
+    """Return a world at random with both kinds of verdicts."""
+    plan, files, presence = world(Random(seed))
+    enter(connection, files)
+    judge(connection, of_plan(plan), presence)
+    comparison = compare(plan, [record for file in files for record in file], presence)
+    return plan, expected_of(plan, comparison), verdicts_of(connection)
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_both_roads_give_the_same_verdicts(tables, seed):
+    plan, expected, found = judged(tables, seed)
+    for case, wanted, verdict in zip(plan.cases, comparable(expected), comparable(found), strict=True):
+        assert verdict == wanted, case.id
+
+
+# A part of the reason of each rule, or its state.
+RULES = (
+    *("no result came", "the machine excluded it", "no such device", "passed after", "It is not wanted here."),
+    *("Tried all the same, it passes", "Tried all the same: fail", "it passes, and is expected to fail", "is over)"),
+    *("refused: other inputs (aaaaaaaaaaaaaaaa) than as many", "than most results", "compared nothing"),
+    *("holds no artifact", "does not say that anything ran", "the record owes the figures of", "made by an earlier"),
+    *("which is no output of this case", "cannot be nan", "cannot be inf", "elements were compared"),
+    *("is over its limit", "the record's limit of", "growth is over its limit", "and that of the other results is"),
+    *("times that of the other results", "cannot both be true", "its job has the platform"),
+    *("by matrix.yaml the action", "the record owes max_abs", "the device of its job runs", "missed"),
+    *("this job says that it caught", "are impossible", "injected no fault"),
+)
+
+
+@pytest.mark.slow
+def test_the_worlds_reach_every_rule_and_every_state(tables):
+    reasons, states, stale = set(), set(), set()
+    for seed in range(30):
+        _, expected, found = judged(tables, seed)
+        assert comparable(found) == comparable(expected), seed
+        states |= {verdict[0] for verdict in expected}
+        reasons |= {verdict[2] for verdict in expected}
+        stale |= {verdict[3] for verdict in expected}
+    assert not [rule for rule in RULES if not any(rule in reason for reason in reasons)]
+    assert states == set(STATES)
+    for words in (
+        "in the future",
+        "cannot be read",
+        "names no commit",
+        "changed since",
+        "not in this checkout",
+        "lock",
+    ):
+        assert any(words in reason for reason in stale), words
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Return the kept results as both roads have them: the comparison, the plan, and a connection with verdicts."""
+    project = pipeline.load(ROOT / "matrix.yaml")
+    plan, collected = pipeline.plan(project, "quick"), collect([ROOT / "docs" / "results"])
+    records = [record for record in collected.records if not is_probe_record(record)]
+    now = present(project.matrix, project.root, records, collected.files)
+    with database(None, Bounds()) as connection:
+        loaded = load(connection, [ROOT / "docs" / "results"])
+        assert loaded.files == collected.files
+        assert loaded.broken == collected.broken
+        planned = of_matrix(project.matrix, "quick")
+        judge(connection, planned, now)
+        yield plan, compare(plan, records, now), planned, connection
+
+
+def test_the_kept_results_are_judged_alike(kept):
+    plan, comparison, _, connection = kept
+    assert comparable(verdicts_of(connection)) == comparable(expected_of(plan, comparison))
+
+
+def test_the_plan_as_columns_has_the_same_cases(kept):
+    plan, _, planned, _ = kept
+    assert tuple(planned.case(number) for number in range(len(planned.cell))) == plan.cases
+    table = planned.table()
+    assert table.column("case").to_pylist() == [case.id for case in plan.cases]
+    assert table.column("outputs").to_pylist() == [[*case.owed.outputs] for case in plan.cases]
+
+
+def test_cells_of_the_kept_results_have_the_same_figures(kept):
+    _, comparison, planned, connection = kept
+    same_cells(comparison, planned, cells(connection, planned))
+
+
+def same_cells(comparison, planned, found):
+    for figures, verdict in zip(found, comparison.cells, strict=True):
+        records = [v.record for v in verdict.cases if v.record]
+        worst = next((v for v in verdict.cases if v.state == verdict.state), verdict.cases[0])
+        assert (figures.cell, figures.state, figures.evidence) == (verdict.cell, verdict.state, verdict.evidence)
+        assert (figures.counts, figures.planned) == (verdict.counts, len(verdict.cases))
+        assert figures.stale == verdict.stale
+        assert figures.stale_cases == sum(bool(v.stale) for v in verdict.cases)
+        assert (planned.case(figures.worst_case), figures.reason) == (worst.case, worst.reason)
+        assert figures.seconds == pytest.approx(sum(record.seconds for record in records))
+        assert figures.canaries == detection(records)
+        assert document_of(figures.accuracy) == of_document.accuracy(records)
+        by_dtype = {dtype: pooled(of_dtype) for dtype, of_dtype in sorted(noise.by_dtype(verdict.cases).items())}
+        assert figures.noise == {dtype: outputs for dtype, outputs in by_dtype.items() if outputs}
+        assert [list(outputs) for outputs in figures.noise.values()] == [list(o) for o in by_dtype.values() if o]
+        artifact = of_document.artifact(records)
+        assert (artifact and artifact.kinds) == (figures.kinds or None)
+        assert not artifact or artifact.largest == {k: of_document.number(v) for k, v in figures.largest.items()}
+        times = [(v.case.name, of_document.times(v.record)) for v in verdict.cases if v.record and v.state == "pass"]
+        assert [(t.case, t.run) for t in figures.timed] == [(n, pytest.approx(t.run, 1e-4)) for n, t in times if t]
+        assert (figures.repeated is None) == (worst_result(verdict.cases).record is None)
+
+
+def document_of(worst):
+    if worst is None:
+        return None
+    ratio = None if worst.noise_ratio is None else of_document.number(worst.noise_ratio)
+    numbers = {name: of_document.number(getattr(worst, name)) for name in ("error", "limit", "share")}
+    return Accuracy(case=worst.case, output=worst.output, figure=worst.figure, noise_ratio=ratio, **numbers)
+
+
+@pytest.mark.slow
+@settings(max_examples=10)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_both_roads_give_the_same_figures_of_cells(tables, seed):
+    random = Random(seed)
+    plan, files, presence = world(random)
+    enter(tables, files)
+    planned = of_plan(plan)
+    judge(tables, planned, presence)
+    same_cells(compare(plan, [r for file in files for r in file], presence), planned, cells(tables, planned))

@@ -1,0 +1,242 @@
+"""Make plans and results at random, in which every rule of judging is reached."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+
+from conftest import output_figures
+
+from kernel_matrix.config.concern import Concerned
+from kernel_matrix.config.model import Exclusion, Expectation
+from kernel_matrix.config.owed import Owed
+from kernel_matrix.config.plan import Case, Cell, Job, Plan
+from kernel_matrix.results.present import Pins, Present
+from kernel_matrix.results.record import Record
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+COMMIT = "abcdef123456"
+PRESENT = Present(
+    NOW,
+    COMMIT,
+    True,
+    {"one": Pins("ci/locks/one.txt", "1" * 64, ("compiler>=1",)), "two": Pins("ci/locks/two.txt", "2" * 64, ())},
+    {"0ddba11": Concerned({"one": "src/one.py"}), "decade0": Concerned(), "badc0de": None},
+)
+_CELLS = [
+    Cell("cuda", "sm_90", "one", "op", "forward", "one", "package", "nvidia", "run"),
+    Cell("cuda", "sm_80", "one", "op", "forward", "one", "package", "nvidia", "run"),
+    Cell("cuda", "sm_90", "two", "op", "forward", "two", "package", "nvidia", "run"),
+    Cell("cpu", "any", "one", "op", "forward", "one", "package", "cpu", "emulate"),
+    Cell("metal", "m1", "two", "op", "forward", "two", "package", "apple", "compile"),
+    Cell("cuda", "sm_90", "one", "op", "backward", "one", "package", "nvidia", "run"),
+]
+_OWNED = {"owner": "the tests", "link": "lock.txt"}
+_SHARED = {"where": {"op": "op"}, **_OWNED}
+_NEXT_YEAR = {"until": "2027-01-01", **_SHARED}
+_EXPECTATIONS = [
+    Expectation(outcome="error", stage="lower", match="no such function", reason="It has none.", **_NEXT_YEAR),
+    Expectation(outcome="error", match="segfault", reason="It crashes.", until="compiler>=3", **_SHARED),
+    Expectation(outcome="fail", match="is over", reason="It is less exact.", until="2026-01-01", **_SHARED),
+    Expectation(outcome="fail", match="is over", reason="It is not exact.", versions=["compiler<2"], **_NEXT_YEAR),
+]
+_EXCLUSION = Exclusion(reason="It is not wanted here.", until="2027-01-01", **_SHARED)
+# Figures with the right limits, that those of other machines do not have.
+_ODD = [
+    {"floor_max_abs": 1e-5, "floor_rel_fro": 1e-5},
+    {"floor_rel_fro": 8.1e-7},
+    {"largest": 2.0},
+    {"elements": 9.0},
+    {"conditioning_max_abs": 1.0009e-7},
+    {"conditioning_rel_fro": 1.1e-7},
+    {"steps": 4.0},
+]
+_MESSAGES = ["h: max_abs 1 is over 0.1", "ValueError: no such function", "segfault at 0", "", "two\n\n  lines\tof it"]
+
+
+def world(random: Random) -> tuple[Plan, list[list[Record]], Present | None]:
+    """Return a plan, the records of some files, and perhaps the present that they must agree with."""
+    outputs = random.choice([("h", "m"), ("h", "m"), ("h",), ()])
+    owed = Owed(outputs, 4.0, 8.0, random.choice([1.0, 4.0]), 0.5, True)
+    names = random.sample([f"tokens{n}" for n in range(9)], random.randint(3, 9))
+    cases = [case for cell in random.sample(_CELLS, random.randint(2, 6)) for case in _cases(random, cell, names, owed)]
+    plan = Plan("package", "quick", tuple(Job(c.cell.platform, c.cell.toolchain, (c,)) for c in cases))
+    jobs = [_job(random, random.choice(cases).cell) for _ in range(random.randint(4, 24))]
+    faulty = random.choice([0.0, 0.1, 0.4])
+    files = [_file(random, cases, job, faulty) for job in jobs]
+    if random.random() < 0.2:
+        files.append([record for file in files for record in _again(random.sample(file, len(file) // 2))])
+    return plan, files, random.choice([PRESENT, PRESENT, None])
+
+
+def _again(records: list[Record]) -> list[Record]:
+    """Return the records of a job as another file has them: with a job of their own."""
+    jobs = {id(record.job): dict(record.job) for record in records}
+    return [replace(record, job=jobs[id(record.job)]) for record in records]
+
+
+def _cases(random: Random, cell: Cell, names: list[str], owed: Owed) -> list[Case]:
+    """Return the cases of a cell. Few have an exclusion or expectations."""
+    cases = []
+    rules = tuple(random.sample(_EXPECTATIONS, random.randint(1, 3))) if random.random() < 0.4 else ()
+    for name in names:
+        axes = {"dtype": "bf16" if name in ("tokens1", "tokens4") else "fp32"} if name != "tokens0" else {}
+        exclusion = _EXCLUSION if random.random() < 0.08 else None
+        cases.append(Case(cell, name, axes, exclusion, rules if random.random() < 0.7 else (), owed))
+    return cases
+
+
+def _job(random: Random, cell: Cell) -> dict[str, str]:
+    lock = {"one": "1", "two": "2"}[cell.toolchain] * 64
+    job = {
+        "job": f"{cell.platform}.{cell.toolchain}",
+        "platform": cell.platform,
+        "toolchain": cell.toolchain,
+        "device.vendor": cell.vendor,
+        "device.targets": random.choice([cell.target, "sm_80 sm_90", cell.target]),
+        "started": "2026-05-01T00:00:00Z",
+        "commit": COMMIT,
+        "lock.sha256": lock,
+        "version.compiler": "1.5",
+    }
+    job |= random.choice(
+        [
+            *[{}] * 8,
+            {"commit": "0ddba11"},
+            {"commit": "decade0"},
+            {"commit": "badc0de"},
+            {"commit": "decade0+3"},
+            {"commit": ""},
+            {"started": "2027-01-01T00:00:00Z"},
+            {"started": "at noon"},
+            {"lock.sha256": "3" * 64},
+            {"version.compiler": "0.5"},
+            {"version.compiler": "3.0"},
+            {"device.vendor": "amd"},
+            {"platform": "rocm"},
+        ]
+    )
+    if random.random() < 0.05:
+        return {}
+    return job
+
+
+def _file(random: Random, cases: list[Case], job: dict[str, str], faulty: float) -> list[Record]:
+    """Return the records of one job. Its cells carry canaries, and sometimes it says what became of them."""
+    place = job.get("platform"), job.get("toolchain")
+    mine = [case for case in cases if (case.cell.platform, case.cell.toolchain) == place] or cases
+    chosen = random.sample(cases if random.random() < 0.1 else mine, random.randint(1 + len(mine) // 2, len(mine)))
+    records, carrying = [], set()
+    for case in chosen:
+        group = case.cell, case.axes.get("dtype")
+        carries = group not in carrying and random.random() < 0.99
+        record = _record(random, case, faulty, carries)
+        if carries and "canary.injected" in record.metrics:
+            carrying.add(group)
+        records.append(record)
+    if random.random() < 0.1:
+        records.append(random.choice(records))
+    if random.random() < 0.1:
+        records.append(Record("somebody/else/s/case", "pass", "run"))
+    if job and random.random() < 0.3:
+        counts = [sum(int(r.metrics.get(f"canary.{name}", 0)) for r in records) for name in ("injected", "caught")]
+        job = {**job, **dict(zip(("canary.injected", "canary.caught"), map(str, counts), strict=True))}
+        job |= random.choice([{}] * 6 + [{"canary.caught": "0"}, {"canary.injected": "many"}])
+    return [replace(record, job=job) for record in records]
+
+
+def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
+    kind = random.choices(["pass", "compile", "fail", "error", "unavailable", "odd"], [70, 8, 5, 8, 6, 3])[0]
+    message, detail = random.choice(_MESSAGES), random.choice(["", "Traceback: segfault", "\nno such function"])
+    action = case.cell.action if case.cell.action != "compile" else random.choice(["compile", "run"])
+    if random.random() < 0.05:
+        action = random.choice(["run", "emulate", "compile", "", "", "dance"])
+    attempts = random.choice([(), (), (), (), ("error",), ("fail", "error:launch")])
+    if kind == "fail" and random.random() < 0.2:
+        action = ""
+    if kind in ("error", "fail"):
+        stage = random.choice(["lower", "lower", "launch"]) if kind == "error" else ""
+        return Record(case.id, kind, action, stage, message, detail, 1.5, attempts, _metrics(random, case, carries))
+    if kind == "unavailable":
+        return Record(case.id, "unavailable", message="no such device")
+    if kind == "odd":
+        return Record(case.id, random.choice(["excluded", "missing"]), message=message)
+    if kind == "compile" or action == "compile":
+        facts = {"artifact.kind": random.choice(["cubin", "cubin", "hip-source", ""])}
+        metrics = {"artifact.bytes": random.choice([9.0, 9.0, 900.0, 0.0]), "artifact.registers": 32.0}
+        return Record(case.id, "pass", "compile", attempts=attempts, facts=facts, metrics=metrics)
+    metrics = _metrics(random, case, carries, odd=random.random() < faulty / 2)
+    facts = {"inputs.sha256": random.choices(["a" * 16, "b" * 16, ""], [90, 7, 3])[0]}
+    if random.random() < faulty:
+        _spoil(random, metrics, facts)
+    return Record(case.id, "pass", action, "", "", "", 1.5, attempts, metrics, facts)
+
+
+def _metrics(random: Random, case: Case, carries: bool, *, odd: bool = False) -> dict[str, float]:
+    """Return figures of all outputs, perhaps of a variant too. Odd ones are not those that others have."""
+    metrics: dict[str, float] = {}
+    variants = random.choice([("",), ("",), ("", "@fast"), ("@fast", "", "@")])
+    for variant in variants:
+        for output in case.owed.outputs or ("h",):
+            luck = random.choice([1.0, 1.0, 1.1, 0.9, 3.0])
+            error = random.choice([0.0, 1e-7, 2e-7, 5e-7])
+            given = {"max_abs": error, "rel_fro": error, "floor_max_abs": 2e-7 * luck, "floor_rel_fro": 2e-7 * luck}
+            itemsize = 2.0 if case.axes.get("dtype") == "bf16" else 4.0
+            largest = random.choice([1.0] * 9 + [1.0005])
+            figures = output_figures(case, **given, itemsize=itemsize, largest=largest)
+            figures |= {"misrounded": 0.25, "floor_misrounded": 0.2, "mean_abs": error}
+            if odd:
+                figures |= output_figures(case, **figures | random.choice(_ODD))
+            if random.random() < 0.1:
+                figures |= {"growth": 1.5, "limit_growth": 2.0, "own_figure": 7.0}
+            metrics |= {f"{output}{variant}.{name}": value for name, value in figures.items()}
+    metrics = {"elements": sum(v for k, v in metrics.items() if k.endswith(".elements")), **metrics}
+    if carries:
+        metrics |= {"canary.injected": 6.0, "canary.caught": 6.0}
+    if case.name.endswith("1"):
+        metrics |= {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": 0.5, "time.rounds": 9.0}
+    return metrics
+
+
+def _spoil(random: Random, metrics: dict[str, float], facts: dict[str, str]) -> None:
+    """Put a fault into a record that says that it passed."""
+    names = [name for name in metrics if "." in name and not name.startswith(("canary", "time"))]
+    name = random.choice(names)
+    output = name.rpartition(".")[0]
+    match random.randrange(16):
+        case 0:
+            del metrics[name]
+        case 1 | 14 | 15:
+            metrics[name] = random.choice([math.nan, math.inf, math.inf, -1.0, 0.0])
+        case 2:
+            metrics[name] = metrics[name] * random.choice([0.1, 0.9, 1 + 1e-12, 1 + 1e-6, 1.001, 2.0, 5.0, 100.0])
+        case 3:
+            for other in [other for other in names if other.startswith(f"{output}.")]:
+                del metrics[other]
+        case 4:
+            metrics["elements"] = random.choice([0.0, metrics["elements"] + 1])
+        case 5:
+            metrics.pop("elements")
+        case 6:
+            metrics |= {f"other.{name.rpartition('.')[2]}": 1.0}
+        case 7:
+            metrics["canary.injected"], metrics["canary.caught"] = 6.0, random.choice([5.0, 7.0, 6.5])
+            facts["canary.missed"] = random.choice(["", "h: a NaN"])
+        case 8:
+            metrics |= {f"{output}.growth": 3.0, f"{output}.limit_growth": random.choice([2.0, math.inf, 3.0])}
+        case 9:
+            for other in [
+                other for other in names if other.rpartition(".")[2] in ("unit", "steps", "largest", "itemsize")
+            ]:
+                del metrics[other]
+        case 10:
+            for other in [other for other in names if other.endswith(".max_abs")]:
+                del metrics[other]
+        case 11:
+            facts["canary.missed"] = "h: a NaN"
+        case 12:
+            metrics.clear()
+        case 13:
+            metrics |= {f"{output}.max_abs": 1e-7, f"{output}.rel_fro": random.choice([0.0, 1e-9])}
