@@ -28,6 +28,7 @@ if "FEW" not in os.environ:
     kernels.refused[(1,)](out)
     if torch.version.hip:
         kernels.endless[(1,)](out)
+        kernels.greedy[(1,)](out)
         kernels.mean_of_two[(4,)](x, y, out, 1000, 0.25, block=512)  # only where it is told that it runs on AMD
     else:
         assert getattr(torch.cuda.get_device_properties(0), "pci_bus_id", None) is None

@@ -1,5 +1,6 @@
 """A small package of Triton kernels: some compile everywhere, and each of the others has one fault."""
 
+import mmap
 import os
 import signal
 import time
@@ -61,6 +62,16 @@ def hang(_):
 
 @triton.jit(repr=hang)
 def endless(out):
+    tl.store(out, 1)
+
+
+def take_memory(_):
+    """Take more memory than a compiler is given."""
+    mmap.mmap(-1, 12 << 30)
+
+
+@triton.jit(repr=take_memory)
+def greedy(out):
     tl.store(out, 1)
 
 
