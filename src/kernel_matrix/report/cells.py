@@ -117,8 +117,9 @@ def _diagnosis(sources: Sources, verdict: Verdict) -> Diagnosis | None:
     record = verdict.record
     if verdict.state not in ("fail", "error", "known") or record is None:
         return None
-    stage = record.stage or record.outcome
-    return diagnose(record.text, stage, record.job, sources.rules) or Diagnosis("", NOT_KNOWN, "", "")
+    # A record that says pass and is not believed has no error of its own: the verdict says what speaks against it.
+    text, stage = (verdict.reason, "") if record.outcome == "pass" else (record.text, record.stage or record.outcome)
+    return diagnose(text, stage, record.job, sources.rules) or Diagnosis("", NOT_KNOWN, "", "")
 
 
 def _timed(verdict: Verdict) -> Timed | None:
