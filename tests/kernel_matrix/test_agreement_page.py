@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import few_cases
+from shown import Page
 from test_report import write_site
 
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.job.inputs import normal
 from kernel_matrix.job.sample import take
-from kernel_matrix.report.agreement import AgreementPair, Figures
 from kernel_matrix.results import samples
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
@@ -76,17 +76,12 @@ def test_compat_json_has_members_groups_pairs_and_the_odd_one_out(site):
     )
 
 
-def test_the_page_has_a_table_for_each_operator_and_dtype_with_a_switch(site):
-    page = (site / "index.html").read_text()
-    assert "Who agrees with whom" in page
-    assert re.findall(r'<label for="agree-\d">(\w+)', page) == ["fp32", "bf16"]
-    table = re.search(r'data-agreement="expand\.forward\.fp32">(.*?)</table>', page, re.DOTALL).group(1)
-    rows = re.findall(r"<tr><th scope.*?</tr>", table, re.DOTALL)
-    marks = [re.findall(r'<td class="(u-\w+|self)"[^>]*>([^<]*)</td>', row) for row in rows]
-    same, off, own = ("u-same", "="), ("u-3", "40"), ("self", "")
-    assert marks == [[own], [off, own], [same, off, own], [same, off, same, own], [same, off, same, same, own]]
-    assert ["odd" in row.split(">")[1] for row in rows] == [False, True, False, False, False]
-    assert "out median 40, p99 40, max 40 ULP" in table
+def test_the_page_has_the_agreement_of_compat_json_and_marks_the_odd_cells(site):
+    page = Page(site)
+    assert page.value("agreement") == json.loads((site / "compat.json").read_text())["agreement"]
+    odd = {name for name, row in page.rows.items() if row["odd"]}
+    assert f"{CPU}/tvm-0.27/expand.forward" in odd
+    assert {name.split("/")[2] for name in odd} == {"tvm-0.27"}
 
 
 def test_the_summary_names_the_odd_ones_out(site):
@@ -95,19 +90,14 @@ def test_the_summary_names_the_odd_ones_out(site):
 
 
 def test_the_page_names_what_was_not_compared(site):
-    page = (site / "index.html").read_text()
-    assert f"<b>No samples</b> from 1 that ran: {CPU}/inductor." in page
-    assert f"not compared: {CPU}/tilelang-0.1.8: other inputs (cdcdcdcdcdcdcdcd) than most have" in page
+    agreement = Page(site).value("agreement")
+    assert agreement["without"] == [f"{CPU}/inductor"]
+    [refused] = agreement["refused"]
+    assert f"{CPU}/tilelang-0.1.8: other inputs (cdcdcdcdcdcdcdcd) than most have" in refused
 
 
 def test_a_report_without_samples_says_so_and_has_no_table(matrix, planned, passing, tmp_path):
     records = [passing(case) for case in planned.cases if case.cell.id.startswith(f"{CPU}/reference")]
     write_site(matrix, compare(planned, records), Collected((), tuple(records), ()), tmp_path)
-    page = (tmp_path / "index.html").read_text()
-    assert f"<b>No samples</b> from 1 that ran: {CPU}/reference." in page
-    assert "data-agreement" not in page
-
-
-def test_the_worst_output_of_a_pair_counts_infinity():
-    figures = {"a": Figures(median=1, p99=900, largest=900), "b": Figures(median=0, p99="inf", largest="inf")}
-    assert AgreementPair(one=0, other=1, cases=1, identical=0, outputs=figures, first=None).worst[0] == "b"
+    agreement = Page(tmp_path).value("agreement")
+    assert (agreement["without"], agreement["tables"]) == ([f"{CPU}/reference"], [])

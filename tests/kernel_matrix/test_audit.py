@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, few_cases, figures_of, harness, output_figures
+from shown import Page
 from test_forged import HEAD, LOCK, NOW, facts_of
 
 from kernel_matrix.base.errors import UserError
@@ -29,6 +31,8 @@ from kernel_matrix.results.compare import STATES, compare
 from kernel_matrix.results.present import Pins, Present
 from kernel_matrix.results.record import Record
 
+# The keys of a case whose numbers are places in lists, and of no result.
+INDICES = ("reason", "stale", "message", "detail", "diagnosis", "repeat", "job")
 TIMES = {"time.run": 1e-3, "time.eager": 2e-3, "time.baseline": 2e-3, "time.ratio": 2.0, "time.rounds": 30.0}
 # The figures that do not come from the results: the history of lanes has them, or they are settings.
 ELSEWHERE = re.compile(
@@ -157,35 +161,78 @@ def test_every_number_of_compat_json_is_held_to_the_results(audited):
 
 def test_every_number_of_a_case_on_the_page_is_held_to_the_results(audited):
     site, differences = audited
-    page = (site / "index.html").read_text()
-    before, data, after = re.fullmatch(r"(.*id=\"data\">)(.*?)(</script>.*)", page, re.DOTALL).groups()
-    shown = json.loads(data)
+    chunks = {number: Page(site).value(f"cells/{number}") for number in range(len(Page(site).chunks))}
     paths = {}
-    for path in numbers_of(shown["cells"]):
-        if len(path) > 2 and path[1] == "results" and path[3] not in ("detail", "job"):
-            paths.setdefault(kind_of(path[3:]).replace("h_in", "*"), path)
-    assert len(paths) > 30
+    for number, chunk in chunks.items():
+        for path in numbers_of(chunk["cells"]):
+            if path[1] == "results" and path[3] not in INDICES:
+                # The figures are a list; each of its places is another figure.
+                last = chunk["figures"][path[-1]] if path[3] == "outputs" else path[-1]
+                paths.setdefault(f"{path[3]} {last}", (number, path))
+    assert {"seconds seconds", "outputs max_abs", "outputs noise_ratio", "artifact registers"} <= paths.keys()
+    assert {"times run", "times ratio", "times rounds"} <= paths.keys()
     unseen = []
-    for kind, path in paths.items():
-        text = json.dumps(edited(shown["cells"], path))
-        (site / "index.html").write_text(before + json.dumps({**shown, "cells": json.loads(text)}) + after)
+    for kind, (number, path) in paths.items():
+        put(site, f"cells/{number}", {**chunks[number], "cells": edited(chunks[number]["cells"], path)})
+        if not differences():
+            unseen.append(kind)
+        put(site, f"cells/{number}", chunks[number])
+    assert unseen == []
+    assert differences() == []
+
+
+def test_every_column_of_the_overview_is_held_to_the_cells(audited):
+    """Edit one entry of each column: the audit names it."""
+    site, differences = audited
+    shown = Page(site).overview
+    letters = {state["letter"] for state in shown["states"]}
+    unseen = []
+    for name, values in shown["cells"].items():
+        columns = values if isinstance(values, dict) else {"": values}
+        for key, column in columns.items():
+            place = next((at for at, value in enumerate(column) if value not in (None, "")), None)
+            if place is None:
+                assert name == "in_journal"
+                continue
+            old = column[place]
+            if isinstance(old, str):
+                column[place] = next(letter for letter in letters if letter != old[0]) + old[1:]
+            else:
+                column[place] = (not old) if isinstance(old, bool) else old + 1
+            put(site, "overview", shown)
+            with contextlib.suppress(UserError):  # the page cannot be read: an index to nowhere
+                if not differences():
+                    unseen.append(f"{name} {key}")
+            column[place] = old
+    assert unseen == []
+    put(site, "overview", shown)
+    assert differences() == []
+
+
+def test_every_other_figure_of_the_overview_is_held_to_compat_json(audited):
+    site, differences = audited
+    shown = Page(site).overview
+    rest = {key: value for key, value in shown.items() if key not in ("cells", "ops", "schema_version")}
+    kinds = {kind_of(path): path for path in numbers_of(rest)}
+    assert len(kinds) > 20
+    unseen = []
+    for kind, path in kinds.items():
+        put(site, "overview", {**shown, **edited(rest, path)})
         if not differences():
             unseen.append(kind)
     assert unseen == []
 
 
+def put(site, name, value):
+    """Write a file of data."""
+    (site / "data" / f"{name}.js").write_text(f'kernelMatrix.put("{name}",{json.dumps(value)});\n')
+
+
 @pytest.mark.parametrize(
     ("file", "pattern", "replacement", "words"),
     [
-        ("index.html", r"<b>(\d+) of (\d+)</b> cases pass", r"<b>9999 of \2</b> cases pass", "the numbers of cases"),
-        (
-            "index.html",
-            r"<small><span>\d+ of (\d+)</span>",
-            r"<small><span>77 of \1</span>",
-            "index.html: the square of",
-        ),
-        ("index.html", r"<small>\d+ of (\d+) cells", r"<small>77 of \1 cells", "index.html: the squares of the lanes"),
-        ("index.html", r">2\.0 ×<", r">9.0 ×<", "index.html: the table of times"),
+        ("data/overview.js", r'"headline":"Of \d+ cells', '"headline":"Of 77 cells', "data/overview.js: headline"),
+        ("data/speed.js", r'"ratio":2.0', '"ratio":9.0', "data: speed"),
         ("badge.json", r"\d+ fail", "7 fail", "badge.json: message: 7 fail"),
     ],
 )
@@ -211,9 +258,10 @@ def test_a_cell_that_is_shown_in_another_state_is_named(audited, state):
 
 def test_a_case_that_vanished_from_the_page_is_named(audited):
     site, differences = audited
-    page = (site / "index.html").read_text()
-    name = re.search(r'"name":"(tokens[^"]+)"', page)[1]
-    (site / "index.html").write_text(page.replace(f'"name":"{name}"', '"name":"tokens0"', 1))
+    path = site / "data" / "cells" / "0.js"
+    chunk = path.read_text()
+    name = re.search(r'"name":"(tokens[^"]+)"', chunk)[1]
+    path.write_text(chunk.replace(f'"name":"{name}"', '"name":"tokens0"', 1))
     found = "\n".join(differences())
     assert "planned cases that are absent" in found
     assert "cases that are not planned" in found

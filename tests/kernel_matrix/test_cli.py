@@ -7,11 +7,13 @@ import shlex
 
 import pytest
 from conftest import RUN, Doubles, harness, sh
+from shown import Page
 
 from kernel_matrix.cli import COMMANDS, main
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.results import junit
+from kernel_matrix.results.tables import names as tables
 
 
 def options(doubles: Doubles, *more: str) -> list[str]:
@@ -23,12 +25,12 @@ def repeats(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(kernel-matrix run .*)", output)]
 
 
-WITHOUT_MATRIX = {"labels", "schema", "diagnose"}  # what these say is of no matrix
+WITHOUT_MATRIX = {"labels", "schema", "diagnose", "launches", "query"}  # what these say is of no matrix
 NEEDED = {
     "shell": ["cuda"], "bundle": ["--wheels", "wheels"], "jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
     "compare-cells": ["a/b/c/d.forward", "e/b/c/d.forward"], "sweep": ["own", "--versions", "1.."],
-    "bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "report-issue": ["a/b"],
+    "query": ["SELECT 1"], "bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "report-issue": ["a/b"],
 }  # fmt: skip
 
 
@@ -117,13 +119,20 @@ def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
     harness("run", *options(here, "--executor", "current", "--toolchain", "raises"))
     broken = here.root / "build" / "results" / "here.raises.xml"
     broken.write_text(broken.read_text()[:300])
+    for table in broken.parent.glob("*/here.raises-*.parquet"):
+        table.unlink()
+    done = harness("report", *options(here))
+    assert done.returncode == 2
+    states = {row["state"] for row in Page(here.root / "build" / "site").rows.values()}
+    assert states == {"pass", "error", "missing"}, "its tables are whole"
+    tables.remove(broken.parent, "here.raises")
     done = harness("report", *options(here))
     assert done.returncode == 2
     assert "here.raises.xml: not whole JUnit XML" in done.stderr
     assert "Traceback" not in done.stderr
-    page = (here.root / "build" / "site" / "index.html").read_text()
-    assert "Broken result." in page
-    assert "✓ ran" in page
+    page = Page(here.root / "build" / "site")
+    assert "here.raises.xml: not whole JUnit XML" in page.overview["problems"][0]
+    assert {row["state"] for row in page.rows.values()} == {"pass", "missing"}
 
 
 def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):

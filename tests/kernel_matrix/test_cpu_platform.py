@@ -83,10 +83,12 @@ def cpu_run(tmp_path_factory, selected) -> Path:
 @pytest.mark.parametrize(
     "toolchain", ["reference", "inductor", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6"]
 )
-def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, toolchain):
+def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, cells, toolchain):
     records = junit.read(cpu_run / "results" / f"cpu-llvm.{toolchain}.xml")
     emulated = toolchain == "triton-3.6"
-    assert Counter(record.outcome for record in records).keys() == ({"pass", "excluded"} if emulated else {"pass"})
+    expected = {case.id for cases in cells.values() for case in cases if case.expectations}
+    outcomes = Counter(record.outcome for record in records if record.case not in expected)
+    assert outcomes.keys() == ({"pass", "excluded"} if emulated else {"pass"})
     for record in records:
         if record.outcome == "excluded":
             assert "-bf16-" in record.case
@@ -162,4 +164,4 @@ def test_a_container_gives_the_records_of_an_environment(engine, cpu_run, tmp_pa
 
 def by_blas(name: str) -> bool:
     """Return whether BLAS adds up this figure. Two processes may add the same numbers in another order."""
-    return name.endswith(("rel_fro", "cosine", "noise_ratio"))
+    return name.endswith(("rel_fro", "cosine", "noise_ratio", ".growth"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Doubles
+from shown import Page
 from test_report import write_site
 
 from kernel_matrix.base.errors import UserError
@@ -118,7 +119,7 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
     write_site(matrix, comparison, Collected((), tuple(records), ()), tmp_path)
     compat = json.loads((tmp_path / "compat.json").read_text())
     assert compat["undiagnosed"] == [{"stage": "launch", "message": "StrangeError: never seen", "cases": 3}]
-    assert "Cause not known." in (tmp_path / "index.html").read_text()
+    assert NOT_KNOWN in Page(tmp_path).text
     summary = (tmp_path / "summary.md").read_text()
     assert NOT_KNOWN in summary
     assert "StrangeError: never seen" in summary
@@ -128,8 +129,8 @@ def test_a_known_cause_is_in_every_form_of_the_report(matrix, tmp_path):
     rule = next(rule for rule in RULES if rule.name == "disk-full")
     planned, _, record = seeded(matrix, rule)
     write_site(matrix, compare(planned, [record]), Collected((), (record,), ()), tmp_path)
-    for name in ("compat.json", "summary.md", "index.html"):
-        text = (tmp_path / name).read_text()
+    texts = {name: (tmp_path / name).read_text() for name in ("compat.json", "summary.md")}
+    for name, text in {**texts, "page": Page(tmp_path).text}.items():
         assert rule.cause in text, name
         assert "No space left on device" in text, name
 

@@ -74,7 +74,10 @@ def execute(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_harness_s_wheel_holds_the_harness_and_no_kernel(wheels):
     files = packages_of(wheels["kernel-matrix"])
     assert set(files) == {"kernel_matrix", "kernel_matrix-0.1.0.dist-info"}
-    assert files["kernel_matrix"] == sources(ROOT / "src" / "kernel_matrix", "*")
+    harness, page = ROOT / "src" / "kernel_matrix", ROOT / "src" / "kernel_matrix" / "report" / "app"
+    built = {f"report/app/dist/{file}" for file in sources(page / "dist", "*")}
+    assert "report/app/dist/app.js" in built
+    assert files["kernel_matrix"] == built | sources(harness, "*") - {f"report/app/{f}" for f in sources(page, "*")}
     assert "licenses/LICENSE" in files["kernel_matrix-0.1.0.dist-info"]
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 from conftest import END, Doubles, harness
+from shown import Page
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.edits import Edit, edited
@@ -195,7 +196,7 @@ def test_an_entry_that_matches_nothing_is_red_in_every_run(doubles: Doubles, mon
     assert re.search(r"^::error file=matrix.yaml,line=\d+,title=expectation matches nothing::expect", done.stdout, re.M)
     assert "-    match: max_abs\n" in done.stdout
     assert "expectations[0] matches nothing" in done.stdout
-    assert "expectations[0] matches nothing" in (doubles.root / "build" / "site" / "index.html").read_text()
+    assert "expectations[0] matches nothing" in Page(doubles.root / "build" / "site").text
     assert "matches nothing" in harness("expectations", *matrix).stdout
     assert harness("expectations", "--write", *matrix).returncode == 0
     assert (doubles.root / "matrix.yaml").read_text() == rest

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Doubles
+from shown import Page
 
 from kernel_matrix.cli import main
 from kernel_matrix.config.plan import plan
@@ -50,7 +51,7 @@ def test_results_of_other_tools_are_named_on_the_terminal_and_on_the_page(double
     printed = capsys.readouterr().err
     site = doubles.root / "build" / "site"
     notes = json.loads((site / "compat.json").read_text())["notes"]
-    page = (site / "index.html").read_text()
+    page = Page(site).text
     for name, words in (
         ("pytest", "9 tests of another tool were not taken (2 fail, 2 error, 2 unavailable, 3 pass): test_foo/test_f,"),
         ("ctest", "5 tests of another tool were not taken (1 fail, 3 unavailable, 1 pass): fails/fails,"),

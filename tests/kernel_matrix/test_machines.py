@@ -14,15 +14,18 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, copy_doubles
+from shown import Page
 
 from kernel_matrix.results import history, junit
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables.names import TABLES
+from kernel_matrix.results.tables.write import write
 from kernel_matrix.vendors.machine import detect
 
 # `room` has the project's own machines. Each of its toolchains is a machine that ends in its own way.
@@ -207,6 +210,8 @@ def reported(workflow: Workflow) -> subprocess.CompletedProcess[str]:
         subprocess.run(["kill", "-9", str(pid)], capture_output=True, check=False)  # the machine left it running
     path = workflow.root / "artifacts" / f"results-{TRUNCATES}" / f"{TRUNCATES}.xml"
     path.write_text(path.read_text()[:400])
+    for path in (workflow.root / "artifacts" / f"results-{TRUNCATES}").glob("*/*.parquet"):
+        path.write_bytes(path.read_bytes()[:400])
     be_hostile(workflow.root / "artifacts" / f"results-{IS_HOSTILE}")
     asked = workflow.ask()
     assert asked.returncode == 0, asked.stderr
@@ -230,6 +235,14 @@ def be_hostile(folder: Path) -> None:
     junit.write(folder / "here.invented.xml", "x", [foreign], {})
     green = Record(f"here/{target()}/wrong/double.forward/tokens2", "pass", "run", metrics={"elements": 8.0})
     junit.write(folder / "here.wrong.xml", "x", [green], {})
+    for table in TABLES:
+        shutil.rmtree(folder / table)
+    write(folder, [replace(green, job={"job": "here.wrong", "started": "2026-11-22T00:00:00Z"})])
+    invented = write(folder, [replace(foreign, job={"job": "here.invented"})])
+    linked = write(folder, [replace(foreign, job={"job": IS_HOSTILE})]).path("cases")
+    linked.unlink()
+    linked.symlink_to("/etc/passwd")
+    shutil.copy(invented.path("jobs"), invented.path("jobs").with_name("::error title=<img src=x>::.parquet"))
 
 
 def cells(workflow: Workflow) -> dict[str, dict]:
@@ -288,7 +301,8 @@ def test_a_lane_that_is_silent_for_too_long_has_a_grey_badge(workflow, reported)
     assert (badge["message"], badge["color"]) == ("no result for 12 days", "#6e7781")
     assert json.loads(workflow.site(f"badges/here.{target()}.good.json"))["color"] == "#1a7f37"
     assert "1 lanes silent" in json.loads(workflow.site("badge.json"))["message"]
-    assert "Silent lanes" in workflow.site("index.html")
+    silent = Page(workflow.root / "doubles" / "build" / "site").overview["silent"]
+    assert f"room/{target()}/flaky" in [lane["lane"] for lane in silent if lane["gone"]]
 
 
 def test_a_truncated_artifact_is_named_and_its_cells_are_missing(workflow, reported):
@@ -306,11 +320,15 @@ def test_a_hostile_artifact_is_refused_with_sentences_and_changes_nothing_else(w
         "here.invented.xml: refused: the plan has no job of this name",
         f"room.raises.{target()}.xml: refused: it came from another row than room.raises.{target()}",
         "here.wrong.xml: refused: it came from another row than here.wrong",
+        ".parquet: refused: it came from another row than here.wrong",
+        ".parquet: refused: the plan has no job of this name",
+        ".parquet: refused: this is a symbolic link",
+        ".parquet: refused: a table's name is JOB-IDENTITY.parquet",
     ):
         assert sentence in reported.stderr, reported.stderr
-    page = workflow.site("index.html")
-    assert "alert(1)" not in page
-    assert "<img" not in page
+    for name in ("index.html", "data/overview.js"):
+        assert "<script>alert(1)" not in workflow.site(name)
+        assert "<img" not in workflow.site(name)
     assert not [line for line in reported.stderr.splitlines() if line.lstrip().startswith("::")]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import mutated
 import pytest
 from conftest import RUN, environments_of, sh
+from shown import Page
 
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
@@ -46,8 +47,8 @@ def compat(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def page(folder: Path) -> str:
-    return (folder / "build" / "site" / "index.html").read_text()
+def page(folder: Path) -> Page:
+    return Page(folder / "build" / "site")
 
 
 def records(folder: Path, toolchain: str) -> dict[str, Record]:
@@ -110,8 +111,9 @@ def test_the_noise_ratio_is_high_where_numbers_are_wrong_and_low_elsewhere(compa
         **{("extra-inv-rms2", "mhc_pre.backward", dtype): "x" for dtype in ("fp32", "bf16")},
     }
     assert min(ratio for ratio, _ in (ratios[key] for key in wrong)) > 100
-    darkest = re.findall(r'<button class="h h-6[^"]*" data-cell="([^"]+)" title="[^,]*, (\w+):', page)
-    assert set(darkest) == {(f"{LANE}/{toolchain}/{op}", dtype) for toolchain, op, dtype in wrong}
+    high = {(cell, dtype) for cell, row in page.rows.items() for dtype, ratio in row["noise_by_dtype"].items()
+            if ratio is not None and float(ratio) > 4}  # fmt: skip
+    assert high == {(f"{LANE}/{toolchain}/{op}", dtype) for toolchain, op, dtype in wrong}
 
 
 def test_who_computes_something_else_is_the_odd_one_out(compat, page):
@@ -125,8 +127,8 @@ def test_who_computes_something_else_is_the_odd_one_out(compat, page):
         **{("no-gamma", "mhc_pre.forward", dtype): ["h_in", "h_post", "h_res", "m"] for dtype in ("fp32", "bf16")},
         **{("extra-inv-rms2", "mhc_pre.backward", dtype): ["x"] for dtype in ("fp32", "bf16")},
     }
-    for toolchain, op, _ in odd:
-        assert f"Odd one out: {LANE}/{toolchain}, in" in page, op
+    marked = {name for name, row in page.rows.items() if row["odd"]}
+    assert marked == {f"{LANE}/{toolchain}/{op}" for toolchain, op, _ in odd}
 
 
 def test_only_a_kernel_that_is_not_deterministic_has_other_bits_in_a_second_run(compat, folder):

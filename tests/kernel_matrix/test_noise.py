@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import replace
 
 import pytest
 from conftest import few_cases
 from hypothesis import given
 from hypothesis import strategies as st
+from shown import Page
 from test_compare import TRITON
 from test_report import write_site
 
 from kernel_matrix.config.plan import plan
-from kernel_matrix.report import heatmap, terminal
+from kernel_matrix.report import terminal
 from kernel_matrix.report.document import Noise
-from kernel_matrix.report.words import noise_ratio
+from kernel_matrix.report.ratios import in_short
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results import repeat
 from kernel_matrix.results.collect import Collected
@@ -124,9 +124,10 @@ def test_every_report_shows_the_noise_ratio(matrix, planned, cases, make):
     compat = json.loads((site / "compat.json").read_text())
     assert next(one for one in compat["cells"] if one["id"] == TRITON)["noise"]["bf16"]["h_in"]["ratio"] == 2.5
     assert "| bf16 h&#95;in 2.50 × (misrounded 12 %, baseline 6.2 %) |" in (site / "summary.md").read_text()
-    page = (site / "index.html").read_text()
-    assert "<span>2.50 ×</span>" in page
-    assert '"noise_ratio":2.5' in page
+    page = Page(site)
+    assert page.rows[TRITON]["noise_by_dtype"]["bf16"] == page.rows[TRITON]["noise"] == 2.5
+    assert page.rows[TRITON]["noise_output"]["bf16"] == "h_in"
+    assert page.cells[TRITON]["results"][case.name]["outputs"]["h_in"]["noise_ratio"] == 2.5
     lines = list(terminal.summary(matrix, compare(planned, [result]), ()))
     assert (
         f"noise ratio (the error over that of {matrix.package.baseline}), bf16: at most 2.5 (h_in in {TRITON})" in lines
@@ -135,66 +136,40 @@ def test_every_report_shows_the_noise_ratio(matrix, planned, cases, make):
     assert any(line.startswith("noise ratio: h_in 2.5") for line in repeat.facts(matrix, TRITON, result))
 
 
-def test_the_heat_map_has_a_switch_that_needs_no_script(cases, make):
+def test_the_page_has_the_noise_ratio_of_every_dtype_that_was_measured(cases, make):
     by_dtype = {case.axes["dtype"]: case for case in cases}
-    _, site = make(
-        *(record(case.id, error=error) for case, error in zip(by_dtype.values(), (4e-8, 1e-7, 9e-7), strict=False))
-    )
-    page = (site / "index.html").read_text()
-    before_script = page.partition("<script>")[0]
-    switches = re.findall(
-        r'<input type="radio" name="noise-dtype" id="noise-(\d)"( checked)?><label for="noise-\1">(\w+)', page
-    )
-    assert {dtype for _, _, dtype in switches} == set(by_dtype)
-    assert [bool(checked) for _, checked, _ in switches] == [True] + [False] * (len(by_dtype) - 1)
-    for number, _, _ in switches:
-        assert f'id="map-{number}"' in before_script
-        assert f"#noise-{number}:checked ~ #map-{number}" in page
+    errors = (4e-8, 1e-7, 9e-7)
+    _, site = make(*(record(case.id, error=error) for case, error in zip(by_dtype.values(), errors, strict=False)))
+    page = Page(site)
+    assert set(page.overview["cells"]["noise_by_dtype"]) == set(by_dtype)
+    ratios = page.rows[TRITON]["noise_by_dtype"]
+    assert sorted(ratios) == sorted(by_dtype)
+    assert page.rows[TRITON]["noise"] == max(ratios.values())
+    others = [row for name, row in page.rows.items() if name != TRITON]
+    assert {ratio for row in others for ratio in row["noise_by_dtype"].values()} == {None}
 
 
-def test_a_square_of_the_heat_map_says_number_output_evidence_and_what_is_not_known(planned, passing, make):
+def test_a_cell_of_the_page_says_output_and_evidence_of_its_noise(planned, passing, make):
     case = next(case for case in planned.cases if case.cell.id == EMULATED and case.axes["dtype"] == "fp32")
     _, site = make(passing(case, h_res={"rel_fro": 1.7e-7, "floor_rel_fro": 1e-7}))
-    page = (site / "index.html").read_text()
-    [square] = re.findall(r'<button class="h ([^"]+)" data-cell="' + re.escape(EMULATED), page)
-    assert square == "h-4 h-emulated"
-    assert "<b>1.70</b><small>h_res</small>" in page
-    assert "State missing, evidence emulated." in page, "not all of its cases are here"
-    assert page.count('<div class="h h-none"') == 9, "the other operators of this lane are grey"
-    assert "lanes have no noise ratio, because nothing ran there" in page
-    assert '<li><span class="swatch h-4"></span>1.5 to 2</li>' in page, "the scale is stated"
+    page = Page(site)
+    row = page.rows[EMULATED]
+    assert (row["noise_by_dtype"]["fp32"], row["noise_output"]["fp32"]) == (1.7, "h_res")
+    assert page.cells[EMULATED]["noise"]["fp32"]["h_res"]["evidence"] == "emulated"
+    assert row["state"] == "missing", "not all of its cases are here"
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text", "step"),
-    [(0, "0.00", 0), (0.5, "0.50", 0), (1, "1.00", 2), (1.1, "1.10", 2), (1.11, "1.11", 3), (12.83, "12.8", 6),
-     (345.6, "346", 6), (1e30, "1e30", 6), (123456.0, "1e5", 6),
-     ("inf", "∞", 6), ("nan", "∞", 6), (None, "exact", None)],
+    ("ratio", "text"),
+    [(0, "0.00"), (0.5, "0.50"), (1, "1.00"), (1.1, "1.10"), (1.11, "1.11"), (12.83, "12.8"), (345.6, "346"),
+     (1e30, "1e30"), (123456.0, "1e5"), ("inf", "∞"), ("nan", "∞")],
 )  # fmt: skip
-def test_the_colour_of_a_square_follows_its_ratio(ratio, text, step):
-    square = heatmap.Square(
-        None, "out", Noise(ratio=ratio, misrounded=None, floor_misrounded=None, elements=1, cases=1, evidence="ran")
-    )
-    assert (square.text, square.step) == (text, step)
-
-
-def test_the_scale_has_a_colour_for_each_step_whose_text_can_be_read():
-    def luminance(colour):
-        channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    steps = heatmap.scale()
-    assert len({step.colour for step in steps}) == len(steps) == len(heatmap.STEPS) + 1
-    for step in steps:
-        text = luminance("#ffffff" if step.white else "#1f2328")
-        light, dark = sorted((luminance(step.colour), text), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) >= 4.5, step
+def test_a_ratio_is_short(ratio, text):
+    assert in_short(ratio) == text
 
 
 def test_a_cell_without_numbers_shows_no_ratio(cases, make):
     cell, site = make(Record(cases[0].id, "error", "run", "launch", "x"))
-    assert noise_ratio(cell) == "no ratio"
     assert cell.noise == {}
     assert "not measured" in (site / "summary.md").read_text()
-    assert 'id="noise"' not in (site / "index.html").read_text()
+    assert Page(site).overview["cells"]["noise_by_dtype"] == {}

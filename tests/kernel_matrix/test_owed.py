@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import harness
+from shown import Page
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.canaries import canary_cases, group_of
@@ -67,7 +68,7 @@ def test_a_package_that_does_not_name_its_outputs_hears_so(doubles):
     assert words in harness("check", *options).stdout
     (doubles.root / "build" / "results").mkdir(parents=True)
     harness("report", *options)
-    assert words in (doubles.root / "build" / "site" / "index.html").read_text()
+    assert words in Page(doubles.root / "build" / "site").text
     doubles.edit("axes: [tokens]", "axes: [tokens]\n    outputs: { forward: [out] }")
     assert words not in harness("check", *options).stdout
 

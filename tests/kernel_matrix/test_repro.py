@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import END, ROOT, Doubles, harness
+from shown import Page
 from test_cli import options
 from test_compare import TRITON
 
@@ -114,7 +115,7 @@ def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
     assert "3 cases: 3 excluded" in done.stdout
     assert [r.outcome for r in junit.read(here.root / "build/results/here.good.xml")] == ["pass"] * 3
     harness("report", *options(here))
-    text = (here.root / "build" / "site" / "index.html").read_text()
+    text = Page(here.root / "build" / "site").text
     assert "Tried all the same, it passes: take the exclusion out" in text
 
 

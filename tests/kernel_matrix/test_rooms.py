@@ -26,6 +26,7 @@ ORDER = (
     ("run", "report", "machines"),
     ("pipeline",),
     ("lab",),
+    ("launches",),
     ("cli",),
 )
 ROOMS = {room for line in ORDER for room in line}

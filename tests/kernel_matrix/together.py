@@ -20,12 +20,14 @@ import pytest
 NEEDS = {
     "environments": {"cpu_run"},
     "engine": {"engine", "contained", "own_engine"},
+    "browser": {"chromium"},
     "slow": {"reported", "swept", "wheels", "workflow"},
 }
 # The files that take more than half a minute, in the order of their time.
 LONGEST = (
     *("test_cpu_platform", "test_images", "test_package", "test_examples", "test_container", "test_tvm_gpu"),
-    *("test_without_gpu", "test_probes", "test_machines", "test_run", "test_mutated_page"),
+    *("test_without_gpu", "test_probes", "test_launches", "test_machines", "test_run", "test_mutated_page"),
+    *("test_tables", "test_query"),
 )
 _LAST = len(LONGEST) + 2
 

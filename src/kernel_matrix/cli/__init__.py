@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from kernel_matrix.base.errors import UserError
 
 COMMANDS = (
-    *("run", "matrix", "report", "audit", "shell", "bundle"),
+    *("run", "matrix", "launches", "report", "audit", "serve", "shell", "bundle"),
     *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "labels", "schema"),
     *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
@@ -46,13 +46,14 @@ def _spelled(options: argparse.Namespace, text: str) -> str:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the options. The words after ``--`` are for the command that takes words (``shell``)."""
+    """Parse the options. The words after ``--`` are for a command that takes words (``shell``, ``launches``)."""
     parser = _parser(arguments[:1])
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:end])
     if words := list(arguments[end + 1 :]):
         if "words" not in options:
-            parser.error(f"nothing can be done with '{' '.join(words)}': only shell takes a command after --")
+            text = f"nothing can be done with '{' '.join(words)}': only shell and launches take a command after --"
+            parser.error(text)
         options.words = words
     return options
 

@@ -18,10 +18,14 @@ from kernel_matrix.results import history
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which results, and what they are compared with."""
     add_matrix_options(parser)
-    parser.add_argument("results", nargs="*", type=Path, help="folders or files of JUnit XML (build/results)")
+    parser.add_argument("results", nargs="*", type=Path, help="folders or files of results (build/results)")
     parser.add_argument("--plan", type=Path, help="the plan's file: results are taken only from its jobs")
     parser.add_argument("--statuses", type=Path, help="what became of the jobs, from kernel-matrix jobs")
-    parser.add_argument("--history", type=Path, help="the site of an earlier run, for since when a lane is silent")
+    parser.add_argument(
+        "--history",
+        type=Path,
+        help="a site or tables of earlier runs, for since when a lane is silent",
+    )
     parser.add_argument(
         "--against", type=Path, help="the site of an earlier run: the summary says what differs from it"
     )

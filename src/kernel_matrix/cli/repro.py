@@ -15,7 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which cell, of which results."""
     add_matrix_options(parser)
     parser.add_argument("cell", help="a cell or a case, by its id")
-    parser.add_argument("results", nargs="*", type=Path, help="folders or files of JUnit XML (build/results)")
+    parser.add_argument("results", nargs="*", type=Path, help="folders or files of results (build/results)")
 
 
 def main(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform as system
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,6 +109,8 @@ def report_failing_case(
     failing = next((case for case in cases if case.id in failed), None)
     if failing is None:
         raise UserError(f"{identity}: no result says that it fails. Run it first, or name its --results.")
+    if program := _reproducer(failed[failing.id]):
+        return of_launch(failing, failed[failing.id], program).markdown(project)
     reduction = reduce_case(Rerun(project, machine, failing, executor), failed[failing.id])
     return of_case(failing, reduction, project.matrix.package.suite).markdown(project)
 
@@ -145,6 +148,29 @@ def of_case(case: Case, reduction: Reduction, suite: str) -> IssueReport:
         platform=f"{cell.platform}, {cell.target}, {record.job.get('device', '')}",
         record=record,
     )
+
+
+def of_launch(case: Case, record: Record, program: str) -> IssueReport:
+    """Return the report on a launch that does not compile, with the program that repeats it."""
+    cell = case.cell
+    return IssueReport(
+        title=f"{cell.backend}: {record.facts.get('kernel', cell.op)} on {cell.target}: {_headline(record)}",
+        subject=f"One launch of the kernel, compiled without a device; first met as `{case.id}`.",
+        program=f"```python\n{program}```",
+        expected="It compiles.",
+        since="not bisected",
+        tried=[],
+        platform=f"{cell.platform}, {cell.target}, no GPU used",
+        record=record,
+    )
+
+
+def _reproducer(record: Record) -> str:
+    """Return the program that repeats a launch by itself; empty if the record has none."""
+    try:
+        return str(json.loads(record.facts.get("reproducer", '""')))
+    except ValueError:
+        return ""
 
 
 def since_when(probe: str, sweeps: Sequence[Path]) -> str:

@@ -37,7 +37,7 @@ def ask(query: str, folders: Sequence[str | Path]) -> Answer:
     Raises:
         UserError: a folder or the query cannot be used, or the query does something else than select.
     """
-    with opened(folders) as database:
+    with opened(folders, rows=False) as database:
         try:
             statements = database.connection.extract_statements(query)
             if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:

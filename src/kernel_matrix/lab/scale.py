@@ -83,7 +83,7 @@ def make(matrix: Matrix, like: Sequence[Record], scale: Scale, into: Path, *, ta
     results.mkdir(exist_ok=True)
     jobs = list(_jobs(scale))
     shared = _Shared(templates, scale, into, tables)
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), _share, [shared]) as pool:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), _share, (shared,)) as pool:
         counts = list(pool.map(_write_job, jobs, chunksize=8))
     return Made(into / "matrix.yaml", results, len(jobs), sum(counts))
 

@@ -71,13 +71,6 @@ class AgreementPair(_Model):
     outputs: dict[str, Figures]
     first: FirstDifference | None = Field(description="In the output that differs most; null where none does.")
 
-    @property
-    def worst(self) -> tuple[str, Figures] | None:
-        """The output with the highest 99th percentile, and its figures; None where no sample differs."""
-        if not self.outputs:
-            return None
-        return max(self.outputs.items(), key=lambda item: (float(item[1].p99), float(item[1].largest)))
-
 
 class AgreementTable(_Model):
     """All members of one operator in one direction and dtype."""
@@ -89,11 +82,6 @@ class AgreementTable(_Model):
     groups: tuple[tuple[int, ...], ...]
     pairs: tuple[AgreementPair, ...]
     says: tuple[str, ...] = Field(description="The groups and the odd ones out, in sentences.")
-
-    @property
-    def by_places(self) -> dict[tuple[int, int], AgreementPair]:
-        """The pairs by the places of their members."""
-        return {(pair.one, pair.other): pair for pair in self.pairs}
 
 
 class AgreementReport(_Model):
@@ -111,11 +99,6 @@ class AgreementReport(_Model):
             for table in self.tables
             for sentence in _odd_in_words(table.members)
         ]
-
-    @property
-    def dtypes(self) -> list[str]:
-        """The dtypes of the tables, each once."""
-        return list(dict.fromkeys(table.dtype for table in self.tables))
 
 
 def agreement_report(comparison: Comparison) -> AgreementReport:

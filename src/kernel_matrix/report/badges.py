@@ -1,10 +1,11 @@
-"""The badges: one of the whole report, and one for each lane, which turns grey when it has no result for long."""
+"""The badges: of the report, of each platform, and of each lane, which turns grey when it has no result for long."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.report.document import Document, Lane
@@ -41,22 +42,70 @@ class Badge(NamedTuple):
         return round(_WIDTH * len(self.message) + _MARGIN)
 
 
+class Counts(NamedTuple):
+    """The cells of a platform or of the whole report: their number, also by state and by evidence."""
+
+    cells: int
+    by_state: Mapping[State, int]
+    by_evidence: Mapping[Evidence, int]
+    stale_by_evidence: Mapping[Evidence, int]
+    gone: int  # lanes that are silent for too long
+
+    @property
+    def stale(self) -> int:
+        """The number of stale cells."""
+        return sum(self.stale_by_evidence.values())
+
+
 def of_document(document: Document) -> Badge:
     """Return the badge of the report.
 
     It is red if a cell is red. It is green if a cell ran that is not stale, and no lane is silent for too long.
     """
-    run = document.run
-    gone = sum(lane.gone for lane in document.silent)
-    if red := _red(run.cells_by_state):
-        message, color = f"{red} of {run.cells} cells", RED_COLOUR
+    run, gone = document.run, sum(lane.gone for lane in document.silent)
+    counts = Counts(run.cells, run.cells_by_state, run.cells_by_evidence, run.stale_by_evidence, gone)
+    return Badge("kernel matrix", *_of_counts(counts))
+
+
+def of_platforms(document: Document) -> list[Badge]:
+    """Return the badge of each platform, by the same rules as that of the whole report."""
+    badges = []
+    for platform in document.platforms:
+        lanes = [lane for lane in document.lanes if lane.platform == platform.name]
+        gone = sum(lane.gone for lane in document.silent if lane.lane.startswith(f"{platform.name}/"))
+        counts = Counts(
+            sum(lane.cells for lane in lanes),
+            _summed(lane.by_state for lane in lanes),
+            _summed(lane.by_evidence for lane in lanes),
+            _summed(lane.stale_by_evidence for lane in lanes),
+            gone,
+        )
+        badges.append(Badge(platform.name, *_of_counts(counts)))
+    return badges
+
+
+def _of_counts(counts: Counts) -> tuple[str, str]:
+    """Return message and colour."""
+    if red := _red(counts.by_state):
+        message, color = f"{red} of {counts.cells} cells", RED_COLOUR
     else:
-        known = _known(run.cells_by_evidence)
-        message = f"{' · '.join(known)} of {run.cells} cells" if known else "nothing known"
-        color = GREEN if _current(run.cells_by_evidence, run.stale_by_evidence, "ran") and not gone else GREY
-    message += f" · {run.stale} stale" if run.stale else ""
-    message += f" · {gone} lanes silent" if gone else ""
-    return Badge("kernel matrix", message, color)
+        known = _known(counts.by_evidence)
+        message = f"{' · '.join(known)} of {counts.cells} cells" if known else "nothing known"
+        ran = _current(counts.by_evidence, counts.stale_by_evidence, "ran")
+        color = GREEN if ran and not counts.gone else GREY
+    message += f" · {counts.stale} stale" if counts.stale else ""
+    message += f" · {counts.gone} lanes silent" if counts.gone else ""
+    return message, color
+
+
+_Key = TypeVar("_Key", State, Evidence)
+
+
+def _summed(counts: Iterable[Mapping[_Key, int]]) -> Mapping[_Key, int]:
+    total: Counter[_Key] = Counter()
+    for count in counts:
+        total.update(count)
+    return total
 
 
 def of_lane(lane: Lane) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernel_matrix.report.document import CellOutline, Noise
-from kernel_matrix.report.heatmap import as_float
+from kernel_matrix.report.ratios import as_float
 from kernel_matrix.results.history import Measurement
 
 # Without a history, a ratio may grow by a quarter: another order of summation moves it by that much, and elements that

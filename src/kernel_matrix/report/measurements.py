@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel_matrix.report.document import Cell, Document, Noise
-from kernel_matrix.report.heatmap import as_float
+from kernel_matrix.report.ratios import as_float
 from kernel_matrix.results.history import Measurement
 
 

@@ -1,8 +1,10 @@
 """The data that the page loads: an overview at once, and details when somebody asks for them.
 
 Each file of data is a script that calls ``kernelMatrix.put(NAME, VALUE)``, because a page that is opened from a file
-may load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``agreement``, ``toolchains`` and
-``history``. The page's TypeScript types are made from the JSON Schema of these models.
+may load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``speed``, ``agreement``,
+``toolchains`` and ``history``. The page's TypeScript types are made from the JSON Schema of these models.
+
+A number that is not finite is a string: ``"inf"``, ``"-inf"`` or ``"nan"``.
 """
 
 from __future__ import annotations
@@ -10,9 +12,26 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.report.document import CaseResult, Cell, Lane, Number, PlatformEntry, Run, SilentLane, StaleReason
+from kernel_matrix.diagnosis import Diagnosis
+from kernel_matrix.report.agreement import AgreementReport
+from kernel_matrix.report.document import (
+    Cell,
+    Lane,
+    Number,
+    PlatformEntry,
+    Run,
+    SilentLane,
+    StaleReason,
+    TimedCase,
+    Times,
+    UndiagnosedError,
+)
 from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.compare import State
+
+SCHEMA_VERSION = 1
+NOT_PLANNED = "."  # in ``case_states``: the cell has no such case
 
 
 class _Model(BaseModel):
@@ -26,6 +45,7 @@ class StateWord(_Model):
     name: State
     meaning: str
     red: bool
+    color: str = Field(description="Its colour on white, as #rrggbb.")
 
 
 class CellColumns(_Model):
@@ -38,13 +58,29 @@ class CellColumns(_Model):
     op: list[int] = Field(description="Index into ``ops``.")
     state: list[int] = Field(description="Index into ``states``.")
     evidence: list[int] = Field(description="Index into ``evidence``.")
-    case_states: list[str] = Field(description="A letter for each case of the op, in the order of its ``cases``.")
+    case_states: list[str] = Field(
+        description="A letter for each case of the op, in the order of its ``cases``; a full stop where the cell has "
+        "no such case. Nothing stands for the cases after the cell's last one."
+    )
+    in_journal: list[str] = Field(
+        description="An empty list, but while a run goes on; then, for cells of a job that runs at this moment, as "
+        "``case_states``, with the letter of "
+        "what the job's journal says of the case, and a full stop where it says nothing yet. The state of such a case "
+        "is ``missing``, or red: what passed counts when the job has ended and was judged."
+    )
     stale: list[int] = Field(description="The number of stale cases.")
-    reason: list[int] = Field(description="Index into ``texts``: the reason of the state.")
+    reason: list[int] = Field(description="Index into ``texts``: the reason of the state, or its beginning.")
     stage: list[int] = Field(description="Index into ``texts``: where an error stopped.")
     rule: list[int] = Field(description="Index into ``texts``: the rule of the diagnosis.")
     noise: list[Number | None] = Field(description="The largest noise ratio of its outputs.")
     noise_by_dtype: dict[str, list[Number | None]]
+    noise_output: dict[str, list[int]] = Field(
+        description="By dtype, an index into ``texts``: the output with the largest noise ratio."
+    )
+    noise_evidence: dict[str, list[int]] = Field(
+        description="By dtype, an index into ``evidence``: the least evidence of the cases of that output; -1 where "
+        "nothing was measured."
+    )
     share: list[Number | None] = Field(description="The error that came nearest to its limit, over that limit.")
     speed: list[Number | None] = Field(description="The largest ratio to the baseline's time.")
     seconds: list[float] = Field(description="The seconds of all its cases.")
@@ -70,32 +106,69 @@ class Overview(_Model):
     run_notes: RunNotes
     silent_days: float
     states: list[StateWord]
+    stale_meaning: str = Field(description="When a result is stale.")
     evidence: list[Evidence]
     platforms: list[PlatformEntry]
     lanes: list[Lane]
+    backends: list[str] = Field(description="The backend of each lane, in the order of ``lanes``.")
     ops: list[Op]
     cells: CellColumns
     texts: list[str]
     silent: list[SilentLane]
     stale: list[StaleReason]
+    undiagnosed: list[UndiagnosedError] = Field(description="The 200 most frequent errors that no rule knows.")
     notes: list[str]
     problems: list[str]
     has: list[str] = Field(description="The names of the other files of data that exist, without ``cells``.")
+
+
+class PageCase(_Model):
+    """The state of one case, and the result that decides it. A field with its default value is left out.
+
+    ``reason``, ``stale``, ``message``, ``detail`` and ``repeat`` are indices into ``texts`` of the chunk, whose first
+    text is empty. In the text of ``repeat``, ``{case}`` stands for the id of the case, PLATFORM/TARGET/TOOLCHAIN/
+    OP.DIRECTION/NAME.
+    """
+
+    name: str
+    state: State
+    evidence: Evidence
+    reason: int = 0
+    stale: int = 0
+    stage: str = ""
+    action: str = ""
+    message: int = 0
+    detail: int = 0
+    diagnosis: int = Field(default=-1, description="Index into ``diagnoses`` of the chunk; -1 where nothing failed.")
+    seconds: Number = 0
+    attempts: list[str] = []
+    outputs: dict[str, list[Number | None]] = Field(
+        default={},
+        description="By output, the figures in the order of ``figures`` of the chunk. Null, or nothing at the end: not "
+        "measured.",
+    )
+    artifact: dict[str, Number] = {}
+    times: Times | None = None
+    facts: dict[str, str] = {}
+    job: int | None = Field(default=None, description="A key of ``jobs`` of the chunk.")
+    repeat: int = 0
 
 
 class CellDetail(_Model):
     """One cell with all its cases."""
 
     cell: Cell
-    results: list[CaseResult] = Field(description="``detail`` of each is the place of its text in ``texts``.")
+    results: list[PageCase]
 
 
 class CellChunk(_Model):
-    """The details of some cells; every long text is in it once, because tracebacks repeat."""
+    """The details of some cells; every text is in it once, because tracebacks repeat."""
 
     cells: dict[str, CellDetail] = Field(description="By the cell's id, PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION.")
     jobs: dict[str, dict[str, str]] = Field(description="What the jobs of these results have in common, by number.")
     texts: list[str]
+    figures: list[str] = Field(description="The names of the figures of every output, such as max_abs.")
+    diagnoses: list[Diagnosis]
 
 
 class Transition(_Model):
@@ -130,3 +203,20 @@ class HistoryData(_Model):
 
     transitions: list[Transition]
     trends: list[Trend]
+
+
+class SpeedData(_Model):
+    """The timed cases that passed, with the times of all toolchains together."""
+
+    cases: list[TimedCase]
+
+
+class PageData(_Model):
+    """The models of all files of data, so that one JSON Schema has them all."""
+
+    overview: Overview
+    cells: CellChunk
+    speed: SpeedData
+    agreement: AgreementReport
+    toolchains: Toolchains
+    history: HistoryData

@@ -1,4 +1,4 @@
-"""Document -> the files of a site: the page, the badges, compat.json, summary.md, the results and the history."""
+"""Document -> the files of a site: the page and its data, badges, tables, the summary, the results and the history."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from datetime import datetime
 from pathlib import Path
 
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.report import badges
+from kernel_matrix.report import badges, table
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import FILE, Document
+from kernel_matrix.report.grid import THEMES, grid
 from kernel_matrix.report.measurements import measurements
-from kernel_matrix.report.page import page, picture, summary
+from kernel_matrix.report.page_data import HistoryData
+from kernel_matrix.report.page_files import InJournal, write_data
+from kernel_matrix.report.page_history import history_data
+from kernel_matrix.report.texts import picture, summary
 from kernel_matrix.results import history, junit, samples
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.history import History
+
+APP = Path(__file__).parent / "app" / "dist"  # the page itself, which is built from TypeScript
+APP_FILES = ("index.html", "app.js", "app.css")
 
 
 def write(
@@ -32,26 +39,46 @@ def write(
     history goes on from ``earlier`` runs. With a ``difference``, the summary is that and not the whole table.
     """
     site.mkdir(parents=True, exist_ok=True)
-    write_atomically(site / "index.html", page(document))
+    earlier = earlier or History()
+    past = history.with_run(earlier.measurements, measurements(document))
+    write_page(document, site, history_data(document, past, difference, earlier.tables))
     write_atomically(site / FILE, document.model_dump_json(indent=1) + "\n")
+    write_atomically(site / table.FILE, table.table(document))
     write_atomically(site / "summary.md", summary(document, difference))
-    _write_badge(site / "badge", badges.of_document(document))
-    _write_lanes(document, earlier or History(), site)
+    for theme in THEMES:
+        write_atomically(site / f"grid-{theme}.svg", grid(document, theme))
+    _write_badges(document, site)
+    lanes = {**earlier.lanes, **{lane.id: lane.history for lane in document.lanes}}
+    write_atomically(site / history.FILE, history.to_json(lanes, _created(document), past))
     junit.merge(collected.files, site / "junit.xml")
     samples.write(samples.beside(site / "junit.xml"), collected.records)
 
 
-def _write_lanes(document: Document, earlier: History, site: Path) -> None:
-    """Write a badge for each lane, and the history for the next run."""
-    now = datetime.fromisoformat(document.run.created)
-    lanes = {**earlier.lanes, **{lane.id: lane.history for lane in document.lanes}}
-    figures = history.with_run(earlier.measurements, measurements(document))
-    write_atomically(site / history.FILE, history.to_json(lanes, now, figures))
+def write_page(
+    document: Document, site: Path, past: HistoryData | None = None, in_journal: InJournal | None = None
+) -> None:
+    """Write the page and its data. ``in_journal`` are the cases of jobs that run at this moment."""
+    site.mkdir(parents=True, exist_ok=True)
+    write_data(document, site, past, in_journal)
+    for name in APP_FILES:
+        write_atomically(site / name, (APP / name).read_bytes())
+
+
+def _write_badges(document: Document, site: Path) -> None:
+    """Write the badge of the report, and one for each platform and each lane."""
+    now = _created(document)
     folder = site / "badges"
     folder.mkdir(exist_ok=True)
+    _write_badge(site / "badge", badges.of_document(document))
+    for badge in badges.of_platforms(document):
+        _write_badge(folder / badge.label, badge)
     for lane in document.lanes:
         badge = badges.of_history(lane.id, lane.history, now, document.silent_days)
         _write_badge(folder / lane.id.replace("/", "."), badge)
+
+
+def _created(document: Document) -> datetime:
+    return datetime.fromisoformat(document.run.created)
 
 
 def _write_badge(path: Path, badge: Badge) -> None:

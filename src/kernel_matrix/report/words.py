@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kernel_matrix.report.badges import RED_FIRST
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Cell, Document, Noise, Number
-from kernel_matrix.report.heatmap import as_float, in_short, least_exact
+from kernel_matrix.report.ratios import in_short, least_exact
 from kernel_matrix.results.compare import State
 
 # The colour that each state has everywhere, and what a reader needs to know of it.
@@ -19,7 +19,7 @@ MEANING: dict[State, tuple[str, str]] = {
     "flaky": ("#d9730d", "passed only on a repeat"),
     "fixed": ("#a626a4", "passes although matrix.yaml expects it to fail: take the expectation out"),
     "fail": ("#cf222e", "ran, and a number is outside its error budget"),
-    "error": ("#8c1d18", "did not get as far as numbers; the stage says where it stopped"),
+    "error": ("#8c1d18", "none of its numbers count: the stage says where it stopped, and the message why"),
     "missing": ("#5b1a66", "planned, and no result came, or it was refused"),
     "unavailable": ("#8a939c", "no such hardware here, and nothing to compile without it"),
     "excluded": ("#c3c9cf", "left out by matrix.yaml, with its reason"),
@@ -86,15 +86,6 @@ def in_lines(difference: Difference) -> Iterator[str]:
             f"since {slow.since} (commit {slow.commit}; {slow.runs} runs)"
         )
     yield from difference.notes
-
-
-def noise_ratio(cell: Cell) -> str:
-    """Return the largest noise ratio of a cell, such as ``1.05 ×``; ``exact`` where the baseline has no error."""
-    worst = [least_exact(outputs.items())[1] for outputs in cell.noise.values()]
-    known = [noise.ratio for noise in worst if noise.ratio is not None]
-    if not worst:
-        return "no ratio"
-    return f"{in_short(max(known, key=as_float))} ×" if known else "exact"
 
 
 def noise_words(cell: Cell) -> str:

@@ -147,7 +147,9 @@ class _Reading:
         sentences = [
             f"{printable(path)}: refused: {reason}." for path, reason in self.refused.items() if reason != _BROKEN
         ]
-        by_job = {printable(_job_of(path)): reason for path, reason in self.refused.items()}
+        by_job: dict[str, str] = {}
+        for path, reason in self.refused.items():  # the reason of a JUnit file comes before that of its tables
+            by_job.setdefault(printable(_job_of(path)), reason)
         files, records = tuple(self.unique.files), self.unique.records
         return Collected(files, records, (*self.broken, *sentences), by_job, self.foreign, tuple(paths))
 

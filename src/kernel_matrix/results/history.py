@@ -66,6 +66,7 @@ class History:
     seconds: Mapping[str, float] = field(default_factory=dict)
     measurements: Measurements = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    tables: Path | None = None  # the folder, where it has the tables of runs
 
 
 def read(folder: Path | None) -> History:
@@ -82,7 +83,12 @@ def read(folder: Path | None) -> History:
         raise UserError(f"--history {folder}: there is no such folder. Name one with the results of an earlier run.")
     collected = collect([folder], with_tables=False)
     problems = list(collected.broken)
-    earlier = of_tables(folder) if names.find(folder) else History()
+    earlier = History()
+    if names.find(folder):
+        try:
+            earlier = replace(of_tables(folder), tables=folder)
+        except UserError as error:  # not one table can be used
+            problems.append(str(error))
     problems += earlier.problems
     seconds = {**measured(collected.records), **earlier.seconds}
     path = folder / FILE

@@ -67,7 +67,7 @@ def _to_suite(name: str, records: Sequence[Record], job: Mapping[str, str]) -> T
     for key, value in job.items():
         suite.add_property(key, _clean(value))
     for record in records:
-        suite.add_testcase(_to_testcase(record))
+        suite.append(_to_testcase(record))  # add_testcase would count all cases again for each
     suite.update_statistics()
     return suite
 

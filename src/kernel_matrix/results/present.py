@@ -19,7 +19,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.results.record import Record, versions_of
 
 MATRIX = "matrix.yaml"
-_CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
+CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
 _MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
 
 
@@ -134,7 +134,7 @@ def _start_time(started: str, now: datetime) -> Iterator[str]:
     except ValueError:
         yield f"its start time {started[:40]!r} cannot be read"
         return
-    if (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) > now + _CLOCKS_DIFFER:
+    if (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) > now + CLOCKS_DIFFER:
         yield f"it started at {started}, which is in the future"
 
 

@@ -1,4 +1,4 @@
-"""Hold the page and compat.json to the raw results, which are read and counted anew by a second, simple road.
+"""Hold the page's data and compat.json to the raw results, which are read and counted anew by a second, simple road.
 
 Nothing here calls what made the page: results are plain dictionaries from the XML, the plan is made by nested loops,
 and each state follows from its result by the rules of the README, written down a second time.
@@ -6,10 +6,7 @@ and each state follows from its result by the rules of the README, written down 
 
 from __future__ import annotations
 
-import html
 import json
-import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,21 +17,15 @@ from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.report.audit import figures
-from kernel_matrix.report.audit.figures import Difference, Shown
+from kernel_matrix.report.audit.figures import LONG, Difference, Shown
+from kernel_matrix.report.audit.page import OVERVIEW, of_overview, read_cells, read_data
 from kernel_matrix.report.audit.planned import planned as plan_of
 from kernel_matrix.report.audit.raw import Raw, read
 from kernel_matrix.report.audit.states import Judge, Now, evidence_of
 
 # How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
 ONLY_COMPILED = "the machine was to run it"
-PAGE, FIGURES, BADGE = "index.html", "compat.json", "badge.json"
-_DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
-_LEGEND = re.compile(r"<b>(\d+) of (\d+)</b> cases (\w+)")
-_LANE = re.compile(r'<div class="cell [^"]*" title="([^":]+):[^"]*"><b>[^<]*</b><small>(\d+) of (\d+) cells')
-_RATIO = re.compile(r">(\d+\.\d) ×<")
-_SQUARE = re.compile(
-    r'<button class="cell [^>]*data-cell="([^"]+)"[^>]*>\s*<b>[^<]*</b>\s*<small><span>(\d+) of (\d+)</span>'
-)
+FIGURES, BADGE = "compat.json", "badge.json"
 
 
 def audit(
@@ -48,7 +39,7 @@ def audit(
     """Return a sentence for each figure that differs, with the file, the key, and both values.
 
     Args:
-        site: the folder with the page and compat.json.
+        site: the folder with the page, its data, and compat.json.
         files: the result files that they were made from.
         matrix: matrix.yaml.
         root: the folder that it stands in.
@@ -58,19 +49,20 @@ def audit(
     Raises:
         UserError: the site has no report.
     """
-    shown, page = _read(site / FIGURES, json.loads), _read(site / PAGE, str)
+    shown, overview = _read(site / FIGURES, _json), _read(site / OVERVIEW, read_data)
     content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits()}
     raws = read(files)
     cases = plan_of(content, shown["run"]["tier"])
     judge = Judge(content, cases, raws, now or _present(matrix, root))
-    data = _DATA.search(page)
-    of_page = json.loads(data[1]) if data else {"cells": []}
+    cells, absent = _read(site, lambda folder: read_cells(folder, overview))
     differences = [
-        *_of(FIGURES, _of_plan(of_page["cells"], cases, asked)),
-        *_of(PAGE, _of_text(page[: data.start()] if data else page, shown, of_page)),
-        *_of(FIGURES, _of_cells(judge, shown, of_page)),
-        *_of(FIGURES, _of_the_whole(shown, of_page["cells"], raws)),
-        *_of(BADGE, figures.of_badge(_read(site / BADGE, json.loads)["message"], shown["run"])),
+        *_of(FIGURES, _of_plan(cells, cases, asked)),
+        *_of(OVERVIEW, absent),
+        *_of(OVERVIEW, of_overview(overview, cells, shown)),
+        *_of("data", _of_other_files(site, overview, shown, cells)),
+        *_of(FIGURES, _of_cells(judge, shown, cells)),
+        *_of(FIGURES, _of_the_whole(shown, cells, raws)),
+        *_of(BADGE, figures.of_badge(_read(site / BADGE, _json)["message"], shown["run"])),
     ]
     return list(dict.fromkeys(differences))
 
@@ -85,35 +77,28 @@ def _of_plan(cells: Iterable[Shown], cases: Mapping[str, Any], asked: Collection
     yield from figures.unequal("cases that matrix.yaml does not have", sorted(wanted - set(cases))[:3], [])
 
 
-def _of_text(page: str, shown: Shown, of_page: Shown) -> Iterator[Difference]:
-    """Hold the text of the page, and the data that its script shows, to compat.json."""
-    legend = {state: (int(count), int(of)) for count, of, state in _LEGEND.findall(page)}
-    run = shown["run"]
-    counted = {state: (count, run["cases"]) for state, count in run["cases_by_state"].items()}
-    if run["stale_cases"]:
-        counted["stale"] = run["stale_cases"], run["cases"]
-    yield from figures.unequal("the numbers of cases by state", legend, counted)
-    squares = {html.unescape(name): (int(count), int(of)) for name, count, of in _SQUARE.findall(page)}
-    wanted = {cell["id"]: (cell["cases"].get(cell["state"], 0), cell["planned"]) for cell in shown["cells"]}
-    for name in sorted(squares.keys() | wanted.keys()):
-        yield from figures.unequal(f"the square of {name}", squares.get(name), wanted.get(name))
-    lanes = Counter((html.unescape(name), int(count), int(of)) for name, count, of in _LANE.findall(page))
-    by_lane = Counter(
-        (f"{lane['toolchain']} on {lane['target']}", lane["by_state"].get(lane["state"], 0), lane["cells"])
-        for lane in shown["lanes"]
-    )
-    yield from figures.unequal("the squares of the lanes", sorted(lanes - by_lane), sorted(by_lane - lanes))
-    ratios = [f"{times['ratio']:.1f}" for row in shown["speed"] for times in row["toolchains"].values()]
-    yield from figures.unequal("the table of times", sorted(_RATIO.findall(page)), sorted(ratios))
-    for one, other in zip(of_page["cells"], shown["cells"], strict=False):
-        for key in other:
-            yield from figures.unequal(f"{other['id']}: {key} of the script's data", one.get(key), other[key])
+def _of_other_files(site: Path, overview: Shown, shown: Shown, cells: Iterable[Shown]) -> Iterator[Difference]:
+    """Hold the other files of data, and the cells without their cases, to compat.json."""
+    wanted = {"speed": shown["speed"], "agreement": shown["agreement"], "toolchains": shown["toolchains"]}
+    for name in overview["has"]:
+        if name in wanted:
+            value = _read(site / "data" / f"{name}.js", read_data)
+            yield from figures.unequal(name, value["cases"] if name == "speed" else value, wanted[name])
+    yield from figures.unequal("speed: there is a file", "speed" in overview["has"], bool(shown["speed"]))
+    by_name = {cell["id"]: cell for cell in shown["cells"]}
+    for cell in cells:
+        for key, value in by_name.get(cell["id"], {}).items():
+            yield from figures.unequal(f"{cell['id']}: {key}", _cut(cell.get(key)), _cut(value))
 
 
-def _of_cells(judge: Judge, shown: Shown, of_page: Shown) -> Iterator[Difference]:
+def _cut(value: Any) -> Any:
+    return value[:LONG] if isinstance(value, str) else value
+
+
+def _of_cells(judge: Judge, shown: Shown, cells: list[Shown]) -> Iterator[Difference]:
     """Hold every case and cell to the raw results."""
     dtypes = {case: str(facts.get("dtype", "any")) for case, facts in judge.cases.items()}
-    for cell in of_page["cells"]:
+    for cell in cells:
         deciding: list[Raw] = []
         for result in cell["results"]:
             case = f"{cell['id']}/{result['name']}"
@@ -124,7 +109,7 @@ def _of_cells(judge: Judge, shown: Shown, of_page: Shown) -> Iterator[Difference
             deciding += [raw] if raw else []
         for key, one, other in figures.of_cell(cell, deciding, dtypes):
             yield f"{cell['id']}: {key}", one, other
-    names = {cell["id"] for cell in of_page["cells"]}
+    names = {cell["id"] for cell in cells}
     yield from figures.unequal("the cells of the page", {cell["id"] for cell in shown["cells"]}, names)
 
 
@@ -184,11 +169,15 @@ def _short(value: Any) -> str:
 
 def _read(path: Path, parse: Any) -> Any:
     try:
-        return parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, IndexError) as error:
+        return parse(path)
+    except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
         raise UserError(
             f"{path}: this is no report that can be audited ({error}). Make it: `kernel-matrix report`"
         ) from None
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _present(matrix: Matrix, root: Path) -> Now:

@@ -26,6 +26,8 @@ STATES = (
 )
 EVIDENCE = ("planned", "lowered", "compiled", "emulated", "ran")
 
+LONG = 100_000  # characters of a text, after which the page's data has it no longer
+
 Difference = tuple[str, Any, Any]  # the key, what is shown, and what the results make
 Shown = Mapping[str, Any]
 
@@ -182,8 +184,10 @@ def of_lane(lane: Shown, cells: Sequence[Shown]) -> Iterator[Difference]:
     yield from unequal("by_state", lane["by_state"], _count(cells, "state"))
     yield from unequal("by_evidence", lane["by_evidence"], _count(cells, "evidence"))
     yield from unequal("stale_by_evidence", lane["stale_by_evidence"], _count(filter(_is_stale, cells), "evidence"))
-    yield from unequal("state", lane["state"], min((c["state"] for c in cells), key=STATES.index))
-    yield from unequal("evidence", lane["evidence"], min((c["evidence"] for c in cells), key=EVIDENCE.index))
+    yield from unequal("state", lane["state"], min((c["state"] for c in cells), key=STATES.index, default=None))
+    yield from unequal(
+        "evidence", lane["evidence"], min((c["evidence"] for c in cells), key=EVIDENCE.index, default=None)
+    )
     counts = [cell["canaries"] for cell in cells if cell["canaries"]]
     summed = {key: sum(count[key] for count in counts) for key in ("injected", "caught")} if counts else None
     yield from unequal("canaries", lane["canaries"], summed)
@@ -227,8 +231,8 @@ def of_undiagnosed(shown: Sequence[Shown], cells: Sequence[Shown]) -> Iterator[D
     for result in (result for cell in cells for result in cell["results"] if result["state"] == "error"):
         text = result["message"] or result["reason"]
         if text and result["diagnosis"] and not result["diagnosis"]["rule"]:
-            counted[result["stage"], text.splitlines()[0]] += 1
-    yield from unequal("undiagnosed", {(e["stage"], e["message"]): e["cases"] for e in shown}, dict(counted))
+            counted[result["stage"], text.splitlines()[0][:LONG]] += 1
+    yield from unequal("undiagnosed", {(e["stage"], e["message"][:LONG]): e["cases"] for e in shown}, dict(counted))
 
 
 def of_badge(message: str, run: Shown) -> Iterator[Difference]:

@@ -31,10 +31,11 @@ class Database:
 
 
 @contextmanager
-def opened(folders: Sequence[str | Path], bounds: Bounds = HISTORY) -> Iterator[Database]:
+def opened(folders: Sequence[str | Path], *, rows: bool = True) -> Iterator[Database]:
     """Open the tables below folders, or in object stores (``s3://``, ``gs://``). A run that is there twice counts once.
 
-    The files of this machine are checked first, and those that are refused are left out.
+    The files of this machine are checked first, with their ``rows`` or without, and those that are refused are left
+    out. Of the files in an object store a query reads what it needs, and they are not checked before.
 
     Raises:
         UserError: a folder does not exist, or there is no table in any.
@@ -44,7 +45,7 @@ def opened(folders: Sequence[str | Path], bounds: Bounds = HISTORY) -> Iterator[
     if stored and local:
         raise UserError("Name folders of this machine or of an object store, not both: copy one to the other.")
     with connect() as connection:
-        runs, problems = _checked(local, bounds) if local else ([], ())
+        runs, problems = _checked(local, rows=rows) if local else ([], ())
         tables = datasets.of_runs(runs) if local else datasets.of_addresses(stored)
         for table, dataset in tables.items():
             connection.register(f"files_of_{table}", dataset)
@@ -75,14 +76,14 @@ def _runs(folders: Sequence[Path]) -> list[JobFiles]:
     return list(dict.fromkeys(runs))
 
 
-def _checked(folders: Sequence[Path], bounds: Bounds) -> tuple[list[JobFiles], tuple[str, ...]]:
+def _checked(folders: Sequence[Path], *, rows: bool) -> tuple[list[JobFiles], tuple[str, ...]]:
     """Return the runs that can be used, each once, and a sentence for each that cannot.
 
     Raises:
         UserError: a folder does not exist, or no table can be used.
     """
     runs = _runs(folders)
-    refused = checks.check(runs, bounds)
+    refused = checks.check(runs, HISTORY, rows=rows)
     good = {files.name: files for files in reversed(runs) if files not in refused}
     problems = tuple(f"{printable(files.path('jobs'))}: refused: {reason}." for files, reason in refused.items())
     if not good:

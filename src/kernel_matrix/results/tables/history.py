@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
+from kernel_matrix.results.present import CLOCKS_DIFFER
 from kernel_matrix.results.tables.database import Database, opened
 
 _MOST_ELEMENTS = 1000  # the weight of a case in a noise ratio (see kernel_matrix.results.noise)
@@ -48,31 +49,31 @@ SELECT s.cell, s.device, s.commit, max(s.started), coalesce(nullif(regexp_extrac
 FROM states AS s JOIN outputs AS o ON s.run = o.run AND s."case" = o."case",
     LATERAL (SELECT least(o.elements, {_MOST_ELEMENTS}) AS weight) AS w
 WHERE s.outcome IN ('pass', 'fail') AND o.floor_rel_fro > 0 AND isfinite(o.floor_rel_fro) AND isfinite(o.rel_fro)
-    AND o.elements > 0 AND coalesce(o.nan, 0) = 0 AND coalesce(o.inf, 0) = 0 AND s.started IS NOT NULL
+    AND o.elements > 0 AND coalesce(o.nan, 0) = 0 AND coalesce(o.inf, 0) = 0 AND s.started < $now
 GROUP BY {_POINT}, key
 """  # noqa: S608  the parts are ours
 _TIMES = f"""
 SELECT s.cell, s.device, s.commit, max(s.started), s."case",
     arg_max(s.ratio, s.started) AS ratio, arg_max(s.seconds, s.started) AS seconds
-FROM times AS s WHERE isfinite(s.ratio) AND s.started IS NOT NULL GROUP BY {_POINT}, s."case"
+FROM times AS s WHERE isfinite(s.ratio) AND s.started < $now GROUP BY {_POINT}, s."case"
 """  # noqa: S608
 _TRANSITIONS = """
 SELECT t.cell, t.before, t.after, t.since, t."commit", t.commit_before, t.reason, t.run, t.run_before
-FROM transitions AS t ORDER BY t.since DESC NULLS LAST, t.cell
+FROM transitions AS t WHERE t.since < $now ORDER BY t.since DESC NULLS LAST, t.cell
 """
 _UPGRADES = """
 SELECT a.run, b.run, a.distribution, b.version, a.version FROM versions AS a
-JOIN (SELECT DISTINCT run, run_before FROM transitions) AS t ON a.run = t.run
+JOIN (SELECT DISTINCT run, run_before FROM transitions WHERE since < $now) AS t ON a.run = t.run
 JOIN versions AS b ON b.run = t.run_before AND b.distribution = a.distribution
 WHERE a.version <> b.version ORDER BY a.distribution
 """
 _SECONDS = """
 SELECT c."case", arg_max(c.seconds, j.started) FROM cases AS c JOIN jobs AS j ON c.run = j.run
-WHERE c.action <> '' AND c.seconds > 0 AND j.started IS NOT NULL GROUP BY c."case"
+WHERE c.action <> '' AND c.seconds > 0 AND j.started < $now GROUP BY c."case"
 """
 _LANES = """
 SELECT platform || '/' || target || '/' || toolchain, max(started) FROM states
-WHERE outcome IN ('pass', 'compiled', 'fail', 'error') AND started IS NOT NULL GROUP BY ALL
+WHERE outcome IN ('pass', 'compiled', 'fail', 'error') AND started < $now GROUP BY ALL
 """
 
 
@@ -178,7 +179,9 @@ def _trends(database: Database) -> list[Trend]:
 
 
 def _rows(database: Database, query: str) -> list[tuple[Any, ...]]:
-    return list(database.connection.execute(query).fetchall())
+    """Return the rows of a query over the past: a run that started in the future, by this machine's clock, is not."""
+    now = datetime.now(UTC).replace(tzinfo=None) + CLOCKS_DIFFER
+    return list(database.connection.execute(query, {"now": now}).fetchall())
 
 
 def _text(moment: datetime | None) -> str:

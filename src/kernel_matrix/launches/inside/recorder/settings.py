@@ -1,0 +1,72 @@
+"""What the harness asks of the recorder: the target that the program is told of, and how its launches are compiled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target: its name, Triton's backend for it, and what a program is told of the device."""
+
+    name: str
+    backend: str
+    facts: Mapping[str, Any]
+
+    @property
+    def arch(self) -> int | str:
+        """The architecture as Triton names it."""
+        return self.name if self.backend == "hip" else int(self.name.removeprefix("sm_"))
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """The compute capability that PyTorch tells."""
+        major, minor = self.facts["capability"]
+        return major, minor
+
+    @property
+    def warp(self) -> int:
+        """The threads of a warp."""
+        return int(self.facts["warp"])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a program is recorded and its launches are compiled.
+
+    ``told`` is the device that the program is told of. ``configurations`` and ``specialisations`` are the most that
+    are compiled of an autotuned launch and of a kernel; None for all. ``jobs`` compilers work at a time; each has
+    ``seconds`` and ``memory`` (bytes). ``cache`` and ``output`` are folders.
+    """
+
+    told: Target
+    targets: tuple[Target, ...]
+    interpret: bool
+    configurations: int | None
+    specialisations: int | None
+    jobs: int
+    seconds: float
+    memory: int
+    cache: Path
+    output: Path
+
+
+def read(path: Path) -> Settings:
+    """Read the settings that the harness has written."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return Settings(
+        told=Target(**data["told"]),
+        targets=tuple(Target(**target) for target in data["targets"]),
+        interpret=data["interpret"],
+        configurations=data["configurations"],
+        specialisations=data["specialisations"],
+        jobs=data["jobs"],
+        seconds=data["seconds"],
+        memory=data["memory"],
+        cache=Path(data["cache"]),
+        output=Path(data["output"]),
+    )

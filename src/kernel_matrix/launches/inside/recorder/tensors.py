@@ -1,0 +1,91 @@
+"""Tensors of the CPU that say they are on the GPU, so that a program goes the way that it goes with a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .questions import assume
+
+_COMPARISONS = ("allclose", "equal", "isclose")
+_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
+_UNFILLED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+
+
+class OnGpu(TorchFunctionMode):
+    """Answer as if tensors were on a GPU, and do on the CPU what is to be done there.
+
+    Without the interpreter no kernel computes anything. Then new tensors hold zeros and not what the memory held
+    before, and comparisons hold, since they would be of numbers that nobody has computed. Each is counted.
+    """
+
+    def __init__(self, *, computed: bool) -> None:
+        """Take whether kernels compute what they are to compute."""
+        super().__init__()
+        self.computed = computed
+
+    def __torch_function__(
+        self, function: Callable[..., Any], _: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Do one function of PyTorch."""
+        if function is torch.device:  # a device keeps its name; what is done on it is another question
+            return function(*args, **(kwargs or {}))
+        name = getattr(function, "__name__", "")
+        if name == "__get__":
+            return _attribute(function, args)
+        if name in ("cuda", "pin_memory", "get_device", "record_stream", "is_pinned"):
+            return {"get_device": 0, "record_stream": None, "is_pinned": False}.get(name, args[0])
+        if not self.computed and name in _COMPARISONS:
+            assume(f"torch.{name} holds, since no kernel has computed anything")
+            return torch.ones_like(args[0], dtype=torch.bool) if name == "isclose" else True
+        options = {key: _of_cpu(value, is_device=key == "device") for key, value in (kwargs or {}).items()}
+        values = [_of_cpu(value, is_device=name == "to" and place == 1) for place, value in enumerate(args)]
+        dtype = options.pop("out_dtype", None) if name in _PRODUCTS else None  # PyTorch has this on GPUs only
+        result = function(*values, **options)
+        if dtype is not None:
+            return result.to(dtype)
+        if not self.computed and name in _UNFILLED and "out" not in options and result.device.type == "cpu":
+            result.detach().zero_()
+        return result
+
+
+def _attribute(function: Any, args: Sequence[Any]) -> Any:
+    """Return an attribute of a tensor; where it speaks of the CPU it speaks of the GPU instead."""
+    value = function(*args)
+    name = getattr(getattr(function, "__self__", None), "__name__", "")
+    if name == "device" and value.type == "cpu":
+        return torch.device("cuda", 0)
+    if name == "is_cuda":
+        return value or args[0].is_cpu  # inside of this mode the tensor tells the truth
+    return False if name == "is_cpu" else value
+
+
+def _of_cpu(value: Any, *, is_device: bool) -> Any:
+    """Return the CPU in place of a GPU."""
+    if isinstance(value, torch.device):
+        return torch.device("cpu") if value.type == "cuda" else value
+    if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+        return "cpu"
+    return "cpu" if is_device and type(value) is int else value
+
+
+def install(*, computed: bool) -> OnGpu:
+    """Make all tensors say that they are on the GPU, and return what does so."""
+    if not computed:
+
+        def holds(*_: object, **__: object) -> None:
+            assume("torch.testing.assert_close holds, since no kernel has computed anything")
+
+        torch.testing.assert_close = holds
+    set_default = torch.set_default_device
+
+    def set_default_device(device: Any) -> None:  # PyTorch asks its own mode after all others
+        set_default(_of_cpu(torch.device(device) if device is not None else None, is_device=True))
+
+    torch.set_default_device = set_default_device
+    mode = OnGpu(computed=computed)
+    mode.__enter__()
+    return mode

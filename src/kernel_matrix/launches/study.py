@@ -1,0 +1,72 @@
+"""Record a program once for each vendor, compile what it launches for every target, and make the dashboard of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_matrix import pipeline
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import write_atomically
+from kernel_matrix.lab.dashboard import Dashboard, make_dashboard
+from kernel_matrix.launches import matrix_file, words
+from kernel_matrix.launches.invocation import invocation
+from kernel_matrix.launches.naming import package_of
+from kernel_matrix.launches.recording import Options, Recording, record
+from kernel_matrix.launches.records import write_records
+from kernel_matrix.launches.targets import Target, told
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was recorded, and the dashboard of what was compiled."""
+
+    recordings: tuple[Recording, ...]
+    dashboard: Dashboard
+    page: Path
+
+    @property
+    def exit_status(self) -> int:
+        """1 if a case is red or the program did not end well for some vendor; else as the dashboard says."""
+        return max(self.dashboard.exit_status, int(any(recording.fault for recording in self.recordings)))
+
+
+def study(
+    program: Sequence[str],
+    targets: Sequence[Target],
+    told_names: Sequence[str],
+    options: Options,
+    folder: Path,
+    package: str,
+    say: Callable[[str], None],
+) -> Study:
+    """Do all of it, with everything below ``folder``.
+
+    Raises:
+        UserError: the program cannot be started, or it launches nothing for any vendor.
+    """
+    call, started = invocation(program), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    recordings = []
+    for vendor, device in told(told_names, targets).items():
+        say(f"{call.text}, told that it runs on {device.name} ({device.facts['device']})")
+        of_vendor = [target for target in targets if target.vendor.name == vendor]
+        recordings.append(record(call, device, of_vendor, options, folder / "recorded" / vendor))
+    usable = [recording for recording in recordings if recording.taken]
+    if not usable:
+        reasons = "; ".join(f"{one.told.name}: {one.fault or 'no Triton kernel was launched'}" for one in recordings)
+        raise UserError(f"{call.text}: there is nothing to compile. {reasons}. Look at its output above.")
+    names = matrix_file.names_of(usable)
+    package = package or package_of(usable)[0]
+    project = pipeline.load(matrix_file.write(folder, usable, names, package), folder)
+    plan = pipeline.plan(project, "full")
+    write_records(folder, plan, usable, names, started, program)
+    dashboard = make_dashboard(project, plan, [project.results])
+    for line in [words.sample_of(options), *(line for one in recordings for line in words.recorded_lines(one))]:
+        say(line)
+    for line in words.cell_lines(dashboard.comparison):
+        say(line)
+    page = folder / "launches.md"
+    write_atomically(page, words.page(recordings, dashboard.comparison, options, call.text, package))
+    return Study(tuple(recordings), dashboard, page)

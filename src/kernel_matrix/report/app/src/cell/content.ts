@@ -1,0 +1,119 @@
+/** What the panel says of a cell, in the order of a newcomer's questions: does it work, why not, how to repeat it, how exact, how fast. */
+
+import type { Context } from "../context";
+import type { Cell, CellChunk, CellDetail, Diagnosis } from "../data";
+import { facts, h, outside, type Child } from "../dom";
+import { daysSince, moment, outOf, plural } from "../numbers";
+import { meaning, pill } from "../states";
+import { beginning, block, command } from "../text";
+import { casesPart } from "./cases";
+import { costPart } from "./cost";
+import { exactPart } from "./exact";
+import { pastPart } from "./past";
+import { results, type Result } from "./result";
+
+export function content(
+  context: Context,
+  place: number,
+  detail: CellDetail,
+  chunk: CellChunk,
+  name: string,
+): HTMLElement {
+  const all = results(detail, chunk);
+  const { cell } = detail;
+  return h(
+    "div",
+    { class: "cell", "data-open-cell": cell.id },
+    answer(context, place, cell),
+    h("h3", null, "Repeat it"),
+    command(cell.repeat),
+    circumstances(context, place, cell, all),
+    exactPart(context, cell, all),
+    costPart(context, place, cell, all),
+    pastPart(context, cell),
+    casesPart(context, cell, all, name),
+  );
+}
+
+function answer(context: Context, place: number, cell: Cell): HTMLElement {
+  const journal = context.model.inJournal(place);
+  return h(
+    "div",
+    null,
+    h(
+      "p",
+      { class: "answer" },
+      pill(cell.state, cell.stale_cases > 0),
+      ` ${meaning(context.model, cell.state)}. Evidence: `,
+      h("b", null, cell.evidence),
+      ".",
+    ),
+    h(
+      "p",
+      null,
+      Object.entries(cell.cases).map(
+        ([state, count], index) => `${index > 0 ? ", " : ""}${outOf(count ?? 0, cell.planned)} ${state}`,
+      ),
+      ".",
+      cell.stale_cases > 0 && ` ${outOf(cell.stale_cases, cell.planned)} stale.`,
+    ),
+    journal > 0 &&
+      h("p", { class: "note" }, `Its job runs now: the job's journal has ${outOf(journal, cell.planned)} cases.`),
+    cell.stale !== "" && h("p", { class: "note" }, h("b", null, "Stale: "), beginning(cell.stale, 2000)),
+    cell.reason !== "" &&
+      (cell.reason.length > 300 || cell.reason.includes("\n")
+        ? block(cell.reason, "reason")
+        : h("p", { "data-test": "reason" }, beginning(cell.reason, 400))),
+    cell.error !== "" && [h("h3", null, "Exact error"), block(cell.error, "exact error")],
+    diagnosed(cell.diagnosis),
+  );
+}
+
+/** Return the cause and the remedy of an error. */
+export function diagnosed(diagnosis: Diagnosis | null): HTMLElement | null {
+  if (!diagnosis || diagnosis.cause === "") return null;
+  return h(
+    "p",
+    { class: "note", "data-test": "diagnosis" },
+    h("b", null, "Cause: "),
+    beginning(diagnosis.cause, 4000),
+    diagnosis.remedy !== "" && [h("br"), h("b", null, "Remedy: "), beginning(diagnosis.remedy, 4000)],
+    diagnosis.rule !== "" && h("span", { class: "dim" }, ` (rule ${diagnosis.rule})`),
+    diagnosis.link !== "" && [" ", outside(diagnosis.link, "More about it")],
+  );
+}
+
+function circumstances(context: Context, place: number, cell: Cell, all: readonly Result[]): HTMLElement {
+  const { history } = context.model.laneOf(place);
+  const jobs = (name: string): string =>
+    [...new Set(all.map((one) => one.job[name] ?? "").filter((value) => value !== ""))].slice(0, 6).join("; ");
+  const silent = history.silent_since
+    ? `since ${moment(history.silent_since)} UTC, ${plural(Math.max(0, Math.floor(daysSince(history.silent_since, Date.now()))), "day")}`
+    : "";
+  const versions: Child[] = Object.entries(cell.versions).map(
+    ([name, values], index) => `${index > 0 ? ", " : ""}${name} ${values.join(" and ")}`,
+  );
+  const commits = jobs("commit");
+  return h(
+    "div",
+    null,
+    h("h3", null, "Where, when and with what"),
+    facts([
+      ["device", jobs("device")],
+      ["driver", jobs("driver")],
+      ["commit", commits],
+      ["started", [...new Set(all.map((one) => moment(one.job["started"])).filter(Boolean))].slice(0, 4).join("; ")],
+      ["last result of its lane", history.last_result ? `${moment(history.last_result)} UTC` : "never"],
+      ["its lane is silent", silent],
+      ["executor", jobs("executor")],
+      ["image", jobs("image") || jobs("image.id") || jobs("image.digest")],
+      ["versions", versions.length > 0 && versions],
+      ["lock file", cell.lock],
+      ["code", cell.artifact ? cell.artifact.kinds.join(", ") : ""],
+      [
+        "canaries",
+        cell.canaries ? `${outOf(cell.canaries.caught, cell.canaries.injected)} injected faults were found` : "",
+      ],
+    ]),
+  );
+}

@@ -1,0 +1,165 @@
+/** How fast a cell is, and what its code needs, beside the same operator elsewhere. */
+
+import type { Context } from "../context";
+import type { Cell } from "../data";
+import { h, table, type Child } from "../dom";
+import { later, onDemand } from "../later";
+import { loadCell } from "../load";
+import { duration, outOf, short, times } from "../numbers";
+import { pill } from "../states";
+import type { Result } from "./result";
+
+const FILES_AT_ONCE = 16;
+
+/** The resources in the order in which people look for them, with the names that vendors give them. */
+const RESOURCES: readonly (readonly [title: string, keys: readonly string[]])[] = [
+  ["registers", ["registers"]],
+  ["scalar registers", ["scalar_registers"]],
+  ["spilled", ["spilled_registers", "spill_bytes", "spills"]],
+  ["scalar spilled", ["spilled_scalar_registers"]],
+  ["shared memory", ["shared_bytes"]],
+  ["stack", ["stack_bytes", "local_bytes"]],
+  ["code size", ["bytes", "code_bytes"]],
+  ["threads", ["threads"]],
+];
+
+export function costPart(context: Context, place: number, cell: Cell, all: readonly Result[]): HTMLElement {
+  return h(
+    "section",
+    { "data-test": "cost" },
+    h("h3", null, "How fast"),
+    timesTable(context, cell, all),
+    resources(context, place, cell),
+  );
+}
+
+function timesTable(context: Context, cell: Cell, all: readonly Result[]): HTMLElement {
+  const { baseline } = context.model.overview.run;
+  const timed = all.flatMap((one) => (one.times ? [{ name: one.name, state: one.state, ...one.times }] : []));
+  const spent = all.reduce((sum, one) => sum + (Number.isFinite(one.seconds) ? one.seconds : 0), 0);
+  const whole = h("p", { class: "dim" }, `All its cases together took ${duration(spent)}.`);
+  if (timed.length === 0) return h("div", null, h("p", { class: "dim" }, "No case of this cell was timed."), whole);
+  const ratios = timed
+    .filter((one) => one.state === "pass")
+    .map((one) => one.ratio)
+    .sort((a, b) => a - b);
+  return h(
+    "div",
+    null,
+    ratios.length > 0 &&
+      h(
+        "p",
+        null,
+        "Against ",
+        baseline,
+        ": ",
+        h("b", null, ratios.length === 1 ? times(ratios[0]) : `${times(ratios[0])} to ${times(ratios.at(-1))}`),
+        ` as fast, over ${ratios.length} timed ${ratios.length === 1 ? "case" : "cases"} that passed. Both were timed in turns in one process; the times are the least of all rounds.`,
+      ),
+    table(
+      "times",
+      [
+        { title: "case", header: true, wide: true, cell: (one) => h("code", null, one.name) },
+        { title: "state", cell: (one) => pill(one.state) },
+        { title: "time", number: true, cell: (one) => duration(one.run) },
+        { title: baseline, number: true, cell: (one) => duration(one.baseline) },
+        { title: "times as fast", number: true, cell: (one) => times(one.ratio) },
+        { title: "rounds", number: true, cell: (one) => one.rounds },
+      ],
+      timed,
+      "times",
+    ),
+    cell.timed.length < timed.length && h("p", { class: "dim" }, "Only cases that passed count in the other views."),
+    whole,
+  );
+}
+
+function resources(context: Context, place: number, cell: Cell): HTMLElement {
+  const { model } = context;
+  const others: number[] = [];
+  for (let lane = 0; lane < model.overview.lanes.length; lane++) {
+    const other = model.at(lane, model.op(place));
+    // Only what was compiled has code.
+    if (other >= 0 && other !== place && model.evidence(other) > model.overview.evidence.indexOf("planned"))
+      others.push(other);
+  }
+  const title = `Registers, spills, shared memory and code size, beside ${others.length} other cells of ${cell.op} ${cell.direction}`;
+  return onDemand(title, () => sideBySide(context, cell, others), "resources");
+}
+
+function sideBySide(context: Context, cell: Cell, others: readonly number[]): HTMLElement {
+  const { cells } = context.model.overview;
+  const files = [...new Set(others.map((other) => cells.chunk[other]!))];
+  const box = h("div");
+  const show = (count: number): void => {
+    const asked = new Set(files.slice(0, count));
+    const part = others.filter((other) => asked.has(cells.chunk[other]!));
+    box.replaceChildren(
+      later(
+        () => Promise.all(part.map((other) => loadCell(cells.chunk[other]!, context.model.id(other)))),
+        (loaded) => resourcesTable([cell, ...loaded.map((one) => one.detail.cell)]),
+        `${part.length} cells`,
+      ),
+    );
+    if (files.length > count) {
+      box.append(
+        h(
+          "p",
+          { class: "more" },
+          `${outOf(part.length, others.length)} other cells. `,
+          h("button", { type: "button", on: { click: () => show(count * 4) } }, "Load more"),
+        ),
+      );
+    }
+  };
+  show(FILES_AT_ONCE);
+  return box;
+}
+
+function resourcesTable(cells: readonly Cell[]): HTMLElement {
+  const known = cells.filter((cell) => cell.artifact && Object.keys(cell.artifact.largest).length > 0);
+  if (known.length === 0) return h("p", { class: "dim" }, "No compiler said what the code needs.");
+  const largest = (cell: Cell, keys: readonly string[]): readonly [string, number | string] | undefined => {
+    const key = keys.find((name) => cell.artifact?.largest[name] !== undefined);
+    return key === undefined ? undefined : [key, cell.artifact!.largest[key]!];
+  };
+  const usual = new Set(RESOURCES.flatMap(([, keys]) => keys));
+  const rest = [...new Set(known.flatMap((cell) => Object.keys(cell.artifact!.largest)))].filter(
+    (key) => !usual.has(key),
+  );
+  const columns = [...RESOURCES, ...rest.map((key) => [key.replaceAll("_", " "), [key]] as const)].filter(([, keys]) =>
+    known.some((cell) => largest(cell, keys) !== undefined),
+  );
+  return h(
+    "div",
+    null,
+    h(
+      "p",
+      { class: "dim" },
+      "The largest over the cases. Registers are those of one thread; scalar registers those of a wave.",
+    ),
+    table<Cell>(
+      "resources",
+      [
+        {
+          title: "toolchain",
+          header: true,
+          cell: (cell) => [cell === cells[0] && "▸ ", cell.toolchain, cell === cells[0] && " (this cell)"],
+        },
+        { title: "target", cell: (cell) => `${cell.target} (${cell.platform})` },
+        { title: "state", cell: (cell) => pill(cell.state) },
+        ...columns.map(([title, keys]) => ({
+          title,
+          number: true,
+          cell: (cell: Cell): Child => {
+            const value = largest(cell, keys);
+            return value === undefined ? "" : `${short(value[1])}${/bytes/.test(value[0]) ? " B" : ""}`;
+          },
+        })),
+        { title: "kind", cell: (cell) => cell.artifact!.kinds.join(", ") },
+      ],
+      known,
+      "resources-table",
+    ),
+  );
+}

@@ -1,0 +1,47 @@
+/** Charts, by Observable Plot: it draws SVG, which prints, scales, follows the colours of the page and holds text. */
+
+import { dot, lineY, plot, ruleX, ruleY, type PlotOptions } from "@observablehq/plot";
+import { h } from "./dom";
+
+/** Colours that people with each kind of colour blindness can tell apart, on a light and on a dark ground. */
+export const PALETTE = ["#2b7bba", "#d9730d", "#7a5bd0", "#2f9e6e", "#b5487f", "#8a7400", "#5b7083", "#c0392b"];
+export const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "cross", "wye", "times"] as const;
+
+/** Return a chart in a figure; `name` says in words what it shows. */
+export function chart(name: string, options: PlotOptions, caption?: Node | string): HTMLElement {
+  const drawing = plot({
+    style: {
+      background: "transparent",
+      color: "inherit",
+      fontSize: "12px",
+      fontFamily: "inherit",
+      overflow: "visible",
+    },
+    ...options,
+  });
+  // The whole is one image with one name; its groups have names in a form that ARIA does not allow.
+  drawing.querySelectorAll("[aria-label]").forEach((part) => part.removeAttribute("aria-label"));
+  drawing.setAttribute("role", "img");
+  drawing.setAttribute("aria-label", name);
+  return h(
+    "figure",
+    { class: "chart" },
+    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `${name}, chart` }, drawing),
+    caption && h("figcaption", null, caption),
+  );
+}
+
+/** Return the width that a chart can have. One that needs more than a narrow screen has scrolls in its box. */
+export function width(most: number, least = 300): number {
+  return Math.max(least, Math.min(most, innerWidth - 48));
+}
+
+/** Return marks of an axis for errors that begin at 0 and span many powers. */
+export function steps(largest: number): number[] {
+  return [0, 0.5, 1, 2, 4, 16, 64, 256, 1024, 4096, 65_536, 1e6, 1e8, 1e12].filter(
+    (step) => step <= largest * 1.2 || step <= 1,
+  );
+}
+
+// Each by its name: what is not used stays out of the page.
+export { dot, lineY, ruleX, ruleY };

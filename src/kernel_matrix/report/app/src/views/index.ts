@@ -1,0 +1,21 @@
+/** The views by name. */
+
+import type { Context, View } from "../context";
+import type { ViewName } from "../link";
+import { accuracyView } from "./accuracy";
+import { gridView } from "./grid";
+import { helpView } from "./help";
+import { historyView } from "./history";
+import { machinesView } from "./machines";
+import { speedView } from "./speed";
+import { toolchainsView } from "./toolchains";
+
+export const VIEWS_BY_NAME: Record<ViewName, (context: Context) => View> = {
+  grid: gridView,
+  accuracy: accuracyView,
+  speed: speedView,
+  toolchains: toolchainsView,
+  history: historyView,
+  machines: machinesView,
+  help: helpView,
+};

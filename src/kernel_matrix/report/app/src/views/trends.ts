@@ -1,0 +1,108 @@
+/** Figures over the runs, as charts. */
+
+import { chart, dot, lineY, PALETTE, ruleY, SYMBOLS, width } from "../charts";
+import type { Trend } from "../data";
+import { h } from "../dom";
+import { moment } from "../numbers";
+
+interface Point {
+  run: number;
+  value: number;
+  name: string;
+  title: string;
+}
+
+/** Return the charts of a trend: the error, unless only times are asked for, and the times. */
+export function trendCharts(trend: Trend, onlyTimes = false): HTMLElement {
+  if (trend.started.length < 2)
+    return h(
+      "p",
+      { class: "dim" },
+      `One run on ${trend.device || "this device"} has figures, at ${moment(trend.started[0])} UTC: no trend yet.`,
+    );
+  return h(
+    "div",
+    { class: "charts" },
+    !onlyTimes && series(trend, trend.noise, "noise ratio", "error over the baseline's"),
+    series(trend, trend.speed, "times as fast as the baseline", "speed"),
+    series(trend, trend.seconds, "seconds", "time", true),
+  );
+}
+
+function series(
+  trend: Trend,
+  figures: Readonly<Record<string, readonly (number | null)[]>>,
+  label: string,
+  what: string,
+  log = false,
+): HTMLElement | null {
+  const points: Point[] = Object.entries(figures).flatMap(([name, values]) =>
+    values.flatMap((value, run): Point[] =>
+      typeof value === "number"
+        ? [
+            {
+              run,
+              value,
+              name,
+              title: `${name}: ${value}\n${moment(trend.started[run])} UTC, commit ${(trend.commits[run] ?? "").slice(0, 40)}`,
+            },
+          ]
+        : [],
+    ),
+  );
+  if (points.length === 0) return null;
+  const names = [...new Set(points.map((point) => point.name))].slice(0, 24);
+  const drawn = points.filter((point) => names.includes(point.name));
+  const colours = names.map((_, index) => PALETTE[index % PALETTE.length]!);
+  const symbols = names.map((_, index) => SYMBOLS[index % SYMBOLS.length]!);
+  return h(
+    "div",
+    null,
+    chart(`${what} of ${trend.cell} over ${trend.started.length} runs`, {
+      width: width(430),
+      height: 210,
+      marginLeft: 54,
+      marginRight: 16,
+      marginBottom: 44,
+      x: {
+        label: "run →",
+        ticks: trend.started.map((_, run) => run).filter((run) => run % Math.ceil(trend.started.length / 5) === 0),
+        tickFormat: (run: number) => (trend.started[run] ?? "").slice(5, 10),
+        domain: [-0.3, trend.started.length - 0.7],
+      },
+      y: {
+        label: `↑ ${label}`,
+        grid: true,
+        ...(log ? { type: "log", nice: true } : { zero: true }),
+        ticks: 5,
+        tickFormat: log ? "~g" : "~r",
+      },
+      color: { domain: names, range: colours },
+      symbol: { domain: names, range: symbols },
+      marks: [
+        ...(label === "seconds" ? [] : [ruleY([1], { strokeDasharray: "4 3", strokeOpacity: 0.6 })]),
+        lineY(drawn, { x: "run", y: "value", z: "name", stroke: "name", strokeWidth: 1.6 }),
+        dot(drawn, { x: "run", y: "value", stroke: "name", symbol: "name", r: 3.2, title: "title" }),
+      ],
+    }),
+    legend(names),
+  );
+}
+
+/** Return what each colour and shape of a chart stands for. */
+export function legend(names: readonly string[]): HTMLElement {
+  return h(
+    "ul",
+    { class: "chart-legend" },
+    names.map((name, index) => h("li", null, mark(index), ` ${name}`)),
+  );
+}
+
+function mark(index: number): Node {
+  const shapes = ["●", "▲", "■", "◆", "★", "✚", "Y", "✖"];
+  return h(
+    "span",
+    { style: `color: ${PALETTE[index % PALETTE.length]}`, "aria-hidden": "true" },
+    shapes[index % shapes.length],
+  );
+}

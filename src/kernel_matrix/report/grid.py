@@ -1,0 +1,203 @@
+"""Document -> a small picture of all cells as SVG, operator x lane, for pages that run no script, such as a README."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Literal, NamedTuple
+
+from kernel_matrix.base.evidence import EVIDENCE, Evidence
+from kernel_matrix.report.document import Cell, Document
+from kernel_matrix.report.words import MEANING, headline
+from kernel_matrix.results.compare import STATES, State
+
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
+MOST_COLUMNS = 80  # of lanes: with more, the lanes of a toolchain on one platform are one column
+
+_STEP, _SIDE = 16, 14  # of the squares, in pixels
+_LABEL = 6.2  # the width of a character of the labels
+_SIGNS: dict[State, str] = {
+    "pass": "✓",
+    "compiled": "c",
+    "lowered": "s",
+    "known": "k",
+    "flaky": "~",
+    "fixed": "!",
+    "fail": "✗",
+    "error": "E",
+    "missing": "?",
+    "unavailable": "–",
+    "excluded": "·",
+}
+_OUTLINED = ("unavailable", "excluded")
+_DARK_SIGN = ("lowered",)  # the states whose colour is light
+_INK = {"light": ("#1f2328", "#59636e", "#d1d9e0"), "dark": ("#e6edf3", "#9198a1", "#3d444d")}
+
+
+class Column(NamedTuple):
+    """A lane, or the lanes of one toolchain on one platform."""
+
+    platform: str
+    target: str
+    toolchain: str
+
+
+class Square(NamedTuple):
+    """The worst state and the least evidence of the cells at one place."""
+
+    state: State
+    evidence: Evidence
+    stale: bool
+    cells: int
+
+
+def grid(document: Document, theme: Theme) -> str:
+    """Return the picture for one of the two colour schemes."""
+    columns = _columns(document.cells)
+    shown = columns[:MOST_COLUMNS]
+    squares = _squares(document.cells, whole=len(columns) > 0 and columns[0].target != "")
+    ops = list(dict.fromkeys(f"{cell.op}.{cell.direction}" for cell in document.cells))
+    left = 12 + _LABEL * max((len(op) for op in ops), default=0)
+    top = 10 + _LABEL * max((len(_name(column)) for column in shown), default=0)
+    legend, rows = _legend(document, theme, left)
+    width = max(left + _STEP * len(shown) + 12, 640)
+    height = top + _STEP * len(ops) + 16 + 18 * rows + (18 if len(columns) > len(shown) else 0)
+    parts = [
+        _HEAD.format(width=f"{width:.0f}", height=f"{height:.0f}"),
+        f'<title id="title">{escape(document.run.package)}: every operator on every lane</title>',
+        f'<desc id="desc">{escape(headline(document))}</desc>',
+        _STRIPES,
+        *_symbols(theme),
+        *_labels(shown, ops, theme, left, top),
+        *_drawn(shown, ops, squares, left, top),
+        f'<g transform="translate(0 {top + _STEP * len(ops) + 22:.0f})">',
+        *legend,
+        *_rest(len(columns) - len(shown), theme, left, 18 * rows),
+        "</g>",
+        "</svg>\n",
+    ]
+    return "\n".join(parts)
+
+
+_HEAD = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+    'role="img" aria-labelledby="title desc" '
+    'font-family="ui-sans-serif,system-ui,Segoe UI,Helvetica,Arial,sans-serif" font-size="10">'
+)
+_STRIPES = (
+    '<pattern id="emulated" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<rect width="6" height="6" fill="#1a7f37"/><rect width="3" height="6" fill="#3f9b62"/></pattern>'
+)
+
+
+def _columns(cells: Iterable[Cell]) -> list[Column]:
+    """Return the lanes in their order; toolchains of platforms where there are too many lanes."""
+    lanes = list(dict.fromkeys(Column(cell.platform, cell.target, cell.toolchain) for cell in cells))
+    if len(lanes) <= MOST_COLUMNS:
+        return lanes
+    return list(dict.fromkeys(Column(lane.platform, "", lane.toolchain) for lane in lanes))
+
+
+def _squares(cells: Iterable[Cell], *, whole: bool) -> dict[tuple[Column, str], Square]:
+    groups: dict[tuple[Column, str], list[Cell]] = {}
+    for cell in cells:
+        column = Column(cell.platform, cell.target if whole else "", cell.toolchain)
+        groups.setdefault((column, f"{cell.op}.{cell.direction}"), []).append(cell)
+    return {place: _square(group) for place, group in groups.items()}
+
+
+def _square(cells: Sequence[Cell]) -> Square:
+    return Square(
+        state=min((cell.state for cell in cells), key=STATES.index),
+        evidence=min((cell.evidence for cell in cells), key=EVIDENCE.index),
+        stale=any(cell.stale for cell in cells),
+        cells=len(cells),
+    )
+
+
+def _name(column: Column) -> str:
+    return " ".join(filter(None, column))
+
+
+def _labels(columns: Sequence[Column], ops: Sequence[str], theme: Theme, left: float, top: float) -> Iterator[str]:
+    ink, dim, line = _INK[theme]
+    for row, op in enumerate(ops):
+        yield (
+            f'<text x="{left - 6:.0f}" y="{top + _STEP * row + 11:.0f}" text-anchor="end" fill="{ink}">'
+            f"{escape(op)}</text>"
+        )
+    for place, column in enumerate(columns):
+        x = left + _STEP * place
+        if place and column.platform != columns[place - 1].platform:
+            yield f'<path d="M{x - 1:.0f} 4V{top + _STEP * len(ops):.0f}" stroke="{line}"/>'
+        yield (
+            f'<text transform="translate({x + 10.5:.1f} {top - 5:.0f}) rotate(-90)" fill="{dim}">'
+            f"{escape(_name(column))}</text>"
+        )
+
+
+def _drawn(
+    columns: Sequence[Column],
+    ops: Sequence[str],
+    squares: dict[tuple[Column, str], Square],
+    left: float,
+    top: float,
+) -> Iterator[str]:
+    for place, column in enumerate(columns):
+        for row, op in enumerate(ops):
+            x, y = left + _STEP * place, top + _STEP * row
+            square = squares.get((column, op))
+            if square:
+                count = f" ({square.cells} cells)" if square.cells > 1 else ""
+                stale = ", stale" if square.stale else ""
+                title = f"{op} on {_name(column)}{count}: {square.state}, {square.evidence}{stale}"
+                yield f"{_use(square, x, y)[:-2]}><title>{escape(title)}</title></use>"
+
+
+def _use(square: Square, x: float, y: float) -> str:
+    """Return a square at a place."""
+    emulated = "-emulated" if (square.state, square.evidence) == ("pass", "emulated") else ""
+    return f'<use href="#{square.state}{emulated}{"-stale" if square.stale else ""}" x="{x:.0f}" y="{y:.0f}"/>'
+
+
+def _symbols(theme: Theme) -> Iterator[str]:
+    """Yield what each square looks like: its colour, its sign, and a line through it if it is stale."""
+    ink, dim, faint = _INK[theme]
+    for state in STATES:
+        for evidence in ("", "-emulated") if state == "pass" else ("",):
+            fill = f'fill="{"url(#emulated)" if evidence else MEANING[state][0]}"'
+            text, line = ("#0b2a5b" if state in _DARK_SIGN else "#ffffff"), "#ffffff"
+            if state in _OUTLINED:
+                fill, text, line = f'fill="none" stroke="{faint}"', dim, ink
+            drawn = (
+                f'<rect width="{_SIDE}" height="{_SIDE}" rx="3" {fill}/>'
+                f'<text x="7" y="10.5" text-anchor="middle" font-weight="700" fill="{text}">{_SIGNS[state]}</text>'
+            )
+            yield f'<symbol id="{state}{evidence}" overflow="visible">{drawn}</symbol>'
+            stale = f'<path d="M1 13L13 1" stroke="{line}" stroke-width="2"/>'
+            yield f'<symbol id="{state}{evidence}-stale" overflow="visible">{drawn}{stale}</symbol>'
+
+
+def _legend(document: Document, theme: Theme, left: float) -> tuple[list[str], int]:
+    """Return the signs with the number of their cells, and how many lines they take."""
+    counted = Counter((cell.state, cell.evidence == "emulated" and cell.state == "pass") for cell in document.cells)
+    parts, x, row = [], left, 0
+    for state in reversed(STATES):
+        for emulated in (False, True):
+            if count := counted[state, emulated]:
+                words = f"{count} of {document.run.cells} {state}{' (emulated)' if emulated else ''}"
+                width = 24 + _LABEL * len(words)
+                if x > left and x + width > 640:
+                    x, row = left, row + 1
+                sign = _use(Square(state, "emulated" if emulated else "ran", False, 1), x, 18 * row - 11)
+                parts.append(f'{sign}<text x="{x + 19:.0f}" y="{18 * row}" fill="{_INK[theme][0]}">{words}</text>')
+                x += width
+    return parts, row + 1
+
+
+def _rest(count: int, theme: Theme, left: float, y: float) -> Iterator[str]:
+    if count > 0:
+        words = f"and {count} more toolchains of platforms"
+        yield f'<text x="{left:.0f}" y="{y:.0f}" fill="{_INK[theme][1]}">{words}</text>'

@@ -1,0 +1,250 @@
+"""Cells with their cases -> the files ``cells/NUMBER`` of the page, and the columns of its overview.
+
+Plain dictionaries are made here and no models, because there may be a million cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kernel_matrix.base.evidence import EVIDENCE
+from kernel_matrix.report.document import CaseResult, Cell, Number
+from kernel_matrix.report.page_data import NOT_PLANNED
+from kernel_matrix.report.page_script import encoded, write_script
+from kernel_matrix.report.ratios import as_float, least_exact
+from kernel_matrix.results.compare import STATES, State
+from kernel_matrix.results.history import lane_id
+
+CHUNK = 200_000  # characters of a file, about
+MOST_CHARACTERS = 100_000  # of one text: more than that is in junit.xml
+MOST_IN_OVERVIEW = 300  # of a text there
+# Of every state, in ``case_states``. A cell has few of them, so a capital letter is easier to tell from a small one.
+LETTERS: Mapping[State, str] = {
+    "fail": "F",
+    "error": "E",
+    "fixed": "X",
+    "missing": "M",
+    "flaky": "L",
+    "known": "k",
+    "unavailable": "u",
+    "lowered": "l",
+    "compiled": "c",
+    "pass": "p",
+    "excluded": "x",
+}
+
+
+class Texts:
+    """Texts, each once; the first is empty."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {"": 0}
+
+    def place(self, text: str) -> int:
+        """Return the place of a text in the list, and add it if it is new. A very long one is cut."""
+        place = self.texts.get(text)
+        if place is None:
+            place = self.texts.setdefault(shortened(text), len(self.texts))
+        return place
+
+
+def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return a text; of a very long one the beginning, and how much was cut."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n… {len(text) - most} more characters are in junit.xml."
+
+
+def in_short(text: str) -> str:
+    """Return a text for the overview, which is loaded first and has no long ones."""
+    return shortened(text, MOST_IN_OVERVIEW)
+
+
+class Chunk:
+    """The cells of one file, and what they share."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.size = number, 0
+        self.cells: list[bytes] = []
+        self.jobs: set[int] = set()
+        self.texts = Texts()
+        self.figures: dict[str, int] = {}
+        self.positions: dict[tuple[str, ...], tuple[int, ...]] = {}  # by the names of an output's figures
+        self.diagnoses: dict[Any, int] = {}
+
+    def add(self, cell: Cell, results: Collection[CaseResult]) -> None:
+        """Take in a cell with its cases."""
+        outline = cell.model_dump(mode="json")
+        outline["reason"], outline["error"] = shortened(cell.reason), shortened(cell.error)
+        text = encoded({"cell": outline, "results": [self._result(cell.id, result) for result in results]})
+        self.cells.append(b"%b:%b" % (encoded(cell.id), text))
+        self.size += len(text)
+
+    def write(self, folder: Path, jobs: list[Mapping[str, str]] | tuple[Mapping[str, str], ...]) -> Path:
+        """Write the file; ``jobs`` are those of all results."""
+        rest = {
+            "jobs": {str(place): dict(jobs[place]) for place in sorted(self.jobs)},
+            "texts": list(self.texts.texts),
+            "figures": list(self.figures),
+            "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
+        }
+        path = folder / "cells" / f"{self.number}.js"
+        write_script(path, f"cells/{self.number}", b'{"cells":{%b},%b' % (b",".join(self.cells), encoded(rest)[1:]))
+        return path
+
+    def _result(self, cell: str, result: CaseResult) -> dict[str, Any]:
+        """Return a case without what has its default value."""
+        place = self.texts.place
+        case: dict[str, Any] = {"name": result.name, "state": result.state, "evidence": result.evidence}
+        for key in ("reason", "stale", "message", "detail"):
+            if text := getattr(result, key):
+                case[key] = place(text)
+        for key in ("stage", "action", "seconds", "artifact", "facts"):
+            if value := getattr(result, key):
+                case[key] = value
+        if result.diagnosis is not None:
+            case["diagnosis"] = self.diagnoses.setdefault(result.diagnosis, len(self.diagnoses))
+        if result.attempts:
+            case["attempts"] = list(result.attempts)
+        if result.outputs:
+            case["outputs"] = {name: self._figures(figures) for name, figures in result.outputs.items()}
+        if result.times:
+            case["times"] = result.times.model_dump()
+        if result.job is not None:
+            self.jobs.add(result.job)
+            case["job"] = result.job
+        case["repeat"] = place(result.repeat.replace(f"{cell}/{result.name}", "{case}"))
+        return case
+
+    def _figures(self, figures: Mapping[str, Number]) -> list[Number | None]:
+        """Return the figures of an output in the order of this chunk."""
+        names = tuple(figures)
+        positions = self.positions.get(names)
+        if positions is None:
+            for name in names:
+                self.figures.setdefault(name, len(self.figures))
+            places = {name: place for place, name in enumerate(names)}
+            positions = self.positions[names] = tuple(places.get(name, -1) for name in self.figures)
+        values = (*figures.values(), None)  # the last one stands at the place -1
+        return list(map(values.__getitem__, positions))
+
+
+class CellFiles:
+    """Write the cells as they come, and keep the columns of the overview. Cells of one lane should come together."""
+
+    def __init__(self, folder: Path, jobs: list[Mapping[str, str]] | tuple[Mapping[str, str], ...]) -> None:
+        """``folder`` is that of all data; ``jobs`` are what the jobs of the results have in common."""
+        self.folder, self.jobs = folder, jobs
+        self.written: set[Path] = set()
+        self.columns = Columns()
+        self._chunk = Chunk(0)
+        self._lane = ""
+
+    def add(self, cell: Cell, in_journal: Mapping[str, State] | None = None) -> None:
+        """Take in a cell; ``in_journal`` has the states of its cases that only a journal knows, by case name."""
+        lane = lane_id(cell.id)
+        if self._chunk.size >= CHUNK or (lane != self._lane and self._chunk.size >= CHUNK // 2):
+            self._flush()
+        self._lane = lane
+        self._chunk.add(cell, cell.results)
+        self.columns.add(cell, self._chunk.number, in_journal or {})
+
+    def finish(self) -> set[Path]:
+        """Write what is left; return the paths of all files."""
+        if self._chunk.cells:
+            self._flush()
+        return self.written
+
+    def _flush(self) -> None:
+        self.written.add(self._chunk.write(self.folder, self.jobs))
+        self._chunk = Chunk(self._chunk.number + 1)
+
+
+class Columns:
+    """The columns of the overview, and the lists that they refer to."""
+
+    def __init__(self) -> None:
+        self.ops: dict[tuple[str, str], int] = {}  # their places, by operator and direction
+        self.cases: list[dict[str, int]] = []  # of each op the names, with their places
+        self.lanes: dict[str, int] = {}
+        self.texts = Texts()
+        self.rows: list[dict[str, Any]] = []
+        self.backends: dict[str, str] = {}  # by lane
+        self.noise: list[Mapping[str, tuple[Number | None, str, int]]] = []
+
+    def add(self, cell: Cell, chunk: int, in_journal: Mapping[str, State]) -> None:
+        """Take in a cell that stands in the file ``cells/CHUNK``."""
+        op = self.place_of_op(cell.op, cell.direction)
+        names = self.cases[op]
+        for result in cell.results:
+            names.setdefault(result.name, len(names))
+        place = self.texts.place
+        ratios = {dtype: least_exact(outputs.items()) for dtype, outputs in cell.noise.items() if outputs}
+        noise = {dtype: (one.ratio, output, EVIDENCE.index(one.evidence)) for dtype, (output, one) in ratios.items()}
+        known = [ratio for ratio, _, _ in noise.values() if ratio is not None]
+        self.backends[lane_id(cell.id)] = cell.backend
+        self.rows.append({
+            "id": cell.id,
+            "lane": self.place_of_lane(lane_id(cell.id)),
+            "op": op,
+            "state": STATES.index(cell.state),
+            "evidence": EVIDENCE.index(cell.evidence),
+            "case_states": letters(names, {result.name: result.state for result in cell.results}),
+            "in_journal": letters(names, in_journal),
+            "stale": cell.stale_cases,
+            "reason": place(in_short(cell.reason)),
+            "stage": place(cell.stage),
+            "rule": place(cell.diagnosis.rule if cell.diagnosis else ""),
+            "noise": max(known, key=as_float, default=None),
+            "share": cell.accuracy.share if cell.accuracy else None,
+            "speed": max((timed.ratio for timed in cell.timed), default=None),
+            "seconds": round(sum(result.seconds for result in cell.results), 3),
+            "odd": False,
+            "chunk": chunk,
+        })  # fmt: skip
+        self.noise.append(noise)
+
+    def place_of_lane(self, lane: str) -> int:
+        """Return the place of a lane among the lanes, and add it if it is new."""
+        return self.lanes.setdefault(lane, len(self.lanes))
+
+    def place_of_op(self, op: str, direction: str) -> int:
+        """Return the place of an operator in one direction among the ops, and add it if it is new."""
+        if (op, direction) not in self.ops:
+            self.ops[op, direction] = len(self.ops)
+            self.cases.append({})
+        return self.ops[op, direction]
+
+    def in_order(self, order: Mapping[str, int], odd: Collection[str]) -> dict[str, Any]:
+        """Return the columns with the cells in the order of the grid; ``odd`` are the cells that were the odd one out.
+
+        ``order`` has the place of each cell in the grid, by its id.
+        """
+        pairs = sorted(zip(self.rows, self.noise, strict=True), key=lambda pair: order[pair[0]["id"]])
+        rows, noise = [row for row, _ in pairs], [ratios for _, ratios in pairs]
+        names = [name for name in (rows[0] if rows else ()) if name != "id"]
+        columns: dict[str, Any] = {name: [row[name] for row in rows] for name in names}
+        columns["odd"] = [row["id"] in odd for row in rows]
+        if not any(columns["in_journal"]):
+            columns["in_journal"] = []
+        dtypes = sorted({dtype for ratios in noise for dtype in ratios})
+        by_dtype = {dtype: [ratios.get(dtype, (None, "", -1)) for ratios in noise] for dtype in dtypes}
+        columns["noise_by_dtype"] = {dtype: [ratio for ratio, _, _ in by_dtype[dtype]] for dtype in dtypes}
+        columns["noise_output"] = {
+            dtype: [self.texts.place(output) for _, output, _ in by_dtype[dtype]] for dtype in dtypes
+        }
+        columns["noise_evidence"] = {dtype: [level for _, _, level in by_dtype[dtype]] for dtype in dtypes}
+        return columns
+
+
+def letters(names: Mapping[str, int], states: Mapping[str, State]) -> str:
+    """Return a letter for each case, in the order of ``names``, which has the place of each; none after the last."""
+    if not states:
+        return ""
+    row = [NOT_PLANNED] * (max(names[name] for name in states) + 1)
+    for name, state in states.items():
+        row[names[name]] = LETTERS[state]
+    return "".join(row)

@@ -1,0 +1,253 @@
+"""Provide Chromium, and the sites that the tests of the page open in it."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+VIEWS = ("grid", "accuracy", "speed", "toolchains", "history", "machines", "help")
+CPU = "cpu-llvm/x86-64-v3"
+PASSING = f"{CPU}/reference/mhc_pre.forward"
+FAILING = f"{CPU}/inductor/mhc_pre.forward"
+BROKEN = f"{CPU}/inductor/sinkhorn.forward"
+ERROR = "RuntimeError: PassManager::run failed: no such instruction"
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Return the system's Chromium, one for all tests of a process."""
+    program = next(filter(None, map(shutil.which, _NAMES)), None)
+    if program is None:
+        if os.environ.get("KERNEL_MATRIX_CHECKS"):
+            pytest.fail("needs Chromium, which .ci/run installs: apt-get install chromium")
+        pytest.skip("needs Chromium: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Tab:
+    """A page of the browser that keeps all that goes wrong in it."""
+
+    page: Page
+    address: str
+    faults: list[str] = field(default_factory=list)
+
+    def open(self, place: str = "") -> Page:
+        """Open a place of the site, such as ``#speed``, and wait until it is drawn."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.address}{place}")
+        self.page.wait_for_selector('html[data-ready="yes"]')
+        self.settled()
+        return self.page
+
+    def settled(self) -> None:
+        """Wait until every part that is loaded later is there."""
+        self.until("!document.querySelector('.loading, [aria-busy=true]')")
+
+    def until(self, expression: str, seconds: float = 15) -> None:
+        """Wait until an expression holds. The page's policy refuses Playwright's own way, which evaluates text."""
+        end = time.monotonic() + seconds
+        while not self.page.evaluate(expression):
+            if time.monotonic() > end:
+                pytest.fail(f"after {seconds} s not: {expression}")
+            self.page.wait_for_timeout(20)
+
+    def press_square(self, cell: str) -> None:
+        """Press the square of a cell, and wait for its details."""
+        self.page.click(f'[data-cell="{cell}"]')
+        self.page.wait_for_selector(f'[data-open-cell="{cell}"]')
+        self.settled()
+
+
+@pytest.fixture
+def new_tab(chromium: Browser) -> Iterator[Callable[..., Tab]]:
+    """Return a function that opens a tab for the address of a site. Nothing may go wrong in it until the test ends."""
+    contexts: list[BrowserContext] = []
+    tabs: list[Tab] = []
+
+    def new(address: str, **options: object) -> Tab:
+        settings = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
+        context = chromium.new_context(**settings)  # type: ignore[arg-type]
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        contexts.append(context)
+        tab = Tab(context.new_page(), address)
+        watch(tab)
+        tabs.append(tab)
+        return tab
+
+    yield new
+    for context in contexts:
+        context.close()
+    if faults := [fault for tab in tabs for fault in tab.faults]:
+        pytest.fail("\n".join(faults))
+
+
+def watch(tab: Tab) -> None:
+    """Keep what goes wrong: errors of scripts, of the console and of requests, and requests to another host."""
+    own = tab.address.partition("://")[0] + "://" + tab.address.partition("://")[2].partition("/")[0]
+
+    def look(request) -> None:
+        if not request.url.startswith((own, "data:", "blob:", "about:")):
+            tab.faults.append(f"request to {request.url}")
+
+    page = tab.page
+    page.on("pageerror", lambda error: tab.faults.append(f"error {error}"))
+    page.on("console", lambda entry: tab.faults.append(f"{entry.type} {entry.text}") if entry.type in
+            ("error", "warning") else None)  # fmt: skip
+    page.on("requestfailed", lambda request: tab.faults.append(f"failed {request.url}"))
+    page.on("request", look)
+    page.on("dialog", lambda dialog: (tab.faults.append(f"dialog {dialog.message}"), dialog.dismiss()))
+
+
+@pytest.fixture(scope="session")
+def page_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a site with every state, every view and a history."""
+    from kernel_matrix.config.load import load
+    from kernel_matrix.config.plan import plan
+    from kernel_matrix.report.difference import difference
+    from kernel_matrix.report.from_comparison import document
+    from kernel_matrix.report.site import write
+    from kernel_matrix.results.collect import Collected
+    from kernel_matrix.results.compare import compare
+    from kernel_matrix.results.history import History, Measurement
+
+    root = Path(__file__).parents[2]
+    from conftest import few_cases
+
+    matrix = load(root / "matrix.yaml")
+    planned = few_cases(plan(matrix, "quick"))
+    records, good = records_of(planned), records_of(planned, is_broken=False)
+    before = document(matrix, compare(planned, good), Collected((), tuple(good), ()))
+    runs = tuple(
+        Measurement(started=f"2026-01-0{day}T00:00:00Z", commit=f"{day}" * 12, device="a machine",
+                    noise={"fp32/h_in": 1 + day / 10}, speed={"a": 2.0 + day}, seconds={"a": 0.1 / day})
+        for day in range(1, 8)
+    )  # fmt: skip
+    earlier = History(measurements={PASSING: runs})
+    comparison = compare(planned, records)
+    collected = Collected((), tuple(records), ("broken.xml: not whole JUnit XML",))
+    now = document(matrix, comparison, collected, earlier=earlier, toolchains=toolchains())
+    folder = tmp_path_factory.mktemp("page") / "site"
+    write(now, collected, folder, earlier=earlier, difference=difference(before, now))
+    return folder
+
+
+def records_of(planned, *, is_broken=True):
+    """Make results that end in all ways, and the samples of those that ran on the CPU."""
+    import numpy as np
+    from conftest import figures_of, job_of
+
+    from kernel_matrix.job.inputs import normal
+    from kernel_matrix.job.sample import take
+    from kernel_matrix.results import samples
+    from kernel_matrix.results.record import Record
+
+    times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": 2.0, "time.rounds": 5.0}
+
+    def record(case):
+        cell, job = case.cell, {**job_of(case), "commit": "0123456789ab", "device": "a machine"}
+        if case.exclusion or cell.vendor == "amd":
+            return Record(case.id, "unavailable", message="no device")
+        if cell.action == "compile" or cell.vendor == "nvidia":
+            figures = {"artifact.bytes": 900.0, "artifact.registers": 40.0, "artifact.spill_bytes": 0.0}
+            kind = {"artifact.kind": "metal-source" if cell.vendor == "apple" else "cubin"}
+            return Record(case.id, "pass", "compile", job=job, metrics=figures, facts=kind)
+        if is_broken and cell.id == BROKEN:
+            return Record(case.id, "error", "run", "compile", ERROR, f"Traceback\n{ERROR}", job=job)
+        spread = {"ulp_median": 1.0, "ulp_p99": 3.0, "ulp_max": 40.0, "mean_abs": 1e-8, "cosine": 0.0}
+        outputs = case.owed.outputs or ("out",)
+        metrics = figures_of(case, **dict.fromkeys(outputs, spread))
+        metrics |= times if case.timed else {}
+        if is_broken and cell.id == FAILING:
+            metrics["h_in.max_abs"] = 0.5
+            return Record(case.id, "fail", "run", message="h_in: max_abs 0.5 is over 1e-06", metrics=metrics, job=job)
+        key = case.id.split("/", 3)[-1]
+        array = (normal(key, (30, 30)) + 5).astype(np.float32)
+        array.view(np.int32)[...] += 40 if "tvm" in cell.toolchain else 0
+        kept = samples.of_entry({"out": take(key, "out", array)})
+        facts = {"inputs.sha256": "ab" * 32}
+        attempts = ("error:launch",) if cell.id.startswith(f"{CPU}/tilelang-0.1.8/expand") else ()
+        return Record(case.id, "pass", cell.action, metrics=metrics, job=job, facts=facts, samples=kept, seconds=1.5,
+                      attempts=attempts)  # fmt: skip
+
+    left_out = f"{CPU}/tilelang-0.1.15/expand"
+    return [record(case) for case in planned.cases if not case.id.startswith(left_out)]
+
+
+def toolchains():
+    """Return what probes and sweeps would show."""
+    from kernel_matrix.report.toolchains import (
+        Cause,
+        Family,
+        ProbeLine,
+        ProbeVerdict,
+        SweepView,
+        SweptProbe,
+        SweptVersion,
+        Toolchains,
+    )
+
+    verdict = ProbeVerdict(verdict="known", reason="the known limit", error="ValueError: the known limit",
+                           diagnosis=Cause(rule="a", cause="It was a test.", remedy="None."))  # fmt: skip
+    works = ProbeVerdict(verdict="works", reason="", error="", diagnosis=Cause())
+    probe = ProbeLine(id="family/limit", asks="Does it hold what it promises?", means="", met="", truth="", link="",
+                      needs=(), verdicts={"triton-3.6": verdict, "tvm-0.27": works})  # fmt: skip
+    swept = SweptVersion(version="1.0", pins="", picked="", stopped="", message="", cause="", remedy="",
+                         lock=("numpy==1.0",), counts={"works": 1}, op=None,
+                         probes={"family/limit": SweptProbe(verdict="works", outcome="pass")})  # fmt: skip
+    sweep = SweepView(title="numpy", package="numpy", created="2026-01-01T00:00:00Z", case="", attempts=(swept,),
+                      grid=None, probes=())  # fmt: skip
+    family = Family(name="family", toolchains=("triton-3.6", "tvm-0.27"), probes=(probe,))
+    return Toolchains(headline="Of 1 probes in toolchains 1 work.", families=(family,), sweeps=(sweep,))
+
+
+def served(folder: Path) -> tuple[http.server.ThreadingHTTPServer, str]:
+    """Serve a folder as a plain web server does; return the server and the address."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, f"http://127.0.0.1:{server.server_address[1]}/"
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def web(page_site: Path) -> Iterator[str]:
+    """Return the address of the site on a plain web server."""
+    server, address = served(page_site)
+    yield address
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(params=["file", "server"])
+def address(request: pytest.FixtureRequest, page_site: Path, web: str) -> str:
+    """Return the address of the site, once as a file and once on a server."""
+    return f"file://{page_site}/index.html" if request.param == "file" else web
+
+
+@pytest.fixture
+def tab(new_tab: Callable[..., Tab], web: str) -> Tab:
+    """Return a tab for the site on a server."""
+    return new_tab(web)

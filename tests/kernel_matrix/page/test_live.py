@@ -1,0 +1,60 @@
+"""The page of a run that goes on takes new data by itself, and loses neither the search nor the open cell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from browsing import BROKEN, served
+from shown import Page
+
+
+@pytest.fixture
+def live(page_site, tmp_path):
+    """Serve a copy of the site; return its folder, its address and a function that changes the overview."""
+    site = tmp_path / "site"
+    shutil.copytree(page_site, site)
+    server, address = served(site)
+
+    def change(running: str, headline: str) -> None:
+        overview = Page(page_site).overview
+        overview["run_notes"]["running"] = running
+        overview["headline"] = headline
+        path = site / "data" / "overview.js"
+        part = path.with_suffix(".part")
+        part.write_text(f'kernelMatrix.put("overview",{json.dumps(overview)});\n')
+        part.replace(path)
+
+    yield address, change
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_page_takes_new_data_and_keeps_the_view(new_tab, live):
+    address, change = live
+    change("1 of 2 jobs have ended.", "the first headline")
+    tab = new_tab(address)
+    page = tab.open(f"#grid?q=state:error&cell={BROKEN}")
+    assert "1 of 2 jobs have ended." in page.inner_text(".running")
+    page.wait_for_selector(f'[data-open-cell="{BROKEN}"]')
+    change("2 of 2 jobs have ended.", "the second headline")
+    tab.until("document.body.innerText.includes('the second headline')", 30)
+    assert "2 of 2 jobs have ended." in page.inner_text(".running")
+    assert page.input_value("#search") == "state:error"
+    assert page.is_visible(f'[data-open-cell="{BROKEN}"]')
+    change("", "the last headline")
+    tab.until("document.body.innerText.includes('the last headline')", 30)
+    assert page.query_selector(".running") is None
+    assert page.input_value("#search") == "state:error"
+
+
+def test_a_page_whose_run_is_over_asks_for_nothing_more(new_tab, live):
+    address, change = live
+    change("", "the run is over")
+    tab = new_tab(address)
+    requests: list[str] = []
+    tab.open()
+    tab.page.on("request", lambda request: requests.append(request.url))
+    tab.page.wait_for_timeout(6_000)
+    assert requests == []

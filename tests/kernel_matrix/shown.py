@@ -1,0 +1,96 @@
+"""Read what a site shows: its files of data, with every index replaced by what it stands for."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+SCRIPT = re.compile(r'kernelMatrix\.put\("([\w/]+)",(.*)\);\n', re.DOTALL)
+
+
+class Page:
+    """What the page of a site shows."""
+
+    def __init__(self, site: Path) -> None:
+        self.site = site
+
+    def value(self, name: str) -> Any:
+        """Return the value of a file of data."""
+        match = SCRIPT.fullmatch((self.site / "data" / f"{name}.js").read_text())
+        assert match
+        assert match[1] == name
+        return json.loads(match[2])
+
+    @cached_property
+    def overview(self) -> dict[str, Any]:
+        return self.value("overview")
+
+    @cached_property
+    def chunks(self) -> list[dict[str, Any]]:
+        numbers = sorted(int(path.stem) for path in (self.site / "data" / "cells").glob("*.js"))
+        return [self.value(f"cells/{number}") for number in numbers]
+
+    @cached_property
+    def cells(self) -> dict[str, dict[str, Any]]:
+        """Return the cells by their ids, each with its cases under ``results`` by their names."""
+        cells = {}
+        for chunk in self.chunks:
+            for name, detail in chunk["cells"].items():
+                results = {result["name"]: self._case(chunk, name, result) for result in detail["results"]}
+                assert name not in cells
+                cells[name] = {**detail["cell"], "results": results}
+        return cells
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Return the rows of the overview by the cells' ids, with names and texts instead of indices."""
+        columns, texts = self.overview["cells"], self.overview["texts"]
+        letters = {state["letter"]: state["name"] for state in self.overview["states"]}
+        rows = {}
+        for place in range(len(columns["lane"])):
+            row = {name: values[place] for name, values in columns.items() if isinstance(values, list) and values}
+            lane, op = self.overview["lanes"][row["lane"]], self.overview["ops"][row["op"]]
+            states = zip(op["cases"], row["case_states"], strict=False)
+            row |= {name: texts[row[name]] for name in ("reason", "stage", "rule")}
+            row["state"] = self.overview["states"][row["state"]]["name"]
+            row["evidence"] = self.overview["evidence"][row["evidence"]]
+            row["cases"] = {name: letters[letter] for name, letter in states if letter != "."}
+            row["noise_by_dtype"] = {name: values[place] for name, values in columns["noise_by_dtype"].items()}
+            row["noise_output"] = {name: texts[values[place]] for name, values in columns["noise_output"].items()}
+            rows[f"{lane['platform']}/{lane['target']}/{lane['toolchain']}/{op['op']}.{op['direction']}"] = row
+        return rows
+
+    @property
+    def text(self) -> str:
+        """Return all texts of all files of data, one a line."""
+        names = ["overview", *self.overview["has"], *(f"cells/{number}" for number in range(len(self.chunks)))]
+        return "\n".join(text for name in names for text in texts_of(self.value(name)))
+
+    @staticmethod
+    def _case(chunk: dict[str, Any], cell: str, result: dict[str, Any]) -> dict[str, Any]:
+        texts = {name: chunk["texts"][result.get(name, 0)] for name in ("reason", "stale", "message", "detail")}
+        outputs = {
+            output: {name: value for name, value in zip(chunk["figures"], values, strict=False) if value is not None}
+            for output, values in result.get("outputs", {}).items()
+        }
+        diagnosis = result.get("diagnosis", -1)
+        repeat = chunk["texts"][result.get("repeat", 0)].replace("{case}", f"{cell}/{result['name']}")
+        return {
+            **result,
+            **texts,
+            "outputs": outputs,
+            "repeat": repeat,
+            "diagnosis": chunk["diagnoses"][diagnosis] if diagnosis >= 0 else None,
+            "job": chunk["jobs"][str(result["job"])] if "job" in result else None,
+        }
+
+
+def texts_of(value: Any) -> list[str]:
+    """Return all strings of a value."""
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for part in parts for text in texts_of(part)]

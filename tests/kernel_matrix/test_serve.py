@@ -1,0 +1,317 @@
+"""serve shows a run that goes on in another process, from its results and journals, and never greener than its end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from conftest import ROOT, Doubles, harness
+from shown import Page
+
+from kernel_matrix import pipeline
+from kernel_matrix.job.journal import Journal
+from kernel_matrix.lab import live_jobs
+from kernel_matrix.lab.live_jobs import LiveJob, LiveJobs, LiveRun
+from kernel_matrix.lab.live_page import LivePage, in_words
+from kernel_matrix.lab.page_server import PageServer
+from kernel_matrix.results import junit
+from kernel_matrix.results.history import History
+from kernel_matrix.results.record import Record
+
+CELL = "here/any/good/double.forward"
+CASES = [f"{CELL}/tokens{tokens}" for tokens in (1, 2, 3)]
+
+
+@pytest.fixture
+def project(doubles: Doubles):
+    doubles.edit("limits:", "limits: { case: 15, job: 120, attempts: 2 } #")
+    return pipeline.load(doubles.root / "matrix.yaml")
+
+
+@pytest.fixture
+def held(project):
+    """Hold the lock of a job in another process, as a run does, and write its journal."""
+    folder = project.build / "jobs"
+    (folder / "here.good").mkdir(parents=True)
+    (project.build / "keys").mkdir()
+    code = (
+        "import fcntl, sys, time\n"
+        "file = open(sys.argv[1], 'a'); fcntl.flock(file, fcntl.LOCK_EX); print('held', flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder / "here.good.lock")], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"held\n"
+    yield folder / "here.good"
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def journal_of(folder, key="k" * 32):
+    (folder.parent.parent / "keys" / folder.name).write_text(key)
+    return Journal(folder / "journal.jsonl", key)
+
+
+def end(journal, case, outcome, **fields):
+    journal.write("end", case=case, outcome=outcome, **{"action": "run", "attempt": 1, "seconds": 1.0, **fields})
+
+
+def page_of(project) -> LivePage:
+    return LivePage(project, pipeline.plan(project, "quick"), History())
+
+
+def shown(project) -> Page:
+    return Page(project.build / "serve")
+
+
+def test_a_case_that_only_a_journal_knows_is_missing_and_says_what_the_journal_says(project, held):
+    journal = journal_of(held)
+    end(journal, CASES[0], "pass")
+    end(journal, CASES[1], "fail", message="max_abs 1 is over 0.1")
+    page = page_of(project)
+    assert page.refresh()
+    row = shown(project).rows[CELL]
+    assert row["cases"] == {"tokens1": "missing", "tokens2": "missing", "tokens3": "missing"}
+    assert row["in_journal"] == "p", "a failed case is tried again first"
+    end(journal, CASES[1], "fail", message="max_abs 1 is over 0.1", detail="a traceback")
+    page.wait_until = 0.0
+    assert page.refresh()
+    assert shown(project).rows[CELL]["in_journal"] == "pF"
+    results = shown(project).cells[CELL]["results"]
+    assert results["tokens1"]["reason"].startswith("The journal of its job says pass. It counts when the job has ended")
+    assert results["tokens2"]["message"] == "max_abs 1 is over 0.1"
+    assert results["tokens2"]["detail"] == "a traceback"
+    states = shown(project).overview["run"]["cases_by_state"]
+    assert states == {"missing": 39}, "nothing is green, and the states add up to the plan"
+    running = shown(project).overview["run_notes"]["running"]
+    assert running.startswith("0 of 1 jobs have ended, and 1 run. 2 of 3 cases have ended.")
+    assert re.search(r"About 1 minute is left, until \d\d:\d\d UTC\.$", running)
+
+
+def test_a_result_takes_the_place_of_its_journal(project, held):
+    end(journal_of(held), CASES[0], "pass")
+    page = page_of(project)
+    page.refresh()
+    project.results.mkdir()
+    records = [Record(case, "error", "run", "launch", "it broke in the end") for case in CASES]
+    junit.write(project.results / "here.good.xml", "here.good", records, {"started": "2026-01-01T00:00:00Z"})
+    page.wait_until = 0.0
+    assert page.refresh()
+    row = shown(project).rows[CELL]
+    assert row["state"] == "error"
+    assert shown(project).overview["cells"]["in_journal"] == []
+    assert "1 of 1 jobs have ended" in shown(project).overview["run_notes"]["running"]
+
+
+def test_nothing_is_written_anew_where_nothing_has_changed(project, held):
+    journal = journal_of(held)
+    end(journal, CASES[0], "pass")
+    page = page_of(project)
+    assert page.refresh()
+    page.wait_until = 0.0
+    assert not page.refresh()
+    end(journal, CASES[1], "pass")
+    assert page.refresh()
+    end(journal, CASES[2], "pass")
+    assert not page.refresh(), "making the page takes a part of the time only"
+
+
+def test_the_journal_of_an_earlier_run_does_not_count_for_a_job_that_waits(project, held):
+    end(journal_of(held), CASES[0], "pass")
+    old = time.time() - 3600
+    os.utime(held / "journal.jsonl", (old, old))
+    page = page_of(project)
+    page.refresh()
+    assert shown(project).overview["cells"]["in_journal"] == []
+    assert "and 0 run. 0 of 3 cases" in shown(project).overview["run_notes"]["running"]
+
+
+def test_a_forged_or_broken_journal_gives_nothing(project, held):
+    journal = journal_of(held)
+    end(journal, CASES[0], "pass")
+    with (held / "journal.jsonl").open("a") as file:
+        file.write(f'{{"entry": "end", "case": "{CASES[1]}", "outcome": "pass"}}\n{{"entry": "end"')
+    page = page_of(project)
+    page.refresh()
+    assert shown(project).overview["cells"]["in_journal"] == []
+
+
+def test_a_job_that_begins_anew_is_read_anew(project, held):
+    end(journal_of(held), CASES[0], "pass")
+    jobs = LiveJobs(project, pipeline.plan(project, "quick").jobs, pipeline.plan(project, "quick").cases)
+    assert set(jobs.look().jobs[0].ends) == {CASES[0]}
+    (held / "journal.jsonl").rename(held / "journal.old")
+    end(journal_of(held, "l" * 32), CASES[2], "pass")
+    assert set(jobs.look().jobs[0].ends) == {CASES[2]}
+
+
+def test_the_cases_of_a_part_of_a_job_are_those_that_its_run_has_written(project, held):
+    (held / "job.json").write_text(json.dumps({"cases": [{"id": CASES[1]}]}))
+    jobs = LiveJobs(project, pipeline.plan(project, "quick").jobs, pipeline.plan(project, "quick").cases)
+    assert jobs.look().jobs[0].cases == (CASES[1],)
+
+
+def test_without_a_run_the_page_is_that_of_the_last_report(doubles):
+    options = ("--matrix", str(doubles.root / "matrix.yaml"))
+    (doubles.root / "build" / "results").mkdir(parents=True)
+    assert harness("report", *options).returncode == 1
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    page = page_of(project)
+    assert not page.refresh()
+    assert page.served == project.site
+    time.sleep(0.02)
+    junit.write(project.results / "here.good.xml", "here.good", [Record(case, "pass", "run") for case in CASES], {})
+    assert page.refresh(), "a result came after the report"
+    assert page.served == project.build / "serve"
+    assert shown(project).overview["run_notes"]["running"] == ""
+
+
+def test_the_lock_of_a_dead_process_is_no_run(project):
+    (project.build / "jobs").mkdir(parents=True)
+    (project.build / "jobs" / "here.good.lock").write_text("")
+    page = page_of(project)
+    page.refresh()
+    assert shown(project).overview["run_notes"]["running"] == ""
+    assert not live_jobs._held(project.build / "jobs")
+
+
+def run_of(**ends):
+    """Return a run of two jobs of ten cases each, of which so many have ended."""
+    jobs = []
+    for name, count in ends.items():
+        cases = tuple(f"{name}/{number}" for number in range(10))
+        done = dict.fromkeys(cases[:count])
+        jobs.append(LiveJob(name, cases, count == 10, count > 0, {} if count == 10 else done))
+    return LiveRun(tuple(jobs), began=1_000_000.0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "elapsed", "words"),
+    [
+        ({"a": 10, "b": 0}, 600, "1 of 2 jobs have ended, and 0 run. 10 of 20 cases"),
+        ({"a": 10, "b": 0}, 600, "About 10 minutes are left, until 14:06 UTC."),
+        ({"a": 5, "b": 5}, 6000, "About 1.7 hours are left"),
+        ({"a": 0, "b": 0}, 5, "About 2 minutes are left"),
+    ],
+)
+def test_what_is_left_follows_from_the_pace_so_far_or_from_earlier_runs(ends, elapsed, words):
+    run = run_of(**ends)
+    seconds = {case: 12.0 for job in run.jobs for case in job.cases}
+    assert words in in_words(run, seconds, 2, run.began + elapsed)
+
+
+def test_without_known_times_no_end_is_promised():
+    words = in_words(run_of(a=3), {}, 2, 1_000_100.0)
+    assert words.startswith("0 of 1 jobs have ended, and 1 run. 3 of 10 cases")
+    assert "left" not in words
+    assert in_words(LiveRun(), {}, 2, 0.0) == ""
+
+
+@pytest.fixture
+def server(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / "index.html").write_text("new")
+    (tmp_path / "b" / "index.html").write_text("old")
+    (tmp_path / "b" / "summary.md").write_text("summary")
+    (tmp_path / "secret").write_text("secret")
+    import threading
+
+    with PageServer(0, lambda: (tmp_path / "a", tmp_path / "b")) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def get(server, path, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    connection.request("GET", path, headers=headers)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response, text
+
+
+def test_the_server_has_the_newest_page_and_lets_no_browser_keep_it(server):
+    response, text = get(server, "/")
+    assert (response.status, text) == (200, "new")
+    assert response.getheader("Cache-Control") == "no-store"
+    assert get(server, "/summary.md")[1] == "summary"
+    assert get(server, "/nothing")[0].status == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/../secret", "/%2e%2e/secret", "/a/../../secret", "//secret", "/..%2fsecret", "/\\..\\secret"]
+)
+def test_the_server_gives_nothing_outside_of_its_folders(server, path):
+    response, text = get(server, path)
+    assert (response.status, "secret" in text.lower().replace(path, "")) == (404, False)
+
+
+def test_the_server_answers_this_machine_alone(server):
+    assert server.server_address[0] == "127.0.0.1"
+    assert get(server, "/", Host="evil.example:80")[0].status == 403
+    assert get(server, "/", Host=f"localhost:{server.server_address[1]}")[0].status == 200
+
+
+def test_a_port_that_is_in_use_is_one_sentence(doubles, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = harness("serve", "--matrix", str(doubles.root / "matrix.yaml"), "--port", str(port))
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line == f"kernel-matrix: --port {port}: it is in use. Give another one, such as --port {port % 65535 + 1}."
+
+
+def test_a_port_that_is_no_port_is_one_sentence(doubles):
+    done = harness("serve", "--matrix", str(doubles.root / "matrix.yaml"), "--port", "99999")
+    assert (done.returncode, done.stderr) == (2, "kernel-matrix: --port 99999: a port is a number from 0 to 65535.\n")
+
+
+def test_once_writes_the_page_and_ends(doubles):
+    done = harness("serve", "--matrix", str(doubles.root / "matrix.yaml"), "--once")
+    assert done.returncode == 0
+    index = doubles.root / "build" / "serve" / "index.html"
+    assert done.stdout == f"dashboard: {index}\n"
+    assert index.is_file()
+
+
+@pytest.mark.slow
+def test_the_page_fills_while_another_process_runs_and_ctrl_c_ends_the_server(here: Doubles):
+    matrix = ("--matrix", str(here.root / "matrix.yaml"))
+    command = [sys.executable, "-m", "kernel_matrix"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    serving = subprocess.Popen([*command, "serve", *matrix, "--port", "0"], env=env, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    try:
+        address = re.search(r"http://\S+", serving.stdout.readline())[0]
+        toolchains = ("--toolchain", "good", "--toolchain", "wrong", "--toolchain", "segfault")
+        run = subprocess.run([*command, "run", *matrix, "--executor", "current", *toolchains, "--jobs", "1"], env=env,
+                             stdout=subprocess.DEVNULL, check=False)  # fmt: skip
+        assert run.returncode == 1
+        until = time.monotonic() + 60
+        states: dict[str, int] = {}
+        while states.get("pass", 0) < 3 and time.monotonic() < until:
+            time.sleep(0.3)
+            with urllib.request.urlopen(f"{address}data/overview.js") as answer:
+                text = answer.read().decode()
+            overview = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+            states = overview["run"]["cases_by_state"] if not overview["run_notes"]["running"] else {}
+        serving.send_signal(signal.SIGINT)
+        output, _ = serving.communicate(timeout=20)
+    finally:
+        serving.kill()
+        serving.wait()
+    assert states["pass"] >= 3
+    assert states["fail"] == 1
+    assert (serving.returncode, output) == (0, "The dashboard is no longer served.\n")

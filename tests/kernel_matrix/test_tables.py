@@ -1,0 +1,580 @@
+"""Results are the same after they went through Parquet, and a table that no job writes is refused with a reason."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_samples import record as with_sample
+
+from kernel_matrix.results import junit, samples
+from kernel_matrix.results.collect import Collected, collect
+from kernel_matrix.results.record import Outcome, Record, Sample
+from kernel_matrix.results.tables import names
+from kernel_matrix.results.tables.beside import write_beside
+from kernel_matrix.results.tables.identity import identity
+from kernel_matrix.results.tables.names import TABLES, JobFiles
+from kernel_matrix.results.tables.read import read
+from kernel_matrix.results.tables.schema import SCHEMAS, VERSION_KEY
+from kernel_matrix.results.tables.write import replace as write_instead
+from kernel_matrix.results.tables.write import write, write_all
+from kernel_matrix.results.validation import Asked, Bounds
+
+JOB = {
+    "job": "here.good",
+    "platform": "here",
+    "toolchain": "good",
+    "device": "x",
+    "commit": "abc",
+    "started": "2026-11-22T11:52:42Z",
+    "seconds": "105.6",
+    "lock.sha256": "00ff",
+    "version.numpy": "2.4.6",
+}
+CELL = "here/any/good/double.forward"
+GOOD = Record(
+    f"{CELL}/tokens1-fp32",
+    "pass",
+    "run",
+    seconds=1.25,
+    metrics={"elements": 8.0, "time.run": 0.5, "out.elements": 8.0, "out.max_abs": 1e-7, "out.unusual": 3.0},
+    facts={"inputs.sha256": "00ff" * 4, "process": "own"},
+    job=JOB,
+)
+BAD = Record(f"{CELL}/tokens2-fp32", "error", "run", "launch", "<b>no</b> \0", "a\nb", 2.0, ("fail", "error"), job=JOB)
+
+_TEXT = st.text(max_size=20)
+_NAME = st.text("abcdefgh_.@-0123456789", min_size=1, max_size=12)
+_SAMPLE = st.builds(
+    Sample,
+    st.sampled_from(["fp64", "fp32", "fp16", "bf16"]),
+    st.lists(st.integers(0, 2**40), max_size=4).map(tuple),
+    st.text("0123456789abcdef", min_size=16, max_size=16),
+    st.binary(max_size=64),
+)
+_RECORD = st.builds(
+    Record,
+    case=st.one_of(_TEXT, st.builds("a/b/c/{}.{}/{}".format, _NAME, _NAME, _NAME), st.just("probe/lock/family/name")),
+    outcome=st.sampled_from(Outcome.__args__),
+    action=st.sampled_from(["", "run", "emulate", "compile"]),
+    stage=_TEXT,
+    message=_TEXT,
+    detail=_TEXT,
+    seconds=st.floats(0, 1e9),
+    attempts=st.lists(_TEXT, max_size=3).map(tuple),
+    metrics=st.dictionaries(
+        st.one_of(_TEXT, st.builds("{}.{}".format, _NAME, st.sampled_from(["max_abs", "elements", "time", "x"])),
+                  st.builds("{}.{}".format, st.sampled_from(["artifact", "time", "canary"]), _NAME)),
+        st.floats(), max_size=6),
+    facts=st.dictionaries(_TEXT, _TEXT, max_size=4),
+    samples=st.dictionaries(_NAME, _SAMPLE, max_size=2),
+)  # fmt: skip
+
+
+def as_text(records: list[Record]) -> str:
+    """Return all that records say, with NaN equal to itself and metrics in any order."""
+    return repr([replace(record, metrics=dict(sorted(record.metrics.items()))) for record in records])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "results", [GOOD, BAD])
+    return tmp_path / "results"
+
+
+@settings(max_examples=60)
+@given(
+    records=st.lists(_RECORD, min_size=1, max_size=5, unique_by=lambda record: record.case),
+    facts=st.dictionaries(_TEXT, _TEXT, max_size=4),
+)
+def test_any_records_come_back_as_they_went(tmp_path_factory, records, facts):
+    job = facts | {"job": "here.good"}
+    folder, again = tmp_path_factory.mktemp("tables"), tmp_path_factory.mktemp("again")
+    files = write(folder, [replace(record, job=job) for record in records])
+    back = read(files)
+    assert as_text(back) == as_text([replace(record, job=job) for record in records])
+    twice = write(again, back)
+    assert twice.name == files.name
+    assert [path.read_bytes() for path in twice.paths] == [path.read_bytes() for path in files.paths]
+
+
+def test_the_order_of_records_facts_and_metrics_does_not_change_the_identity():
+    turned = replace(GOOD, metrics=dict(reversed(GOOD.metrics.items())), job=dict(reversed(JOB.items())))
+    assert identity([GOOD, BAD]) == identity([replace(BAD, job=turned.job), turned])
+    assert identity([GOOD, BAD]) != identity([GOOD, replace(BAD, seconds=2.1)])
+
+
+def test_facts_have_columns_of_their_own(folder):
+    [files] = names.find(folder)
+    [job] = pq.read_table(files.path("jobs")).to_pylist()
+    assert {name: job[name] for name in ("job", "device", "commit", "seconds", "lock_sha256", "schema_version")} == {
+        "job": "here.good", "device": "x", "commit": "abc", "seconds": 105.6, "lock_sha256": "00ff",
+        "schema_version": 1}  # fmt: skip
+    assert job["started"].isoformat() == "2026-11-22T11:52:42"
+    case, _ = pq.read_table(files.path("cases")).to_pylist()
+    assert [case[name] for name in ("platform", "target", "toolchain", "op", "direction", "name")] == [
+        *("here", "any", "good", "double", "forward", "tokens1-fp32")
+    ]
+    assert dict(case["figures"]) == {"elements": 8.0, "time.run": 0.5}
+    [output] = pq.read_table(files.path("outputs")).to_pylist()
+    assert (output["output"], output["max_abs"], output["rel_fro"]) == ("out", 1e-7, None)
+    assert dict(output["others"]) == {"unusual": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("started", "written"),
+    [("", None), ("yesterday", None), ("9" * 400, None), ("2026-11-22T13:52:42+02:00", "2026-11-22T11:52:42")],
+)
+def test_a_start_that_cannot_be_read_is_null_and_stays_a_fact(tmp_path, started, written):
+    files = write(tmp_path, [replace(GOOD, job={**JOB, "started": started})])
+    [row] = pq.read_table(files.path("jobs")).to_pylist()
+    assert (row["started"].isoformat() if row["started"] else None) == written
+    assert collect([tmp_path]).records[0].job["started"] == started
+
+
+@pytest.mark.parametrize(
+    ("records", "words"),
+    [
+        ([], "those of one job"),
+        ([GOOD, replace(BAD, job={**JOB, "device": "y"})], "those of one job"),
+        ([GOOD, GOOD], "a case twice"),
+        ([replace(GOOD, job={})], "no name of a job"),
+        ([replace(GOOD, job={"job": "../../etc/passwd"})], "no name of a job"),
+        ([replace(GOOD, job={"job": "x" * 300})], "no name of a job"),
+    ],
+)
+def test_records_that_are_not_those_of_one_job_are_not_written(tmp_path, records, words):
+    with pytest.raises(ValueError, match=words):
+        write(tmp_path, records)
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_the_file_of_the_job_is_written_last_and_no_half_of_a_file_stays(tmp_path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise OSError("no room")
+
+    original = pq.ParquetWriter.write_table
+    monkeypatch.setattr(
+        pq.ParquetWriter,
+        "write_table",
+        lambda self, table: fail() if "schema_version" in table.column_names else original(self, table),
+    )
+    with pytest.raises(OSError, match="no room"):
+        write(tmp_path, [GOOD, BAD])
+    assert sorted(path.parent.name for path in tmp_path.rglob("*.*")) == ["cases", "outputs", "samples"]
+    monkeypatch.undo()
+    write(tmp_path, [GOOD, BAD])
+    assert len(collect([tmp_path]).records) == 2
+
+
+def test_a_newer_run_takes_the_place_of_an_older_one_of_the_same_job(folder):
+    other = write(folder, [replace(GOOD, job={**JOB, "job": "here.good.timed"})])
+    newer = write_instead(folder, [replace(GOOD, job={**JOB, "started": "2026-11-23T11:52:42Z"})])
+    assert names.find(folder) == sorted([newer, other])
+    names.remove(folder, "here.good")
+    assert names.find(folder) == [other]
+
+
+def test_samples_come_back_and_are_held_to_their_record(tmp_path):
+    good = with_sample()
+    write(tmp_path / "good", [good])
+    assert collect([tmp_path / "good"]).records[0].samples == good.samples
+    sample = good.samples["out"]
+    for number, (changed, words) in enumerate(
+        [
+            (replace(good, action="compile"), "which did not run"),
+            (replace(good, samples={"out": replace(sample, dtype="int8")}), "cannot be used"),
+            (replace(good, samples={"out": replace(sample, sha256="x")}), "cannot be used"),
+            (replace(good, samples={"out": replace(sample, shape=(3, 3))}), "its shape asks for another number"),
+            (replace(good, samples={"out": replace(sample, bits=sample.bits[1:])}), "asks for another number"),
+            (replace(good, samples={"out": replace(sample, shape=(50, 50))}), "another number of elements"),
+            (replace(good, samples={"a b": sample}), "cannot be used"),
+            (replace(good, samples={"out": replace(sample, bits=sample.bits * 9)}), "more than 128 elements"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        write(folder, [changed])
+        collected = collect([folder])
+        assert collected.records == ()
+        assert words in collected.broken[0]
+
+
+# --- Both kinds of files in one folder ---
+
+
+def as_xml(folder: Path, records: list[Record], stem: str = "here.good") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    junit.write(folder / f"{stem}.xml", stem, records, records[0].job)
+    samples.write(folder / f"{stem}.npz", records)
+    return folder / f"{stem}.xml"
+
+
+def test_a_job_that_is_there_as_xml_and_as_tables_counts_once(tmp_path):
+    path = as_xml(tmp_path, [with_sample(job=JOB), replace(BAD, message="no")])
+    before = collect([tmp_path])
+    write_beside(path)
+    assert len(names.find(tmp_path)) == 1
+    collected = collect([tmp_path])
+    assert collected.records == before.records
+    assert collected.files == (path,)
+    assert {path.suffix for path in collected.paths} == {".xml", ".npz", ".parquet"}
+
+
+def test_a_job_that_was_copied_counts_once_in_either_form(tmp_path):
+    as_xml(tmp_path / "a", [GOOD])
+    as_xml(tmp_path / "b", [GOOD])
+    for name in ("c", "d"):
+        write(tmp_path / name, [GOOD])
+    assert collect([tmp_path]).records == (GOOD,)
+    assert collect([tmp_path / "d", tmp_path / "c"]).records == (GOOD,)
+    changed = replace(GOOD, outcome="fail", message="too far")
+    as_xml(tmp_path / "e", [changed])
+    assert {record.outcome for record in collect([tmp_path]).records} == {"pass", "fail"}
+
+
+def test_samples_that_came_with_the_tables_alone_are_kept(tmp_path):
+    path = as_xml(tmp_path, [with_sample(job=JOB)])
+    write_beside(path)
+    samples.beside(path).unlink()
+    assert collect([tmp_path]).records == (with_sample(job=JOB),)
+
+
+def test_several_runs_of_a_job_all_count(tmp_path):
+    runs = [[replace(GOOD, job={**JOB, "started": f"2026-11-{day}T00:00:00Z"})] for day in (20, 21)]
+    for run in runs:
+        write(tmp_path, run)
+    assert sorted(record.job["started"] for record in collect([tmp_path]).records) == [
+        *("2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z")
+    ]
+
+
+def test_results_of_other_tools_with_the_same_tests_all_count(tmp_path):
+    for name in ("a", "b"):
+        junit.write(tmp_path / f"{name}.xml", name, [Record("x/y", "pass")], {})
+    assert len(collect([tmp_path]).records) == 2
+
+
+def test_a_site_has_the_results_of_tables_as_junit_xml(tmp_path):
+    write(tmp_path / "tables", [with_sample(job=JOB)])
+    as_xml(tmp_path / "xml", [replace(GOOD, job={**JOB, "job": "here.other"})], "here.other")
+    collected = collect([tmp_path / "tables", tmp_path / "xml"])
+    junit.merge(collected.files, tmp_path / "site.xml")
+    samples.write(tmp_path / "site.npz", collected.records)
+    again = collect([tmp_path / "site.xml"])
+    assert again.broken == ()
+    assert again.records == collected.records
+
+
+def test_a_table_is_named_alone(folder):
+    [files] = names.find(folder)
+    assert len(collect([files.path("jobs")]).records) == len(collect([files.path("outputs")]).records) == 2
+
+
+# --- Files of strangers ---
+
+
+def rewritten(path: Path, change: Callable[[pa.Table], pa.Table], **options: object) -> None:
+    """Write a table again after a change, with the metadata of its file."""
+    table = change(pq.ParquetFile(path).read())
+    metadata = {**(table.schema.metadata or {}), VERSION_KEY: b"1"}
+    with pq.ParquetWriter(path, table.schema, store_schema=False, **options) as file:
+        file.write_table(table)
+        file.add_key_value_metadata(metadata)
+
+
+def edited(table: str, column: str, change: Callable[[object], object]) -> Callable[[JobFiles], None]:
+    """Return what changes the first value of a column."""
+
+    def edit(files: JobFiles) -> None:
+        def of(content: pa.Table) -> pa.Table:
+            rows = content.to_pylist()
+            rows[0][column] = change(rows[0][column])
+            schema = pa.schema([field.with_nullable(True) for field in content.schema])
+            return pa.Table.from_pylist(rows, schema)
+
+        rewritten(files.path(table), of)
+
+    return edit
+
+
+def of_type(table: str, column: str, kind: pa.DataType) -> Callable[[JobFiles], None]:
+    def edit(files: JobFiles) -> None:
+        def of(content: pa.Table) -> pa.Table:
+            place = content.column_names.index(column)
+            return content.set_column(place, pa.field(column, kind), pa.nulls(content.num_rows, kind))
+
+        rewritten(files.path(table), of)
+
+    return edit
+
+
+def without(table: str, column: str) -> Callable[[JobFiles], None]:
+    return lambda files: rewritten(files.path(table), lambda content: content.drop_columns([column]))
+
+
+def rows(table: str, times: int) -> Callable[[JobFiles], None]:
+    return lambda files: rewritten(
+        files.path(table), lambda content: pa.concat_tables([content] * times or [content.slice(0, 0)])
+    )
+
+
+def cut(table: str, part: float) -> Callable[[JobFiles], None]:
+    def edit(files: JobFiles) -> None:
+        whole = files.path(table).read_bytes()
+        files.path(table).write_bytes(whole[: int(len(whole) * part)])
+
+    return edit
+
+
+def with_hole(table: str) -> Callable[[JobFiles], None]:
+    """Return what overwrites the pages and leaves the end of the file, which says where the pages are."""
+
+    def edit(files: JobFiles) -> None:
+        whole = bytearray(files.path(table).read_bytes())
+        whole[4:100] = b"\xff" * 96
+        files.path(table).write_bytes(whole)
+
+    return edit
+
+
+def of_version(version: bytes) -> Callable[[JobFiles], None]:
+    def edit(files: JobFiles) -> None:
+        for table in TABLES:
+            content = pq.ParquetFile(files.path(table)).read()
+            with pq.ParquetWriter(files.path(table), content.schema, store_schema=False) as file:
+                file.write_table(content)
+                file.add_key_value_metadata({VERSION_KEY: version})
+
+    return edit
+
+
+def linked(files: JobFiles) -> None:
+    path = files.path("cases")
+    path.rename(files.folder.parent / "elsewhere")
+    path.symlink_to(files.folder.parent / "elsewhere")
+
+
+def renamed(name: str) -> Callable[[JobFiles], None]:
+    def edit(files: JobFiles) -> None:
+        for table in TABLES:
+            files.path(table).rename(files.path(table).with_name(f"{name}.parquet"))
+
+    return edit
+
+
+def figure(name: str, value: float) -> Callable[[object], object]:
+    return lambda figures: [(key, value if key == name else old) for key, old in figures]
+
+
+HOSTILE = [
+    (lambda files: files.path("outputs").unlink(), "outputs/", "is absent"),
+    (lambda files: files.path("jobs").unlink(), "jobs/", "is absent"),
+    (lambda files: files.path("cases").write_bytes(b""), "cases/", "is no whole Parquet file"),
+    (lambda files: files.path("cases").write_text("<html>"), "cases/", "is no whole Parquet file"),
+    *((cut(table, part), f"{table}/", "is no whole Parquet file") for table in TABLES for part in (0.3, 0.99)),
+    (with_hole("cases"), "cannot be read"),
+    (with_hole("outputs"), "cannot be read"),
+    (linked, "symbolic link"),
+    (renamed("here.good"), "a table's name is JOB-IDENTITY.parquet"),
+    (renamed("::error::x-0123456789abcdef"), "a table's name is JOB-IDENTITY.parquet"),
+    (renamed("here.good-0123456789abcdef"), "it is of another run than its name says"),
+    (renamed("here.other-IDENTITY"), "a table's name is JOB-IDENTITY.parquet"),
+    (of_version(b"2"), "has the schema version '2', and 1 is the one that can be read"),
+    (of_version(b"\xff\xfe"), "has the schema version"),
+    (without("cases", "message"), "cases has other columns than its version says (message)"),
+    (of_type("cases", "seconds", pa.string()), "cases.seconds is string, and not double"),
+    (of_type("outputs", "max_abs", pa.int64()), "outputs.max_abs is int64, and not double"),
+    (of_type("cases", "facts", pa.map_(pa.string(), pa.float64())), "cases.facts is map<string, double"),
+    (rows("jobs", 2), "jobs has 2 rows, and 1 is the most"),
+    (rows("jobs", 0), "jobs: it has no row"),
+    (rows("cases", 0), "outputs: it speaks of here/any/good/double.forward/tokens1-fp32, which is no case"),
+    (rows("cases", 2), "cases: it speaks of here/any/good/double.forward/tokens", "twice"),
+    (rows("outputs", 2), "outputs: it speaks of here/any/good/double.forward/tokens1-fp32 twice"),
+    (rows("cases", 60), "cases has 120 rows, and 100 is the most"),
+    (edited("jobs", "job", lambda _: "here.other"), "it is of another job than its name says"),
+    (edited("jobs", "commit", lambda _: "other"), "the column commit differs from the fact commit"),
+    (edited("jobs", "schema_version", lambda _: 7), "it has the schema version 7"),
+    (edited("cases", "run", lambda _: "0" * 16), "it is of another run than its name says"),
+    (edited("cases", "platform", lambda _: "there"), "differ from its id"),
+    (edited("cases", "outcome", lambda _: "green"), "there is no outcome green"),
+    (edited("cases", "message", lambda _: None), "message is null"),
+    (edited("cases", "message", lambda _: "x" * 400), "a text is longer than 300 characters"),
+    (edited("cases", "facts", lambda facts: [*facts, ("k", "x" * 400)]), "a text is longer than 300 characters"),
+    (edited("cases", "facts", lambda facts: [*facts, ("x" * 400, "v")]), "a text is longer than 300 characters"),
+    (edited("cases", "facts", lambda _: [(str(k), "") for k in range(60)]), "facts has more than 50"),
+    (edited("cases", "facts", lambda facts: [*facts, ("k", None)]), "facts has a null"),
+    (edited("cases", "attempts", lambda _: ["fail", None]), "attempts has a null"),
+    (edited("cases", "inputs_sha256", lambda _: "11"), "the column inputs_sha256 differs from the fact"),
+    (edited("cases", "seconds", lambda _: math.nan), "the figure 'time' of here/any", "is nan"),
+    (edited("cases", "figures", figure("time.run", math.inf)), "the figure 'time.run' of here/any", "is inf"),
+    (edited("cases", "figures", lambda old: [*old, ("out.nan", 0.0)]), "a figure of an output stands in figures"),
+    (edited("outputs", "elements", lambda _: -math.inf), "the figure 'out.elements' of here/any", "is -inf"),
+    (edited("outputs", "output", lambda _: "artifact"), "it has an output artifact"),
+    (edited("outputs", "others", lambda _: [("nan", 0.0)]), "a figure stands in others"),
+    (edited("outputs", "max_abs", lambda _: 0.0), "its content is that of the run", "a file was changed"),
+    (edited("cases", "outcome", lambda _: "fail"), "its content is that of the run", "a file was changed"),
+]  # fmt: skip
+SMALL = Bounds(cases=100, text=300, properties=50)
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_tables_that_no_job_writes_are_refused_and_the_rest_is_read(folder, number):
+    other = replace(GOOD, case=f"{CELL}/tokens3", job={**JOB, "job": "here.other"})
+    write(folder, [other])
+    edit, *words = HOSTILE[number]
+    edit(next(files for files in names.find(folder) if files.job == "here.good"))
+    collected = collect([folder], bounds=SMALL)
+    assert collected.records == (other,)
+    [sentence] = collected.broken
+    assert ": refused: " in sentence
+    for word in words:
+        assert word in sentence
+
+
+def test_what_is_refused_is_missing_for_its_job(folder):
+    [files] = names.find(folder)
+    files.path("cases").write_bytes(b"")
+    assert "no whole Parquet file" in collect([folder]).refused["here.good"]
+
+
+def test_many_runs_and_many_bytes_are_refused(folder):
+    for day in range(20, 25):
+        write(folder, [replace(GOOD, job={**JOB, "started": f"2026-11-{day}T00:00:00Z"})])
+    assert "there are more than 3 files" in "\n".join(collect([folder], bounds=Bounds(files=3)).broken)
+    assert "all files together are larger" in "\n".join(collect([folder], bounds=Bounds(all_bytes=40_000)).broken)
+    assert "is the most" in "\n".join(collect([folder], bounds=Bounds(file_bytes=3000)).broken)
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory(folder):
+    """A text that occurs often stands in a Parquet file once: 40 kB become 40 GB."""
+    [files] = names.find(folder)
+
+    def bomb(table: pa.Table) -> pa.Table:
+        row = table.slice(0, 1).to_pylist()[0]
+        places = pa.array([0] * 40_000, pa.int32())
+        columns = [
+            pa.DictionaryArray.from_arrays(places, pa.array([row[f.name]], f.type))
+            if pa.types.is_string(f.type)
+            else pa.chunked_array([table.column(f.name).combine_chunks().take(places)])
+            for f in table.schema
+        ]
+        wide = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 200_000]))
+        columns[table.column_names.index("detail")] = wide
+        return pa.table(columns, table.column_names)  # fmt: skip
+
+    rewritten(files.path("cases"), bomb, compression="zstd")
+    assert files.path("cases").stat().st_size < 2**20
+    code = (
+        "import resource, sys; from pathlib import Path; from kernel_matrix.results.collect import collect\n"
+        "print(collect([Path(sys.argv[1])]).broken)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True, env=environment
+    )
+    sentence, megabytes = done.stdout.splitlines()
+    assert "refused: cases: " in sentence
+    assert int(megabytes) < 3000
+
+
+def test_a_job_in_tables_speaks_of_its_own_cases_only(folder):
+    asked = {"here.good": Asked("here.good", {GOOD.case}, True)}
+    assert "which its job was not asked for" in collect([folder], asked).broken[0]
+    assert "the plan has no job of this name" in collect([folder], {}).broken[0]
+    both = {"here.good": Asked("here.good", {GOOD.case, BAD.case}, False)}
+    assert "ran, on a machine without that hardware" in collect([folder], both).broken[0]
+
+
+def test_tables_from_an_artifact_speak_for_its_own_row_only(folder):
+    asked = {"here.good": Asked("here.good", {GOOD.case, BAD.case}, True)}
+    folder.rename(folder.parent / "results-there.good")
+    assert "came from another row than here.good" in collect([folder.parent], asked).broken[0]
+    (folder.parent / "results-there.good").rename(folder.parent / "results-here.good")
+    assert len(collect([folder.parent], asked).records) == 2
+
+
+def test_folders_with_special_characters_are_read(tmp_path):
+    folder = tmp_path / "a=b" / "it's [1] *?"
+    write(folder, [GOOD, BAD])
+    write(tmp_path / "a=b" / "it's 1 x", [replace(GOOD, job={**JOB, "job": "here.other"})])
+    assert len(collect([tmp_path]).records) == 3
+    assert len(collect([folder]).records) == 2
+
+
+def test_parquet_files_of_others_are_left_alone(folder):
+    pq.write_table(pa.table({"x": [1]}), folder / "data.parquet")
+    assert collect([folder]).broken == ()
+
+
+# --- The kept results, time and size ---
+
+
+def honest() -> Collected:
+    return collect([ROOT / "docs" / "results"])
+
+
+def test_the_kept_results_are_tables_and_whole():
+    kept = ROOT / "docs" / "results"
+    assert {path.suffix for path in kept.rglob("*.*") if path.is_file()} == {".parquet"}
+    collected = honest()
+    assert collected.broken == ()
+    assert len(collected.records) > 8000
+    assert len(collected.files) == len(names.find(kept))
+
+
+def test_tables_take_a_fifth_of_the_room_of_junit_xml_with_samples(tmp_path):
+    records = [record for record in honest().records if record.job["job"] == "cuda.triton-3.6" and record.samples]
+    of_a_job = [record for record in records if record.job is records[0].job]
+    path = as_xml(tmp_path / "xml", of_a_job)
+    files = write(tmp_path / "tables", of_a_job)
+    size = path.stat().st_size + samples.beside(path).stat().st_size
+    assert sum(file.stat().st_size for file in files.paths) * 5 < size
+
+
+def test_commands_that_need_no_tables_import_no_engine(tmp_path):
+    code = (
+        "import sys; from kernel_matrix.cli import main\n"
+        f"main(['plan', '--matrix', {str(ROOT / 'matrix.yaml')!r}, '--build', {str(tmp_path)!r}])\n"
+        "import kernel_matrix.cli.query, kernel_matrix.cli.report, kernel_matrix.pipeline\n"
+        "print(sorted({'pyarrow', 'duckdb'} & set(sys.modules)), file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_every_column_says_what_it_means():
+    for schema in SCHEMAS.values():
+        assert all(len(column.metadata[b"description"]) > 10 for column in schema)
+
+
+def test_a_run_writes_tables_beside_its_xml_and_replaces_those_of_the_run_before(tmp_path):
+    folder = tmp_path / "results"
+    path = as_xml(folder, [GOOD])
+    write_beside(path)
+    [first] = names.find(folder)
+    as_xml(folder, [replace(GOOD, seconds=3.0, job={**JOB, "started": "2026-11-23T11:52:42Z"})])
+    write_beside(path)
+    [second] = names.find(folder)
+    assert first != second
+    shutil.rmtree(folder / "samples")
+    write_beside(path)
+    assert collect([folder]).broken == ()
+
+
+def test_several_jobs_are_written_at_once(tmp_path):
+    other = replace(GOOD, job={**JOB, "job": "here.other"})
+    assert [files.job for files in write_all(tmp_path, [GOOD, BAD, other])] == ["here.good", "here.other"]

@@ -1,0 +1,46 @@
+"""Writing, reading and asking tables takes little time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from conftest import ROOT
+from test_tables import JOB
+
+from kernel_matrix.lab.query import ask
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables.read import read
+from kernel_matrix.results.tables.write import write
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture(scope="module")
+def thousand() -> list[Record]:
+    """Return a thousand records of kept results that ran, each with its samples."""
+    ran = [record for record in collect([ROOT / "docs" / "results"]).records if record.samples]
+    return [replace(record, case=f"{record.case}-{number}", job=JOB) for number, record in enumerate(ran[:1000])]
+
+
+def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_each(thousand, tmp_path):
+    assert len(thousand) == 1000
+    began = time.process_time()
+    files = write(tmp_path, thousand)
+    written = time.process_time() - began
+    assert written < 1
+    began = time.process_time()
+    read(files)
+    assert time.process_time() - began < 1
+
+
+def test_twenty_jobs_of_a_thousand_cases_are_asked_in_a_second(thousand, tmp_path):
+    for number in range(20):
+        job = {**JOB, "started": f"2026-10-{number + 1:02d}T00:00:00Z"}
+        write(tmp_path, [replace(record, job=job, samples={}) for record in thousand])
+    began = time.process_time()
+    [row] = ask("SELECT count(*), count(DISTINCT run) FROM cases", [tmp_path]).rows
+    assert row == (20_000, 20)
+    assert time.process_time() - began < 1
