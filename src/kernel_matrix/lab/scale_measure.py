@@ -37,7 +37,7 @@ def measure(folder: Path, roads: Sequence[str]) -> Iterator[str]:
         steps = ", ".join(f"{name} {seconds:.1f}" for name, seconds in figures["steps"].items())
         yield (
             f"{road}: {figures['cases']} cases in {figures['wall']:.1f} s, {figures['cpu']:.1f} CPU-seconds, "
-            f"{figures['memory'] / 2**20:.0f} MiB at most ({steps})"
+            f"{figures['memory'] / 2**20:.0f} MiB at most in its main process ({steps})"
         )
 
 
@@ -111,9 +111,8 @@ def main(road: str, folder: Path) -> dict[str, Any]:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
     wall = time.perf_counter() - begin
-    # The largest child is counted twice: there are two of them, of about the same size.
-    memory = (own.ru_maxrss + 2 * children.ru_maxrss) * 1024
-    return {"cases": cases, "wall": wall, "cpu": cpu, "memory": memory, "steps": steps.seconds}
+    # Not that of the children: Linux counts what their parent had when it started them.
+    return {"cases": cases, "wall": wall, "cpu": cpu, "memory": own.ru_maxrss * 1024, "steps": steps.seconds}
 
 
 if __name__ == "__main__":
