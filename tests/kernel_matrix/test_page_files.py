@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 from conftest import few_cases
@@ -14,7 +15,7 @@ from test_compare import TRITON
 from test_report import write_site
 
 from kernel_matrix.config.plan import plan
-from kernel_matrix.report import page_cells
+from kernel_matrix.report import page_cells, site
 from kernel_matrix.report.page_data import CellChunk, HistoryData, Overview, PageData, SpeedData, Transition
 from kernel_matrix.report.page_files import write_data
 from kernel_matrix.report.page_script import encoded, write_script
@@ -214,3 +215,27 @@ def test_node_takes_every_file_as_a_script(make, planned):
     """
     done = subprocess.run(["node", "-e", code, *paths], capture_output=True, text=True, check=True)
     assert int(done.stdout) == len(paths)
+
+
+def test_the_page_is_built_from_the_sources_beside_it():
+    """``ci/nox -s page`` builds it and compares every byte; this test needs no npm."""
+    app = site.APP.parent
+    kinds = {".ts", ".css", ".html", ".mjs", ".py"}
+    names = [
+        path.relative_to(app).as_posix()
+        for folder in ("src", "scripts")
+        for path in sorted((app / folder).rglob("*"), key=lambda path: path.relative_to(app / folder).as_posix())
+        if path.suffix in kinds
+    ]
+    assert "src/main.ts" in names
+    digest = sha256()
+    for name in (*names, "package.json", "package-lock.json"):
+        digest.update(f"{name}\n".encode() + (app / name).read_bytes())
+    assert (site.APP / "sources.sha256").read_text() == f"{digest.hexdigest()}\n", "build it anew: ci/nox -s page"
+
+
+def test_the_licences_of_what_the_page_holds_go_with_it():
+    text = (site.APP / "licenses.txt").read_text()
+    assert "@observablehq/plot 0.6.17 (ISC)" in text
+    assert "licenses.txt" in site.APP_FILES
+    assert text.count("-" * 80) > 10, "one part for each package"

@@ -22,7 +22,7 @@ from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.history import History
 
 APP = Path(__file__).parent / "app" / "dist"  # the page itself, which is built from TypeScript
-APP_FILES = ("index.html", "app.js", "app.css")
+APP_FILES = ("index.html", "app.js", "app.css", "licenses.txt")
 
 
 def write(
