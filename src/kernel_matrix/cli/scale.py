@@ -12,7 +12,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: the size, the folder, and what is written there."""
     parser.add_argument("--cases", type=int, default=10_000, help="cases of the plan (10000)")
     parser.add_argument("--jobs", type=int, default=10, help="jobs, each with one file of results (10)")
-    parser.add_argument("--into", type=Path, required=True, metavar="FOLDER", help="the folder that is written")
+    parser.add_argument(
+        "--into", type=Path, default=Path("build", "scale"), metavar="FOLDER", help="the folder (build/scale)"
+    )
     parser.add_argument("--parquet", action="store_true", help="write the tables of the results as well")
     parser.add_argument("--seed", type=int, default=0, help="the number that all chance follows from (0)")
     parser.add_argument(

@@ -134,6 +134,18 @@ def _templates(matrix: Matrix, like: Sequence[Record], scale: Scale) -> Template
 
 def _write_matrix(matrix: Matrix, templates: Templates, scale: Scale, into: Path) -> None:
     """Write matrix.yaml, and the files that it names."""
+    text = StringIO()
+    YAML().dump(_content(matrix, templates, scale), text)
+    for folder in ("src", "suite", "locks"):
+        (into / folder).mkdir(exist_ok=True)
+    (into / "lock.txt").write_text("", encoding="utf-8")
+    for job in _jobs(scale):
+        (into / "locks" / f"{job.toolchain}.txt").write_text(_lock(job.toolchain), encoding="utf-8")
+    (into / "matrix.yaml").write_text(text.getvalue(), encoding="utf-8")
+
+
+def _content(matrix: Matrix, templates: Templates, scale: Scale) -> dict[str, Any]:
+    """Return the sections of matrix.yaml."""
     directions = list(dict.fromkeys(direction for _, direction in templates.outputs))
     platforms: dict[str, Any] = {}
     for job in _jobs(scale):
@@ -150,7 +162,7 @@ def _write_matrix(matrix: Matrix, templates: Templates, scale: Scale, into: Path
         entry = {"toolchain": job.toolchain, "runs": job.kind != "compile", "emulated": job.kind == "emulate"}
         platform["toolchains"].append(entry)
     end = {"owner": "nobody", "link": "lock.txt", "until": "2099-12-31"}
-    content = {
+    return {
         "package": {"name": "made-up", "source": "src", "suite": "suite", "directions": directions},
         "limits": {"case": 60, "job": 3600},
         "accuracy": matrix.accuracy.model_dump(),
@@ -172,14 +184,6 @@ def _write_matrix(matrix: Matrix, templates: Templates, scale: Scale, into: Path
         ],
         "exclusions": [{"where": {"toolchain": "toolchain-00", "tokens": 4096}, "reason": "It is too large.", **end}],
     }
-    text = StringIO()
-    YAML().dump(content, text)
-    for folder in ("src", "suite", "locks"):
-        (into / folder).mkdir(exist_ok=True)
-    (into / "lock.txt").write_text("", encoding="utf-8")
-    for job in _jobs(scale):
-        (into / "locks" / f"{job.toolchain}.txt").write_text(_lock(job.toolchain), encoding="utf-8")
-    (into / "matrix.yaml").write_text(text.getvalue(), encoding="utf-8")
 
 
 def _ops(templates: Templates) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -103,33 +103,8 @@ def _take_records(connection: Connection) -> None:
 
 def _states(connection: Connection, planned: Planned) -> dict[int, CellFigures]:
     """Return every cell with its state: that of its worst case, and excluded only if all cases are."""
-    states = ", ".join(f"'{state}'" for state in STATES)
-    levels = ", ".join(f"'{level}'" for level in EVIDENCE)
-    question = f"""
-        WITH numbered AS (
-            SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{states}], v.state) AS badness,
-                   list_position([{levels}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
-                   t.injected, t.caught, t.record IS NULL OR j.facts IS NULL OR cardinality(j.facts) = 0 AS nowhere
-            FROM verdicts v JOIN planned p USING (planned) LEFT JOIN taken t USING (planned)
-            LEFT JOIN jobs j ON j.job = t.job
-        ),
-        ranked AS (  -- the larger, the worse and the earlier in the plan
-            SELECT *, (badness::BIGINT << 40) + planned AS place,
-                   (nowhere::BIGINT << 50) + (badness::BIGINT << 40) + planned AS to_repeat
-            FROM numbered
-        )
-        SELECT cell, min(place) FILTER (counts) >> 40, min(level) FILTER (counts),
-               coalesce(arg_min(reason, place) FILTER (counts), arg_min(reason, place)),
-               coalesce(min(place) FILTER (counts), min(place)) & 1099511627775,
-               histogram(badness), count(*), coalesce(arg_min(stale, planned) FILTER (stale <> ''), ''),
-               count(*) FILTER (stale <> ''), arg_min(record, to_repeat) FILTER (record IS NOT NULL),
-               min(to_repeat) FILTER (record IS NOT NULL) = min(to_repeat),
-               list(seconds ORDER BY planned) FILTER (seconds IS NOT NULL),
-               coalesce(sum(trunc(injected)), 0), coalesce(sum(trunc(caught)), 0)
-        FROM ranked GROUP BY cell
-    """
     figures = {}
-    for row in rows(connection, question):
+    for row in rows(connection, _STATES):
         cell, state, level, reason, worst, counts, cases, stale, stale_cases, repeated, is_first, seconds, *found = row
         figures[cell] = CellFigures(
             cell=planned.cells[cell],
@@ -228,3 +203,30 @@ def _timed(connection: Connection, planned: Planned) -> dict[int, tuple[Time, ..
     for cell, number, *times in rows(connection, question):
         timed.setdefault(cell, []).append(Time(planned.names[planned.named[number]].name, *times))
     return {cell: tuple(times) for cell, times in timed.items()}
+
+
+_NAMES = ", ".join(f"'{state}'" for state in STATES)
+_LEVELS = ", ".join(f"'{level}'" for level in EVIDENCE)
+_STATES = f"""
+    WITH numbered AS (
+        SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{_NAMES}], v.state) AS badness,
+               list_position([{_LEVELS}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
+               t.injected, t.caught, t.record IS NULL OR j.facts IS NULL OR cardinality(j.facts) = 0 AS nowhere
+        FROM verdicts v JOIN planned p USING (planned) LEFT JOIN taken t USING (planned)
+        LEFT JOIN jobs j ON j.job = t.job
+    ),
+    ranked AS (  -- the larger, the worse and the earlier in the plan
+        SELECT *, (badness::BIGINT << 40) + planned AS place,
+               (nowhere::BIGINT << 50) + (badness::BIGINT << 40) + planned AS to_repeat
+        FROM numbered
+    )
+    SELECT cell, min(place) FILTER (counts) >> 40, min(level) FILTER (counts),
+           coalesce(arg_min(reason, place) FILTER (counts), arg_min(reason, place)),
+           coalesce(min(place) FILTER (counts), min(place)) & 1099511627775,
+           histogram(badness), count(*), coalesce(arg_min(stale, planned) FILTER (stale <> ''), ''),
+           count(*) FILTER (stale <> ''), arg_min(record, to_repeat) FILTER (record IS NOT NULL),
+           min(to_repeat) FILTER (record IS NOT NULL) = min(to_repeat),
+           list(seconds ORDER BY planned) FILTER (seconds IS NOT NULL),
+           coalesce(sum(trunc(injected)), 0), coalesce(sum(trunc(caught)), 0)
+    FROM ranked GROUP BY cell
+"""

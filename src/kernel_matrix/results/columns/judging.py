@@ -214,41 +214,10 @@ def prove_figures(connection: Connection) -> None:
     They have all figures of every owed output and of its variants, inside the limits that matrix.yaml makes of them and
     in line with the other results of the same case.
     """
-    present = " AND ".join(f"isfinite(o.{name}) AND o.{name} >= 0" for name in FIGURES)
     temporary(
         connection,
         "proven",
-        f"""
-        WITH {_LIMITS},
-        good AS (
-            SELECT ordinal, coalesce(
-                {present}
-                AND elements >= 1 AND elements = floor(elements) AND steps >= 1 AND steps = floor(steps)
-                AND nan = 0 AND inf = 0 AND itemsize IN (1, 2, 4, 8) AND unit > 0
-                -- The norm of n numbers is between the largest of them and the root of n times that.
-                AND CASE WHEN max_abs > 0 AND rel_fro > 0 AND largest > 0
-                    THEN rel_fro BETWEEN max_abs / (largest * sqrt(elements)) AND max_abs * sqrt(elements) / largest
-                    ELSE largest = 0 OR (max_abs = 0) = (rel_fro = 0) END
-                AND isfinite(most_abs) AND isfinite(most_rel)
-                AND abs(limit_max_abs - most_abs) <= {_CAREFUL * 1e-9} * most_abs AND max_abs <= most_abs
-                AND abs(limit_rel_fro - most_rel) <= {_CAREFUL * 1e-9} * most_rel AND rel_fro <= most_rel
-                AND (max_abs = 0 OR max_abs < {_CAREFUL} * most_abs)
-                AND (rel_fro = 0 OR rel_fro < {_CAREFUL} * most_rel)
-                AND (largest = 0 OR most_rel < {_CAREFUL})
-                AND isfinite(coalesce(growth, 0)) AND NOT isnan(coalesce(limit_growth, 0))
-                AND coalesce(growth, 0) <= coalesce(limit_growth, 0)
-                AND (len(names) = 0 OR list_contains(names, name))
-                AND {_in_line()}, false) AS good,
-                elements, name, variant
-            FROM limits o
-        )
-        SELECT d.ordinal FROM good JOIN deciding d USING (ordinal) JOIN plan_owed USING (owed)
-        GROUP BY d.ordinal, d.elements, plan_owed.names
-        HAVING bool_and(good) AND sum(good.elements) = d.elements
-            -- Every output of every variant is there.
-            AND (len(plan_owed.names) = 0
-                 OR count(*) = len(plan_owed.names) * len(list_distinct(list_append(list(variant), ''))))
-        """,
+        _PROOF,
     )
 
 
@@ -310,52 +279,7 @@ def decide(connection: Connection) -> None:
     temporary(
         connection,
         "verdicts",
-        f"""
-        WITH judged AS (
-            SELECT p.planned, p.exclusion, p.planned IN (SELECT planned FROM results) AS has_records, d.record,
-                   d.outcome, d.action, d.stale, d.kind, d.bytes, c.message, c.attempts,
-                   d.ordinal IN (FROM proven) AS is_proven,
-                   d.job IN (FROM faulty_jobs) AS faulty_job,
-                   h.job IS NOT NULL AS expected, h.reason AS expectation,
-                   (d.job, d.cell, d.action) IN (SELECT (job, cell, action) FROM misplaced) AS is_misplaced,
-                   coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact
-            FROM planned p
-            LEFT JOIN deciding d USING (planned)
-            LEFT JOIN cases c USING (record)
-            LEFT JOIN holding_rules h ON h.rules = p.rules AND h.job = d.job
-        ),
-        kinds AS (
-            SELECT *, CASE
-                WHEN exclusion >= 0 THEN CASE WHEN has_records THEN 'doubtful' ELSE 'excluded' END
-                WHEN NOT has_records THEN 'missing'
-                WHEN record IS NULL OR outcome = 'excluded' THEN 'doubtful'
-                WHEN outcome IN ('unavailable', 'missing') THEN 'no device'
-                WHEN expected AND outcome <> 'pass' THEN 'doubtful'
-                WHEN outcome = 'error' THEN 'error'
-                WHEN outcome = 'fail' THEN CASE WHEN {_RAN} THEN 'fail' ELSE 'doubtful' END
-                WHEN action = 'compile' AND has_artifact THEN 'compiled'
-                WHEN {_RAN} AND is_proven AND NOT is_misplaced AND NOT faulty_job THEN 'ran'
-                ELSE 'doubtful' END AS judgement
-            FROM judged
-        )
-        SELECT planned,
-               CASE judgement
-                   WHEN 'no device' THEN outcome
-                   WHEN 'compiled' THEN {_PASSED} ELSE {_LEVEL} END
-                   WHEN 'ran' THEN {_PASSED} ELSE 'pass' END
-                   ELSE judgement END AS state,
-               CASE WHEN judgement = 'compiled' THEN {_LEVEL}
-                   WHEN judgement IN ('ran', 'fail') THEN CASE action WHEN 'run' THEN 'ran' ELSE 'emulated' END
-                   ELSE 'planned' END AS evidence,
-               CASE judgement
-                   WHEN 'missing' THEN 'no result came'
-                   WHEN 'excluded' THEN plan_exclusions.reason
-                   WHEN 'compiled' THEN {_TRIED_AGAIN}
-                   WHEN 'ran' THEN {_TRIED_AGAIN}
-                   ELSE message END AS reason,
-               coalesce(stale, 0) AS stale, record, judgement <> 'doubtful' AS certain
-        FROM kinds LEFT JOIN plan_exclusions USING (exclusion)
-        """,
+        _DECIDE,
     )
 
 
@@ -365,3 +289,81 @@ _TRIED_AGAIN = """CASE
     WHEN expectation IS NOT NULL
     THEN 'it passes, and is expected to fail: ' || expectation || ' Take the expectation out of matrix.yaml.'
     WHEN len(attempts) > 0 THEN 'passed after ' || array_to_string(attempts, ', ') ELSE '' END"""
+_DECIDE = f"""
+WITH judged AS (
+    SELECT p.planned, p.exclusion, p.planned IN (SELECT planned FROM results) AS has_records, d.record,
+           d.outcome, d.action, d.stale, d.kind, d.bytes, c.message, c.attempts,
+           d.ordinal IN (FROM proven) AS is_proven,
+           d.job IN (FROM faulty_jobs) AS faulty_job,
+           h.job IS NOT NULL AS expected, h.reason AS expectation,
+           (d.job, d.cell, d.action) IN (SELECT (job, cell, action) FROM misplaced) AS is_misplaced,
+           coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact
+    FROM planned p
+    LEFT JOIN deciding d USING (planned)
+    LEFT JOIN cases c USING (record)
+    LEFT JOIN holding_rules h ON h.rules = p.rules AND h.job = d.job
+),
+kinds AS (
+    SELECT *, CASE
+        WHEN exclusion >= 0 THEN CASE WHEN has_records THEN 'doubtful' ELSE 'excluded' END
+        WHEN NOT has_records THEN 'missing'
+        WHEN record IS NULL OR outcome = 'excluded' THEN 'doubtful'
+        WHEN outcome IN ('unavailable', 'missing') THEN 'no device'
+        WHEN expected AND outcome <> 'pass' THEN 'doubtful'
+        WHEN outcome = 'error' THEN 'error'
+        WHEN outcome = 'fail' THEN CASE WHEN {_RAN} THEN 'fail' ELSE 'doubtful' END
+        WHEN action = 'compile' AND has_artifact THEN 'compiled'
+        WHEN {_RAN} AND is_proven AND NOT is_misplaced AND NOT faulty_job THEN 'ran'
+        ELSE 'doubtful' END AS judgement
+    FROM judged
+)
+SELECT planned,
+       CASE judgement
+           WHEN 'no device' THEN outcome
+           WHEN 'compiled' THEN {_PASSED} ELSE {_LEVEL} END
+           WHEN 'ran' THEN {_PASSED} ELSE 'pass' END
+           ELSE judgement END AS state,
+       CASE WHEN judgement = 'compiled' THEN {_LEVEL}
+           WHEN judgement IN ('ran', 'fail') THEN CASE action WHEN 'run' THEN 'ran' ELSE 'emulated' END
+           ELSE 'planned' END AS evidence,
+       CASE judgement
+           WHEN 'missing' THEN 'no result came'
+           WHEN 'excluded' THEN plan_exclusions.reason
+           WHEN 'compiled' THEN {_TRIED_AGAIN}
+           WHEN 'ran' THEN {_TRIED_AGAIN}
+           ELSE message END AS reason,
+       coalesce(stale, 0) AS stale, record, judgement <> 'doubtful' AS certain
+FROM kinds LEFT JOIN plan_exclusions USING (exclusion)
+"""
+_PRESENT = " AND ".join(f"isfinite(o.{name}) AND o.{name} >= 0" for name in FIGURES)
+_PROOF = f"""
+WITH {_LIMITS},
+good AS (
+    SELECT ordinal, coalesce(
+        {_PRESENT}
+        AND elements >= 1 AND elements = floor(elements) AND steps >= 1 AND steps = floor(steps)
+        AND nan = 0 AND inf = 0 AND itemsize IN (1, 2, 4, 8) AND unit > 0
+        -- The norm of n numbers is between the largest of them and the root of n times that.
+        AND CASE WHEN max_abs > 0 AND rel_fro > 0 AND largest > 0
+            THEN rel_fro BETWEEN max_abs / (largest * sqrt(elements)) AND max_abs * sqrt(elements) / largest
+            ELSE largest = 0 OR (max_abs = 0) = (rel_fro = 0) END
+        AND isfinite(most_abs) AND isfinite(most_rel)
+        AND abs(limit_max_abs - most_abs) <= {_CAREFUL * 1e-9} * most_abs AND max_abs <= most_abs
+        AND abs(limit_rel_fro - most_rel) <= {_CAREFUL * 1e-9} * most_rel AND rel_fro <= most_rel
+        AND (max_abs = 0 OR max_abs < {_CAREFUL} * most_abs)
+        AND (rel_fro = 0 OR rel_fro < {_CAREFUL} * most_rel)
+        AND (largest = 0 OR most_rel < {_CAREFUL})
+        AND isfinite(coalesce(growth, 0)) AND NOT isnan(coalesce(limit_growth, 0))
+        AND coalesce(growth, 0) <= coalesce(limit_growth, 0)
+        AND (len(names) = 0 OR list_contains(names, name))
+        AND {_in_line()}, false) AS good,
+        elements, name, variant
+    FROM limits o
+)
+SELECT d.ordinal FROM good JOIN deciding d USING (ordinal) JOIN plan_owed USING (owed)
+GROUP BY d.ordinal, d.elements, plan_owed.names
+HAVING bool_and(good) AND sum(good.elements) = d.elements
+    -- Every output of every variant is there.
+    AND (len(plan_owed.names) = 0
+         OR count(*) = len(plan_owed.names) * len(list_distinct(list_append(list(variant), ''))))
+"""

@@ -52,10 +52,8 @@ def load(
     """
     loading = _Loading(connection, bounds or Bounds())
     xml, runs = _result_files(folders, loading)
-    connection.execute("BEGIN").fetchall()
     loading.junit(xml, processes)
     loading.tables(runs)
-    connection.execute("COMMIT").fetchall()
     if asked is not None:
         loading.compare_with(asked)
     ordered = [*xml, *(files.path("jobs") for files in runs)]
@@ -104,9 +102,11 @@ class _Loading:
     def _insert(self, parsed: Parsed, stamps: Mapping[Path, str]) -> None:
         first = next_source(self.connection)
         numbers = {path: first + place for place, path in enumerate(parsed.paths) if path not in self.refused}
+        self.connection.begin()  # the rows of files and their numbers are there together, or not at all
         insert_batches(self.connection, parsed.jobs, parsed.cases, parsed.outputs, first)
         digests = dict(zip(parsed.paths, parsed.digests, strict=True))
         sources.add(self.connection, {n: (path, stamps[path], digests[path]) for path, n in numbers.items()})
+        self.connection.commit()
         self.known |= numbers
 
     def tables(self, runs: Sequence[JobFiles]) -> None:
@@ -118,9 +118,11 @@ class _Loading:
         self.refused |= {files.path("jobs"): reason for files, reason in bad.items()}
         first = next_source(self.connection)
         good = {first + place: files for place, files in enumerate(files for files in new if files not in bad)}
+        self.connection.begin()
         insert_runs(self.connection, good)
         paths = {number: files.path("jobs") for number, files in good.items()}
         sources.add(self.connection, {number: (path, stamps[path], "") for number, path in paths.items()})
+        self.connection.commit()
         self.known |= {path: number for number, path in paths.items()}
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:

@@ -15,7 +15,7 @@ _TEXT, _NUMBER = pa.string(), pa.int32()
 
 def enter_plan(connection: Connection, planned: Planned) -> None:
     """Make the tables ``planned``, ``plan_cells``, ``plan_names``, ``plan_owed`` and ``plan_exclusions``."""
-    cells, names = planned.cells, planned.names
+    cells = planned.cells
     enter(
         connection,
         "plan_cells",
@@ -28,6 +28,21 @@ def enter_plan(connection: Connection, planned: Planned) -> None:
             "operator": [f"{cell.op}.{cell.direction}" for cell in cells],
         },
     )
+    _enter_names(connection, planned)
+    exclusions = planned.exclusions
+    enter(
+        connection,
+        "plan_exclusions",
+        pa.schema({"exclusion": _NUMBER, "reason": _TEXT}),
+        {"exclusion": range(len(exclusions)), "reason": [entry.reason for entry in exclusions]},
+    )
+    columns = {name: getattr(planned, name) for name in ("cell", "named", "exclusion", "rules")}
+    schema = pa.schema(dict.fromkeys(("planned", *columns), _NUMBER))
+    enter(connection, "planned", schema, {"planned": range(len(planned.cell)), **columns})
+
+
+def _enter_names(connection: Connection, planned: Planned) -> None:
+    names = planned.names
     owed = {value: number for number, value in enumerate(dict.fromkeys(named.owed for named in names))}
     inputs: dict[tuple[str, str, str], int] = {}
     enter(
@@ -54,25 +69,6 @@ def enter_plan(connection: Connection, planned: Planned) -> None:
             "owed": list(owed.values()),
             "names": [list(dict.fromkeys(value.outputs)) for value in owed],
             **{name: [getattr(value, name) for value in owed] for name in rules},
-        },
-    )
-    exclusions = planned.exclusions
-    enter(
-        connection,
-        "plan_exclusions",
-        pa.schema({"exclusion": _NUMBER, "reason": _TEXT}),
-        {"exclusion": range(len(exclusions)), "reason": [entry.reason for entry in exclusions]},
-    )
-    enter(
-        connection,
-        "planned",
-        pa.schema(dict.fromkeys(("planned", "cell", "named", "exclusion", "rules"), _NUMBER)),
-        {
-            "planned": range(len(planned.cell)),
-            "cell": planned.cell,
-            "named": planned.named,
-            "exclusion": planned.exclusion,
-            "rules": planned.rules,
         },
     )
 

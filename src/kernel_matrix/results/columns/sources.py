@@ -111,19 +111,8 @@ def _copies(connection: Connection) -> set[int]:
         WHERE (name, started) IN (SELECT (name, started) FROM starts GROUP BY ALL HAVING count(*) > 1)
         """,
     )
-    question = f"""
-        WITH of_records AS (SELECT record, sha256(string_agg(text, ' ' ORDER BY text)) AS digest FROM ({_CONTENT})
-            GROUP BY record),
-        of_jobs AS (
-            SELECT c.job, sha256(string_agg(digest, ' ' ORDER BY digest)) AS digest
-            FROM of_records JOIN cases c USING (record) GROUP BY c.job
-        )
-        SELECT source, digest || sha256(list_sort(map_entries(facts))::VARCHAR)
-        FROM starts LEFT JOIN of_jobs USING (job) WHERE name IS NOT NULL AND source IN (FROM doubles)
-        ORDER BY position, job
-    """
     jobs: dict[int, list[str]] = {}
-    for source, digest in rows(connection, question):
+    for source, digest in rows(connection, _DIGESTS):
         jobs.setdefault(source, []).append(digest or "")
     unnamed = {source for (source,) in rows(connection, "SELECT source FROM starts WHERE name IS NULL")}
     before: set[str] = set()
@@ -133,3 +122,17 @@ def _copies(connection: Connection) -> set[int]:
             copies.add(source)
         before |= {*digests}
     return copies
+
+
+# A digest of the content of each job that is perhaps there twice.
+_DIGESTS = f"""
+    WITH of_records AS (SELECT record, sha256(string_agg(text, ' ' ORDER BY text)) AS digest FROM ({_CONTENT})
+        GROUP BY record),
+    of_jobs AS (
+        SELECT c.job, sha256(string_agg(digest, ' ' ORDER BY digest)) AS digest
+        FROM of_records JOIN cases c USING (record) GROUP BY c.job
+    )
+    SELECT source, digest || sha256(list_sort(map_entries(facts))::VARCHAR)
+    FROM starts LEFT JOIN of_jobs USING (job) WHERE name IS NOT NULL AND source IN (FROM doubles)
+    ORDER BY position, job
+"""
