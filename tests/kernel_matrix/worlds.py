@@ -148,12 +148,14 @@ def _file(random: Random, cases: list[Case], job: dict[str, str], faulty: float)
 
 
 def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
-    kind = random.choices(["pass", "compile", "fail", "error", "unavailable", "odd"], [70, 8, 5, 8, 6, 3])[0]
+    kind = random.choices(["pass", "compile", "fail", "error", "unavailable", "odd"], [64, 8, 9, 8, 6, 5])[0]
     message, detail = random.choice(_MESSAGES), random.choice(["", "Traceback: segfault", "\nno such function"])
     action = case.cell.action if case.cell.action != "compile" else random.choice(["compile", "run"])
     if random.random() < 0.05:
         action = random.choice(["run", "emulate", "compile", "", "", "dance"])
     attempts = random.choice([(), (), (), (), ("error",), ("fail", "error:launch")])
+    if kind == "fail" and random.random() < 0.5:
+        message = _MESSAGES[0]
     if kind == "fail" and random.random() < 0.2:
         action = ""
     if kind in ("error", "fail"):
@@ -162,7 +164,7 @@ def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
     if kind == "unavailable":
         return Record(case.id, "unavailable", message="no such device")
     if kind == "odd":
-        return Record(case.id, random.choice(["excluded", "missing"]), message=message)
+        return Record(case.id, random.choice(["excluded", "excluded", "missing"]), message=message)
     if kind == "compile" or action == "compile":
         facts = {"artifact.kind": random.choice(["cubin", "cubin", "hip-source", ""])}
         metrics = {"artifact.bytes": random.choice([9.0, 9.0, 900.0, 0.0]), "artifact.registers": 32.0}
