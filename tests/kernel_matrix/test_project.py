@@ -53,7 +53,13 @@ def test_a_job_imports_no_more_than_the_standard_library_pytest_and_numpy():
 
 
 def test_the_harness_imports_neither_torch_nor_the_kernel_package_and_the_reverse():
+    recorder = (
+        ROOT / "src" / "kernel_matrix" / "launches" / "inside"
+    )  # it runs in the user's program, not in the harness
+    assert recorder.is_dir()
     for path in (ROOT / "src" / "kernel_matrix").rglob("*.py"):
+        if path.is_relative_to(recorder):
+            continue
         assert not re.search(r"^\s*(?:import|from) (?:torch|mhc)\b", path.read_text(), re.MULTILINE), path
     for path in (ROOT / "src" / "mhc").rglob("*.py"):
         assert "kernel_matrix" not in path.read_text(), path

@@ -24,11 +24,13 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.lab.scale_templates import Templates, templates_of
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
+from kernel_matrix.vendors import registry
 
 _TARGETS = ("first", "second")
 _MOST_TOOLCHAINS = 20
 _KINDS = ("run", "emulate", "compile", "run", "compile")  # what the platforms do, in turn
-_VENDORS = {"run": "nvidia", "emulate": "cpu", "compile": "amd"}
+_OF_GPUS = [name for name, vendor in registry.vendors().items() if vendor.gpu]
+_VENDORS = {"run": _OF_GPUS[0], "emulate": "cpu", "compile": _OF_GPUS[1]}
 _TOKENS = (1, 7, 64, 1000, 4096)
 _DTYPES = ("fp32", "bf16")
 # How often a case ends in each way, in per mille. The first one stands for what the platform does.

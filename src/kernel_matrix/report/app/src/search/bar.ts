@@ -23,7 +23,7 @@ export class SearchBar {
       autocomplete: "off",
       spellcheck: "false",
       autocapitalize: "off",
-      placeholder: "Search, such as: mhc_pre vendor:nvidia state:error noise:>1.5",
+      placeholder: "Search, such as: backward vendor:nvidia state:error noise:>1.5",
       "aria-describedby": "search-problems",
     });
     this.input.addEventListener("input", () => {

@@ -10,13 +10,13 @@ export interface Key {
 }
 
 export const KEYS: readonly Key[] = [
-  { name: "op", kind: "name", meaning: "the operator", example: "op:mhc_pre" },
+  { name: "op", kind: "name", meaning: "the operator", example: "op:m*" },
   { name: "direction", kind: "name", meaning: "the direction of the operator", example: "direction:backward" },
   { name: "vendor", kind: "name", meaning: "a word of the title of the platform", example: "vendor:nvidia" },
   { name: "platform", kind: "name", meaning: "the platform", example: "platform:rocm" },
   { name: "target", kind: "name", meaning: "the architecture", example: "target:gfx*" },
-  { name: "backend", kind: "name", meaning: "the way in which the kernel is written", example: "backend:tilelang" },
-  { name: "toolchain", kind: "name", meaning: "the backend with its versions", example: "toolchain:tilelang-*" },
+  { name: "backend", kind: "name", meaning: "the way in which the kernel is written", example: "backend:t*" },
+  { name: "toolchain", kind: "name", meaning: "the backend with its versions", example: "toolchain:*-0.*" },
   {
     name: "state",
     kind: "name",

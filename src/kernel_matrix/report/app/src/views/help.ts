@@ -32,7 +32,7 @@ export function helpView({ model }: Context): View {
           ".",
         ),
         h("li", null, "A comma means or: ", h("code", null, "state:error,fail"), "."),
-        h("li", null, "A minus means not: ", h("code", null, "-backend:triton"), "."),
+        h("li", null, "A minus means not: ", h("code", null, "-backend:t*"), "."),
         h(
           "li",
           null,
