@@ -204,3 +204,28 @@ def test_a_second_run_of_the_same_job_in_the_same_folder_is_refused(doubles: Dou
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "here.good: another run is at it. Wait for its end, or give --build FOLDER." in done.stderr
+
+
+WAITS = """
+import signal, sys, threading, time
+from kernel_matrix.cli.interruption import interrupt_on_signals
+
+interrupt_on_signals()
+other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+other.start()
+lock = threading.Lock()
+lock.acquire()
+threading.Timer(0.5, lambda: signal.pthread_kill(other.ident, signal.{number})).start()
+try:
+    lock.acquire()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_that_does_not_wake_the_main_thread_ends_its_wait_all_the_same(number):
+    """A signal that comes just before a wait begins has the same effect, and cannot be made to come then."""
+    program = [sys.executable, "-c", WAITS.replace("{number}", number)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    assert subprocess.run(program, env=environment, timeout=30, check=False).returncode == 130

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import signal
 import sys
 from collections.abc import Sequence
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.cli.interruption import interrupt_on_signals
 
 COMMANDS = (
     *("run", "matrix", "launches", "report", "audit", "serve", "shell", "bundle"),
@@ -24,8 +24,7 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # its jobs are to end too
-        signal.signal(number, signal.default_int_handler)
+    interrupt_on_signals()
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return int(options.command(options))

@@ -1,0 +1,56 @@
+"""Let a signal end a command while its main thread waits, whenever the signal comes.
+
+Python runs a signal's handler in the main thread, when that next runs code. A signal that comes just before the main
+thread begins to wait for a lock does not end the wait, so the handler would run when the wait is over: for a job that
+hangs, hours later. So a thread learns of each signal, and wakes the main thread until the handler has run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import threading
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WAKE = signal.SIGURG  # nothing happens where it has no handler
+_SECONDS, _MOST = 0.1, 50  # between two wakings, and how many
+
+_handled = threading.Event()
+
+
+def interrupt_on_signals() -> None:
+    """Make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, so that jobs end with the command."""
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    signal.signal(_WAKE, lambda *_: None)
+    signal.set_wakeup_fd(_pipe(), warn_on_full_buffer=False)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _handled.set()
+    raise KeyboardInterrupt
+
+
+@functools.cache
+def _pipe() -> int:
+    """Start the thread, once in a process, and return the file that the system writes each signal's number to."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    threading.Thread(target=_wake_main_thread, args=(reader,), name="signals", daemon=True).start()
+    return writer
+
+
+def _wake_main_thread(reader: int) -> None:
+    main = threading.main_thread().ident
+    while number := os.read(reader, 1):
+        if number[0] not in _SIGNALS or main is None:
+            continue
+        for _ in range(_MOST):
+            if _handled.wait(_SECONDS):
+                break
+            with contextlib.suppress(ProcessLookupError):
+                signal.pthread_kill(main, _WAKE)
+        _handled.clear()
