@@ -9,17 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.results import junit, samples, validation
+from kernel_matrix.results import junit, result_files, samples, validation
 from kernel_matrix.results.duplicates import Unique
 from kernel_matrix.results.foreign import foreign_records, printable
 from kernel_matrix.results.junit import BrokenResultError
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import names
+from kernel_matrix.results.result_files import NOT_WHOLE
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Asked, Bounds, RefusedError
-
-_BROKEN = "it is not whole"
 
 
 @dataclass(frozen=True)
@@ -55,33 +52,15 @@ def collect(
     Raises:
         UserError: a folder does not exist.
     """
-    reading = _Reading(asked, bounds or Bounds())
-    for folder in folders:
-        if not folder.exists():
-            raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
-    xml, runs = _result_files(folders, reading)
-    for path in xml:
+    bounds = bounds or Bounds()
+    files = result_files.find(folders, bounds)
+    reading = _Reading(asked, bounds, dict(files.refused))
+    for path in files.junit:
         reading.junit(path)
     if with_tables:
-        reading.tables(runs)
-    return reading.collected((*(file for path in xml for file in (path, samples.beside(path))), *_paths(runs)))
-
-
-def _result_files(folders: Sequence[Path], reading: _Reading) -> tuple[list[Path], list[JobFiles]]:
-    """Return the JUnit files and the runs in tables that are to be read, each once."""
-    xml: dict[Path, None] = {}
-    runs: dict[JobFiles, None] = {}
-    for folder in folders:
-        if folder.is_dir():
-            good, bad = validation.find(folder, reading.bounds)
-            reading.refused |= dict(bad)
-            xml |= dict.fromkeys(good)
-            runs |= dict.fromkeys(names.find(folder))
-        elif names.is_table(folder):
-            runs[names.files_of(folder)] = None
-        else:
-            xml[folder] = None
-    return list(xml), list(runs)
+        reading.tables(files.runs)
+    of_junit = (file for path in files.junit for file in (path, samples.beside(path)))
+    return reading.collected((*of_junit, *_paths(files.runs)))
 
 
 def _paths(runs: Sequence[JobFiles]) -> Iterator[Path]:
@@ -111,7 +90,7 @@ class _Reading:
             return
         except BrokenResultError as error:
             self.broken.append(f"{error}. Its cases are missing below; fetch or make the file again.")
-            self.refused.setdefault(path, _BROKEN)
+            self.refused.setdefault(path, NOT_WHOLE)
             return
         if self.unique.add(path, with_samples) and (of_others := foreign_records(records)):
             self.foreign[printable(path)] = of_others
@@ -144,19 +123,10 @@ class _Reading:
 
     def collected(self, paths: Sequence[Path]) -> Collected:
         """Return what was read from these files."""
-        sentences = [
-            f"{printable(path)}: refused: {reason}." for path, reason in self.refused.items() if reason != _BROKEN
-        ]
-        by_job: dict[str, str] = {}
-        for path, reason in self.refused.items():  # the reason of a JUnit file comes before that of its tables
-            by_job.setdefault(printable(_job_of(path)), reason)
         files, records = tuple(self.unique.files), self.unique.records
-        return Collected(files, records, (*self.broken, *sentences), by_job, self.foreign, tuple(paths))
-
-
-def _job_of(path: Path) -> str:
-    """Return the job that a file is of, by its name."""
-    return names.files_of(path).job if names.is_table(path) else path.stem
+        broken = (*self.broken, *result_files.sentences(self.refused))
+        reasons = result_files.reasons_by_job(self.refused)
+        return Collected(files, records, broken, reasons, self.foreign, tuple(paths))
 
 
 def _with_samples(path: Path, records: list[Record], bounds: Bounds, broken: list[str]) -> list[Record]:

@@ -9,19 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.results import validation
+from kernel_matrix.results import result_files, validation
 from kernel_matrix.results.columns import sources
 from kernel_matrix.results.columns.insert import insert_batches, insert_runs, next_source
 from kernel_matrix.results.columns.parse import Parsed, parse_all
 from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.result_files import NOT_WHOLE
 from kernel_matrix.results.tables import checks, names
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Asked, Bounds, RefusedError
-
-_BROKEN = "it is not whole"
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,10 @@ def load(
     Raises:
         UserError: a folder does not exist.
     """
-    loading = _Loading(connection, bounds or Bounds())
-    xml, runs = _result_files(folders, loading)
+    bounds = bounds or Bounds()
+    there = result_files.find(folders, bounds)
+    xml, runs = there.junit, there.runs
+    loading = _Loading(connection, bounds, refused=dict(there.refused))
     loading.junit(xml, processes)
     loading.tables(runs)
     if asked is not None:
@@ -96,7 +96,7 @@ class _Loading:
             self.refused |= parsed.refused
             for path, reason in parsed.broken.items():
                 self.broken.append(f"{reason}. Its cases are missing below; fetch or make the file again.")
-                self.refused[path] = _BROKEN
+                self.refused[path] = NOT_WHOLE
             self._insert(parsed, stamps)
 
     def _insert(self, parsed: Parsed, stamps: Mapping[Path, str]) -> None:
@@ -135,36 +135,11 @@ class _Loading:
             is_table = names.is_table(path)
             folder = names.files_of(path).folder if is_table else path.parent
             try:
-                validation.check_records(_job_of(path), folder.name, records, asked)
+                validation.check_records(result_files.job_of(path), folder.name, records, asked)
             except RefusedError as error:
                 self.refused[path] = str(error)
 
     def loaded(self, files: tuple[Path, ...]) -> Loaded:
         """Return what was read."""
-        sentences = [f"{printable(p)}: refused: {why}." for p, why in self.refused.items() if why != _BROKEN]
-        by_job = {printable(_job_of(path)): reason for path, reason in self.refused.items()}
-        return Loaded(files, (*self.broken, *sentences), by_job)
-
-
-def _job_of(path: Path) -> str:
-    """Return the job that a file is of, by its name."""
-    return names.files_of(path).job if names.is_table(path) else path.stem
-
-
-def _result_files(folders: Sequence[Path], loading: _Loading) -> tuple[list[Path], list[JobFiles]]:
-    """Return the JUnit files and the runs in tables that are to be read, each once."""
-    xml: dict[Path, None] = {}
-    runs: dict[JobFiles, None] = {}
-    for folder in folders:
-        if not folder.exists():
-            raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
-        if folder.is_dir():
-            good, bad = validation.find(folder, loading.bounds)
-            loading.refused |= dict(bad)
-            xml |= dict.fromkeys(good)
-            runs |= dict.fromkeys(names.find(folder))
-        elif names.is_table(folder):
-            runs[names.files_of(folder)] = None
-        else:
-            xml[folder] = None
-    return list(xml), list(runs)
+        broken = (*self.broken, *result_files.sentences(self.refused))
+        return Loaded(files, broken, result_files.reasons_by_job(self.refused))
