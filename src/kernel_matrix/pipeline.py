@@ -21,7 +21,7 @@ from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config.former import FormerError, read_former
-from kernel_matrix.config.load import Checked
+from kernel_matrix.config.load import MATRIX_FILE, Checked
 from kernel_matrix.config.loosened import Loosening
 from kernel_matrix.config.loosened import loosened as limits_loosened
 from kernel_matrix.config.model import Event, Matrix, Tier
@@ -76,6 +76,11 @@ class Project:
     def rules(self) -> tuple[Rule, ...]:
         """The diagnosis rules of the package, and those of the harness."""
         return diagnosis.rules_of(self.matrix, self.root)
+
+    @property
+    def name(self) -> str:
+        """The name of the matrix's file."""
+        return self.file.name if self.file else MATRIX_FILE
 
     @property
     def results(self) -> Path:
@@ -195,7 +200,7 @@ def loosened(project: Project, since: str) -> list[Loosening]:
     Raises:
         UserError: git does not know the commit.
     """
-    name = project.file.name if project.file else "matrix.yaml"
+    name = project.name
     text = git.former_text(project.root, since, name)
     if text is None:
         return [Loosening(name, "the file is new, with all that it allows", "-", "-")]
@@ -287,7 +292,8 @@ def compare(
         earlier = earlier or History()
         records = with_absences(row_plan, records, statuses or {}, earlier, collected.refused, minutes)
         planned = row_plan.only_asked(planned)
-    presence = present(project.matrix, project.root, records, (*collected.files, *collected.paths), now)
+    files = (*collected.files, *collected.paths)
+    presence = present(project.matrix, project.root, records, files, now, project.name)
     comparison = comparing.compare(planned, records, presence)
     not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
     asked = {case.id for case in planned.cases}
