@@ -65,7 +65,7 @@ def test_a_run_leaves_the_same_records_in_both_forms_and_a_second_run_replaces_t
     assert second.name != first.name
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     pass
 
 
@@ -75,16 +75,16 @@ def test_before_a_run_the_tables_of_its_jobs_are_deleted_unless_it_resumes(doubl
     copies = [(path, path.read_bytes()) for path in files.paths]
 
     def stop(*_: object) -> None:
-        raise Stopped
+        raise StoppedError
 
     monkeypatch.setattr(schedule, "Preparation", stop)
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         run(doubles, resume=True)
     assert names.find(folder) == [files]
     with locked(doubles.root / "build" / "jobs" / "here.good.lock"), pytest.raises(UserError):
         run(doubles)
     assert names.find(folder) == [files], "another run is at it"
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         run(doubles)
     assert list(folder.rglob("*.*")) == []
     for path, content in copies:
