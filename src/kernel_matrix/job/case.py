@@ -16,7 +16,6 @@ from kernel_matrix.job.comparison import Comparison, compare_outputs
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.journal import FIRST_STAGE, Journal
 from kernel_matrix.job.kernel_process import KernelProcess, KernelProcessError
-from kernel_matrix.job.race import race
 
 
 class OutOfBudgetError(AssertionError):
@@ -198,10 +197,6 @@ class RunningCase:
         if missed:
             self.facts["canary.missed"] = "; ".join(missed)
             raise BlindComparisonError(f"the comparison does not find a fault that was put in: {'; '.join(missed)}")
-
-    def race(self, run: Callable[[], object], baseline: Callable[[], object]) -> None:
-        """Time ``run`` and ``baseline`` as :func:`kernel_matrix.job.race.race` does, and record the times."""
-        self.metrics |= race(run, baseline, rest=self.device == "cpu")
 
     def record_race(self, times: Mapping[str, float]) -> None:
         """Record the times that :func:`kernel_matrix.job.race.race` returned in the kernel's process."""

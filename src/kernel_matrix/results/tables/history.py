@@ -78,7 +78,7 @@ WHERE outcome IN ('pass', 'compiled', 'fail', 'error') AND started < $now GROUP 
 
 
 class Past(TypedDict):
-    """What a report takes from earlier runs: the last result of each lane, the seconds of each case, and the trends."""
+    """The past of a report: the last result of each lane, the seconds of each case, and the trends."""
 
     lanes: dict[str, datetime]
     seconds: dict[str, float]

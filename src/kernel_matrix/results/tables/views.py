@@ -23,7 +23,7 @@ VIEWS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Dialect:
-    """What one engine calls otherwise than another."""
+    """The words that one engine has for what another calls otherwise."""
 
     source: str  # reads Parquet files; FILES stands for their list or pattern
     versions: str  # the distributions of a job, one in a row
