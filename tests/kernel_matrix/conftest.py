@@ -238,7 +238,7 @@ def figures_of(case: Case, **outputs: Mapping[str, float]) -> dict[str, float]:
     ``outputs`` gives the figures of an output that differ from the usual ones.
     """
     assert set(outputs) <= set(case.owed.outputs or ("out",)), f"{case.id} has no such outputs: {', '.join(outputs)}"
-    metrics = {"canary.injected": 6.0, "canary.caught": 6.0}
+    metrics = {"canary.injected": 6.0, "canary.caught": 6.0, "repeats": 3.0, "repeats_differing": 1.0}
     for output in case.owed.outputs or ("out",):
         figures = output_figures(case, **outputs.get(output, {}))
         metrics |= {f"{output}.{name}": value for name, value in figures.items()}

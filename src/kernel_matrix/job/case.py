@@ -202,6 +202,11 @@ class RunningCase:
         """Record the times that :func:`kernel_matrix.job.race.race` returned in the kernel's process."""
         self.metrics |= {name: float(value) for name, value in times.items() if name.startswith("time.")}
 
+    def record_repeat(self, *, same: bool) -> None:
+        """Record that the kernel ran once more on the same inputs, and whether each output had the same bits."""
+        self.metrics["repeats"] = self.metrics.get("repeats", 0) + 1
+        self.metrics["repeats_differing"] = self.metrics.get("repeats_differing", 0) + (not same)
+
     def compiled(self, kind: str, data: bytes, resources: Mapping[str, int]) -> None:
         """Record the artifact that a compiler made: its kind, its bytes and the resources that the toolchain reports.
 
