@@ -196,6 +196,10 @@ class PlatformToolchain(_Section):
     toolchain: Name
     targets: list[Target] | None = Field(default=None, description="Only these of the platform's targets.")
     ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
+    cases: dict[str, ScalarOrList] = Field(
+        default_factory=dict,
+        description="Only the cases whose axes have these values; an operator without such an axis keeps all of its.",
+    )
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
     needs: dict[ProgramName, Evidence] = Field(

@@ -64,6 +64,10 @@ def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> It
         yield from _unknown_ops(matrix, (*place, index, "ops"), entry.ops or ())
         for target in entry.targets or ():
             yield from _unknown_target(platform, (*place, index), target)
+        axes = {axis for op in matrix.ops.values() for axis in op.axes}
+        for axis in entry.cases:
+            if axis not in axes:
+                yield (*place, index, "cases", axis), f"unknown axis '{axis}'.{did_you_mean(axis, axes)}"
 
 
 def ops(matrix: Matrix) -> Iterator[Fault]:
