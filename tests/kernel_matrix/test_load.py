@@ -25,6 +25,8 @@ from kernel_matrix.config.schema import schema
         ("toolchains: [good,", "toolchains: [good, good,", "'good' is here twice, so its cells would be too"),
         ("toolchains: [good,", "toolchains: [goood,", "unknown toolchain 'goood'. Did you mean 'good'?"),
         ("tokens: [1, 2, 3]", "tokens: [1, 2, 2]", "the case 'tokens2' is here twice"),
+        ("axes: [tokens]", "axes: [tokens]\n    outputs: { forward: [out] }\n    sums: [outt]", "ops.double.sums[0]: unknown output 'outt'. Did you mean 'out'?"),
+        ("axes: [tokens]", "axes: [tokens]\n    sums: [out, out]", "ops.double.sums"),
         ("tokens: [1, 2, 3]", "tokns: [1, 2, 3]", "unknown axis 'tokns'. Did you mean 'tokens'?"),
         ("backend: good, lock: lock.txt", "backend: good, lock: lokc.txt", "toolchains.good.lock: the lock file 'lokc.txt' does not exist. Did you mean 'lock.txt'?"),
         ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),

@@ -58,6 +58,12 @@ def limits_of(figures: Figures, owed: Owed) -> Pair:
     )
 
 
+def growth_limit(figures: Figures, owed: Owed, output: str) -> float:
+    """Return how fast the error of an output may grow: by matrix.yaml, or as the suite says if that has no rule."""
+    limit = owed.limit_growth(output)
+    return figures.get("limit_growth", 0.0) if limit is None else limit
+
+
 def fault_of(figures: Figures, owed: Owed) -> str:
     """Return why the figures of one output prove nothing or are outside their limits; empty if they are inside."""
     if absent := [name for name in FIGURES if name not in figures]:

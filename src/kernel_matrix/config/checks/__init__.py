@@ -18,6 +18,7 @@ _OF_NAMES = (
     names.platforms,
     names.ops,
     names.outputs,
+    names.sums,
     names.groups,
     names.events,
     rules.places,

@@ -102,6 +102,21 @@ def outputs(matrix: Matrix) -> Iterator[Fault]:
                 yield ("ops", name, "canary", axis), f"unknown axis '{axis}'.{did_you_mean(axis, op.axes)}"
 
 
+def sums(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the sums over tokens that are no output of their operator, and those that stand twice."""
+    for name, op in matrix.ops.items():
+        place: Place = ("ops", name, "sums")
+        yield from _twice(place, op.sums)
+        known = {output for entries in (op.outputs or {}).values() for entry in entries for output in _names(entry)}
+        for index, output in enumerate(op.sums):
+            if known and output not in known:
+                yield (*place, index), f"unknown output '{output}'.{did_you_mean(output, known)}"
+
+
+def _names(entry: Output) -> Sequence[str]:
+    return list(entry) if isinstance(entry, dict) else [entry]
+
+
 def _outputs(op: Op, place: Place, entries: Sequence[Output]) -> Iterator[Fault]:
     named = [next(iter(entry.items())) if isinstance(entry, dict) else (entry, {}) for entry in entries]
     for index, (output, where) in enumerate(named):
