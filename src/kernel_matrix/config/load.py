@@ -12,7 +12,7 @@ from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.config.schema import model_faults
-from kernel_matrix.config.suite import Tests, with_tests
+from kernel_matrix.config.suite import SuiteTests, with_tests
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def load(path: Path) -> Matrix:
     return load_and_plan(path).matrix
 
 
-def load_and_plan(path: Path, tests: Tests | None = None) -> Checked:
+def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
     """Read and check ``path``, and keep the plan that was made for the checks.
 
     ``tests`` are those of the package's suite, as far as they are known, for a matrix without operators.
@@ -38,7 +38,7 @@ def load_and_plan(path: Path, tests: Tests | None = None) -> Checked:
     """
     document = Document(path)
     try:
-        matrix = with_tests(Matrix.model_validate(document.root), tests or Tests())
+        matrix = with_tests(Matrix.model_validate(document.root), tests or SuiteTests())
     except ValidationError as error:
         raise document.error(model_faults(error)) from None
     if faults := list(reference_faults(matrix, path.parent)):  # a plan needs names that exist
