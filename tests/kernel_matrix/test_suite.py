@@ -263,10 +263,14 @@ def test_twenty_thousand_tests_take_a_minute_or_two(tmp_path):
 
 
 def test_a_test_that_other_targets_run_as_well_runs_once_for_each(tmp_path):
-    files = {
-        "tests/test_a.py": "calls = []\n\ndef test_one(tmp_path):\n    calls.append(tmp_path)\n    assert len({*calls}) == len(calls)\n"
-    }
-    suite = Suite.made(tmp_path, files)
+    text = """
+        calls = []
+
+        def test_one(tmp_path):
+            calls.append(tmp_path)
+            assert len(set(calls)) == len(calls)
+        """
+    suite = Suite.made(tmp_path, {"tests/test_a.py": text})
     path = suite.root / "matrix.yaml"
     path.write_text(path.read_text().replace("[any]", "[any, other]"))
     comparison = suite.run()
