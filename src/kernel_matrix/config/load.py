@@ -14,6 +14,8 @@ from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.config.schema import model_faults
 from kernel_matrix.config.suite import SuiteTests, with_tests
 
+MATRIX_FILE = "matrix.yaml"  # unless the option --matrix names another file
+
 
 @dataclass(frozen=True)
 class Checked:
