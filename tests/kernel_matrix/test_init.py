@@ -35,10 +35,10 @@ def add(x, y, out, SIZE: tl.constexpr):
 CPU = Machine((Device("cpu", "test", ("x86-64", "x86-64-v2", "x86-64-v3")),))
 
 
-def lay(root: Path, **files: str) -> Path:
-    """Write files whose names have __ for a slash and _DOT_ for a point, and return their folder."""
+def lay(root: Path, files: dict[str, str]) -> Path:
+    """Write files by their paths, and return their folder."""
     for name, text in files.items():
-        path = root / name.replace("_DOT_", ".").replace("__S__", "/")
+        path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
@@ -49,11 +49,11 @@ def package(tmp_path) -> Path:
     """Return a repository with a package in src, one kernel, and tests."""
     return lay(
         tmp_path / "own",
-        pyproject_DOT_toml=PYPROJECT + '[project.optional-dependencies]\ntest = ["pytest>=8"]\ndocs = ["sphinx"]\n',
-        **{
-            "src__S__own_kernels__S____init___DOT_py": "import numpy\n",
-            "src__S__own_kernels__S__add_DOT_py": KERNEL,
-            "tests__S__test_add_DOT_py": "import einops\nimport unknown_thing\ndef test_add():\n    assert True\n",
+        {
+            "pyproject.toml": PYPROJECT + '[project.optional-dependencies]\ntest = ["pytest>=8"]\ndocs = ["sphinx"]\n',
+            "src/own_kernels/__init__.py": "import numpy\n",
+            "src/own_kernels/add.py": KERNEL,
+            "tests/test_add.py": "import einops\nimport unknown_thing\ndef test_add():\n    assert True\n",
         },
     )
 
@@ -120,7 +120,7 @@ def test_without_kernels_and_torch_only_the_cpu_is_proposed(package, resolved):
 
 
 def test_init_writes_every_file_once_and_leaves_what_is_there(package, resolved, capsys):
-    lay(package, **{"containers__S__cpu__S__Dockerfile": "FROM mine\n"})
+    lay(package, {"containers/cpu/Dockerfile": "FROM mine\n"})
     assert init("--root", str(package), "--no-run") == 0
     output = capsys.readouterr().out
     assert "left containers/cpu/Dockerfile as it is" in output
@@ -161,7 +161,7 @@ def test_a_folder_that_cannot_be_written_ends_in_one_sentence(tmp_path, capsys, 
 def test_a_folder_without_a_package_or_without_anything_to_test_ends_in_one_sentence(tmp_path, capsys):
     assert init("--root", str(tmp_path)) == 2
     assert "there is no Python package here" in capsys.readouterr().err
-    lay(tmp_path, **{"own__S____init___DOT_py": "", "README_DOT_md": "text"})
+    lay(tmp_path, {"own/__init__.py": "", "README.md": "text"})
     assert init("--root", str(tmp_path)) == 2
     assert "there is nothing to test. Name the folder of the tests: --suite FOLDER." in capsys.readouterr().err
     assert init("--root", str(tmp_path), "--suite", "own") == 2
@@ -209,7 +209,7 @@ def test_files_that_are_no_python_do_not_stop_it(package, resolved):
     ],
 )
 def test_the_folder_that_pytest_is_configured_with_comes_first(package, name, text):
-    lay(package, **{"checks__S__test_one_DOT_py": "def test(): ..."})
+    lay(package, {"checks/test_one.py": "def test(): ..."})
     assert look(package).suite == "tests"
     (package / name).write_text(text)
     assert look(package).suite == "checks"
@@ -218,9 +218,11 @@ def test_the_folder_that_pytest_is_configured_with_comes_first(package, name, te
 def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_path):
     root = lay(
         tmp_path,
-        setup_DOT_py="from setuptools import setup\nsetup(name='own', version='1', packages=['own'], "
-        "install_requires=['numpy>=2', 'tomli; python_version<\"3.11\"'], extras_require={'test': ['pytest>=8']})\n",
-        **{"own__S____init___DOT_py": ""},
+        {
+            "setup.py": "from setuptools import setup\nsetup(name='own', version='1', packages=['own'], "
+            "install_requires=['numpy>=2', 'tomli; python_version<\"3.11\"'], extras_require={'test': ['pytest>=8']})\n",
+            "own/__init__.py": "",
+        },
     )
     before = sorted(root.rglob("*"))
     metadata, note = metadata_of(root)
@@ -233,8 +235,11 @@ def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_p
 def test_a_package_that_cannot_be_built_is_named_and_does_not_stop_it(tmp_path, resolved, capsys):
     root = lay(
         tmp_path,
-        setup_DOT_py="raise RuntimeError('needs a GPU')\n",
-        **{"own__S____init___DOT_py": "import numpy", "tests__S__test_one_DOT_py": "def test(): ..."},
+        {
+            "setup.py": "raise RuntimeError('needs a GPU')\n",
+            "own/__init__.py": "import numpy",
+            "tests/test_one.py": "def test(): ...",
+        },
     )
     assert init("--root", str(root), "--no-run") == 0
     output = capsys.readouterr().out
@@ -248,7 +253,7 @@ def test_a_lock_is_made_by_uv_and_names_no_build(tmp_path, monkeypatch):
     resolve(source, into, Installer())
     assert set(pins(into)) == {"iniconfig"}
     source.write_text("iniconfig>=2000\n")
-    with pytest.raises(UserError, match="own.in cannot be resolved: .*iniconfig"):
+    with pytest.raises(UserError, match=r"own\.in cannot be resolved: .*iniconfig"):
         resolve(source, into, Installer())
     assert set(pins(into)) == {"iniconfig"}, "the former lock stays"
 
