@@ -220,7 +220,8 @@ def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_p
         tmp_path,
         {
             "setup.py": "from setuptools import setup\nsetup(name='own', version='1', packages=['own'], "
-            "install_requires=['numpy>=2', 'tomli; python_version<\"3.11\"'], extras_require={'test': ['pytest>=8']})\n",
+            "install_requires=['numpy>=2', 'tomli; python_version<\"3.11\"'], "
+            "extras_require={'test': ['pytest>=8']})\n",
             "own/__init__.py": "",
         },
     )
