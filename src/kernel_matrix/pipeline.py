@@ -20,6 +20,7 @@ from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config import suite
 from kernel_matrix.config.former import FormerError, read_former
 from kernel_matrix.config.load import Checked
 from kernel_matrix.config.loosened import Loosening
@@ -55,6 +56,7 @@ from kernel_matrix.results.record import Record, is_probe_record
 from kernel_matrix.results.tables import names as table_names
 from kernel_matrix.results.validation import RefusedError
 from kernel_matrix.run import schedule
+from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
@@ -122,8 +124,44 @@ def load(path: Path, build: Path | None = None) -> Project:
     Raises:
         UserError: the file cannot be used; the message has one line per fault.
     """
-    checked, root = loading.load_and_plan(path), path.parent.resolve()
-    return Project(checked.matrix, root, Path(build or root / "build").resolve(), checked, path.resolve())
+    root = path.parent.resolve()
+    build = Path(build or root / "build").resolve()
+    checked = loading.load_and_plan(path, suite.read([build / "results"]))
+    return Project(checked.matrix, root, build, checked, path.resolve())
+
+
+def with_tests(project: Project, folders: Sequence[Path]) -> Project:
+    """Return the project with the tests of its suite that some results are of, if its cases are such tests.
+
+    Raises:
+        UserError: a list of tests cannot be used.
+    """
+    if not project.file or not suite.is_suite(project.matrix):
+        return project
+    tests = suite.read(folders or [project.results])
+    checked = loading.load_and_plan(project.file, tests)
+    return replace(project, matrix=checked.matrix, checked=checked)
+
+
+def collect_tests(
+    project: Project, selection: Selection, machine: Machine, settings: Settings, progress: Progress
+) -> Project:
+    """Return the project with the tests that its suite has now on this machine, if its cases are such tests.
+
+    Raises:
+        UserError: another run is at one of the jobs.
+    """
+    if not suite.is_suite(project.matrix):
+        return project
+    jobs = [
+        job
+        for job in planning.plan(suite.with_tests(project.matrix, suite.Tests()), "full").jobs
+        if (not selection.platforms or job.platform in selection.platforms)
+        and (not selection.toolchains or job.toolchain in selection.toolchains)
+    ]
+    collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
+    suite.write(project.results, suite.read([project.results]).together(suite.Tests(collected)))
+    return with_tests(project, [])
 
 
 def plan(project: Project, tier: Tier) -> Plan:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kernel_matrix.config.model import Direction, Matrix, Scalar, has_values
+from kernel_matrix.config.model import ASSERTED, Direction, Matrix, Scalar, has_values
 
 
 @dataclass(frozen=True)
 class Owed:
     """The outputs whose figures a result owes, the rules of their budgets, and whether the case is apt for canaries.
 
-    Where ``outputs`` is empty, matrix.yaml does not say which outputs the operator has, and one is enough.
+    Where ``outputs`` is empty, matrix.yaml does not say which outputs the operator has, and one is enough. A result of
+    a case that is ``asserted`` owes none: the suite's test asserts by itself. Where it has figures, they are judged.
     """
 
     outputs: tuple[str, ...]
@@ -21,6 +22,7 @@ class Owed:
     ulps: float
     cap: float  # the largest absolute error at unit scale
     apt_for_canaries: bool
+    asserted: bool = False
 
 
 NamedCase = tuple[str, Mapping[str, Scalar], Owed]
@@ -37,6 +39,6 @@ def with_owed(
     for name, axes in cases:
         key = op.owed_outputs(direction, axes), has_values(axes, op.canary)
         if key not in known:
-            known[key] = Owed(key[0], *rules, key[1])
+            known[key] = Owed(key[0], *rules, key[1], direction == ASSERTED)
         named.append((name, axes, known[key]))
     return named

@@ -88,6 +88,16 @@ class Journal:
         return f'{text[:-1]}{_SIGNATURE}{signature}"}}'
 
 
+def taken_key(journal: Path) -> str:
+    """Return the key that the harness has left beside the journal, and take the file away before a kernel runs."""
+    path = journal.with_name(KEY)
+    if not path.exists():
+        return ""
+    key = path.read_text()
+    path.unlink()
+    return key
+
+
 def _parsed(text: str) -> Entry | None:
     try:
         entry = json.loads(text)

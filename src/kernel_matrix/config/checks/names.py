@@ -9,7 +9,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
-from kernel_matrix.config.model import Matrix, Op, Output, Platform, ScalarOrList, as_list
+from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, ScalarOrList, as_list
+from kernel_matrix.config.suite import is_suite
 
 _PART = re.compile(r"\{(\w+)\}")
 _HOSTED = re.compile(r"(ubuntu|windows|macos)-")
@@ -31,7 +32,10 @@ def directions(matrix: Matrix) -> Iterator[Fault]:
     place: Place = ("package", "directions")
     yield from _twice(place, matrix.package.directions)
     for index, direction in enumerate(matrix.package.directions):
-        if direction not in matrix.accuracy.caps:
+        if direction == ASSERTED and not is_suite(matrix):
+            text = f"'{ASSERTED}' is the direction of the tests of a suite without 'ops'. Give it another name."
+            yield (*place, index), text
+        elif direction not in matrix.accuracy.caps:
             yield (*place, index), f"accuracy.caps has no cap for '{direction}'. Add it there."
 
 
@@ -149,6 +153,8 @@ def requirements(place: Place, texts: Sequence[str]) -> Iterator[Fault]:
 
 
 def _unknown_ops(matrix: Matrix, place: Place, texts: Sequence[str]) -> Iterator[Fault]:
+    if is_suite(matrix):  # which test files there are is known when they have been collected
+        return
     known = [*matrix.ops, *(f"{name}.{direction}" for name, op in matrix.ops.items() for direction in op.directions)]
     for index, name in enumerate(texts):
         if name not in known:

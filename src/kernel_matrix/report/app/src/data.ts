@@ -26,7 +26,7 @@ export interface Overview {
    * When a result is stale.
    */
   stale_meaning: string;
-  evidence: ("planned" | "lowered" | "compiled" | "emulated" | "ran")[];
+  evidence: ("planned" | "lowered" | "compiled" | "held" | "emulated" | "ran")[];
   platforms: PlatformEntry[];
   lanes: Lane[];
   /**
@@ -117,6 +117,7 @@ export interface StateWord {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
   meaning: string;
@@ -151,9 +152,10 @@ export interface Lane {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   cells: number;
   by_state: {
     [k: string]: number;
@@ -355,9 +357,10 @@ export interface Cell {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   /**
    * Why its first stale case is stale; empty if no case is.
    */
@@ -432,7 +435,7 @@ export interface Noise {
   /**
    * The least evidence of these cases: ran or emulated.
    */
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
 }
 /**
  * The cause and the remedy of an error, and the name of the rule that matched.
@@ -505,9 +508,10 @@ export interface PageCase {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   reason?: number;
   stale?: number;
   stage?: string;
