@@ -7,7 +7,9 @@ from pathlib import Path
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.plan import Case
 from kernel_matrix.config.selection import Selection
+from kernel_matrix.job.test_names import COLLECTED, IMPORT
 from kernel_matrix.lab.dashboard import make_dashboard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.terminal import summary
@@ -15,21 +17,32 @@ from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
 _EXECUTOR = "venv"  # an image would take minutes
+MOST = 5  # tests: a file may have thousands, and the interpreter of a kernel language is slow
 
 
-def choose(file: Path) -> tuple[Project, Selected]:
-    """Return the project, and of its plan the first cell of the first platform.
+def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, Selected]:
+    """Find out which tests the suite has, and return the project with the first
+    tests of its first file that has any.
 
     Raises:
         UserError: the file cannot be used.
     """
     project = pipeline.load(file)
-    selected = pipeline.select(project, Selection(platforms=(next(iter(project.matrix.platforms)),)))
-    job = selected.jobs[0] if selected.jobs else None
-    if job is None or not job.cases:
+    selection = Selection(platforms=(next(iter(project.matrix.platforms)),))
+    settings = Settings(project.root, project.build, _EXECUTOR)
+    project = pipeline.collect_tests(project, selection, machine, settings, progress)
+    selected = pipeline.select(project, selection)
+    cases = [case for job in selected.jobs[:1] for case in job.cases]
+    if not cases:
         raise UserError(f"{file}: the plan has no case of its first platform.")
-    cases = tuple(case for case in job.cases if case.cell == job.cases[0].cell)
-    return project, replace(selected, jobs=(replace(job, cases=cases),))
+    first = min(cases, key=_order)
+    chosen = tuple(case for case in cases if case.cell == first.cell)[:MOST]
+    return project, replace(selected, jobs=(replace(selected.jobs[0], cases=chosen),))
+
+
+def _order(case: Case) -> bool:
+    """Put tests before the cases that say that a file, or the suite, was imported."""
+    return case.name in (COLLECTED, IMPORT)
 
 
 def run(project: Project, selected: Selected, machine: Machine, progress: Progress) -> tuple[list[str], bool]:

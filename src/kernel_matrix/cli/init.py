@@ -11,7 +11,7 @@ from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
 from kernel_matrix.config.commands import spelled
 from kernel_matrix.config.model import Start
-from kernel_matrix.run.progress import Console
+from kernel_matrix.run.progress import Console, Lines
 from kernel_matrix.vendors.machine import detect
 
 
@@ -41,9 +41,11 @@ def main(options: argparse.Namespace) -> int:
 
 def _run(root: Path) -> int:
     """Run the first cell, print what became of it, and return 1 if it is red."""
-    project, selected = first_cell.choose(root / "matrix.yaml")
-    print(f"the first cell: {selected.jobs[0].cases[0].cell.id}", flush=True)
+    machine = detect()
+    project, selected = first_cell.choose(root / "matrix.yaml", machine, Lines())
+    cases = selected.jobs[0].cases
+    print(f"the first cell: {cases[0].cell.id}: its first {len(cases)} tests", flush=True)
     with Console(selected.jobs) as console:
-        lines, red = first_cell.run(project, selected, detect(), console)
+        lines, red = first_cell.run(project, selected, machine, console)
     print("\n".join(lines))
     return int(red)
