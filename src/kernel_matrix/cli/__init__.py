@@ -75,6 +75,14 @@ def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """Return the parser of one command, for its documentation."""
+    module = importlib.import_module(f"{__name__}.{_module(name)}")
+    parser = argparse.ArgumentParser(prog=f"kernel-matrix {name}", description=_first_line(name))
+    module.arguments(parser)
+    return parser
+
+
 def _module(name: str) -> str:
     return name.replace("-", "_")
 
