@@ -28,6 +28,7 @@ ORDER = (
     ("pipeline",),
     ("lab",),
     ("launches",),
+    ("adopt",),
     ("cli",),
 )
 ROOMS = {room for line in ORDER for room in line}
