@@ -51,7 +51,7 @@ from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import present
-from kernel_matrix.results.record import Record, is_probe_record
+from kernel_matrix.results.record import Record, is_case_record
 from kernel_matrix.results.tables import names as table_names
 from kernel_matrix.results.validation import RefusedError
 from kernel_matrix.run import schedule
@@ -281,7 +281,7 @@ def compare(
     the clock.
     """
     now = now or clock()
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     if row_plan:
         minutes = project.matrix.ci.queue_minutes
         earlier = earlier or History()
@@ -417,7 +417,7 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
         raise UserError(f"{name}: {' '.join(collected.broken[0].split())} A run is compared only as a whole.")
     if not collected.records:
         raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     document = from_comparison.document(
         project.matrix, comparing.compare(planned, records), collected, project.rules, earlier=earlier
     )

@@ -26,6 +26,7 @@ ORDER = (
     ("run", "report", "machines"),
     ("pipeline",),
     ("lab",),
+    ("bench",),
     ("launches",),
     ("cli",),
 )

@@ -22,7 +22,7 @@ SOURCES = (
 # What a record owes of each output.
 FIGURES = ("elements", "nan", "inf", *ERRORS, "limit_max_abs", "limit_rel_fro", *SOURCES)
 _NEW = ("unit", "steps", "largest", "itemsize")  # the records of earlier versions have none of these
-NOT_OUTPUTS = ("artifact", "time", "canary")
+NOT_OUTPUTS = ("artifact", "time", "canary", "bench")
 _SAME = 1e-9  # relative: how near the limit that a record names must be to the one computed again
 _ROUNDING = 1e-6  # relative: the sums over millions of elements that two figures are made from
 _SIZES = (1, 2, 4, 8)  # bytes of a floating-point number

@@ -149,7 +149,7 @@ def _sha256(path: Path) -> str:
 
 
 # The parts of matrix.yaml that no job gets to know: who runs what where, and what people expect of the results.
-_NOT_FOR_JOBS = ("start", "ci", "expectations", "exclusions")
+_NOT_FOR_JOBS = ("start", "ci", "bench", "expectations", "exclusions")
 
 
 def _without_rules_of_people(root: Path, revision: str, paths: Sequence[str]) -> Sequence[str]:
