@@ -13,7 +13,9 @@ import torch
 
 from draws import Draw, bytes_of, nudged
 from kernel_matrix.bench.inside.protocol import AbsentError, Distance, Run, Yardstick
-from mhc.backends import load, names
+from mhc.backends import names
+from mhc.backends.reference import mhc_post as write
+from mhc.backends.reference import mhc_pre, sinkhorn
 from mhc.backends.reference.kernel import full_precision, gradients, widen
 from mhc.functional import mhc_post, read
 from mhc.ops.mhc_pre import MhcPreInputs
@@ -82,12 +84,9 @@ def equations(
     x: torch.Tensor, phi: torch.Tensor, alpha: torch.Tensor, bias: torch.Tensor, gamma: torch.Tensor | None
 ) -> torch.Tensor:
     """Compute the layer by the equations of the reference."""
-    pre: Any = load("reference", "mhc_pre")
-    sinkhorn: Any = load("reference", "sinkhorn")
-    post: Any = load("reference", "mhc_post")
-    h_in, h_post, logits, _, _ = pre.equations(x, phi, alpha, bias, gamma, 1e-6, 1e-6, 2.0, "fp32")
-    (h_res,) = sinkhorn.equations(logits, _ITERATIONS, 0.0, "paper")
-    return post.equations(x, h_in, h_post, h_res)[0]
+    h_in, h_post, logits, _, _ = mhc_pre.forward(x, phi, alpha, bias, gamma, 1e-6, 1e-6, 2.0, "fp32")
+    (h_res,) = sinkhorn.forward(logits, _ITERATIONS, 0.0, "paper")
+    return write.forward(x, h_in, h_post, h_res)[0]
 
 
 def through_the_package(backend: str) -> Callable[..., torch.Tensor]:

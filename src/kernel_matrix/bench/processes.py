@@ -30,6 +30,7 @@ class Asked:
     toolchains: tuple[str, ...]
     cases: tuple[BenchCase, ...]
     rivals: tuple[str, ...]
+    skip: frozenset[tuple[str, str]] = frozenset()  # cases with contenders that ended a process before
     quick: bool = False
     only_compile: bool = False
 
@@ -42,6 +43,7 @@ class Said:
     cases: Mapping[str, Mapping[str, Any]]
     first_calls: Mapping[str, Mapping[str, float]]
     during: str  # the case that ran when it ended; empty if all had ended
+    contender: str  # and the contender; empty if it was not one alone
     status: int | None
     output: str
 
@@ -112,6 +114,7 @@ def _task(project: Project, asked: Asked, interpreter: Interpreter) -> dict[str,
                 "direction": case.direction,
                 "axes": dict(case.axes),
                 "toolchains": [name for name in case.toolchains if name in asked.toolchains],
+                "skip": [name for identity, name in sorted(asked.skip) if identity == case.id],
                 "cap": caps.get(case.direction, max(caps.values())),
             }
             for case in asked.cases
@@ -139,17 +142,19 @@ def _said(results: Path, status: int | None, output: str) -> Said:
     device: Mapping[str, Any] = {}
     cases: dict[str, Mapping[str, Any]] = {}
     first_calls: dict[str, dict[str, float]] = {}
-    during = ""
+    during = contender = ""
     for entry in _entries(results):
         if "bandwidth" in entry:
             device = entry
         elif "begin" in entry:
-            during = entry["begin"]
+            during, contender = entry["begin"], ""
         elif "compiled" in entry:
             first_calls.setdefault(entry["compiled"], {})[entry["contender"]] = entry["seconds"]
         elif "case" in entry:
             cases[entry["case"]], during = entry, ""
-    return Said(device, cases, first_calls, during, status, output)
+        elif "contender" in entry:
+            contender = entry["contender"]
+    return Said(device, cases, first_calls, during, contender, status, output)
 
 
 def _entries(results: Path) -> Iterator[dict[str, Any]]:

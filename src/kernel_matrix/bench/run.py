@@ -25,6 +25,8 @@ from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.vendors.machine import Machine
 
+_MOST_PROCESSES = 20  # that are started anew for one environment, because the one before died
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -108,14 +110,18 @@ def _time(
         ]
     say(f"{place.platform} on {place.device.name}: {names}: {len(own)} cases")
     bench = bench_of(project.matrix)
-    asked = Asked(place, group.toolchains, tuple(own), wish.rivals or tuple(bench.rivals), wish.quick)
+    asked = Asked(place, group.toolchains, tuple(own), wish.rivals or tuple(bench.rivals), quick=wish.quick)
     first_calls = _compile(project, group.interpreter, asked, wish, say)
-    said = ask(project, asked, group.interpreter, f"{place.platform}.{group.toolchains[0]}")
+    answers = list(_ask_until_done(project, group.interpreter, asked))
     environment = examine(group.interpreter, project.build / "bench")
     facts = {"started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment.facts}
     files = []
     for toolchain in group.toolchains:
-        records = _records(own, place, toolchain, said, first_calls, bench.rivals[0])
+        mine = [case for case in own if toolchain in case.toolchains]
+        records = [
+            _with_first_call(case, record, first_calls)
+            for case, record in zip(mine, _records(mine, place, toolchain, answers, bench.rivals[0]), strict=True)
+        ]
         files.append(_write(project, place, toolchain, records, facts, wish))
         say("\n".join(f"  {_in_words(record)}" for record in records))
     return files
@@ -151,30 +157,55 @@ def _compile(
     return {case: dict(calls) for said in answers for case, calls in said.first_calls.items()}
 
 
-def _records(
-    cases: Sequence[BenchCase],
-    place: Place,
-    toolchain: str,
-    said: Said,
-    first_calls: Mapping[str, Mapping[str, float]],
-    baseline: str,
-) -> list[Record]:
-    """Return the record of every case that the toolchain has."""
-    stage, message = said.end
-    records = []
-    for case in (case for case in cases if toolchain in case.toolchains):
-        if case.id in said.cases:
-            answer = said.cases[case.id]
-            record = record_of(case, place, toolchain, answer, said.device, baseline)
-            seconds = first_calls.get(case.id, {}).get(answer["own"][toolchain])
-            if seconds is not None and record.outcome == "pass":  # the later one found it in the caches
-                record = replace(record, metrics={**record.metrics, "bench.first_call_s": seconds})
-        elif case.id == said.during:
-            record = lost(case, place, toolchain, "error", stage, message)
+def _ask_until_done(project: Project, interpreter: Interpreter, asked: Asked) -> Iterator[Said]:
+    """Start a process, and another one for the rest where a process died: without the contender that it died with."""
+    name = f"{asked.place.platform}.{asked.toolchains[0]}"
+    for number in range(_MOST_PROCESSES):
+        said = ask(project, asked, interpreter, name if not number else f"{name}.{number}")
+        yield said
+        rest = tuple(case for case in asked.cases if case.id not in said.cases)
+        if not said.during or not rest:
+            return
+        skip = asked.skip
+        if said.contender:
+            skip |= {(said.during, said.contender)}
         else:
-            record = lost(case, place, toolchain, "missing", "", "the benchmark's process ended before this case")
-        records.append(record)
-    return records
+            rest = tuple(case for case in rest if case.id != said.during)
+        asked = replace(asked, cases=rest, skip=skip)
+
+
+def _records(
+    cases: Sequence[BenchCase], place: Place, toolchain: str, answers: Sequence[Said], baseline: str
+) -> list[Record]:
+    """Return the record of every case, from the process that has timed it."""
+    own = next(
+        (case["own"][toolchain] for said in answers for case in said.cases.values() if toolchain in case["own"]), ""
+    )
+    return [_record(case, place, toolchain, answers, baseline, own) for case in cases]
+
+
+def _record(case: BenchCase, place: Place, toolchain: str, answers: Sequence[Said], baseline: str, own: str) -> Record:
+    """Return the record of a case. Where its own kernel has ended a process, that is its error."""
+    died = [said for said in answers if said.during == case.id]
+    said = next((said for said in answers if case.id in said.cases), None)
+    if said is not None and own in said.cases[case.id]["results"]:
+        return record_of(case, place, toolchain, said.cases[case.id], said.device, baseline)
+    for one in died:
+        if one.contender in (own, ""):
+            return lost(case, place, toolchain, "error", *one.end)
+    if died and not own:  # no process has named the contender
+        return lost(case, place, toolchain, "error", *died[0].end)
+    first = answers[0]
+    why = first.end[1] if not first.device else "the benchmark's process ended before this case"
+    return lost(case, place, toolchain, "error" if not first.device else "missing", first.end[0], why)
+
+
+def _with_first_call(case: BenchCase, record: Record, calls: Mapping[str, Mapping[str, float]]) -> Record:
+    """Return the record with the seconds of the first call of all, in which it was compiled."""
+    seconds = calls.get(case.id, {}).get(record.facts.get("bench.contender", ""))
+    if seconds is None or record.outcome != "pass":
+        return record
+    return replace(record, metrics={**record.metrics, "bench.first_call_s": seconds})
 
 
 def _write(

@@ -57,7 +57,7 @@ def measure(
         if contender is not None:
             right[name] = contender
     copies = copies_needed(subject.copy_bytes, clock.cache_bytes, clock.most_copies)
-    _time(subject, right, results, clock, amount, copies)
+    _time(subject, right, results, clock, amount, copies, say)
     return results
 
 
@@ -92,10 +92,12 @@ def _time(
     clock: Clock,
     amount: Amount,
     copies: int,
+    say: Callable[[str], None],
 ) -> None:
     """Time the contenders in turns, so that a slower device slows all of them, and keep the figures."""
     samplers: dict[str, Run] = {}
     for name, contender in contenders.items():
+        say(name)
         try:
             runs = contender.runs(copies)
             more = dict(clock.more(runs))
@@ -105,6 +107,7 @@ def _time(
             results[name] = Result("error", _words(error), getattr(error, "stage", "launch"))
             continue
         results[name].figures |= more | ({} if host is None else {"host_us": host * 1e6})
+    say("")  # all of them from here on
     samples = _samples(samplers, amount)
     for name, values in samples.items():
         try:

@@ -62,7 +62,7 @@ class Work:
         clock.disturbance()
         subject = self.adapter.subject(case["op"], case["direction"], case["axes"])
         own = [self._own[toolchain] for toolchain in case["toolchains"]]
-        names = list(dict.fromkeys([*self._task["rivals"], *own]))
+        names = [name for name in dict.fromkeys([*self._task["rivals"], *own]) if name not in case["skip"]]
         rules = Rules(**self._task["rules"], cap=case["cap"])
         results = measure(subject, names, own, clock, rules, self._amount, lambda name: self._write(contender=name))
         answer = {
