@@ -24,6 +24,7 @@ ORDER = (
     ("results",),
     ("diagnosis",),
     ("run", "report", "machines"),
+    ("project",),
     ("pipeline",),
     ("lab",),
     ("bench",),

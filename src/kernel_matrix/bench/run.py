@@ -18,7 +18,7 @@ from kernel_matrix.bench.records import lost, record_of
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.lab.probing import examine
-from kernel_matrix.pipeline import Project
+from kernel_matrix.project import Project
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.run import executors

@@ -13,6 +13,8 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.config.schema import model_faults
 
+MATRIX_FILE = "matrix.yaml"  # unless the option --matrix names another file
+
 
 @dataclass(frozen=True)
 class Checked:
