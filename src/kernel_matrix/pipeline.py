@@ -47,8 +47,8 @@ from kernel_matrix.results.compare import CellVerdict, Comparison
 from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
-from kernel_matrix.results.present import present
-from kernel_matrix.results.record import Record, is_case_record
+from kernel_matrix.results.present import Present, present
+from kernel_matrix.results.record import Record, is_bench_record, is_case_record
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
@@ -292,6 +292,7 @@ def report(
         left_out=left_out,
         toolchains=toolchains,
         run_notes=notes,
+        presence=_presence_of_bench(project, collected),
     )
     past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
     changes = difference.difference(before, document, past) if before else None
@@ -299,6 +300,14 @@ def report(
     if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)
     return Report(document, tuple(audit(project, comparison.plan, collected)))
+
+
+def _presence_of_bench(project: Project, collected: Collected) -> Present | None:
+    """Return the present state that results of the benchmark must agree with; None where there are no such results."""
+    records = [record for record in collected.records if is_bench_record(record)]
+    if not records:
+        return None
+    return present(project.matrix, project.root, records, (*collected.files, *collected.paths))
 
 
 def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:
