@@ -27,6 +27,7 @@ ORDER = (
     ("project",),
     ("pipeline",),
     ("lab",),
+    ("bench",),
     ("launches",),
     ("adopt",),
     ("cli",),

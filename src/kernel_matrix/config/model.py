@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.config.bench import Bench
 from kernel_matrix.config.names import ProgramName, VendorName
 from kernel_matrix.config.until import Until
 from kernel_matrix.job import defaults
@@ -425,6 +426,7 @@ class Matrix(_Section):
         default_factory=dict,
         description="The operators. Without any, each test of the package's suite is a case.",
     )
+    bench: Bench | None = Field(default=None, description="The benchmark; without it there is none.")
     ci: Ci = Field(default_factory=Ci)
     expectations: list[Expectation] = Field(default_factory=list)
     exclusions: list[Exclusion] = Field(default_factory=list)
