@@ -16,6 +16,7 @@ from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config import suite
 from kernel_matrix.config.former import FormerError, read_former
 from kernel_matrix.config.loosened import Loosening
 from kernel_matrix.config.loosened import loosened as limits_loosened
@@ -29,9 +30,10 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of, make_row_plan
 from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
-from kernel_matrix.project import Project as Project  # these three are the pipeline's own as well
+from kernel_matrix.project import Project as Project  # these four are the pipeline's own as well
 from kernel_matrix.project import Selected as Selected
 from kernel_matrix.project import load as load
+from kernel_matrix.project import with_tests as with_tests
 from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.document import Document
@@ -47,9 +49,10 @@ from kernel_matrix.results.compare import CellVerdict, Comparison
 from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
-from kernel_matrix.results.present import present
-from kernel_matrix.results.record import Record, is_probe_record
+from kernel_matrix.results.present import Present, present
+from kernel_matrix.results.record import Record, is_bench_record, is_case_record
 from kernel_matrix.run import schedule
+from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
@@ -63,6 +66,27 @@ class Report:
 
     document: Document
     differences: tuple[str, ...] = ()
+
+
+def collect_tests(
+    project: Project, selection: Selection, machine: Machine, settings: Settings, progress: Progress
+) -> Project:
+    """Return the project with the tests that its suite has now on this machine, if its cases are such tests.
+
+    Raises:
+        UserError: another run is at one of the jobs.
+    """
+    if not suite.is_suite(project.matrix):
+        return project
+    jobs = [
+        job
+        for job in planning.plan(suite.with_tests(project.matrix, suite.SuiteTests()), "full").jobs
+        if (not selection.platforms or job.platform in selection.platforms)
+        and (not selection.toolchains or job.toolchain in selection.toolchains)
+    ]
+    collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
+    suite.write(project.results, suite.read([project.results]).together(suite.SuiteTests(collected)))
+    return with_tests(project, [])
 
 
 def plan(project: Project, tier: Tier) -> Plan:
@@ -192,7 +216,7 @@ def compare(
     the clock.
     """
     now = now or clock()
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     if row_plan:
         minutes = project.matrix.ci.queue_minutes
         earlier = earlier or History()
@@ -292,6 +316,7 @@ def report(
         left_out=left_out,
         toolchains=toolchains,
         run_notes=notes,
+        presence=_presence_of_bench(project, collected),
     )
     past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
     changes = difference.difference(before, document, past) if before else None
@@ -299,6 +324,14 @@ def report(
     if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)
     return Report(document, tuple(audit(project, comparison.plan, collected)))
+
+
+def _presence_of_bench(project: Project, collected: Collected) -> Present | None:
+    """Return the present state that results of the benchmark must agree with; None where there are no such results."""
+    records = [record for record in collected.records if is_bench_record(record)]
+    if not records:
+        return None
+    return present(project.matrix, project.root, records, (*collected.files, *collected.paths))
 
 
 def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:
@@ -329,7 +362,7 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
         raise UserError(f"{name}: {' '.join(collected.broken[0].split())} A run is compared only as a whole.")
     if not collected.records:
         raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     document = from_comparison.document(
         project.matrix, comparing.compare(planned, records), collected, project.rules, earlier=earlier
     )

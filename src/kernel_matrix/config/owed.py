@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kernel_matrix.config.model import Direction, Matrix, Scalar, has_values
+from kernel_matrix.config.model import ASSERTED, Direction, Matrix, Scalar, has_values
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,8 @@ class Owed:
 
     Where ``outputs`` is empty, matrix.yaml does not say which outputs the operator has, and one is enough. ``sums`` are
     outputs that are sums over all tokens; ``growth`` has the limits of the growth of their errors and of those of other
-    outputs, or is None if matrix.yaml has no such rule.
+    outputs, or is None if matrix.yaml has no such rule. A result of a case that is ``asserted`` owes no output: the
+    suite's test asserts by itself. Where it has figures, they are judged.
     """
 
     outputs: tuple[str, ...]
@@ -25,6 +26,7 @@ class Owed:
     apt_for_canaries: bool
     sums: tuple[str, ...] = ()
     growth: tuple[float, float] | None = None
+    asserted: bool = False
 
     def limit_growth(self, output: str) -> float | None:
         """Return how fast the error of an output may grow with the number of tokens; None if there is no rule.
@@ -52,6 +54,6 @@ def with_owed(
     for name, axes in cases:
         key = op.owed_outputs(direction, axes), has_values(axes, op.canary)
         if key not in known:
-            known[key] = Owed(key[0], *rules, key[1], tuple(op.sums), growth)
+            known[key] = Owed(key[0], *rules, key[1], tuple(op.sums), growth, direction == ASSERTED)
         named.append((name, axes, known[key]))
     return named

@@ -24,7 +24,7 @@ _OF_NAMES = (
     rules.places,
     rules.expectations,
 )
-_OF_THE_PLAN = (planned.cases, planned.sentinels)
+_OF_THE_PLAN = (planned.cases, planned.chosen_cases, planned.sentinels)
 
 
 def reference_faults(matrix: Matrix, root: Path) -> Iterator[Fault]:
