@@ -15,7 +15,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
 COMMANDS = (
-    *("run", "matrix", "launches", "report", "audit", "serve", "shell", "bundle"),
+    *("run", "matrix", "take-junit", "launches", "report", "audit", "serve", "shell", "bundle"),
     *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "labels", "schema"),
     *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
