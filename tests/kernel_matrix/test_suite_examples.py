@@ -1,4 +1,4 @@
-"""The worked examples of depths 1 and 2: packages from PyPI, not vendored and not changed, give what the tutorials say."""
+"""The worked examples of depths 1 and 2, packages from PyPI that are not changed, give what the tutorials say."""
 
 from __future__ import annotations
 
