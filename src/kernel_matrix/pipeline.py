@@ -49,8 +49,8 @@ from kernel_matrix.results.compare import CellVerdict, Comparison
 from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
-from kernel_matrix.results.present import present
-from kernel_matrix.results.record import Record, is_probe_record
+from kernel_matrix.results.present import Present, present
+from kernel_matrix.results.record import Record, is_bench_record, is_case_record
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
@@ -216,7 +216,7 @@ def compare(
     the clock.
     """
     now = now or clock()
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     if row_plan:
         minutes = project.matrix.ci.queue_minutes
         earlier = earlier or History()
@@ -316,6 +316,7 @@ def report(
         left_out=left_out,
         toolchains=toolchains,
         run_notes=notes,
+        presence=_presence_of_bench(project, collected),
     )
     past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
     changes = difference.difference(before, document, past) if before else None
@@ -323,6 +324,14 @@ def report(
     if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)
     return Report(document, tuple(audit(project, comparison.plan, collected)))
+
+
+def _presence_of_bench(project: Project, collected: Collected) -> Present | None:
+    """Return the present state that results of the benchmark must agree with; None where there are no such results."""
+    records = [record for record in collected.records if is_bench_record(record)]
+    if not records:
+        return None
+    return present(project.matrix, project.root, records, (*collected.files, *collected.paths))
 
 
 def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:
@@ -353,7 +362,7 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
         raise UserError(f"{name}: {' '.join(collected.broken[0].split())} A run is compared only as a whole.")
     if not collected.records:
         raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     document = from_comparison.document(
         project.matrix, comparing.compare(planned, records), collected, project.rules, earlier=earlier
     )

@@ -27,7 +27,9 @@ ORDER = (
     ("project",),
     ("pipeline",),
     ("lab",),
+    ("bench",),
     ("launches",),
+    ("adopt",),
     ("cli",),
 )
 ROOMS = {room for line in ORDER for room in line}

@@ -17,7 +17,7 @@ VIEWS: Mapping[str, str] = {
     "versions": "The version of each distribution in the environment of a job.",
     "states": "Each case with its cell, its job, and its outcome, from the best (1) to the worst (7).",
     "cells": "Each cell in each run: how many of its cases ended how, the worst outcome, and the largest noise ratio.",
-    "times": "Each timed case in each run: the seconds of the kernel and of the baseline, and the ratio.",
+    "times": "Each timed case in each run: the seconds of the kernel, of the baseline and of the floor, and the ratio.",
     "transitions": "Each cell whose outcome changed from one run of a job on a device to the next.",
 }
 
@@ -59,7 +59,7 @@ _STATES = """SELECT c.run AS run, c.case AS "case", j.job AS job, j.started AS s
         WHEN c.outcome = 'unavailable' THEN 5 WHEN c.outcome = 'excluded' THEN 1
         WHEN c.action = 'compile' THEN 4 WHEN ONLY_ASSERTS THEN 3 ELSE 2 END AS badness
 FROM cases AS c JOIN jobs AS j ON c.run = j.run
-WHERE c.op <> ''""".replace(
+WHERE c.op <> '' AND c.case NOT LIKE 'bench:%'""".replace(
     # The test of a suite that asserts by itself, and has compared no number.
     "ONLY_ASSERTS",
     f"c.direction = '{ASSERTED}' AND NOT coalesce(c.figures['elements'] > 0, false)",
@@ -97,11 +97,20 @@ LEFT JOIN (SELECT run, o.case AS "case", max(noise_ratio) AS noise FROM outputs 
 GROUP BY {key}"""  # noqa: S608  the parts are ours
 
 
-_TIMES = """SELECT s.run AS run, s.job AS job, s.started AS started, s.commit AS commit, s.device AS device,
-    s.cell AS cell, s.case AS "case", c.figures['time.run'] AS seconds, c.figures['time.eager'] AS baseline,
-    c.figures['time.ratio'] AS ratio, c.figures['time.rounds'] AS rounds
-FROM states AS s JOIN cases AS c ON s.run = c.run AND s.case = c.case
-WHERE c.figures['time.run'] > 0"""
+# A figure that is not there is null in DuckDB and 0 in ClickHouse, so both are made null.
+_TIMES = """SELECT j.run AS run, j.job AS job, j.started AS started, j.commit AS commit, j.device AS device,
+    c.platform || '/' || c.target || '/' || c.toolchain || '/' || c.op || '.' || c.direction AS cell, c.case AS "case",
+    CASE WHEN c.case LIKE 'bench:%' THEN 'bench' ELSE 'race' END AS method,
+    CASE WHEN c.case LIKE 'bench:%' THEN c.figures['bench.median_us'] / 1e6 ELSE c.figures['time.run'] END AS seconds,
+    nullif(c.figures['bench.p5_us'], 0) / 1e6 AS p5, nullif(c.figures['bench.p95_us'], 0) / 1e6 AS p95,
+    CASE WHEN c.case LIKE 'bench:%' THEN nullif(c.figures['bench.baseline_us'], 0) / 1e6
+        ELSE c.figures['time.eager'] END AS baseline,
+    CASE WHEN c.case LIKE 'bench:%' THEN nullif(c.figures['bench.baseline_ratio'], 0)
+        ELSE c.figures['time.ratio'] END AS ratio,
+    CASE WHEN c.case LIKE 'bench:%' THEN c.figures['bench.samples'] ELSE c.figures['time.rounds'] END AS rounds,
+    nullif(c.figures['bench.floor_share'], 0) AS floor_share, nullif(c.figures['bench.copy_gbs'], 0) AS copy_gbs
+FROM jobs AS j JOIN cases AS c ON j.run = c.run
+WHERE c.op <> '' AND (c.figures['time.run'] > 0 OR c.figures['bench.median_us'] > 0)"""
 
 
 def _transitions(dialect: Dialect) -> str:
