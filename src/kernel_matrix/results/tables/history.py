@@ -74,7 +74,7 @@ WHERE c.action <> '' AND c.seconds > 0 AND j.started < $now GROUP BY c."case"
 """
 _LANES = """
 SELECT platform || '/' || target || '/' || toolchain, max(started) FROM states
-WHERE outcome IN ('pass', 'compiled', 'fail', 'error') AND started < $now GROUP BY ALL
+WHERE outcome IN ('pass', 'held', 'compiled', 'fail', 'error') AND started < $now GROUP BY ALL
 """
 
 
