@@ -1,7 +1,7 @@
 """Every command of the documentation is executed, or its page says why not; and the site is built without a dead link.
 
-A page's source has comments that a reader of the page does not see. Before a block of commands: ``<!-- not run: why -->``
-or ``<!-- ends with 1 -->``. In a page: ``<!-- starts with: PAGE -->``, whose files are there when it begins. A block with
+A page has comments that its reader does not see. Before a block of commands: ``<!-- not run: why -->``, or
+``<!-- ends with 1 -->``. In a page: ``<!-- starts with: PAGE -->``, whose files are there when it begins. A block with
 a title, as in ```` ```python title="suite/test_x.py" ````, is a file that is written before the commands.
 """
 
@@ -117,7 +117,10 @@ def test_a_block_that_is_not_run_says_why_and_a_test_that_it_names_exists():
 
 
 def test_the_parser_sees_marks_titles_and_blocks():
-    text = '<!-- not run: no GPU here -->\n```sh\na\n```\n\n<!-- ends with 1 -->\n```sh\nb\n```\n```python title="x.py"\nc\n```\n'
+    text = (
+        "<!-- not run: no GPU here -->\n```sh\na\n```\n\n<!-- ends with 1 -->\n```sh\nb\n```\n"
+        '```python title="x.py"\nc\n```\n'
+    )
     assert [(block.text, block.reason, block.status) for block in blocks_of("p", text)] == [
         ("a\n", "no GPU here", 0),
         ("b\n", "", 1),
