@@ -51,6 +51,7 @@ SCRIPTS = [
 # The commands of the harness that are sessions: `ci/nox -s NAME -- OPTIONS` is `kernel-matrix NAME OPTIONS`.
 COMMANDS = {
     "matrix": "Do all that this machine can, on every platform, and make the dashboard.",
+    "bench": "Time the kernels and their rivals on this machine's devices; the results are like any others. -- --quick",
     "launches": "Compile every kernel that a program launches, for every target, without a GPU: -- -- python calls.py.",
     "init": "Write matrix.yaml and what it needs for a repository that has none: -- --root FOLDER.",
     "plan": "Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite.",

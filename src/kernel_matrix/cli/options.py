@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from kernel_matrix import pipeline
+from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.run import executors
@@ -17,7 +18,7 @@ from kernel_matrix.vendors.machine import detect
 
 def add_matrix_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that reads matrix.yaml."""
-    parser.add_argument("--matrix", type=Path, default=Path("matrix.yaml"), help="the configuration")
+    parser.add_argument("--matrix", type=Path, default=Path(MATRIX_FILE), help="the configuration")
     parser.add_argument("--build", type=Path, default=None, help="where everything is written (build beside it)")
     parser.add_argument("--tier", choices=("quick", "full"), default=None, help="quick (the default) or all cases")
 
@@ -49,10 +50,9 @@ def load_project(options: argparse.Namespace) -> Project:
     Raises:
         UserError: the file cannot be used.
     """
-    given = (Path(name) for name in (*vars(options).get("results", ()), *_compared(options)))
-    project = pipeline.with_tests(
-        pipeline.load(options.matrix, options.build), [path for path in given if path.exists()]
-    )
+    given = [Path(name) for name in (*vars(options).get("results", ()), *_compared(options))]
+    project = pipeline.load(options.matrix, options.build)
+    project = pipeline.with_tests(project, [path for path in given if path.exists()])
     options.start = project.matrix.start  # for the commands in the message of an error
     return project
 

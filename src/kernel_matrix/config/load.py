@@ -12,7 +12,9 @@ from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.config.schema import model_faults
-from kernel_matrix.config.suite import Tests, with_tests
+from kernel_matrix.config.suite import SuiteTests, with_tests
+
+MATRIX_FILE = "matrix.yaml"  # unless the option --matrix names another file
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ def load(path: Path) -> Matrix:
     return load_and_plan(path).matrix
 
 
-def load_and_plan(path: Path, tests: Tests | None = None) -> Checked:
+def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
     """Read and check ``path``, and keep the plan that was made for the checks.
 
     ``tests`` are those of the package's suite, as far as they are known, for a matrix without operators.
@@ -37,7 +39,7 @@ def load_and_plan(path: Path, tests: Tests | None = None) -> Checked:
         UserError: one line per fault, each ``FILE:LINE: where: what. What to do.``
     """
     document = Document(path)
-    matrix = with_tests(_model(document), tests or Tests())
+    matrix = with_tests(_model(document), tests or SuiteTests())
     if faults := list(reference_faults(matrix, path.parent)):  # a plan needs names that exist
         raise document.error(faults)
     full = plan(matrix, "full")

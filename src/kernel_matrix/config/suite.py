@@ -26,14 +26,14 @@ _MOST_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
-class Tests:
+class SuiteTests:
     """The tests that were collected, by job; a test is the operator and the name of its case."""
 
     by_job: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
 
-    def together(self, other: Tests) -> Tests:
+    def together(self, other: SuiteTests) -> SuiteTests:
         """Return the tests of both; of a job that both have, those of ``other``."""
-        return Tests({**self.by_job, **other.by_job})
+        return SuiteTests({**self.by_job, **other.by_job})
 
     @property
     def by_op(self) -> dict[str, list[str]]:
@@ -47,10 +47,10 @@ class Tests:
 
 def is_suite(matrix: Matrix) -> bool:
     """Return whether the cases of a matrix are the tests of the package's own suite."""
-    return not matrix.ops or matrix.package.directions == [ASSERTED]
+    return not matrix.ops or (SUITE in matrix.ops and matrix.ops[SUITE].axes == [_AXIS])
 
 
-def with_tests(matrix: Matrix, tests: Tests) -> Matrix:
+def with_tests(matrix: Matrix, tests: SuiteTests) -> Matrix:
     """Return the matrix with the tests as its operators and cases; one that names operators stays as it is."""
     if not is_suite(matrix):
         return matrix
@@ -85,13 +85,13 @@ def _lane(case: Case) -> tuple[str, str, str]:
     return case.cell.platform, case.cell.target, case.cell.toolchain
 
 
-def read(folders: Iterable[Path]) -> Tests:
+def read(folders: Iterable[Path]) -> SuiteTests:
     """Return the tests that the files below the folders name, in their order; none where there is no such file.
 
     Raises:
         UserError: a file cannot be used.
     """
-    tests = Tests()
+    tests = SuiteTests()
     for folder in folders:
         files = sorted(folder.rglob(FILE)) if folder.is_dir() else [folder.with_name(FILE)]
         for path in files:
@@ -100,7 +100,7 @@ def read(folders: Iterable[Path]) -> Tests:
     return tests
 
 
-def _read(path: Path) -> Tests:
+def _read(path: Path) -> SuiteTests:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError(f"it has more than {_MOST_BYTES} bytes")
@@ -110,7 +110,7 @@ def _read(path: Path) -> Tests:
         by_job = {str(job): tuple(_key(key) for key in keys) for job, keys in content["jobs"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: this is no list of tests: {error}. Delete it, and run again.") from None
-    return Tests(by_job)
+    return SuiteTests(by_job)
 
 
 def _key(given: object) -> Key:
@@ -122,7 +122,7 @@ def _key(given: object) -> Key:
     return op, name
 
 
-def write(folder: Path, tests: Tests) -> Path:
+def write(folder: Path, tests: SuiteTests) -> Path:
     """Write the file into a folder of results, and return its path."""
     path = folder / FILE
     folder.mkdir(parents=True, exist_ok=True)

@@ -51,6 +51,8 @@ def as_floats(value: Any, what: str) -> Array:
     """
     array = as_numpy(value)
     try:
+        if array.dtype.kind == "c":
+            raise ValueError("a complex number has no order")
         ml_dtypes.finfo(array.dtype)  # type: ignore[no-untyped-call]
     except ValueError:
         raise TypeError(

@@ -159,6 +159,8 @@ class Comparer:
             raise ValueError(f"{name}: a declared budget needs its source: a sentence that says where it comes from")
         if not 0 < budget < math.inf:
             raise ValueError(f"{name}: the budget is {budget}")
+        if relative is not None and not 0 < relative < 1:
+            raise ValueError(f"{name}: relative is {relative}: from 1 an output of zeros would pass")
         norm = float(np.linalg.norm(golden))
         if relative is None:  # what an error of the budget in every element makes
             relative = min(budget * math.sqrt(golden.size) / norm, 0.5) if norm else budget

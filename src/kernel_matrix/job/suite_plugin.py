@@ -28,6 +28,7 @@ from kernel_matrix.job.surroundings import environment_facts
 from kernel_matrix.job.test_names import COLLECTED, IMPORT, SUITE, Key, keys_of, op_of
 
 STAGE = "launch"  # of a test that runs
+_UNSAFE = 0.5  # seconds of results that a machine may lose when it dies
 _ABSENT = "the suite has no such test here: it was not collected in this environment"
 
 
@@ -160,11 +161,12 @@ class Running(Collecting):
     def _start(self, case: Mapping[str, Any]) -> None:
         self.case = case
         fields = {name: case[name] for name in ("action", "attempt")}
-        self.journal.write("start", case=case["id"], stage=STAGE, **fields)
+        self.journal.write("start", every=_UNSAFE, case=case["id"], stage=STAGE, **fields)
 
     def _write_end(self, **fields: Any) -> None:
         case = self.case
-        self.journal.write("end", case=case["id"], action=case["action"], attempt=case["attempt"], **fields)
+        names = {"case": case["id"], "action": case["action"], "attempt": case["attempt"]}
+        self.journal.write("end", every=_UNSAFE, **names, **fields)
 
 
 def _twin(item: pytest.Item) -> pytest.Item:

@@ -25,7 +25,7 @@ from kernel_matrix.results.tables import names
 _ELEMENTS = ("skipped", "error", "failure")
 # What some tools say of a test that they have not run, without an element that says so.
 _NOT_RUN = ("notrun", "disabled")
-_NOT_IN_XML = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
+_NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class BrokenResultError(Exception):
@@ -174,5 +174,5 @@ def _properties(suite: Any) -> dict[str, str]:
 
 
 def _clean(text: str) -> str:
-    """Replace what XML cannot hold: control characters, such as those of terminal colours, and halves of characters."""
-    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Replace what XML cannot hold: control characters, such as those of terminal colours, and halves of pairs."""
+    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -6,7 +6,7 @@ from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results.canaries import INJECTED
-from kernel_matrix.results.limits import fault_of, is_of_an_earlier_version, outputs_of
+from kernel_matrix.results.limits import fault_of, growth_limit, is_of_an_earlier_version, outputs_of
 from kernel_matrix.results.place import misplaced
 from kernel_matrix.results.record import Record
 
@@ -52,7 +52,7 @@ def doubt_of(record: Record, owed: Owed) -> str:
         name = output.partition("@")[0]
         if owed.outputs and name not in owed.outputs:
             return f"the record has figures of {name}, which is no output of this case by matrix.yaml"
-        if not figures.get("growth", 0.0) <= figures.get("limit_growth", 0.0):
+        if not figures.get("growth", 0.0) <= growth_limit(figures, owed, name):
             return f"the record says that it passed, and {output}.growth is over its limit"
         if fault := fault_of(figures, owed):
             return f"the record says that it passed, and of {output} {fault}"

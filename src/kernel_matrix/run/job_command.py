@@ -46,7 +46,8 @@ def specification(
             "accuracy": request.matrix.accuracy.limits(),
             "environment": entry.environment,
             "cases": [
-                _case(case, actions[case.id], (attempts or {}).get(case.id, 1)) | {"canary": case.id in canaries}
+                _case(case, actions[case.id], (attempts or {}).get(case.id, 1))
+                | {"canary": case.id in canaries, "sums": request.matrix.ops[case.cell.op].sums}
                 for case in cases
             ],
         },

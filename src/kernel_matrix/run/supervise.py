@@ -189,6 +189,8 @@ class Supervisor:
         else:
             lines = [line for line in output.splitlines() if line.strip()]
             message = lines[-1] if lines and not why else ending
+            if is_suite(self.request.matrix) and message != ending:  # what was printed last need not be why it ended
+                message = f"{ending}: {message}"
             self.cases.give_up(remaining, "error", "import", message, output)
 
     def _no_test_for(self, cases: Sequence[Case]) -> str:

@@ -68,6 +68,10 @@ def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> It
         yield from _unknown_ops(matrix, (*place, index, "ops"), entry.ops or ())
         for target in entry.targets or ():
             yield from _unknown_target(platform, (*place, index), target)
+        axes = {axis for op in matrix.ops.values() for axis in op.axes}
+        for axis in entry.cases:
+            if axis not in axes:
+                yield (*place, index, "cases", axis), f"unknown axis '{axis}'.{did_you_mean(axis, axes)}"
 
 
 def ops(matrix: Matrix) -> Iterator[Fault]:
@@ -100,6 +104,21 @@ def outputs(matrix: Matrix) -> Iterator[Fault]:
         for axis in op.canary:
             if axis not in op.axes:
                 yield ("ops", name, "canary", axis), f"unknown axis '{axis}'.{did_you_mean(axis, op.axes)}"
+
+
+def sums(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the sums over tokens that are no output of their operator, and those that stand twice."""
+    for name, op in matrix.ops.items():
+        place: Place = ("ops", name, "sums")
+        yield from _twice(place, op.sums)
+        known = {output for entries in (op.outputs or {}).values() for entry in entries for output in _names(entry)}
+        for index, output in enumerate(op.sums):
+            if known and output not in known:
+                yield (*place, index), f"unknown output '{output}'.{did_you_mean(output, known)}"
+
+
+def _names(entry: Output) -> Sequence[str]:
+    return list(entry) if isinstance(entry, dict) else [entry]
 
 
 def _outputs(op: Op, place: Place, entries: Sequence[Output]) -> Iterator[Fault]:

@@ -132,7 +132,16 @@ class Judge:
             return True
         if raw.metrics.get("elements") != sum(figures.get("elements", 0) for figures in outputs.values()):
             return True
+        sums = self.matrix["ops"][operator.rpartition(".")[0]]["sums"]
+        if any(self._grows(figures, is_sum=name.split("@")[0] in sums) for name, figures in outputs.items()):
+            return True
         return any(self._is_wrong(facts, figures) for figures in outputs.values()) or self._is_out_of_line(case, raw)
+
+    def _grows(self, figures: Mapping[str, float], *, is_sum: bool) -> bool:
+        """Return whether the error of an output grows faster with the number of tokens than it may."""
+        rules = self.matrix["accuracy"].get("growth")
+        limit = rules["sums" if is_sum else "others"] if rules else figures.get("limit_growth", 0.0)
+        return not figures.get("growth", 0.0) <= limit
 
     def _is_wrong(self, facts: Facts, figures: Mapping[str, float]) -> bool:
         """Return whether the figures of an output are incomplete, impossible, or outside the limits made anew."""
