@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from kernel_matrix.run.environments import venv
 
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-EXECUTED = 13  # blocks: a mark that is wrong, or a parser that finds nothing, would make this less
+EXECUTED = 21  # blocks: a mark that is wrong, or a parser that finds nothing, would make this less
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,13 @@ def programs(tmp_path_factory) -> Path:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kernel_matrix "$@"\n')
     program.chmod(0o755)
     (folder / "python").symlink_to(sys.executable)
+    # What pip writes of an installed distribution, and the fixture of depth 2 is found by: its entry points.
+    metadata = folder / "kernel_matrix-0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: kernel-matrix\nVersion: 0\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    entries = "".join(f"{name} = {module}\n" for name, module in project["entry-points"]["pytest11"].items())
+    (metadata / "entry_points.txt").write_text(f"[pytest11]\n{entries}")
     return folder
 
 
@@ -80,9 +88,10 @@ def execute(block: Block, folder: Path, programs: Path) -> subprocess.CompletedP
     environment = {
         **os.environ,
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{programs}",
         "DOCKER_HOST": "unix:///nowhere/docker.sock",  # images would take minutes
     }
+    environment.pop("PYTEST_DISABLE_PLUGIN_AUTOLOAD", None)  # the tests set it; a reader's pytest finds its plugins
     command = ["bash", "-euo", "pipefail", "-c", block.text]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -176,10 +185,9 @@ def test_a_dead_link_and_a_dead_anchor_stop_the_build(tmp_path, generator):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("results", "locks"))
     for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, copy)
-    for link in ("how-to/nowhere.md", "explanation.md#nowhere"):
-        (copy / "docs" / "index.md").write_text(f"# Start\n\n[a]({link})\n")
-        done = build(copy, tmp_path / "site", generator)
-        assert done.returncode != 0
-        assert "does not exist" in done.stderr
-    (copy / "docs" / "index.md").write_text("# Start\n\n[a](explanation.md#evidence)\n")
-    assert build(copy, tmp_path / "site", generator).returncode == 0
+    (copy / "docs" / "index.md").write_text("# Start\n\n[a](how-to/nowhere.md)\n\n[b](explanation.md#nowhere)\n")
+    done = build(copy, tmp_path / "site", generator)
+    assert done.returncode != 0
+    assert "page does not exist" in done.stderr
+    assert "anchor does not exist" in done.stderr
+    assert not (tmp_path / "site").exists()

@@ -47,20 +47,23 @@ def image(engine, tmp_path_factory) -> str:
 
 @pytest.mark.slow
 def test_the_container_runs_a_matrix_in_a_mounted_folder(engine, image, doubles: Doubles):
-    def run(*words: str, network_mode: str = "none") -> str:
-        return engine.containers.run(
-            image,
-            list(words),
-            remove=True,
-            user=f"{os.getuid()}:{os.getgid()}",
-            network_mode=network_mode,
-            volumes={str(doubles.root): {"bind": "/work", "mode": "rw"}},
-        ).decode()
+    doubles.edit("targets: [any]", "targets: [x86-64]")
+    trusted = network.certificates()
+    folders = {str(doubles.root): {"bind": "/work", "mode": "rw"}}
+    if trusted:  # a job's environment is made in the container, over this machine's network
+        folders[str(trusted.parent)] = {"bind": "/certificates", "mode": "ro"}
+    variables = {**network.proxies(), **({"PIP_CERT": f"/certificates/{trusted.name}"} if trusted else {})}
+
+    def run(*words: str) -> str:
+        user = f"{os.getuid()}:{os.getgid()}"
+        output = engine.containers.run(
+            image, list(words), remove=True, user=user, volumes=folders, environment=variables
+        )
+        return output.decode()
 
     assert "usage: kernel-matrix" in run("--help")
-    assert "3 cases in 1 jobs" in run("check") or "cases in" in run("check")
-    output = run("run", "--executor", "current", "--toolchain", "good")
-    assert re.search(r"3 cases: 3 (pass|error)", output), output
+    assert re.search(r"\d+ cases in \d+ jobs", run("check"))
+    assert "3 cases: 3 pass" in run("run", "--executor", "venv", "--toolchain", "good")
     assert list((doubles.root / "build" / "results").glob("*.xml"))
 
 
