@@ -70,10 +70,10 @@ RUN = [block for block in BLOCKS if not block.reason]
 def programs(tmp_path_factory) -> Path:
     """Make the command kernel-matrix, as an installed harness has it, and python of the same environment."""
     folder = tmp_path_factory.mktemp("bin")
-    program = folder / "kernel-matrix"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kernel_matrix "$@"\n')
-    program.chmod(0o755)
-    (folder / "python").symlink_to(sys.executable)
+    for name, words in (("kernel-matrix", "-m kernel_matrix"), ("python", "")):
+        program = folder / name  # no link: a Python knows its environment by the folder that it is started from
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        program.chmod(0o755)
     # What pip writes of an installed distribution, and the fixture of depth 2 is found by: its entry points.
     metadata = folder / "kernel_matrix-0.dist-info"
     metadata.mkdir()
