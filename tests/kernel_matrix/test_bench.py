@@ -20,6 +20,7 @@ from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.load import load
 from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.job.budget import Pair
+from kernel_matrix.report.from_comparison import distinct_commits
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import is_bench_record, is_case_record
 from kernel_matrix.vendors.machine import Device, Machine
@@ -358,3 +359,31 @@ def test_a_changed_benchmark_makes_no_kept_result_stale():
     assert not changed.everything
     assert not changed.toolchains
     assert not changed.platforms
+
+
+def test_what_is_left_when_the_time_is_over_is_missing(doubles):
+    _, records, _ = run_bench(doubles, "hang", limit=3.0)
+    assert records["hang"][0].outcome == "missing"
+    assert records["hang"][0].metrics == {}
+
+
+def test_a_rival_may_be_timed_in_some_cases_alone(doubles):
+    doubles.edit("rivals: [numpy, somebody]", "rivals: [numpy, somebody]\n  only: { numpy: { tokens: 2 } }")
+    _, records, _ = run_bench(doubles, "good", quick=False)
+    one, two = records["good"]
+    assert "bench.ratio.numpy" not in one.metrics
+    assert "bench.ratio.numpy" in two.metrics
+
+
+def test_what_is_compiled_beforehand_keeps_the_time_of_its_first_call(doubles):
+    _, records, text = run_bench(doubles, "good", parallel=2)
+    assert records["good"][0].metrics["bench.first_call_s"] > 0
+    assert "compiled in" in text
+    assert records["good"][0].job["bench.compiled"] == "beforehand, 2 processes at a time"
+
+
+def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
+    assert distinct_commits(["c0c8dd4", "c0c8dd4a1b2c", "c0c8dd4a1b2c+changes", "ffff"]) == (
+        *("c0c8dd4a1b2c", "c0c8dd4a1b2c+changes", "ffff"),
+    )
+    assert distinct_commits(["abc", "abcdef0123"]) == ("abc", "abcdef0123"), "so few characters name no commit"
