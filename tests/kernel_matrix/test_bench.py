@@ -295,7 +295,7 @@ def test_a_kernel_that_ends_the_process_costs_its_own_times_alone(doubles):
 
 
 def test_a_kernel_that_hangs_is_ended(doubles):
-    doubles.edit("  limit: 60", "  limit: 4")
+    doubles.edit("  limit: 60", "  limit: 15")
     _, records, _ = run_bench(doubles, "hang", "good")
     assert (records["hang"][0].outcome, records["hang"][0].stage) == ("error", "timeout")
     assert records["good"][0].outcome == "pass"
@@ -364,6 +364,7 @@ def test_a_changed_benchmark_makes_no_kept_result_stale():
 def test_what_is_left_when_the_time_is_over_is_missing(doubles):
     _, records, _ = run_bench(doubles, "hang", limit=3.0)
     assert records["hang"][0].outcome == "missing"
+    assert "the time of the benchmark was over" in records["hang"][0].message
     assert records["hang"][0].metrics == {}
 
 

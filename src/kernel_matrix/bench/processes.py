@@ -46,6 +46,7 @@ class Said:
     contender: str  # and the contender; empty if it was not one alone
     status: int | None
     output: str
+    is_over: bool = False  # it was ended because the time of the whole benchmark was over
 
     @property
     def end(self) -> tuple[str, str]:

@@ -172,7 +172,7 @@ def _ask_until_done(project: Project, interpreter: Interpreter, asked: Asked, li
         seconds = min(longest, end - time.monotonic())
         said = ask(project, asked, interpreter, name if not number else f"{name}.{number}", seconds)
         if said.status is None and seconds < longest:  # it did not hang: its time was over
-            yield replace(said, during="")
+            yield replace(said, during="", is_over=True)
             return
         yield said
         rest = tuple(case for case in asked.cases if case.id not in said.cases)
@@ -207,9 +207,11 @@ def _record(case: BenchCase, place: Place, toolchain: str, answers: Sequence[Sai
             return lost(case, place, toolchain, "error", *one.end)
     if died and not own:  # no process has named the contender
         return lost(case, place, toolchain, "error", *died[0].end)
-    first = answers[0]
-    why = first.end[1] if not first.device else "the benchmark's process ended before this case"
-    return lost(case, place, toolchain, "error" if not first.device else "missing", first.end[0], why)
+    if any(said.is_over for said in answers):
+        return lost(case, place, toolchain, "missing", "", "the time of the benchmark was over before this case")
+    if not answers[0].device:  # it did not come to the first case
+        return lost(case, place, toolchain, "error", *answers[0].end)
+    return lost(case, place, toolchain, "missing", "", "the benchmark's process ended before this case")
 
 
 def _with_first_call(case: BenchCase, record: Record, calls: Mapping[str, Mapping[str, float]]) -> Record:
