@@ -16,6 +16,7 @@ from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config import suite
 from kernel_matrix.config.former import FormerError, read_former
 from kernel_matrix.config.loosened import Loosening
 from kernel_matrix.config.loosened import loosened as limits_loosened
@@ -29,9 +30,10 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of, make_row_plan
 from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
-from kernel_matrix.project import Project as Project  # these three are the pipeline's own as well
+from kernel_matrix.project import Project as Project  # these four are the pipeline's own as well
 from kernel_matrix.project import Selected as Selected
 from kernel_matrix.project import load as load
+from kernel_matrix.project import with_tests as with_tests
 from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.document import Document
@@ -50,6 +52,7 @@ from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present, present
 from kernel_matrix.results.record import Record, is_bench_record, is_case_record
 from kernel_matrix.run import schedule
+from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
@@ -63,6 +66,27 @@ class Report:
 
     document: Document
     differences: tuple[str, ...] = ()
+
+
+def collect_tests(
+    project: Project, selection: Selection, machine: Machine, settings: Settings, progress: Progress
+) -> Project:
+    """Return the project with the tests that its suite has now on this machine, if its cases are such tests.
+
+    Raises:
+        UserError: another run is at one of the jobs.
+    """
+    if not suite.is_suite(project.matrix):
+        return project
+    jobs = [
+        job
+        for job in planning.plan(suite.with_tests(project.matrix, suite.SuiteTests()), "full").jobs
+        if (not selection.platforms or job.platform in selection.platforms)
+        and (not selection.toolchains or job.toolchain in selection.toolchains)
+    ]
+    collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
+    suite.write(project.results, suite.read([project.results]).together(suite.SuiteTests(collected)))
+    return with_tests(project, [])
 
 
 def plan(project: Project, tier: Tier) -> Plan:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from kernel_matrix import diagnosis
 from kernel_matrix.config import load as loading
+from kernel_matrix.config import suite
 from kernel_matrix.config.load import MATRIX_FILE, Checked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job, Plan
@@ -73,5 +75,20 @@ def load(path: Path, build: Path | None = None) -> Project:
     Raises:
         UserError: the file cannot be used; the message has one line per fault.
     """
-    checked, root = loading.load_and_plan(path), path.parent.resolve()
-    return Project(checked.matrix, root, Path(build or root / "build").resolve(), checked, path.resolve())
+    root = path.parent.resolve()
+    build = Path(build or root / "build").resolve()
+    checked = loading.load_and_plan(path, suite.read([build / "results"]))
+    return Project(checked.matrix, root, build, checked, path.resolve())
+
+
+def with_tests(project: Project, folders: Sequence[Path]) -> Project:
+    """Return the project with the tests of its suite that some results are of, if its cases are such tests.
+
+    Raises:
+        UserError: a list of tests cannot be used.
+    """
+    if not project.file or not suite.is_suite(project.matrix):
+        return project
+    tests = suite.read(folders or [project.results])
+    checked = loading.load_and_plan(project.file, tests)
+    return replace(project, matrix=checked.matrix, checked=checked)

@@ -29,6 +29,7 @@ ORDER = (
     ("lab",),
     ("bench",),
     ("launches",),
+    ("adopt",),
     ("cli",),
 )
 ROOMS = {room for line in ORDER for room in line}

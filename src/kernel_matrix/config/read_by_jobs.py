@@ -17,21 +17,13 @@ from kernel_matrix.config.concern import Concerned
 _NONE: Mapping[str, Any] = {}
 # What no job gets to know: who runs what where, what people expect of results, and how reports show them.
 _UNREAD = {
-    "": (
-        "start",
-        "ci",
-        "bench",
-        "expectations",
-        "exclusions",
-        "toolchains",
-        "platforms",
-        "ops",
-    ),  # the last three by their parts
+    # The last three are compared part by part.
+    "": ("start", "ci", "expectations", "exclusions", "bench", "toolchains", "platforms", "ops"),
     "package": ("directions", "baseline", "probes", "rules", "sweeps", "distributions", "companions"),
     # The lock's content and the versions of an environment are held to the record itself.
     "toolchain": ("requires", "ops"),
     "platform": ("title", "runner", "targets", "machines", "toolchains"),
-    "entry": ("targets", "ops", "needs"),
+    "entry": ("targets", "ops", "cases", "needs"),
 }
 
 

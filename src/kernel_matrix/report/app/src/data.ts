@@ -26,7 +26,7 @@ export interface Overview {
    * When a result is stale.
    */
   stale_meaning: string;
-  evidence: ("planned" | "lowered" | "compiled" | "emulated" | "ran")[];
+  evidence: ("planned" | "lowered" | "compiled" | "held" | "emulated" | "ran")[];
   platforms: PlatformEntry[];
   lanes: Lane[];
   /**
@@ -117,6 +117,7 @@ export interface StateWord {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
   meaning: string;
@@ -159,9 +160,10 @@ export interface Lane {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   cells: number;
   by_state: {
     [k: string]: number;
@@ -363,9 +365,10 @@ export interface Cell {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   /**
    * Why its first stale case is stale; empty if no case is.
    */
@@ -440,7 +443,7 @@ export interface Noise {
   /**
    * The least evidence of these cases: ran or emulated.
    */
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
 }
 /**
  * The cause and the remedy of an error, and the name of the rule that matched.
@@ -513,9 +516,10 @@ export interface PageCase {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   reason?: number;
   stale?: number;
   stage?: string;
