@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 from conftest import CPU, ROOT, harness
+from shown import Page
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -388,3 +390,25 @@ def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
         *("c0c8dd4a1b2c", "c0c8dd4a1b2c+changes", "ffff"),
     )
     assert distinct_commits(["abc", "abcdef0123"]) == ("abc", "abcdef0123"), "so few characters name no commit"
+
+
+def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
+    project, records, _ = run_bench(doubles, "good", "wrong", quick=False)
+    collected = pipeline.collect(project, [project.results])
+    report = pipeline.report(project, pipeline.compare(project, pipeline.plan(project, "quick"), collected), collected)
+    assert report.differences == ()
+    by_toolchain = {(one.toolchain, one.case): one for one in report.document.bench}
+    good, wrong = by_toolchain["good", "tokens1"], by_toolchain["wrong", "tokens1"]
+    assert good.time is not None
+    assert good.time.median_us == pytest.approx(records["good"][0].metrics["bench.median_us"])
+    assert set(good.rivals) == {"numpy"}
+    assert good.device == "test"
+    assert (wrong.time, wrong.rivals, wrong.outcome) == (None, {}, "fail")
+    assert Page(project.site).value("speed")["bench"][0]["op"] == "double"
+    assert report.document.run.unplanned == 0
+    path = project.site / "compat.json"
+    changed = json.loads(path.read_text())
+    next(one for one in changed["bench"] if one["time"])["time"]["median_us"] /= 2
+    path.write_text(json.dumps(changed))
+    differences = pipeline.audit(project, pipeline.plan(project, "quick"), collected)
+    assert any("bench.median_us" in difference for difference in differences), "a faster time is seen"
