@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 import together
-from browsing import address, chromium, new_tab, page_site, tab, web  # noqa: F401 - fixtures of the page's tests
+from browsing import address, chromium, contexts, new_tab, page_site, tab, web  # noqa: F401 - fixtures of the page's tests
 from docker import DockerClient
 from hypothesis import settings
 

@@ -58,6 +58,11 @@ class Bench(_Section):
     rivals: list[_Name] = Field(
         min_length=1, description="What every kernel is compared with, as the adapter names it; the baseline first."
     )
+    only: dict[_Name, _Axes] = Field(
+        default_factory=dict, description="Rivals that are timed only in cases with these values of axes."
+    )
     rival_error: RivalError
     samples: Samples = Field(default_factory=Samples)
-    limit: float = Field(default=1800, gt=0, description="Seconds that one environment's process may take.")
+    limit: float = Field(
+        default=1800, gt=0, description="Seconds that a process may take: one that takes longer hangs."
+    )
