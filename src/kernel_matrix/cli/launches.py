@@ -23,7 +23,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--launches", default="1", metavar="N", help="specialisations of each kernel: all or N (1)")
     parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
     parser.add_argument(
-        "--compile-commands", nargs="+", type=Path, default=[], metavar="FILE", help="take nvcc's lines of CMake as well"
+        "--compile-commands",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="take nvcc's commands of CMake too",
     )
     parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
     parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import importing, nvcc
 from .pool import UnavailableError
-from .questions import StandIn, assume, refuse
+from .questions import assume, refuse
 
 LOG = "compilers.jsonl"
 _SCRIPT = '#!/bin/sh\nexec {python} -I -S {program} {log} {kind} {real} "$@"\n'
@@ -97,16 +97,18 @@ def _not_linked(_: Sequence[str], output: str, *__: object, **___: object) -> No
     Path(output).write_bytes(b"")
 
 
-class _Extension(StandIn):
+class _Extension:
     """A module of C++ that was not built: its functions are there, and nobody knows what they return."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("__"):
             raise AttributeError(name)
-        label = self.__dict__["_label"]
 
         def unknown(*_: object, **__: object) -> Any:
-            refuse(f"{label}.{name}()")
+            refuse(f"the C++ extension {self._name}, {name}()")
 
         return unknown
 
@@ -115,7 +117,7 @@ def _extension(name: str, _: str, is_python_module: bool, *__: object) -> Any:
     assume(
         f"the C++ extension {name} is built: its CUDA sources are recorded, and nothing of it is compiled for the host"
     )
-    return _Extension(f"the C++ extension {name}") if is_python_module else None
+    return _Extension(name) if is_python_module else None
 
 
 def generated_headers(folder: Path) -> Path | None:

@@ -39,7 +39,7 @@ class Line:
     directory: str
     arguments: Sequence[str]
     specific: frozenset[str]
-    identity: str
+    identity: str = ""
     headers: Path | None = None
     tuned: tuple[int, int] | None = None
     grid: str = ""
@@ -77,18 +77,34 @@ class Line:
 
 
 def recorded(log: Path, databases: Iterable[Path], headers: Path | None) -> dict[str, Line]:
-    """Return the lines of a log of the stand-in compilers and of ``compile_commands.json`` files, by identity."""
-    lines: dict[str, Line] = {}
+    """Return the lines of a log of the stand-in compilers and of ``compile_commands.json`` files, by identity.
+
+    A line is known by its source and by its place among the different ones for this source. The arguments are no part
+    of this: a build may give others for AMD, and it is the same source all the same.
+    """
+    variants: dict[str, dict[tuple[str, ...], Line]] = {}
     host = 0
     for entry in [*_of_log(log), *(entry for path in databases for entry in _of_database(path))]:
         if entry["kind"] != "nvcc":
             host += any(word in ("-c", "--compile") for word in entry["arguments"])
             continue
         for line in _lines(entry, headers):
-            lines.setdefault(line.identity, line).times += 1
+            of_source = variants.setdefault(_key_of(line), {})
+            of_source.setdefault(tuple(line.arguments), line).times += 1
     if host:
         assume(f"{host} sources are C++ for the host: each became an empty object")
+    lines = {}
+    for key, of_source in variants.items():
+        for place, line in enumerate(of_source.values()):
+            line.identity = hashlib.sha256(f"{key} {place}".encode()).hexdigest()[:16]
+            lines[line.identity] = line
     return lines
+
+
+def _key_of(line: Line) -> str:
+    """Return where a source is and what is in it. Each vendor's recording has a folder of its own for extensions."""
+    place = os.path.relpath(line.path).rpartition("/extensions/")[2]
+    return f"{place} {hashlib.sha256(_content(line.path)).hexdigest()}"
 
 
 def _of_log(log: Path) -> Iterator[dict[str, Any]]:
@@ -111,14 +127,10 @@ def _of_database(path: Path) -> Iterator[dict[str, Any]]:
 
 def _lines(entry: dict[str, Any], headers: Path | None) -> Iterator[Line]:
     words, specific = _without_architecture(entry["arguments"])
-    directory = entry["directory"]
     sources = [word for word in words if word.endswith(_SUFFIXES) and not word.startswith("-")]
     rest = [word for word in words if word not in sources and not word.endswith((".o", ".obj", ".a", ".so"))]
     for source in sources:
-        place = os.path.relpath(Path(directory, source), Path.cwd())
-        parts = [place, rest, sorted(specific), _content(Path(directory, source)).hex()]
-        identity = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-        yield Line(source, directory, tuple(rest), specific, identity, headers)
+        yield Line(source, entry["directory"], tuple(rest), specific, headers=headers)
 
 
 def _without_architecture(words: Sequence[str]) -> tuple[list[str], frozenset[str]]:

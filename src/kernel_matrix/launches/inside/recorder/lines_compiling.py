@@ -46,7 +46,7 @@ class Source:
         if not known:
             command = [nvcc.compiler_of("cuda"), *self._arguments(), "-M", self.line.file]
             log = nvcc.asked([*command], self.line.directory)
-            known += [word for word in log.replace("\\\n", " ").split() if not word.endswith(":") and word != ":"]
+            known += log.partition(" : ")[2].replace("\\\n", " ").split()
         for word in known:
             yield Path(self.line.directory, word)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .questions import StandIn, assume, refuse
+from .settings import Target
 
 _OTHER_NAMES = {"float8_e4m3": "float8_e4m3fn", "float": "float32", "half": "float16", "int": "int32"}
 
@@ -13,10 +14,10 @@ _OTHER_NAMES = {"float8_e4m3": "float8_e4m3fn", "float": "float32", "half": "flo
 class Kernel(StandIn):
     """What ``tilelang.compile`` returns."""
 
-    def __init__(self, function: Any, outputs: Sequence[int], program: Any) -> None:
-        """Take the function, the places of its outputs, and what was recorded of it."""
+    def __init__(self, function: Any, outputs: Sequence[int], program: Any, told: Target) -> None:
+        """Take the function, the places of its outputs, what was recorded of it, and where it is told that it runs."""
         super().__init__(f"the compiled program {function.attrs['global_symbol']}", prim_func=function, out_idx=outputs)
-        self.__dict__["program"] = program
+        self.__dict__.update(program=program, told=told)
 
     @property
     def params(self) -> list[Any]:
@@ -50,7 +51,9 @@ class Kernel(StandIn):
         from .programs_compiling import source_text
 
         program = self.__dict__["program"]
-        return source_text(program) if program is not None else refuse("get_kernel_source of a program for no GPU")
+        if program is None:
+            refuse("get_kernel_source of a program for no GPU")
+        return source_text(program, self.__dict__["told"])
 
     def get_profiler(self, *_: object, **__: object) -> Profiler:
         """Return what measures the kernel."""

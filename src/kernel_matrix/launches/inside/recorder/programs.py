@@ -92,7 +92,7 @@ class Recorder:
             else:
                 assume(f"a program for {options['target']} is for no GPU, and is not recorded")
                 program = None
-        return made_kernel.Kernel(func, outputs, program)
+        return made_kernel.Kernel(func, outputs, program, self.told)
 
     def _is_for_a_gpu(self, target: Any) -> bool:
         kind = str(target.kind.name) if hasattr(target, "kind") else _kind_in(target)
@@ -182,11 +182,13 @@ def install(told: Target) -> Recorder:
 
 
 def target_of(target: Target) -> Any:
-    """Return a target as TVM has it."""
+    """Return a target as TileLang names the device: with the letter ``a``, for the instructions of one generation."""
+    from tilelang.contrib.nvcc import get_target_arch
     from tvm.target import Target as TvmTarget
 
-    attribute = "mcpu" if target.backend == "hip" else "arch"
-    return TvmTarget({"kind": target.backend, attribute: target.name})
+    if target.backend == "hip":
+        return TvmTarget({"kind": "hip", "mcpu": target.name})
+    return TvmTarget({"kind": "cuda", "arch": f"sm_{get_target_arch(target.capability)}"})
 
 
 def _answer_what_is_here(module: Any, told: Target) -> None:

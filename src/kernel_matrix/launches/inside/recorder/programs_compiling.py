@@ -12,6 +12,7 @@ from typing import Any
 from . import nvcc
 from .elf import code_bytes
 from .figures import figures_of_clang
+from .pool import UnavailableError
 from .programs import Program, target_of
 from .settings import Target
 
@@ -34,7 +35,7 @@ class Source:
 
         try:
             compiler = nvcc.identity_of(nvcc.compiler_of(self.for_target.backend))
-        except nvcc.UnavailableError:
+        except UnavailableError:
             compiler = "no compiler"
         options = sorted((name, str(value)) for name, value in self.program.options.items())
         return f"tilelang {tilelang.__version__} {self.program.script} {options} {self.target} {compiler}"
@@ -54,7 +55,7 @@ class Source:
     def _for_amd(self, source: str, figures: dict[str, float], report: Callable[[str], None]) -> dict[str, Any]:
         try:
             compiler = nvcc.compiler_of("hip")
-        except nvcc.UnavailableError as error:
+        except UnavailableError as error:
             print(f"the result is source: {error}", flush=True)  # noqa: T201  into the log of this process
             return {"artifact": "hip-source", "figures": {**figures, "bytes": len(source.encode())}}
         report("hsaco")
@@ -64,11 +65,9 @@ class Source:
         return {"figures": {**figures, **found, "shared": shared, "bytes": len(code), "code_bytes": code_bytes(code)}}
 
 
-def source_text(program: Program) -> str:
-    """Return the source that TileLang generates where the program is told that it runs."""
-    from tilelang.utils.target import determine_target
-
-    return str(_lowered(program, determine_target("auto"))[0].kernel_source)
+def source_text(program: Program, target: Target) -> str:
+    """Return the source that TileLang generates for a target."""
+    return str(_lowered(program, target_of(target))[0].kernel_source)
 
 
 def _lowered(program: Program, target: Any) -> tuple[Any, dict[str, Any]]:

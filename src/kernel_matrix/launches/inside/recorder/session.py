@@ -116,7 +116,8 @@ def begin(path: Path) -> Recording:
     commands.install(told, output)
     leave_host = extensions.install(output)
     recorders: list[Any] = [programs.install(told)]
-    leave, retarget = leave_host, _nothing
+    leave: Callable[[], None] = leave_host
+    retarget: Callable[[Target], None] = _nothing
     if _is_here("torch"):
         import torch  # noqa: F401  the stand-ins change what stands in it
 
@@ -129,15 +130,19 @@ def begin(path: Path) -> Recording:
         stand_in = driver.install(told)
         recorders.append(launches.install(interpret.install() if settings.interpret else None))
 
-        def retarget(target: Target) -> None:  # a kernel may ask what it is compiled for
+        def retarget_driver(target: Target) -> None:  # a kernel may ask what it is compiled for
             stand_in.__dict__["target"] = target
+
+        retarget = retarget_driver
 
     if _is_here("torch"):
         mode = tensors.install(computed=settings.interpret)
 
-        def leave() -> None:
+        def leave_all() -> None:
             leave_host()
             mode.__exit__(None, None, None)
+
+        leave = leave_all
 
     return Recording(settings, recorders, leave, retarget, began)
 
