@@ -104,7 +104,7 @@ class Recorder:
         name = origin.__name__ if origin is not None else symbol
         module = origin.__module__ if origin is not None else _module_that_asks()
         kept = {
-            "pass_configs": {str(key): value for key, value in (options.get("pass_configs") or {}).items()},
+            "pass_configs": _by_name(options.get("pass_configs") or {}),
             "compile_flags": options.get("compile_flags"),
             "execution_backend": options.get("execution_backend"),
             "out_idx": list(map(int, outputs)),
@@ -128,6 +128,11 @@ class Recorder:
             given = kwargs
         constants = {name: text_of(value) for name, value in given.items() if not hasattr(value, "data_ptr")}
         self.made[id(function)] = function, origin, constants
+
+
+def _by_name(configuration: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a configuration of passes by the names that TVM knows; TileLang has an enumeration of these."""
+    return {str(getattr(key, "value", key)): value for key, value in configuration.items()}
 
 
 def _kind_in(target: Any) -> str:
