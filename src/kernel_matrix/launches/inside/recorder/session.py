@@ -23,11 +23,11 @@ _PROGRESS_SECONDS = 10.0
 
 @dataclass
 class Recording:
-    """A program that is recorded. ``recorders`` have what was launched, one for each toolchain."""
+    """A program that is recorded. ``recorders`` have what was launched; ``leave`` takes the stand-ins away."""
 
     settings: Settings
     recorders: list[Any]
-    leave: Callable[[], None]
+    leave: list[Callable[[], None]]
     retarget: Callable[[Target], None]
     began: float
 
@@ -35,7 +35,8 @@ class Recording:
         """Write everything down, and compile the launches that are chosen."""
         from . import extensions, lines, sample
 
-        self.leave()
+        for leave in self.leave:
+            leave()
         settings, output = self.settings, self.settings.output
         of_nvcc = lines.recorded(output / extensions.LOG, settings.commands, extensions.generated_headers(output))
         launches = [launch for one in self.recorders for launch in one.launches.values()]
@@ -114,9 +115,8 @@ def begin(path: Path) -> Recording:
     from . import commands, extensions, programs
 
     commands.install(told, output)
-    leave_host = extensions.install(output)
+    leave = [extensions.install(output)]
     recorders: list[Any] = [programs.install(told)]
-    leave: Callable[[], None] = leave_host
     retarget: Callable[[Target], None] = _nothing
     if _is_here("torch"):
         import torch  # noqa: F401  the stand-ins change what stands in it
@@ -124,27 +124,24 @@ def begin(path: Path) -> Recording:
         from . import cuda, tensors
 
         cuda.install(told)
-    if _is_here("torch") and _is_here("triton"):
-        from . import driver, interpret, launches
-
-        stand_in = driver.install(told)
-        recorders.append(launches.install(interpret.install() if settings.interpret else None))
-
-        def retarget_driver(target: Target) -> None:  # a kernel may ask what it is compiled for
-            stand_in.__dict__["target"] = target
-
-        retarget = retarget_driver
-
-    if _is_here("torch"):
+        if _is_here("triton"):
+            recorder, retarget = _of_triton(settings)
+            recorders.append(recorder)
         mode = tensors.install(computed=settings.interpret)
-
-        def leave_all() -> None:
-            leave_host()
-            mode.__exit__(None, None, None)
-
-        leave = leave_all
-
+        leave.append(lambda: mode.__exit__(None, None, None))
     return Recording(settings, recorders, leave, retarget, began)
+
+
+def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None]]:
+    """Install the stand-ins for Triton. Return its recorder, and what makes its driver that of another target."""
+    from . import driver, interpret, launches
+
+    stand_in = driver.install(settings.told)
+
+    def retarget(target: Target) -> None:  # a kernel may ask what it is compiled for
+        stand_in.__dict__["target"] = target
+
+    return launches.install(interpret.install() if settings.interpret else None), retarget
 
 
 def _nothing(*_: object) -> None:
