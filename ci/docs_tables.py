@@ -92,10 +92,8 @@ def events(_: str) -> str:
 
 def limits(_: str) -> str:
     """Return the limits of the error with their sources, from ``accuracy`` of matrix.yaml."""
-    accuracy = load(ROOT / "matrix.yaml").accuracy
-    entries = {"factor": accuracy.factor, "rounded": accuracy.rounded, "ulps": accuracy.ulps}
-    caps = {f"caps.{direction}": cap for direction, cap in accuracy.caps.items()}
-    lines = [(f"`{name}`", f"{one.limit:g}", escaped(one.source)) for name, one in {**entries, **caps}.items()]
+    rules = load(ROOT / "matrix.yaml").accuracy.rules()
+    lines = [(f"`{name}`", f"{one.limit:g}", escaped(one.source)) for name, one in rules.items()]
     return markdown(("`accuracy`", "limit", "source"), lines)
 
 

@@ -11,6 +11,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.report import badges
 from kernel_matrix.report.agreement import agreement_report
+from kernel_matrix.report.bench import bench_results
 from kernel_matrix.report.cells import JobList, Sources, make_cell
 from kernel_matrix.report.document import (
     SCHEMA_VERSION,
@@ -32,8 +33,12 @@ from kernel_matrix.results import history
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import STATES, Comparison, State
 from kernel_matrix.results.history import History, LaneHistory
+from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import Commands
+from kernel_matrix.vendors.registry import vendor_named
+
+_SHORTEST = 7  # characters of an abbreviation that names one commit
 
 
 def document(
@@ -46,13 +51,15 @@ def document(
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     run_notes: RunNotes | None = None,
+    presence: Present | None = None,
     now: datetime | None = None,
 ) -> Document:
     """Return everything that is known of the results.
 
     ``rules`` are the diagnosis rules of the project, by default the harness's own. ``earlier`` is the history: it says
     since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` are the results of probes and
-    sweeps. ``run_notes`` stand at the top of the page. ``now`` is the time of the report, by default that of the clock.
+    sweeps. ``run_notes`` stand at the top of the page. ``presence`` says which results of the benchmark are
+    stale. ``now`` is the time of the report, by default that of the clock.
     """
     now, jobs = now or history.now(), JobList()
     sources = Sources(matrix, rules, jobs, Commands(matrix))
@@ -67,6 +74,7 @@ def document(
         silent=_silent(lanes, now, matrix.ci.silent_days),
         stale=_stale(comparison),
         speed=_speed(cells),
+        bench=bench_results(collected.records, presence),
         undiagnosed=_undiagnosed(cells),
         problems=collected.broken,
         notes=(*comparison.notes, *(state.sentence for state in comparison.ended), *comparison.not_taken),
@@ -80,7 +88,13 @@ def document(
 
 def _platforms(matrix: Matrix) -> tuple[PlatformEntry, ...]:
     return tuple(
-        PlatformEntry(name=name, title=platform.title, targets=tuple(platform.targets))
+        PlatformEntry(
+            name=name,
+            title=platform.title,
+            vendor=platform.device,
+            vendor_title=vendor_named(platform.device).title,
+            targets=tuple(platform.targets),
+        )
         for name, platform in matrix.platforms.items()
     )
 
@@ -93,7 +107,7 @@ def _run(
         baseline=matrix.package.baseline,
         tier=comparison.plan.tier,
         created=f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        commits=tuple(sorted({r.job["commit"] for r in collected.records if r.job.get("commit")})),
+        commits=distinct_commits(r.job["commit"] for r in collected.records if r.job.get("commit")),
         devices=tuple(sorted({r.job["device"] for r in collected.records if _used_device(r)})),
         cells=len(cells),
         cells_by_state=_by_state(cells),
@@ -105,6 +119,17 @@ def _run(
         unplanned=len(comparison.unplanned),
         left_out=left_out,
     )
+
+
+def distinct_commits(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of commits in order; of several abbreviations of one commit, only the longest."""
+    longest: list[str] = []
+    for name in sorted(set(names), key=lambda name: (-len(name), name)):
+        revision, changes, _ = name.partition("+")
+        same = (other.startswith(revision) and ("+" in other) == bool(changes) for other in longest)
+        if len(revision) < _SHORTEST or not any(same):
+            longest.append(name)
+    return tuple(sorted(longest))
 
 
 def _lanes(comparison: Comparison, cells: Sequence[Cell], earlier: History, now: datetime) -> tuple[Lane, ...]:

@@ -229,7 +229,8 @@ def _spacing(largest: str) -> str:
 # The limits of each output, computed from its figures and matrix.yaml's `accuracy` as job/budget.py does it.
 _LIMITS = f"""
     of_deciding AS (
-        SELECT o.*, w.names, w.factor, w.rounded, w.ulps, w.cap, w.cap * o.unit AS cap_of_unit
+        SELECT o.*, w.names, w.sums, w.growth_of_sums, w.growth_of_others,
+               w.factor, w.rounded, w.ulps, w.cap, w.cap * o.unit AS cap_of_unit
         FROM ran_outputs o JOIN deciding d ON d.ordinal = o.ordinal JOIN plan_owed w ON w.owed = d.owed
         WHERE d.outcome = 'pass'
     ),
@@ -354,7 +355,8 @@ good AS (
         AND (rel_fro = 0 OR rel_fro < {_CAREFUL} * most_rel)
         AND (largest = 0 OR most_rel < {_CAREFUL})
         AND isfinite(coalesce(growth, 0)) AND NOT isnan(coalesce(limit_growth, 0))
-        AND coalesce(growth, 0) <= coalesce(limit_growth, 0)
+        AND coalesce(growth, 0) <= coalesce(
+            CASE WHEN list_contains(sums, name) THEN growth_of_sums ELSE growth_of_others END, limit_growth, 0)
         AND (len(names) = 0 OR list_contains(names, name))
         AND {_in_line()}, false) AS good,
         elements, name, variant
