@@ -40,7 +40,8 @@ class Settings:
 
     ``told`` is the device that the program is told of. ``configurations`` and ``specialisations`` are the most that
     are compiled of an autotuned launch and of a kernel; None for all. ``jobs`` compilers work at a time; each has
-    ``seconds`` and ``memory`` (bytes). ``cache`` and ``output`` are folders.
+    ``seconds`` and ``memory`` (bytes). ``cache`` and ``output`` are folders, and ``commands`` are
+    ``compile_commands.json`` files.
     """
 
     told: Target
@@ -53,6 +54,7 @@ class Settings:
     memory: int
     cache: Path
     output: Path
+    commands: tuple[Path, ...] = ()
 
 
 def read(path: Path) -> Settings:
@@ -69,4 +71,5 @@ def read(path: Path) -> Settings:
         memory=data["memory"],
         cache=Path(data["cache"]),
         output=Path(data["output"]),
+        commands=tuple(map(Path, data["commands"])),
     )
