@@ -36,9 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--package", default="", help="the name of the package in the dashboard")
     parser.add_argument("--build", type=Path, default=Path("build"), help="where everything is written (build)")
     parser.set_defaults(words=[])
-    parser.epilog = (
-        "After -- stands the program: python calls.py, python setup.py build_ext, or pytest with options."
-    )
+    parser.epilog = "After -- stands the program: python calls.py, python setup.py build_ext, or pytest with options."
 
 
 def main(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ export interface PageData {
   history: HistoryData;
 }
 /**
- * What the page shows first: every cell, and all totals.
+ * The part that the page shows first: every cell, and all totals.
  */
 export interface Overview {
   schema_version: number;
@@ -178,6 +178,7 @@ export interface Lane {
     [k: string]: number;
   };
   canaries: Canaries | null;
+  determinism: Determinism | null;
   history: LaneHistory;
 }
 /**
@@ -186,6 +187,13 @@ export interface Lane {
 export interface Canaries {
   injected: number;
   caught: number;
+}
+/**
+ * Runs of a kernel on the same inputs as one before, and how many of them gave other bits.
+ */
+export interface Determinism {
+  repeats: number;
+  differing: number;
 }
 /**
  * The last result of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent.
@@ -410,6 +418,10 @@ export interface Cell {
   accuracy: Accuracy | null;
   artifact: Artifact | null;
   canaries: Canaries | null;
+  /**
+   * None if no case says that it ran twice.
+   */
+  determinism: Determinism | null;
   timed: Timed[];
   /**
    * More than one of a name where machines differ.
@@ -571,7 +583,7 @@ export interface SpeedData {
   cases: TimedCase[];
 }
 /**
- * What the benchmark says of one operator, shape and toolchain on one device.
+ * The benchmark of one operator, shape and toolchain on one device.
  */
 export interface BenchResult {
   platform: string;
