@@ -6,7 +6,8 @@ nothing is loaded or planned twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -46,19 +47,20 @@ from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import CellVerdict, Comparison
+from kernel_matrix.results.compare import Comparison, State
 from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import present
 from kernel_matrix.results.record import Record, is_probe_record
 from kernel_matrix.results.tables import names as table_names
-from kernel_matrix.results.validation import RefusedError
+from kernel_matrix.results.validation import STREAMED, RefusedError
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
 if TYPE_CHECKING:
+    from kernel_matrix.results.columns.judged import Judged
     from kernel_matrix.results.side_by_side import CasePair
 
 
@@ -290,17 +292,80 @@ def compare(
     presence = present(project.matrix, project.root, records, (*collected.files, *collected.paths), now)
     comparison = comparing.compare(planned, records, presence)
     not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
+    ended = _ended(project, planned, states_of(comparison), now.date())
+    return replace(comparison, not_taken=not_planned, ended=ended)
+
+
+def states_of(comparison: Comparison) -> dict[str, State]:
+    """Return the state of each case by id."""
+    return {verdict.case.id: verdict.state for cell in comparison.cells for verdict in cell.cases}
+
+
+@contextmanager
+def judged(
+    project: Project,
+    planned: Plan,
+    folders: Sequence[Path],
+    *,
+    row_plan: RowPlan | None = None,
+    statuses: Mapping[str, JobStatus] | None = None,
+    earlier: History | None = None,
+    now: datetime | None = None,
+) -> Iterator[Judged]:
+    """Collect the results of the folders as columns and judge them, as :func:`collect` and :func:`compare` do.
+
+    Raises:
+        UserError: a folder does not exist.
+    """
+    from kernel_matrix.results.columns import database, load, verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns import judged as columns
+    from kernel_matrix.results.columns.absent import enter_absences
+    from kernel_matrix.results.columns.planned import of_plan
+    from kernel_matrix.results.columns.present import present_of
+    from kernel_matrix.results.columns.records import Jobs
+
+    now = now or clock()
+    with database.database(None, STREAMED) as connection:
+        asked = asked_of(project.matrix, row_plan) if row_plan else None
+        loaded = load.load(connection, folders, asked, STREAMED)
+        jobs = Jobs(connection)
+        presence = present_of(connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now)
+        if row_plan:
+            minutes = project.matrix.ci.queue_minutes
+
+            def absent(records: Sequence[Record]) -> list[Record]:
+                return with_absences(row_plan, records, statuses or {}, earlier or History(), loaded.refused, minutes)
+
+            enter_absences(connection, absent)
+            planned = row_plan.only_asked(planned)
+        columns_of_plan = of_plan(planned)
+        verdicts.judge(connection, columns_of_plan, presence)
+        ids = (case.id for case in planned.cases)
+        foreign = load.foreign(connection)
+        yield columns.Judged(
+            connection,
+            columns_of_plan,
+            planned.package,
+            planned.tier,
+            loaded,
+            jobs,
+            notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
+            not_taken=tuple(not_taken(foreign, {*ids})) if foreign else (),
+            ended=_ended(project, planned, columns.states_of_expected(connection, columns_of_plan), now.date()),
+        )
+
+
+def _ended(project: Project, planned: Plan, states: Mapping[str, State], today: date) -> tuple[RuleState, ...]:
+    """Return the expectations and exclusions that do not hold, apart from those that no planned case has."""
+    ended = [state for state in rule_states(project, states, today) if state.state != "holds"]
+    if not ended:
+        return ()
     asked = {case.id for case in planned.cases}
-    ended = [
-        state
-        for state in rule_states(project, comparison.cells, now.date())
-        if state.state != "holds" and (not state.cases or any(case.id in asked for case in state.cases))
-    ]
-    return replace(comparison, not_taken=not_planned, ended=tuple(ended))
+    return tuple(state for state in ended if not state.cases or any(case.id in asked for case in state.cases))
 
 
-def rule_states(project: Project, cells: Sequence[CellVerdict], today: date) -> list[RuleState]:
-    """Return the state of every expectation and exclusion on a day; ``cells`` say which of them are fixed.
+def rule_states(project: Project, cases: Mapping[str, State], today: date) -> list[RuleState]:
+    """Return the state of every expectation and exclusion on a day; the states of ``cases`` say which are fixed.
 
     Of a matrix that was changed after it was read, nothing is said: its entries are those of another plan.
     """
@@ -309,7 +374,7 @@ def rule_states(project: Project, cells: Sequence[CellVerdict], today: date) -> 
         return []
     matrix = project.matrix
     states = config_rules.rule_states(matrix, checked.full, locked_versions(matrix, project.root), today)
-    of_results = {(state.section, state.index): state for state in fixed(matrix, checked.full, cells)}
+    of_results = {(state.section, state.index): state for state in fixed(matrix, checked.full, cases)}
     return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
 
 
@@ -322,7 +387,7 @@ def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | No
     now = now or clock()
     folders = folders or [folder for folder in [project.results] if folder.exists()]
     comparison = compare(project, plan(project, "full"), collect(project, folders), now=now)
-    return rule_states(project, comparison.cells, now.date())
+    return rule_states(project, states_of(comparison), now.date())
 
 
 def clock() -> datetime:
@@ -351,31 +416,37 @@ def run_and_compare(
 
 def report(
     project: Project,
-    comparison: Comparison,
-    collected: Collected,
+    results: Judged,
     *,
     earlier: History | None = None,
     against: Path | None = None,
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     notes: RunNotes | None = None,
+    with_junit: bool = False,
 ) -> Report:
     """Write the dashboard, audit it, and return its document with the differences that the audit has found.
 
     ``against`` is the site of an earlier run: the summary then says what differs from it. ``left_out`` cases were not
     asked for; ``toolchains`` are the results of probes and sweeps; ``notes`` stand at the top of the page.
+    ``with_junit`` writes all results as one JUnit file too.
 
     Raises:
         UserError: ``against`` holds no report.
     """
-    from kernel_matrix.report import site  # its template engine takes long to import, and few commands report
+    from kernel_matrix.report import from_cells, from_columns, site  # what they import takes long, and few report
+    from kernel_matrix.report.page_rows import PageRows
 
     before = difference.read(against) if against else None
-    document = from_comparison.document(
+    sources = from_columns.Sources(project.matrix, results, project.rules)
+    facts = from_columns.facts_of(sources)
+    is_audited = results.results <= auditing.MOST_RESULTS
+    if not is_audited:
+        facts = replace(facts, notes=(*facts.notes, auditing.NOT_AUDITED))
+    document = from_cells.document(
         project.matrix,
-        comparison,
-        collected,
-        project.rules,
+        sources.cells,
+        facts,
         earlier=earlier,
         left_out=left_out,
         toolchains=toolchains,
@@ -383,10 +454,19 @@ def report(
     )
     past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
     changes = difference.difference(before, document, past) if before else None
-    site.write(document, collected, project.site, earlier=earlier, difference=changes)
-    if notes and notes.running:  # a page for the time of the run: the one at its end is audited
+    seconds = results.seconds(site.MOST_SECONDS)
+    pages = PageRows(sources)
+    site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
+    site.remove_junit(project.site)
+    if with_junit:
+        files = results.loaded.files
+        site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records)
+    if not is_audited or (notes and notes.running):  # a page for the time of the run: the one at its end is audited
         return Report(document)
-    return Report(document, tuple(audit(project, comparison.plan, collected)))
+    asked = {results.planned.case(number).id for number in range(len(results.planned.cell))}
+    return Report(
+        document, tuple(auditing.audit(project.site, results.loaded.files, project.matrix, project.root, asked))
+    )
 
 
 def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:
