@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,9 @@ from kernel_matrix.vendors.machine import Machine
 
 if TYPE_CHECKING:
     from kernel_matrix.results.columns.judged import Judged
+    from kernel_matrix.results.columns.load import Loaded
+    from kernel_matrix.results.columns.sql import Connection
+    from kernel_matrix.results.present import Present
     from kernel_matrix.results.side_by_side import CasePair
 
 
@@ -317,42 +320,49 @@ def judged(
     Raises:
         UserError: a folder does not exist.
     """
-    from kernel_matrix.results.columns import database, load, verdicts  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns import judged as columns
+    from kernel_matrix.results.columns import database, load  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.absent import enter_absences
-    from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.present import present_of
-    from kernel_matrix.results.columns.records import Jobs
 
     now = now or clock()
     with database.database(None, STREAMED) as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         loaded = load.load(connection, folders, asked, STREAMED)
-        jobs = Jobs(connection)
         presence = present_of(connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now)
         if row_plan:
-            minutes = project.matrix.ci.queue_minutes
-
-            def absent(records: Sequence[Record]) -> list[Record]:
-                return with_absences(row_plan, records, statuses or {}, earlier or History(), loaded.refused, minutes)
-
+            absent = partial(
+                with_absences,
+                row_plan,
+                statuses=statuses or {},
+                history=earlier or History(),
+                refused=loaded.refused,
+                queue_minutes=project.matrix.ci.queue_minutes,
+            )
             enter_absences(connection, absent)
             planned = row_plan.only_asked(planned)
-        columns_of_plan = of_plan(planned)
-        verdicts.judge(connection, columns_of_plan, presence)
-        ids = (case.id for case in planned.cases)
-        foreign = load.foreign(connection)
-        yield columns.Judged(
-            connection,
-            columns_of_plan,
-            planned.package,
-            planned.tier,
-            loaded,
-            jobs,
-            notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
-            not_taken=tuple(not_taken(foreign, {*ids})) if foreign else (),
-            ended=_ended(project, planned, columns.states_of_expected(connection, columns_of_plan), now.date()),
-        )
+        yield _judged(project, planned, connection, loaded, presence)
+
+
+def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present) -> Judged:
+    """Judge the results that were loaded."""
+    from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns.planned import of_plan
+    from kernel_matrix.results.columns.records import Jobs
+
+    jobs, columns = Jobs(connection), of_plan(planned)
+    verdicts.judge(connection, columns, presence)
+    foreign = load.foreign(connection)
+    return judged.Judged(
+        connection,
+        columns,
+        planned.package,
+        planned.tier,
+        loaded,
+        jobs,
+        notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
+        not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
+        ended=_ended(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
+    )
 
 
 def _ended(project: Project, planned: Plan, states: Mapping[str, State], today: date) -> tuple[RuleState, ...]:
@@ -434,23 +444,19 @@ def report(
     Raises:
         UserError: ``against`` holds no report.
     """
-    from kernel_matrix.report import from_cells, from_columns, site  # what they import takes long, and few report
+    from kernel_matrix.report import from_columns, site  # what they import takes long, and few commands report
     from kernel_matrix.report.page_rows import PageRows
 
     before = difference.read(against) if against else None
     sources = from_columns.Sources(project.matrix, results, project.rules)
-    facts = from_columns.facts_of(sources)
     is_audited = results.results <= auditing.MOST_RESULTS
-    if not is_audited:
-        facts = replace(facts, notes=(*facts.notes, auditing.NOT_AUDITED))
-    document = from_cells.document(
-        project.matrix,
-        sources.cells,
-        facts,
+    document = from_columns.document(
+        sources,
         earlier=earlier,
         left_out=left_out,
         toolchains=toolchains,
         run_notes=notes,
+        more_notes=() if is_audited else (auditing.NOT_AUDITED,),
     )
     past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
     changes = difference.difference(before, document, past) if before else None
@@ -458,15 +464,12 @@ def report(
     pages = PageRows(sources)
     site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
     site.remove_junit(project.site)
+    files = results.loaded.files
     if with_junit:
-        files = results.loaded.files
         site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records)
     if not is_audited or (notes and notes.running):  # a page for the time of the run: the one at its end is audited
         return Report(document)
-    asked = {results.planned.case(number).id for number in range(len(results.planned.cell))}
-    return Report(
-        document, tuple(auditing.audit(project.site, results.loaded.files, project.matrix, project.root, asked))
-    )
+    return Report(document, tuple(auditing.audit(project.site, files, project.matrix, project.root, results.asked)))
 
 
 def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:

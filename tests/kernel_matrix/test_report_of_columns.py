@@ -14,7 +14,7 @@ from worlds import world
 
 from kernel_matrix import pipeline
 from kernel_matrix.diagnosis import harness_rules
-from kernel_matrix.report import from_cells, from_columns
+from kernel_matrix.report import from_columns
 from kernel_matrix.report import site as sites
 from kernel_matrix.report.from_comparison import document
 from kernel_matrix.report.page_rows import PageRows
@@ -35,7 +35,7 @@ FILES = ("compat.json", "compat.csv", "summary.md", "badge.json", "grid-light.sv
 
 def same_sites(tmp_path, of_objects, sources):
     """Write both sites, and hold them to each other."""
-    of_columns = from_cells.document(sources.matrix, sources.cells, from_columns.facts_of(sources), now=NOW)
+    of_columns = from_columns.document(sources, now=NOW)
     sites.write(of_objects, tmp_path / "objects")
     sites.write(of_columns, tmp_path / "columns", pages=PageRows(sources))
     for file in FILES:

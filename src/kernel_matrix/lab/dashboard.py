@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.plan import Plan
@@ -18,6 +19,9 @@ from kernel_matrix.report.ended import ended_annotations, ended_lines
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.words import headline
 from kernel_matrix.results.history import History
+
+if TYPE_CHECKING:  # DuckDB takes long to import
+    from kernel_matrix.results.columns.judged import Judged
 
 _MOST_RED = 20_000  # cases that annotations are made of
 
@@ -95,17 +99,18 @@ def make_dashboard(
             notes=notes,
             with_junit=with_junit,
         )
-        annotations: list[str] = []
-        if with_annotations:
-            annotations += ended_annotations(project.file, judged.ended)
-            annotations += annotate(project.matrix, judged.red(_MOST_RED))
-        return Dashboard(
-            project.site / "index.html",
-            report,
-            judged.is_red,
-            judged.loaded.broken,
-            judged.not_taken,
-            earlier or History(),
-            tuple(ended_lines(project.matrix.start, project.file, judged.ended)),
-            tuple(annotations),
-        )
+        annotations = _annotations(project, judged) if with_annotations else ()
+        return _dashboard(project, judged, report, earlier or History(), annotations)
+
+
+def _dashboard(
+    project: Project, judged: Judged, report: Report, earlier: History, annotations: tuple[str, ...]
+) -> Dashboard:
+    ended = tuple(ended_lines(project.matrix.start, project.file, judged.ended))
+    index, broken = project.site / "index.html", judged.loaded.broken
+    return Dashboard(index, report, judged.is_red, broken, judged.not_taken, earlier, ended, annotations)
+
+
+def _annotations(project: Project, judged: Judged) -> tuple[str, ...]:
+    ended = ended_annotations(project.file, judged.ended)
+    return (*ended, *annotate(project.matrix, judged.red(_MOST_RED)))

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
-from kernel_matrix.report import figures
+from kernel_matrix.report import figures, from_cells
 from kernel_matrix.report.agreement import agreement_report
 from kernel_matrix.report.cells import JobList, shown
-from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Timed
+from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Document, Timed
 from kernel_matrix.report.from_cells import Facts
-from kernel_matrix.results.columns.cells import CellFigures, Worst
+from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.toolchains import Toolchains
+from kernel_matrix.results.columns.cells import CellFigures, Time, Worst
 from kernel_matrix.results.columns.judged import Judged
 from kernel_matrix.results.columns.sql import rows
 from kernel_matrix.results.compare import State
+from kernel_matrix.results.history import History
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import Commands
 
@@ -87,8 +91,34 @@ class Sources:
         return tuple(_Cells(self).all())
 
 
-def facts_of(sources: Sources) -> Facts:
-    """Return what a report says beside its cells."""
+def document(
+    sources: Sources,
+    *,
+    earlier: History | None = None,
+    left_out: int = 0,
+    toolchains: Toolchains | None = None,
+    run_notes: RunNotes | None = None,
+    more_notes: tuple[str, ...] = (),
+    now: datetime | None = None,
+) -> Document:
+    """Return everything that is known of the results, apart from the cases of the cells.
+
+    ``more_notes`` are sentences beside those that follow from the results. For the others see
+    :func:`kernel_matrix.report.from_cells.document`.
+    """
+    return from_cells.document(
+        sources.matrix,
+        sources.cells,
+        _facts(sources, more_notes),
+        earlier=earlier,
+        left_out=left_out,
+        toolchains=toolchains,
+        run_notes=run_notes,
+        now=now,
+    )
+
+
+def _facts(sources: Sources, more_notes: tuple[str, ...]) -> Facts:
     judged = sources.judged
     ended = (state.sentence for state in judged.ended)
     return Facts(
@@ -101,7 +131,7 @@ def facts_of(sources: Sources) -> Facts:
         stale=judged.stale,
         undiagnosed=_undiagnosed(sources),
         problems=judged.loaded.broken,
-        notes=(*judged.notes, *judged.loaded.samples.note, *ended, *judged.not_taken),
+        notes=(*judged.notes, *judged.loaded.samples.note, *ended, *judged.not_taken, *more_notes),
         agreement=agreement_report(judged.sampled()),
         jobs=tuple(dict(job) for job in sources.jobs.jobs),
     )
@@ -126,11 +156,6 @@ class _Cells:
     def _cell(self, number: int, cell: CellFigures) -> Cell:
         place, worst = cell.cell, self._worst[number]
         record = worst.record
-        diagnosis = None
-        if record is not None and worst.state in DIAGNOSED:
-            diagnosis = self._sources.diagnoses.of(
-                worst.job, record.outcome, record.stage, record.message, record.detail, worst.reason
-            )
         repeated = self._repeated[cell.repeated] if cell.repeated is not None else None
         return Cell(
             id=place.id,
@@ -149,7 +174,7 @@ class _Cells:
             planned=cell.planned,
             stage=record.stage if record else "",
             reason=cell.reason,
-            diagnosis=diagnosis,
+            diagnosis=self._diagnosis(worst),
             error=record.message if record and cell.state == "known" else "",
             accuracy=_accuracy(cell.accuracy),
             noise={
@@ -157,22 +182,21 @@ class _Cells:
                 for dtype, outputs in cell.noise.items()
             },
             artifact=_artifact(cell),
-            canaries=Canaries(injected=cell.canaries.injected, caught=cell.canaries.caught)
-            if cell.canaries.injected
-            else None,
-            timed=tuple(
-                Timed(
-                    case=time.case.removesuffix(TIMED),
-                    **figures.times_of(time.run, time.eager, time.ratio, time.rounds).model_dump(),
-                )
-                for time in cell.timed
-            ),
+            canaries=_canaries(cell),
+            timed=tuple(map(_timed, cell.timed)),
             versions=self._versions_of(cell.jobs),
             lock=self._matrix.toolchains[place.toolchain].lock,
             repeat=self._sources.commands.command(place.id, repeated),
             seconds=cell.seconds,
             measured=self._places.get(number, ()),
         )
+
+    def _diagnosis(self, worst: _WorstCase) -> Diagnosis | None:
+        record = worst.record
+        if record is None or worst.state not in DIAGNOSED:
+            return None
+        error = record.outcome, record.stage, record.message, record.detail
+        return self._sources.diagnoses.of(worst.job, *error, worst.reason)
 
     def _worst_cases(self) -> dict[int, _WorstCase]:
         numbers = [cell.worst_case for cell in self._judged.cells]
@@ -217,6 +241,16 @@ def _accuracy(worst: Worst | None) -> Accuracy | None:
         share=figures.number(worst.share),
         noise_ratio=None if worst.noise_ratio is None else figures.number(worst.noise_ratio),
     )
+
+
+def _canaries(cell: CellFigures) -> Canaries | None:
+    counts = cell.canaries
+    return Canaries(injected=counts.injected, caught=counts.caught) if counts.injected else None
+
+
+def _timed(time: Time) -> Timed:
+    times = figures.times_of(time.run, time.eager, time.ratio, time.rounds)
+    return Timed(case=time.case.removesuffix(TIMED), **times.model_dump())
 
 
 def _artifact(cell: CellFigures) -> Artifact | None:

@@ -45,7 +45,22 @@ def document(
     jobs = JobList()
     sources = Sources(matrix, rules, jobs, Commands(matrix))
     cells = tuple(make_cell(sources, verdict) for verdict in comparison.cells)
-    facts = Facts(
+    return from_cells.document(
+        matrix,
+        cells,
+        _facts(comparison, collected, cells, tuple(dict(job) for job in jobs.jobs)),
+        earlier=earlier,
+        left_out=left_out,
+        toolchains=toolchains,
+        run_notes=run_notes,
+        now=now,
+    )
+
+
+def _facts(
+    comparison: Comparison, collected: Collected, cells: tuple[Cell, ...], jobs: tuple[dict[str, str], ...]
+) -> Facts:
+    return Facts(
         package=comparison.plan.package,
         tier=comparison.plan.tier,
         commits={r.job["commit"] for r in collected.records if r.job.get("commit")},
@@ -57,17 +72,7 @@ def document(
         problems=collected.broken,
         notes=(*comparison.notes, *(state.sentence for state in comparison.ended), *comparison.not_taken),
         agreement=agreement_report((v.case, v.record) for c in comparison.cells for v in c.cases if v.record),
-        jobs=tuple(dict(job) for job in jobs.jobs),
-    )
-    return from_cells.document(
-        matrix,
-        cells,
-        facts,
-        earlier=earlier,
-        left_out=left_out,
-        toolchains=toolchains,
-        run_notes=run_notes,
-        now=now,
+        jobs=jobs,
     )
 
 

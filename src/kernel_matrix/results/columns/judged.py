@@ -47,6 +47,11 @@ class Judged:
         return dict(rows(self.connection, "SELECT state, count(*) FROM verdicts GROUP BY state"))
 
     @property
+    def asked(self) -> set[str]:
+        """The ids of all planned cases."""
+        return {self.planned.case(number).id for number in range(len(self.planned.cell))}
+
+    @property
     def is_red(self) -> bool:
         """True if a case failed, is missing, or passes although it is expected to fail, or if an entry has ended."""
         return bool(self.ended) or not RED.isdisjoint(self.counts)
