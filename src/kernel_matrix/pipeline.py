@@ -38,6 +38,7 @@ from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
 from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference, from_comparison
+from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.notes import RunNotes
@@ -54,7 +55,7 @@ from kernel_matrix.results.history import History
 from kernel_matrix.results.present import present
 from kernel_matrix.results.record import Record, is_probe_record
 from kernel_matrix.results.tables import names as table_names
-from kernel_matrix.results.validation import STREAMED, RefusedError
+from kernel_matrix.results.validation import STREAMED, Bounds, RefusedError
 from kernel_matrix.run import schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
@@ -260,13 +261,17 @@ def _remove_tables(jobs: Sequence[Job], settings: Settings) -> None:
             return  # the run is going to say so
 
 
-def collect(project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None) -> Collected:
+def collect(
+    project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None, bounds: Bounds | None = None
+) -> Collected:
     """Read the result files of the folders; with ``row_plan`` a file must be of one of its jobs.
+
+    All results are objects in memory, so the files have bounds together too, unless others are given.
 
     Raises:
         UserError: a folder does not exist.
     """
-    return collecting.collect(folders, asked_of(project.matrix, row_plan) if row_plan else None)
+    return collecting.collect(folders, asked_of(project.matrix, row_plan) if row_plan else None, bounds)
 
 
 def compare(
@@ -314,8 +319,11 @@ def judged(
     statuses: Mapping[str, JobStatus] | None = None,
     earlier: History | None = None,
     now: datetime | None = None,
+    kept: Path | None = None,
 ) -> Iterator[Judged]:
     """Collect the results of the folders as columns and judge them, as :func:`collect` and :func:`compare` do.
+
+    ``kept`` is the file of a database that keeps what was read for the next report. With ``row_plan`` nothing is kept.
 
     Raises:
         UserError: a folder does not exist.
@@ -325,7 +333,7 @@ def judged(
     from kernel_matrix.results.columns.present import present_of
 
     now = now or clock()
-    with database.database(None, STREAMED) as connection:
+    with database.database(None if row_plan else kept, STREAMED) as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         loaded = load.load(connection, folders, asked, STREAMED)
         presence = present_of(connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now)
@@ -447,7 +455,6 @@ def report(
     from kernel_matrix.report import from_columns, site  # what they import takes long, and few commands report
     from kernel_matrix.report.page_rows import PageRows
 
-    before = difference.read(against) if against else None
     sources = from_columns.Sources(project.matrix, results, project.rules)
     is_audited = results.results <= auditing.MOST_RESULTS
     document = from_columns.document(
@@ -458,18 +465,22 @@ def report(
         run_notes=notes,
         more_notes=() if is_audited else (auditing.NOT_AUDITED,),
     )
-    past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
-    changes = difference.difference(before, document, past) if before else None
-    seconds = results.seconds(site.MOST_SECONDS)
-    pages = PageRows(sources)
+    changes = _changes(document, against, earlier) if against else None
+    seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
     site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
-    site.remove_junit(project.site)
     files = results.loaded.files
+    site.remove_junit(project.site)
     if with_junit:
         site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records)
     if not is_audited or (notes and notes.running):  # a page for the time of the run: the one at its end is audited
         return Report(document)
     return Report(document, tuple(auditing.audit(project.site, files, project.matrix, project.root, results.asked)))
+
+
+def _changes(document: Document, against: Path, earlier: History | None) -> Difference:
+    """Return what differs from the report in the folder ``against``."""
+    past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
+    return difference.difference(difference.read(against), document, past)
 
 
 def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:

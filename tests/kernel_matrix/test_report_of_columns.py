@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import subprocess
+import sys
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from random import Random
 
@@ -27,7 +29,7 @@ from kernel_matrix.results.columns.records import Jobs
 from kernel_matrix.results.columns.sampled import Samples
 from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import compare
-from kernel_matrix.results.validation import Bounds
+from kernel_matrix.results.validation import STREAMED, Bounds
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 FILES = ("compat.json", "compat.csv", "summary.md", "badge.json", "grid-light.svg")
@@ -87,3 +89,35 @@ def _with_other_figures(record):
         return record
     others = {f"{name.partition('.')[0]}.other": 1.5 for name in record.metrics if name.endswith(".max_abs")}
     return replace(record, metrics={**record.metrics, **others, "artifact.registers": 12.0})
+
+
+def test_a_report_with_a_database_that_is_kept_reads_a_file_once_and_says_the_same(tmp_path, monkeypatch):
+    project = pipeline.load(ROOT / "matrix.yaml")
+    plan, folders, kept = pipeline.plan(project, "quick"), [ROOT / "docs" / "results"], tmp_path / "kept.duckdb"
+    with pipeline.judged(project, plan, folders, now=NOW, kept=kept) as judged:
+        counts, files = judged.counts, judged.loaded.files
+    monkeypatch.setattr("kernel_matrix.results.columns.load.insert_runs", lambda connection, runs: not runs or 1 / 0)
+    with pipeline.judged(project, plan, folders, now=NOW, kept=kept) as judged:
+        assert (judged.counts, judged.loaded.files) == (counts, files)
+
+
+def test_a_database_that_another_process_has_open_is_left_to_it(tmp_path):
+    kept = tmp_path / "kept.duckdb"
+    hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(kept)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "open\n"
+        with database(kept, Bounds()) as connection:
+            assert connection.execute("SELECT count(*) FROM sources").fetchall() == [(0,)]
+        assert kept.exists()
+        other.stdin.close()
+    with database(kept, Bounds()) as connection:
+        assert connection.execute("SELECT count(*) FROM sources").fetchall() == [(0,)]
+
+
+def test_results_that_are_streamed_have_the_bounds_of_each_file_and_more_files():
+    each = {name: value for name, value in asdict(STREAMED).items() if name not in ("files", "all_bytes")}
+    assert each == {name: value for name, value in asdict(Bounds()).items() if name in each}
+    assert STREAMED.all_bytes > 20 * Bounds().all_bytes
+    assert STREAMED.files >= 10_000

@@ -30,6 +30,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--junit", action="store_true", help="write all results as one JUnit file beside the page too (takes long)"
     )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="FILE",
+        help="a database that keeps what was read for the next report (may be deleted; not used with --plan)",
+    )
     parser.add_argument("--annotate", action="store_true", help="print GitHub's annotations of what is red")
 
 
@@ -47,6 +53,7 @@ def main(options: argparse.Namespace) -> int:
         against=options.against,
         with_annotations=options.annotate,
         with_junit=options.junit,
+        kept=options.cache,
     )
     print_dashboard(dashboard)
     if options.annotate:
