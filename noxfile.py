@@ -51,7 +51,9 @@ SCRIPTS = [
 # The commands of the harness that are sessions: `ci/nox -s NAME -- OPTIONS` is `kernel-matrix NAME OPTIONS`.
 COMMANDS = {
     "matrix": "Do all that this machine can, on every platform, and make the dashboard.",
+    "bench": "Time the kernels and their rivals on this machine's devices; the results are like any others. -- --quick",
     "launches": "Compile every kernel that a program launches, for every target, without a GPU: -- -- python calls.py.",
+    "init": "Write matrix.yaml and what it needs for a repository that has none: -- --root FOLDER.",
     "plan": "Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite.",
     "jobs": "In a workflow: wait for the jobs of the plan's rows, and write what became of them.",
     "compare-cells": "Print two cells side by side: the distances of their outputs, and where they differ first.",
@@ -249,20 +251,15 @@ def mutants(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def lock(session: nox.Session) -> None:
     """Resolve the *.in files of ci/locks anew, or those that are named."""
-    from kernel_matrix.run.environments.venv import uv
+    from kernel_matrix.adopt.lock import resolve
 
+    installer = load(ROOT / "matrix.yaml").installer
     for source in sorted(LOCKS.glob("*.in")):
         if session.posargs and source.stem not in session.posargs:
             continue
-        into = source.with_suffix(".txt")
-        if (torch := "torch==" in source.read_text(encoding="utf-8")) is True:
+        if "torch==" in source.read_text(encoding="utf-8"):
             session.log("PyTorch is locked as its CPU build; a GPU machine takes its own build of the same version")
-        uv(
-            *("pip", "compile", "--quiet", "--no-header", "--no-emit-find-links", "--no-emit-index-url"),
-            *("--python-version", "3.11", "--upgrade", "--output-file", str(into), str(source)),
-        )
-        if torch:
-            into.write_text(into.read_text(encoding="utf-8").replace("+cpu", ""), encoding="utf-8")
+        resolve(source.relative_to(ROOT), source.with_suffix(".txt"), installer)
 
 
 def asked_sessions(words: Sequence[str]) -> list[str]:

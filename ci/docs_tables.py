@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import calibration_tables
 from packaging.version import Version
 
 from kernel_matrix.config.load import load
@@ -28,6 +29,7 @@ from kernel_matrix.results.tables.read import read as read_tables
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "docs" / "toolchains"
 RESULTS = ROOT / "docs" / "results"
+CALIBRATIONS = ROOT / "docs" / "calibration"
 PAGES = (
     *("README.md", "CONTRIBUTING.md"),
     *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md", "docs/toolchains.md"),
@@ -90,11 +92,21 @@ def events(_: str) -> str:
 
 def limits(_: str) -> str:
     """Return the limits of the error with their sources, from ``accuracy`` of matrix.yaml."""
-    accuracy = load(ROOT / "matrix.yaml").accuracy
-    entries = {"factor": accuracy.factor, "rounded": accuracy.rounded, "ulps": accuracy.ulps}
-    caps = {f"caps.{direction}": cap for direction, cap in accuracy.caps.items()}
-    lines = [(f"`{name}`", f"{one.limit:g}", escaped(one.source)) for name, one in {**entries, **caps}.items()]
+    rules = load(ROOT / "matrix.yaml").accuracy.rules()
+    lines = [(f"`{name}`", f"{one.limit:g}", escaped(one.source)) for name, one in rules.items()]
     return markdown(("`accuracy`", "limit", "source"), lines)
+
+
+def calibrated(machine: str) -> str:
+    """Return how the cases of each toolchain ended over many seeds on a machine."""
+    head = ("toolchain", "seeds", "cases", "how they ended", "canaries found")
+    return markdown(head, calibration_tables.runs(calibration_tables.read(CALIBRATIONS / machine)))
+
+
+def noise(machine: str) -> str:
+    """Return the largest share of the budget and the largest noise ratio of every output on a machine."""
+    head = ("operator", "output", "dtype", "largest share of the budget", "largest noise ratio")
+    return markdown(head, calibration_tables.outputs(calibration_tables.read(CALIBRATIONS / machine)))
 
 
 def exceptions(_: str) -> str:
@@ -305,10 +317,12 @@ TYPES = {
 
 TABLES: Mapping[str, Callable[[str], str]] = {
     "attempts": attempts,
+    "calibrated": calibrated,
     "columns": columns,
     "events": events,
     "exceptions": exceptions,
     "limits": limits,
+    "noise": noise,
     "pairs": pairs,
     "probes": probes,
     "states": states,

@@ -8,34 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_matrix import diagnosis
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
-from kernel_matrix.base.locking import BusyError, locked
-from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config import suite
 from kernel_matrix.config.former import FormerError, read_former
-from kernel_matrix.config.load import Checked
 from kernel_matrix.config.loosened import Loosening
 from kernel_matrix.config.loosened import loosened as limits_loosened
-from kernel_matrix.config.model import Event, Matrix, Tier
+from kernel_matrix.config.model import Event, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.rule_state import RuleState, locked_versions
 from kernel_matrix.config.selection import Selection, narrow, plan_with
-from kernel_matrix.diagnosis import Rule
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of, make_row_plan
 from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
+from kernel_matrix.project import Project as Project  # these four are the pipeline's own as well
+from kernel_matrix.project import Selected as Selected
+from kernel_matrix.project import load as load
+from kernel_matrix.project import with_tests as with_tests
 from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference, from_comparison
 from kernel_matrix.report.difference import Difference
@@ -52,11 +52,11 @@ from kernel_matrix.results.compare import Comparison, State
 from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
-from kernel_matrix.results.present import present
-from kernel_matrix.results.record import Record, is_probe_record
-from kernel_matrix.results.tables import names as table_names
-from kernel_matrix.results.validation import STREAMED, Bounds, RefusedError
+from kernel_matrix.results.present import Present, present
+from kernel_matrix.results.record import Record, is_case_record
+from kernel_matrix.results.validation import STREAMED, Bounds
 from kernel_matrix.run import schedule
+from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
@@ -69,52 +69,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Project:
-    """A loaded matrix.yaml: its content, the folder that it stands in, and the folder that everything is written to."""
-
-    matrix: Matrix
-    root: Path
-    build: Path
-    checked: Checked | None = None  # holds the plan of the full tier, which loading has made to check matrix.yaml
-    file: Path | None = None  # matrix.yaml itself
-
-    @cached_property  # planning needs no rules, and reading them takes longer than planning
-    def rules(self) -> tuple[Rule, ...]:
-        """The diagnosis rules of the package, and those of the harness."""
-        return diagnosis.rules_of(self.matrix, self.root)
-
-    @property
-    def results(self) -> Path:
-        """The folder of the result files of this machine's jobs."""
-        return self.build / "results"
-
-    @property
-    def site(self) -> Path:
-        """The folder of the dashboard."""
-        return self.build / "site"
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The plan of a tier, and the jobs of it that are asked for, with only the cases that are asked for."""
-
-    plan: Plan
-    jobs: tuple[Job, ...]
-    row_plan: RowPlan | None = None
-    earlier: History = field(default_factory=History)
-
-    @property
-    def excluded(self) -> bool:
-        """True if the row plan says that the excluded cases are tried too."""
-        return self.row_plan is not None and self.row_plan.excluded
-
-    @property
-    def part(self) -> Plan:
-        """The plan with only the jobs that are asked for."""
-        return replace(self.plan, jobs=self.jobs)
-
-
-@dataclass(frozen=True)
 class Report:
     """The document of a dashboard that was written, and a sentence for each figure that its results do not make."""
 
@@ -122,14 +76,25 @@ class Report:
     differences: tuple[str, ...] = ()
 
 
-def load(path: Path, build: Path | None = None) -> Project:
-    """Read and check matrix.yaml; ``build`` is the folder ``build`` beside it by default.
+def collect_tests(
+    project: Project, selection: Selection, machine: Machine, settings: Settings, progress: Progress
+) -> Project:
+    """Return the project with the tests that its suite has now on this machine, if its cases are such tests.
 
     Raises:
-        UserError: the file cannot be used; the message has one line per fault.
+        UserError: another run is at one of the jobs.
     """
-    checked, root = loading.load_and_plan(path), path.parent.resolve()
-    return Project(checked.matrix, root, Path(build or root / "build").resolve(), checked, path.resolve())
+    if not suite.is_suite(project.matrix):
+        return project
+    jobs = [
+        job
+        for job in planning.plan(suite.with_tests(project.matrix, suite.SuiteTests()), "full").jobs
+        if (not selection.platforms or job.platform in selection.platforms)
+        and (not selection.toolchains or job.toolchain in selection.toolchains)
+    ]
+    collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
+    suite.write(project.results, suite.read([project.results]).together(suite.SuiteTests(collected)))
+    return with_tests(project, [])
 
 
 def plan(project: Project, tier: Tier) -> Plan:
@@ -201,7 +166,7 @@ def loosened(project: Project, since: str) -> list[Loosening]:
     Raises:
         UserError: git does not know the commit.
     """
-    name = project.file.name if project.file else "matrix.yaml"
+    name = project.name
     text = git.former_text(project.root, since, name)
     if text is None:
         return [Loosening(name, "the file is new, with all that it allows", "-", "-")]
@@ -230,35 +195,7 @@ def run(
     Raises:
         UserError: another run is at one of the jobs in the same build folder.
     """
-
-    def with_tables(result: Path) -> None:
-        _write_tables(result, progress)
-        if on_result:
-            on_result(result)
-
-    if not settings.resume:
-        _remove_tables(jobs, settings)
-    return schedule.run(project.matrix, jobs, machine, settings, progress, with_tables, beside)
-
-
-def _write_tables(result: Path, progress: Progress) -> None:
-    """Write the tables of a result file beside it. Without them the file counts all the same."""
-    from kernel_matrix.results.tables.beside import write_beside  # pyarrow takes long to import
-
-    try:
-        write_beside(result)
-    except (ValueError, OSError, RefusedError) as error:
-        progress.job(result.stem, f"its tables are not written, and its JUnit file is there: {error}")
-
-
-def _remove_tables(jobs: Sequence[Job], settings: Settings) -> None:
-    """Delete the tables of earlier runs of the jobs, as the run deletes their JUnit files."""
-    for job in jobs:
-        try:
-            with locked(settings.build / "jobs" / f"{job.id}.lock"):
-                table_names.remove(settings.results, job.id)
-        except BusyError:
-            return  # the run is going to say so
+    return schedule.run(project.matrix, jobs, machine, settings, progress, on_result, beside)
 
 
 def collect(
@@ -291,13 +228,14 @@ def compare(
     the clock.
     """
     now = now or clock()
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     if row_plan:
         minutes = project.matrix.ci.queue_minutes
         earlier = earlier or History()
         records = with_absences(row_plan, records, statuses or {}, earlier, collected.refused, minutes)
         planned = row_plan.only_asked(planned)
-    presence = present(project.matrix, project.root, records, (*collected.files, *collected.paths), now)
+    files = (*collected.files, *collected.paths)
+    presence = present(project.matrix, project.root, records, files, now, project.name)
     comparison = comparing.compare(planned, records, presence)
     not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
     ended = _ended(project, planned, states_of(comparison), now.date())
@@ -336,7 +274,9 @@ def judged(
     with database.database(None if row_plan else kept, STREAMED) as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         loaded = load.load(connection, folders, asked, STREAMED)
-        presence = present_of(connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now)
+        presence = present_of(
+            connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now, project.name
+        )
         if row_plan:
             absent = partial(
                 with_absences,
@@ -370,6 +310,7 @@ def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loa
         notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
         not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=_ended(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
+        presence=presence,
     )
 
 
@@ -511,7 +452,7 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
         raise UserError(f"{name}: {' '.join(collected.broken[0].split())} A run is compared only as a whole.")
     if not collected.records:
         raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     document = from_comparison.document(
         project.matrix, comparing.compare(planned, records), collected, project.rules, earlier=earlier
     )

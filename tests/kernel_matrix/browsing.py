@@ -144,7 +144,9 @@ def page_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     earlier = History(measurements={PASSING: runs})
     comparison = compare(planned, records)
-    collected = Collected((), tuple(records), ("broken.xml: not whole JUnit XML",))
+    collected = Collected((), (*records, *timed_records()), ("broken.xml: not whole JUnit XML",))
+    runs = tuple(run.model_copy(update={"speed": {"tokens8192": 3.0}, "seconds": {"tokens8192": 1e-3}}) for run in runs)
+    earlier = History(measurements={**earlier.measurements, "bench:cuda/sm_90/triton-3.6/mhc_pre.forward": runs})
     now = document(matrix, comparison, collected, earlier=earlier, toolchains=toolchains())
     folder = tmp_path_factory.mktemp("page") / "site"
     write(now, collected, folder, earlier=earlier, difference=difference(before, now))
@@ -191,6 +193,39 @@ def records_of(planned, *, is_broken=True):
 
     left_out = f"{CPU}/tilelang-0.1.15/expand"
     return [record(case) for case in planned.cases if not case.id.startswith(left_out)]
+
+
+def timed_records():
+    """Make results of the benchmark: on a GPU and on a CPU, one that is wrong, and one that was disturbed."""
+    from kernel_matrix.results.record import Record
+
+    gpu, cpu = "NVIDIA H200", "AMD EPYC (2 threads)"
+
+    def record(place, device, name, *, slower=1.0, outcome="pass", message="", disturbed=""):
+        job = {"job": "bench", "device": device, "commit": "0123456789ab", "started": "2026-01-08T00:00:00Z"}
+        figures = {"first_call_s": 3.5, "floor_us": 138.0, "floor_share": 138 / (160 * slower), "copy_gbs": 4271.5}
+        figures |= {"median_us": 160 * slower, "p5_us": 158 * slower, "p95_us": 165 * slower, "samples": 40}
+        figures |= {"rel_fro": 4e-7, "host_us": 37.0, "peak_x": 0.5, "baseline_ratio": 20 / slower}
+        for rival, median in (("eager", 3200), ("compile", 900), ("liger", 750)):
+            figures |= {f"ratio.{rival}": median / (160 * slower), f"{rival}.median_us": median}
+            figures |= {f"{rival}.p5_us": median * 0.99, f"{rival}.p95_us": median * 1.02}
+            figures |= {f"{rival}.samples": 20, f"{rival}.rel_fro": 2e-3 if rival == "liger" else 4e-7}
+        if outcome != "pass":
+            figures = {"rel_fro": 0.3}
+        facts = {"bench.method": "Replays of a graph", "bench.rival.compile-max-autotune": "error: it is too large"}
+        facts |= {"bench.disturbed": disturbed} if disturbed else {}
+        metrics = {f"bench.{key}": float(value) for key, value in figures.items()}
+        return Record(f"bench:{place}/{name}", outcome, "run", message=message, metrics=metrics, facts=facts, job=job)
+
+    shape = "tokens8192-streams4-hidden7168-bf16-no_gamma-fp32-scale1-seed0"
+    hot = "cuda/sm_90"
+    return [
+        record(f"{hot}/triton-3.6/mhc_pre.forward", gpu, shape),
+        record(f"{hot}/triton-3.6/layer.step", gpu, "tokens8192-streams4-hidden7168-bf16", slower=9),
+        record(f"{hot}/tilelang-0.1.15/mhc_pre.forward", gpu, shape, slower=1.2, disturbed="the clock was lowered"),
+        record(f"{hot}/tilelang-0.1.15/mhc_post.forward", gpu, shape, outcome="fail", message="rel_fro 0.3 is over 1"),
+        record(f"{CPU}/reference/mhc_pre.forward", cpu, "tokens1024-streams4-hidden2560-fp32", slower=400),
+    ]
 
 
 def toolchains():

@@ -182,6 +182,25 @@ def test_the_proposed_limits_leave_two_thirds_by_the_formula_itself(cases):
     assert max(shares) == pytest.approx(TARGET)
 
 
+def test_the_growth_of_sums_and_that_of_other_outputs_are_proposed_apart(matrix):
+    """An output that the operator names under ``sums`` makes no demand on the limit of the others."""
+    case = next(case for case in pipeline.planning.plan(matrix, "quick").cases
+                if (case.cell.op, case.cell.direction) == ("mhc_pre", "backward"))  # fmt: skip
+    figures = [("phi", 0.22), ("phi@tensor_cores", 0.24), ("x", 0.02)]
+    verdicts = [verdict(case, {**FIGURES, "growth": growth}, output) for output, growth in figures]
+    accuracy = matrix.accuracy
+    calibration = Calibration(tuple(noise_of(verdicts, accuracy)), {"pass": 3}, (), (6, 6), {
+        "commit": ("abc",), "device": ("a CPU",), "executor": ("venv",), "started": ("2026-11-22T10:00:00Z",),
+    })  # fmt: skip
+    found = {one.place: (one.present, one.limit) for one in proposed(calibration, accuracy)}
+    assert (found["growth.sums"], found["growth.others"]) == ((0.375, 0.36), (0.125, 0.03))
+    entries = YAML(typ="safe").load(yaml(proposed(calibration, accuracy), calibration, 3, "x"))["accuracy"]
+    assert (entries["growth"]["sums"]["limit"], entries["growth"]["others"]["limit"]) == (0.36, 0.03)
+    assert entries["caps"]["backward"]["limit"] > 0
+    again = {**accuracy.model_dump(), **entries, "caps": {**accuracy.model_dump()["caps"], **entries["caps"]}}
+    assert Accuracy.model_validate(again).limits()["growth"] == {"sums": 0.36, "others": 0.03}
+
+
 def test_where_the_conditioning_makes_the_budget_no_factor_is_needed(cases):
     [case] = cases("fp32", 1)
     figures = {**FIGURES, "steps": 100}

@@ -25,7 +25,7 @@ def repeats(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(kernel-matrix run .*)", output)]
 
 
-WITHOUT_MATRIX = {"labels", "schema", "diagnose", "launches", "query"}  # what these say is of no matrix
+WITHOUT_MATRIX = {"init", "labels", "schema", "diagnose", "launches", "query"}  # what these say is of no matrix
 NEEDED = {
     "shell": ["cuda"], "bundle": ["--wheels", "wheels"], "jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
@@ -41,8 +41,8 @@ def test_without_a_matrix_every_command_says_in_one_sentence_what_is_missing(com
     assert main([command, *NEEDED.get(command, [])]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        "kernel-matrix: matrix.yaml: there is no such file, and it says what is tested: start the command in its "
-        "folder, name it with --matrix FILE, or write one in the form that kernel-matrix schema prints."
+        "kernel-matrix: matrix.yaml: there is no such file, and it says what is tested: kernel-matrix init writes one "
+        "for this repository, and --matrix FILE names one that lies elsewhere."
     )
     assert list(tmp_path.iterdir()) == [], "nothing was written"
 

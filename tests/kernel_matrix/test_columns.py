@@ -28,7 +28,7 @@ from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import STATES, compare
 from kernel_matrix.results.noise import pooled
 from kernel_matrix.results.present import present
-from kernel_matrix.results.record import is_probe_record
+from kernel_matrix.results.record import is_case_record
 from kernel_matrix.results.repeat import worst_result
 from kernel_matrix.results.validation import Bounds
 
@@ -141,7 +141,7 @@ def kept():
     """Return the kept results as both roads have them: the comparison, the plan, and a connection with verdicts."""
     project = pipeline.load(ROOT / "matrix.yaml")
     plan, collected = pipeline.plan(project, "quick"), collect([ROOT / "docs" / "results"])
-    records = [record for record in collected.records if not is_probe_record(record)]
+    records = [record for record in collected.records if is_case_record(record)]
     now = present(project.matrix, project.root, records, collected.files)
     with database(None, Bounds()) as connection:
         loaded = load(connection, [ROOT / "docs" / "results"])

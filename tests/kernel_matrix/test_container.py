@@ -11,7 +11,6 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
 from conftest import ROOT, Doubles
 from test_run import middle, states
 
@@ -155,11 +154,6 @@ def test_a_shell_in_a_terminal_is_a_terminal(contained: Doubles):
     assert f"\n{os.getuid() or 1000}" in done.stdout.replace("\r", "")
 
 
-@pytest.mark.xfail(
-    not Path("/sys/fs/cgroup/cgroup.controllers").exists(),
-    reason="the process that compares reads why the kernel's process was killed from version 2 of cgroups alone",
-    strict=True,
-)
 def test_a_job_that_exceeds_its_memory_costs_one_case_and_says_so(engine, contained: Doubles):
     contained.edit("limits:", "container: { memory: 0.25 }\nlimits:")
     contained.edit("{ case: 15,", "{ case: 60,")

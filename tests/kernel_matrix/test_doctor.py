@@ -87,6 +87,7 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
         "cpu-llvm": "ran",
         "cuda": "compiled",
         "rocm": "lowered",
+        "intel": "lowered",
         "opencl": "emulated",
         "metal": "lowered",
     }

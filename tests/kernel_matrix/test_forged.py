@@ -143,6 +143,16 @@ def wrong_by_far(changes: dict[str, float]) -> Callable[[Results], None]:
     return edit
 
 
+def grown(growth: float | str, limit: float) -> Callable[[Results], None]:
+    """Let the error of an output grow with the number of tokens, and say how fast it may."""
+
+    def edit(results: Results) -> None:
+        metric("h_res.growth", growth)(results)
+        metric("h_res.limit_growth", limit)(results)
+
+    return edit
+
+
 @pytest.fixture
 def results(matrix: Matrix, planned: Plan, tmp_path: Path) -> Results:
     folder = tmp_path / "results"
@@ -174,6 +184,8 @@ OF_A_CASE = {
     # What once got through.
     "an output has no elements": (metric("h_res.elements", "0.0"), "of h_res elements cannot be 0"),
     "NaN in an output": (metric("h_res.nan", "5600.0"), "of h_res it has 5600 NaN"),
+    "a growth with a limit of its own": (grown(0.2, 0.25), "h_res.growth is over its limit"),
+    "a growth of NaN": (grown("nan", 0.125), "h_res.growth is over its limit"),
     "a limit of 1e9": (metric("h_res.limit_max_abs", "1e9"), "limit of max_abs is 1e+09, and matrix.yaml makes it"),
     "a limit of inf": (metric("h_res.limit_rel_fro", "inf"), "of h_res limit_rel_fro cannot be inf"),
     "a limit of NaN": (metric("h_res.limit_rel_fro", "nan"), "of h_res limit_rel_fro cannot be nan"),

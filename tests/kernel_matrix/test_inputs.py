@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernel_matrix.job.inputs import digest, normal
+from kernel_matrix.job.inputs import digest, normal, nudge
 
 
 def test_the_bits_are_those_of_any_other_machine():
     assert digest([normal("mhc_pre.forward/case/x", (3, 5))]) == "7b19a88d82e4f3a4"
+
+
+def test_a_nudge_has_the_same_bits_on_any_other_machine():
+    assert digest([nudge("mhc_pre.forward/case/x/0", normal("mhc_pre.forward/case/x", (3, 5)))]) == "63ab8fe361e6876d"
 
 
 def test_another_key_gives_other_values_and_the_shape_only_cuts_the_stream():

@@ -40,6 +40,16 @@ def test_any_text_and_number_survives(tmp_path_factory, text, number):
     assert repr(back.metrics["m"]) == repr(number)
 
 
+@pytest.mark.parametrize("text", ["half \ud800 of a pair", "no character \ufffe", "\x00"])
+def test_what_xml_cannot_hold_does_not_lose_the_results_of_a_job(tmp_path, text):
+    records = [Record("a/b", "error", "run", "launch", text, text, facts={"fact": text}), Record("a/c", "pass")]
+    junit.write(tmp_path / "a.xml", "job", records, {"version": text})
+    broken, whole = junit.read(tmp_path / "a.xml")
+    assert "\N{REPLACEMENT CHARACTER}" in broken.message
+    assert (broken.message, broken.facts["fact"], broken.job["version"]) == (broken.detail,) * 3
+    assert whole.outcome == "pass"
+
+
 def test_a_truncated_file_is_named_and_the_rest_is_kept(tmp_path):
     junit.write(tmp_path / "a.xml", "job", RECORDS[:2], JOB)
     whole = (tmp_path / "a.xml").read_bytes()

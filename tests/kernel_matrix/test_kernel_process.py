@@ -349,3 +349,60 @@ def test_the_memory_limit_of_a_container(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "memory.max").write_text("1073741824\n")
     (tmp_path / "memory.events").write_text("nonsense\n")
     assert (processes.memory_limit(), processes.memory_limit_kills()) == (1 << 30, 0)
+
+
+def test_the_memory_limit_of_a_container_with_version_1_of_cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A hybrid has version 2 too, without the controller of memory."""
+    monkeypatch.setattr(processes, "_CGROUP", tmp_path)
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "unified").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (tmp_path / "memory" / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\n")
+    assert (processes.memory_limit(), processes.memory_limit_kills()) == (None, 0)
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("1073741824\n")
+    (tmp_path / "memory" / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
+    assert (processes.memory_limit(), processes.memory_limit_kills()) == (1 << 30, 3)
+
+
+@pytest.fixture
+def limited_group() -> Iterator[Path]:
+    """Make a cgroup that may use 128 MiB, in the version that this machine has."""
+    version_1 = Path("/sys/fs/cgroup/memory")
+    parent = version_1 if version_1.is_dir() else Path("/sys/fs/cgroup")
+    group = parent / f"kernel-matrix-tests-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"needs to make a cgroup: {error}")
+    try:
+        limit = group / ("memory.limit_in_bytes" if version_1.is_dir() else "memory.max")
+        if not limit.exists():
+            pytest.skip("needs the controller of memory in the cgroups of this machine")
+        limit.write_text(str(128 << 20))
+        yield group
+    finally:
+        group.rmdir()
+
+
+def test_a_kernel_that_reaches_the_memory_limit_of_its_cgroup_is_said_to_have_done_so(
+    limited_group: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The system itself counts the kill, in either version of cgroups."""
+    if limited_group.parent.name == "memory":
+        (tmp_path / "cgroup").mkdir()
+        (tmp_path / "cgroup" / "memory").symlink_to(limited_group)
+    else:
+        (tmp_path / "cgroup").symlink_to(limited_group)
+    monkeypatch.setattr(processes, "_CGROUP", tmp_path / "cgroup")
+    assert (processes.memory_limit(), processes.memory_limit_kills()) == (128 << 20, 0)
+    code = "def fill(_, *, group):\n    import os\n    open(f'{group}/cgroup.procs', 'w').write(str(os.getpid()))\n"
+    code += "    return len(bytearray(b'x') * (512 << 20)), {}\n"
+    (tmp_path / "hog.py").write_text(code)
+    process = KernelProcess(tmp_path, tmp_path / "log")
+    try:
+        with pytest.raises(KernelProcessError, match=r"it reached the container's memory limit of 0\.125 GiB") as error:
+            process.call("hog:fill", {}, {"group": str(limited_group)}, lambda _: None)
+        assert "died of SIGKILL" in error.value.text
+        assert processes.memory_limit_kills() == 1
+    finally:
+        process.close()

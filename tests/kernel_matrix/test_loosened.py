@@ -63,6 +63,30 @@ def test_each_thing_that_becomes_looser_is_a_row(doubles: Doubles, old, new, row
     assert row in changed(doubles, (old, new))
 
 
+GROWTH = "growth: { sums: { limit: 0.4, source: SOURCE }, others: { limit: 0.2, source: SOURCE } }\n  caps:"
+
+
+def test_a_higher_limit_of_growth_is_a_row_and_so_is_one_that_is_gone(doubles: Doubles):
+    doubles.edit("caps:", GROWTH.replace("SOURCE", "chosen for these tests"))
+    before = doubles.matrix
+    doubles.edit("limit: 0.4", "limit: 0.5")
+    after = doubles.matrix
+    [row] = loosened(before, plan(before, "full"), after, plan(after, "full"))
+    assert (row.place, row.change, row.before, row.after) == (
+        "accuracy.growth.sums",
+        "the limit is higher",
+        "0.4",
+        "0.5",
+    )
+    without = before.model_copy(update={"accuracy": before.accuracy.model_copy(update={"growth": None})})
+    rows = loosened(before, plan(before, "full"), without, plan(without, "full"))
+    assert [(row.place, row.change, row.before, row.after) for row in rows] == [
+        ("accuracy.growth.sums", "the limit is gone", "0.4", "-"),
+        ("accuracy.growth.others", "the limit is gone", "0.2", "-"),
+    ]
+    assert loosened(without, plan(without, "full"), before, plan(before, "full")) == []
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -75,7 +75,8 @@ def test_a_package_that_does_not_name_its_outputs_hears_so(doubles):
 
 def test_every_target_operator_direction_and_dtype_of_a_job_has_one_canary(planned):
     for job in planned.jobs:
-        chosen = [case for case in job.cases if case.id in canary_cases(job.cases)]
+        canaries = canary_cases(job.cases)
+        chosen = [case for case in job.cases if case.id in canaries]
         assert len(chosen) == len({group_of(case) for case in chosen}) == len({group_of(case) for case in job.cases})
 
 
@@ -88,7 +89,8 @@ def test_the_choice_of_canaries_does_not_depend_on_the_order_or_on_the_toolchain
 
 def test_canaries_are_in_cases_that_matrix_yaml_calls_apt(planned, matrix):
     job = job_named(planned, "cpu-llvm.reference")
-    chosen = [case for case in job.cases if case.id in canary_cases(job.cases)]
+    canaries = canary_cases(job.cases)
+    chosen = [case for case in job.cases if case.id in canaries]
     assert {case.axes["tokens"] for case in chosen if case.cell.op == "mhc_pre"} <= {7, 128, 5, 129}
     apt = {(case.cell, case.axes["dtype"]) for case in job.cases if case.owed.apt_for_canaries}
     assert all(case.owed.apt_for_canaries for case in chosen if (case.cell, case.axes["dtype"]) in apt)

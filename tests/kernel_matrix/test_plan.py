@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.cases import case_name
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
@@ -72,3 +77,23 @@ def test_every_excluded_case_is_planned_with_its_reason(matrix):
     interpreted = [case for case in excluded if case.cell.platform == "cpu-llvm"]
     assert {case.axes["dtype"] for case in interpreted if case.axes["tokens"] != 16384} == {"bf16"}
     assert {case.cell.toolchain for case in interpreted} == {"triton-3.6"}
+
+
+def test_a_platform_toolchain_has_only_the_cases_that_it_chooses(doubles):
+    doubles.edit("toolchains: [good,", "toolchains: [{ toolchain: good, cases: { tokens: [2, 3] } },")
+    names = [case.name for case in plan(doubles.matrix, "quick").cases if case.cell.toolchain == "good"]
+    assert names == ["tokens2", "tokens3"]
+    assert sum(case.cell.toolchain == "wrong" for case in plan(doubles.matrix, "quick").cases) == 3
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        ("{ tokens: 9 }", "no case of double.forward has these values"),
+        ("{ token: 1 }", "unknown axis 'token'. Did you mean 'tokens'?"),
+    ],
+)
+def test_a_choice_of_cases_that_leaves_none_is_refused(doubles, chosen, reason):
+    doubles.edit("toolchains: [good,", f"toolchains: [{{ toolchain: good, cases: {chosen} }},")
+    with pytest.raises(UserError, match=re.escape(reason)):
+        load(doubles.root / "matrix.yaml")

@@ -10,11 +10,16 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 from test_compare import TRITON, case_of, compiled
 
+from kernel_matrix import pipeline
 from kernel_matrix.base import git
-from kernel_matrix.config.concern import Concerned
+from kernel_matrix.config import load as loading
+from kernel_matrix.config.concern import Concerned, concerned
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
+from kernel_matrix.results import junit
 from kernel_matrix.results.compare import compare, judge
 from kernel_matrix.results.present import Pins, Present, present
 from kernel_matrix.results.record import Record
@@ -205,14 +210,167 @@ def test_a_checkout_knows_what_was_changed_since_each_commit_of_the_records(repo
     }
 
 
-def test_what_no_job_gets_to_know_of_the_matrix_makes_nothing_stale(repository, doubles):
+def since(repository: Path, doubles) -> Concerned:
+    """Return whom the changes since the first commit concern."""
+    first = sh(repository, "git", "rev-parse", "--short=12", "HEAD")
+    return present(load_text(doubles), repository, [Record("a", "pass", job={"commit": first})]).changed[first]
+
+
+def load_text(doubles):
+    """Return the matrix without the checks of its files and names."""
+    return Matrix.model_validate(YAML(typ="safe").load((doubles.root / "matrix.yaml").read_text()))
+
+
+NEW_PLATFORM = (
+    "  there: { title: a new one, device: apple, runner: [macos], targets: [a, b], toolchains: [new, good] }\nops:"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  here:\n", "  here:\n    machines: []\n"),
+        ("title: this machine", "title: another title"),
+        ("runner: [linux]", "runner: [self-hosted, linux]"),
+        ("targets: [any]", "targets: [any, new]"),
+        ("tokens: [1, 2, 3]", "tokens: [1, 2, 3, 4]"),
+        ("ops:\n", "ops:\n  half: { directions: [forward], axes: [tokens], cases: { quick: [{ tokens: 1 }] } }\n"),
+        ("axes: [tokens]", "axes: [tokens]\n    outputs: { forward: [out] }"),
+        ("ops:", NEW_PLATFORM),
+        ("  good: {", "  new: { backend: new, lock: new.txt, requires: [numpy] }\n  good: {"),
+        ("toolchains: [good,", "toolchains: [new, { toolchain: good, needs: { g++: planned } },"),
+        ("requires: [numpy] }", "requires: ['numpy>=1'] }"),
+        ("source: chosen for the tests of the harness", "source: measured on a Tuesday with care"),
+        ("baseline: plain NumPy", "baseline: plain and simple NumPy"),
+        ("limits:", "ci: { silent_days: 3 }\nlimits:"),
+        ("limits:", "start: { command: 'run {command} {options}' }\nlimits:"),
+    ],
+)
+def test_what_no_job_reads_of_the_matrix_makes_no_result_stale(repository, doubles, old, new):
+    doubles.edit(old, new)
+    changed = since(repository, doubles)
+    assert [changed.file_for("here", name) for name in ("good", "wrong")] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "good", "wrong"),
+    [
+        ("  good: { backend: good,", "  good: { backend: wrong,", "toolchains.good", ""),
+        ("  good: { backend: good,", "  good: { ahead_of_time: true, backend: good,", "toolchains.good", ""),
+        ("toolchains: [good,", "toolchains: [{ toolchain: good, emulated: true },", "platforms.here.toolchains", ""),
+        ("toolchains: [good,", "toolchains: [{ toolchain: good, environment: { A: b } },",
+         "platforms.here.toolchains", ""),
+        ("device: cpu", "device: software", "platforms.here", "platforms.here"),
+        ("device: cpu", "device: cpu\n    driver: '580'", "platforms.here", "platforms.here"),
+        ("limit: 1.0e-2", "limit: 2.0e-2", "accuracy", "accuracy"),
+        ("job: 120", "job: 121", "limits", "limits"),
+        ("suite: suite", "suite: suites", "package", "package"),
+        ("limits:", "container: { memory: 9 }\nlimits:", "container", "container"),
+        ("limits:", "installer: { builds_of: numpy }\nlimits:", "installer", "installer"),
+        ("axes: [tokens]", "axes: [size]\n    defaults: { size: 1 }", "ops.double.axes", "ops.double.axes"),
+    ],
+)  # fmt: skip
+def test_what_a_job_reads_of_the_matrix_makes_its_results_stale_and_is_named(
+    repository, doubles, old, new, good, wrong
+):
+    doubles.edit(old, new)
+    changed = since(repository, doubles)
+    parts = [f"matrix.yaml ({part})" if part else "" for part in (good, wrong)]
+    assert [changed.file_for("here", name) for name in ("good", "wrong")] == parts
+
+
+@pytest.mark.parametrize("edit", [lambda text: f"{text}\nnew: section\n", lambda text: f"{text}\n  : [\n"])
+def test_an_unknown_section_or_a_text_that_cannot_be_read_makes_everything_stale(repository, doubles, edit):
+    matrix = doubles.matrix
+    path = repository / "matrix.yaml"
+    path.write_text(edit(path.read_text()))
+    first = sh(repository, "git", "rev-parse", "--short=12", "HEAD")
+    changed = present(matrix, repository, [Record("a", "pass", job={"commit": first})]).changed[first]
+    assert changed.everything.startswith("matrix.yaml")
+
+
+def test_a_new_vendor_concerns_its_own_platforms_alone(doubles):
+    folder = "src/kernel_matrix/vendors"
+    assert concerned(doubles.matrix, [f"{folder}/apple.py"]) == Concerned()
+    assert concerned(doubles.matrix, [f"{folder}/cpu.py"]) == Concerned(platforms={"here": f"{folder}/cpu.py"})
+    for name in ("vendor", "registry", "system", "a_vendor_that_is_gone"):
+        path = f"{folder}/{name}.py"
+        assert concerned(doubles.matrix, [path]) == Concerned(everything=path)
+
+
+def test_an_image_of_two_platforms_concerns_both(doubles):
+    here = doubles.matrix.platforms["here"].model_copy(update={"container": "containers/one/Dockerfile"})
+    other = here.model_copy(update={"container": "containers/two/Dockerfile"})
+    matrix = doubles.matrix.model_copy(update={"platforms": {"a": here, "b": here, "c": other}})
+    path = "containers/one/Dockerfile"
+    assert concerned(matrix, [path]) == Concerned(platforms={"a": path, "b": path})
+
+
+def test_the_matrix_may_have_another_name(repository, doubles):
+    (repository / "matrix.yaml").rename(repository / "mine.yaml")
+    sh(repository, "git", "add", "-A")
+    sh(repository, "git", "commit", "-qm", "two")
     first = sh(repository, "git", "rev-parse", "--short=12", "HEAD")
     records = [Record("a", "pass", job={"commit": first})]
-    with (repository / "matrix.yaml").open("a") as matrix:
-        matrix.write("ci: { silent_days: 3 }\n")
-    assert present(doubles.matrix, repository, records).changed[first] == Concerned()
-    doubles.edit("tokens: [1, 2, 3]", "tokens: [1, 2, 4]")
-    assert present(doubles.matrix, repository, records).changed[first] == Concerned(everything="matrix.yaml")
+    path = repository / "mine.yaml"
+    matrix = loading.load(path)
+    path.write_text(path.read_text().replace("title: this machine", "title: another"))
+    assert present(matrix, repository, records, name=path.name).changed[first] == Concerned()
+    path.write_text(path.read_text().replace("limit: 1.0e-2", "limit: 2.0e-2"))
+    changed = present(matrix, repository, records, name=path.name).changed[first]
+    assert changed == Concerned(everything="mine.yaml (accuracy)")
+
+
+def test_a_pipeline_compares_by_the_matrix_of_another_name(repository, doubles):
+    (repository / "matrix.yaml").rename(repository / "mine.yaml")
+    sh(repository, "git", "add", "-A")
+    sh(repository, "git", "commit", "-qm", "two")
+    files = doubles_results(repository, pipeline.load(repository / "mine.yaml"))
+    path = repository / "mine.yaml"
+    path.write_text(path.read_text().replace("title: this machine", "title: another"))
+    project = pipeline.load(path)
+    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), pipeline.collect(project, [files]))
+    assert not any(cell.stale for cell in comparison.cells)
+    path.write_text(path.read_text().replace("limit: 1.0e-2", "limit: 2.0e-2"))
+    project = pipeline.load(path)
+    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), pipeline.collect(project, [files]))
+    assert any("mine.yaml (accuracy) was changed" in cell.stale for cell in comparison.cells)
+    [limit] = [loosening for loosening in pipeline.loosened(project, "HEAD") if "caps" in loosening.place]
+    assert (limit.before, limit.after) == ("0.01", "0.02")
+
+
+def doubles_results(repository: Path, project) -> Path:
+    """Write a result of the toolchain ``good`` on the present commit, and return its folder."""
+    planned = pipeline.plan(project, "quick")
+    job = next(job for job in planned.jobs if job.toolchain == "good")
+    facts = {
+        "platform": job.platform,
+        "toolchain": job.toolchain,
+        "commit": git.commit(repository),
+        "started": "2026-05-01T11:00:00Z",
+        "version.numpy": "2.0",
+        "device.vendor": "cpu",
+        "device.targets": "any",
+        "lock.sha256": sha256((repository / "lock.txt").read_bytes()).hexdigest(),
+    }
+    records = [Record(case.id, "error", "run", "launch", "x") for case in job.cases]
+    folder = repository / "build" / "results"
+    folder.mkdir(parents=True)
+    junit.write(folder / f"{job.id}.xml", job.id, records, facts)
+    return folder
+
+
+def test_a_matrix_of_a_commit_beside_this_branch_is_compared_and_not_that_where_it_left(repository, doubles):
+    """A result of a branch with other limits is stale here, where they are as they were before the branch."""
+    main = sh(repository, "git", "rev-parse", "--abbrev-ref", "HEAD")
+    matrix = doubles.matrix
+    sh(repository, "git", "switch", "-qc", "branch")
+    doubles.edit("limit: 1.0e-2", "limit: 2.0e-2")
+    sh(repository, "git", "commit", "-qam", "other limits")
+    there = sh(repository, "git", "rev-parse", "--short=12", "HEAD")
+    sh(repository, "git", "switch", "-q", main)
+    changed = present(matrix, repository, [Record("a", "pass", job={"commit": there})]).changed[there]
+    assert changed == Concerned(everything="matrix.yaml (accuracy)")
 
 
 def test_paths_are_those_below_the_matrix_in_a_larger_repository(repository, doubles):

@@ -24,9 +24,12 @@ ORDER = (
     ("results",),
     ("diagnosis",),
     ("run", "report", "machines"),
+    ("project",),
     ("pipeline",),
     ("lab",),
+    ("bench",),
     ("launches",),
+    ("adopt",),
     ("cli",),
 )
 ROOMS = {room for line in ORDER for room in line}

@@ -20,12 +20,16 @@ def everything(matrix):
     return [(op, direction) for op, spec in matrix.ops.items() for direction in spec.directions]
 
 
-def usual(op, axes):
-    path = ROOT / "tests/mhc/constants.py"
-    spec = importlib.util.spec_from_file_location("constants", path)
+def constants():
+    """Return the module of the suite that has the constants of its cases."""
+    spec = importlib.util.spec_from_file_location("constants", ROOT / "tests/mhc/constants.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return None if op in module.WITHOUT else module.usual(op, axes)
+    return module
+
+
+def usual(op, axes):
+    return None if op in constants().WITHOUT else constants().usual(op, axes)
 
 
 def test_every_operator_has_the_shapes_where_kernels_differ(matrix):
@@ -45,6 +49,14 @@ def test_every_operator_has_the_shapes_where_kernels_differ(matrix):
 def test_the_growth_of_errors_is_measured_in_the_quick_tier(matrix, op, direction):
     cases = [axes for axes in cases_of(matrix, op, direction, "quick") if axes["tokens"] == MANY_TOKENS]
     assert [(axes["streams"], axes["dtype"]) for axes in cases] == [(4, "fp32")]
+
+
+def test_the_sums_that_matrix_yaml_names_are_those_of_the_suite(matrix):
+    """The suite counts their rounded operations, and canaries take the last token out of them."""
+    for name, op in matrix.ops.items():
+        entries = op.outputs["backward"]
+        outputs = {output for entry in entries for output in ([entry] if isinstance(entry, str) else entry)}
+        assert set(op.sums) == outputs & constants().PARAMETERS, name
 
 
 @pytest.mark.parametrize("op", ["mhc_pre", "mhc_head", "sinkhorn"])

@@ -14,7 +14,7 @@ from test_compare import TRITON, case_of
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.locking import locked
+from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
@@ -65,21 +65,49 @@ def test_a_run_leaves_the_same_records_in_both_forms_and_a_second_run_replaces_t
     assert second.name != first.name
 
 
+class StoppedError(Exception):
+    pass
+
+
 def test_before_a_run_the_tables_of_its_jobs_are_deleted_unless_it_resumes(doubles, monkeypatch):
     folder, _ = run(doubles)
     [files] = names.find(folder)
     copies = [(path, path.read_bytes()) for path in files.paths]
-    monkeypatch.setattr(schedule, "run", lambda *_: [])
-    run(doubles, resume=True)
+
+    def stop(*_: object) -> None:
+        raise StoppedError
+
+    monkeypatch.setattr(schedule, "Preparation", stop)
+    with pytest.raises(StoppedError):
+        run(doubles, resume=True)
     assert names.find(folder) == [files]
-    with locked(doubles.root / "build" / "jobs" / "here.good.lock"):
+    with locked(doubles.root / "build" / "jobs" / "here.good.lock"), pytest.raises(UserError):
         run(doubles)
     assert names.find(folder) == [files], "another run is at it"
-    run(doubles)
-    assert names.find(folder) == []
+    with pytest.raises(StoppedError):
+        run(doubles)
+    assert list(folder.rglob("*.*")) == []
     for path, content in copies:
         path.write_bytes(content)
     assert len(collect([files.path("jobs")]).records) == 3
+
+
+def test_the_tables_of_a_job_are_there_when_its_result_is_and_its_lock_is_taken_once(doubles, monkeypatch):
+    taken, seen = [], []
+    real = schedule.locked
+    monkeypatch.setattr(schedule, "locked", lambda path: taken.append(path.name) or real(path))
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    selected = pipeline.select(project, Selection(toolchains=("good",)))
+    settings = Settings(project.root, project.build, "current")
+
+    def look(result: Path) -> None:
+        with pytest.raises(BusyError), locked(project.build / "jobs" / "here.good.lock"):
+            pass
+        seen.append((result.name, [files.job for files in names.find(result.parent)]))
+
+    schedule.run(project.matrix, selected.jobs, HERE, settings, Seen(), look)
+    assert seen == [("here.good.xml", ["here.good"])]
+    assert taken == ["here.good.lock"]
 
 
 def test_a_run_that_may_not_start_keeps_the_results_of_the_other(doubles):

@@ -31,7 +31,19 @@ from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request, UnavailableError
 from kernel_matrix.run.job_command import specification
 from kernel_matrix.run.preview import preview
-from kernel_matrix.vendors import Device, Finding, Machine, amd, apple, detect, nvidia, registry, system, vendor_named
+from kernel_matrix.vendors import (
+    Device,
+    Finding,
+    Machine,
+    amd,
+    apple,
+    detect,
+    intel,
+    nvidia,
+    registry,
+    system,
+    vendor_named,
+)
 
 # All that the harness must know of a vendor that is new to it.
 ACME = '''
@@ -171,7 +183,9 @@ def test_names_of_vendors_and_programs_are_checked_and_offered_to_editors(there:
     assert "acme" in offered["Platform"]["properties"]["device"]["enum"]
     assert "acmecc" in offered["PlatformToolchain"]["properties"]["needs"]["propertyNames"]["enum"]
     there.edit("needs: { acmecc:", "needs: { acmec:")
-    with pytest.raises(UserError, match="this should be 'g\\+\\+', 'acmecc', 'hipcc' or 'nvcc', and it is 'acmec'"):
+    with pytest.raises(
+        UserError, match="this should be 'g\\+\\+', 'acmecc', 'hipcc', 'ocloc' or 'nvcc', and it is 'acmec'"
+    ):
         load(there.root / "matrix.yaml")
 
 
@@ -298,3 +312,25 @@ def test_a_program_that_does_not_start_is_broken(tmp_path, monkeypatch):
         f"{tmp_path}/hipcc: it does not start: exit status 1: no device libraries",
         hipcc.install,
     )
+
+
+def test_intel_s_gpus_are_found_by_their_render_nodes(tmp_path: Path):
+    nodes = {"renderD128": ("0x8086", "0xe20b"), "renderD129": ("0x8086", "0x3e92"), "renderD130": ("0x1002", "0x744c")}
+    for name, (vendor, device) in nodes.items():
+        folder = tmp_path / name / "device"
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(f"{vendor}\n")
+        (folder / "device").write_text(f"{device}\n")
+    (tmp_path / "renderD131").mkdir()  # a node whose device is gone
+    assert intel.detect(tmp_path) == [Device("intel", "Intel GPU 0xe20b", ("bmg",))]
+    assert [intel.target_of(device) for device in ("0x56a0", "0x0bd5", "0x64a0", "0xb080", "0x9a49")] == [
+        "dg2", "pvc", "lnl", "ptl-h", None]  # fmt: skip
+
+
+def test_an_intel_gpu_that_this_user_may_not_open_is_broken(tmp_path: Path):
+    devices = [Device("intel", "Intel GPU 0xe20b", ("bmg",))]
+    assert intel.driver(devices, tmp_path).status == "broken"
+    (tmp_path / "renderD128").touch()
+    assert intel.driver(devices, tmp_path).status == "good"
+    assert intel.driver([], tmp_path).status == "absent"
+    assert intel.container_options(tmp_path)["devices"] == [f"{tmp_path}/dri:/dev/dri:rw"]

@@ -1,10 +1,11 @@
-"""Which shapes have the usual constants, and which have others. This module imports nothing."""
+"""Say which shapes have the usual constants, and what the parameters are. This module imports nothing."""
 
 from __future__ import annotations
 
 from typing import Any
 
 WITHOUT = ("mhc_post", "expand")  # operators without constants
+PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # shared by all tokens: their gradients are sums over tokens
 
 
 def usual(op: str, axes: dict[str, Any]) -> bool:

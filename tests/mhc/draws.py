@@ -13,7 +13,6 @@ from mhc.backends import load
 from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 from tensors import DTYPES
 
-PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # shared by all tokens: their gradients are sums over tokens
 OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head": mhc_head, "expand": expand}
 
 

@@ -1,4 +1,4 @@
-"""How the error of an output grows with the number of tokens: a case of many tokens is run with fewer as well.
+"""Measure how the error of an output grows with the number of tokens: a case of many is run with fewer as well.
 
 The size of an error is counted in the noise: how far the golden moves when every input is off by one rounding error of
 fp32. An error below the noise counts as the noise, so that neither luck at few tokens nor a sum that cancels makes a
@@ -11,29 +11,23 @@ after the other, are off by about √s rounding errors.
   blocks comes near 1/2 too, but for more tokens than here. A sum in pairs has a slope near 0.
 - An output of each token alone is no sum over tokens: its slope is 0.
 
-A sum is held to the middle between 1/4 and 1/2: beyond it, its error grows more like that of one chain than like that
-of blocks. An output of each token is held to 1/8: the least output (16 numbers at 16 tokens) has, by the luck of its
-rounding errors, a slope of 0.03 (standard deviation). The gradient of alpha has so few numbers that one case sees it
-less sharply than the others. The gradients of phi, gamma and bias are summed from the same terms.
+``accuracy.growth`` in matrix.yaml has the limits. The gradient of alpha has so few numbers that one case sees it less
+sharply than the others. The gradients of phi, gamma and bias are summed from the same terms.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from draws import PARAMETERS
+from constants import PARAMETERS
 
 TOKENS = (16, 256, 4096, 16384)
 LEAST = 4096  # tokens from which a case is run with fewer as well
-
-BLOCKS, CHAIN = 1 / 4, 1 / 2
-OF_A_SUM = (BLOCKS + CHAIN) / 2
-OF_A_TOKEN = 1 / 8
 
 _ROUNDING = 2.0**-24  # the largest relative error of one rounding to fp32
 
@@ -76,13 +70,8 @@ def slope(points: Sequence[Point]) -> float:
     return rise / sum((at - middle) ** 2 for at in tokens)
 
 
-def limit_of(output: str) -> float:
-    """Return the largest slope of an output; its name may end with that of a variant (``phi@tensor_cores``)."""
-    return OF_A_SUM if output.partition("@")[0] in PARAMETERS else OF_A_TOKEN
-
-
-def hold(outputs: Mapping[str, Sequence[Point]], metrics: dict[str, float]) -> None:
-    """Record the slope of every output and its limit, and compare them.
+def hold(outputs: Mapping[str, Sequence[Point]], metrics: dict[str, float], limit_of: Callable[[str], float]) -> None:
+    """Record the slope of every output and its limit, and compare them. ``limit_of`` returns the limit of an output.
 
     Raises:
         AssertionError: an error grows too fast; the text says which, and its size at every number of tokens.

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from draws import PARAMETERS
+from constants import PARAMETERS
 
 Run = Callable[[Any], Any]
 

@@ -13,7 +13,8 @@ import torch
 import growth
 import properties
 import times
-from draws import OPS, PARAMETERS, empty_of, inputs_of, nudged_of, rounded_like
+from constants import PARAMETERS
+from draws import OPS, empty_of, inputs_of, nudged_of, rounded_like
 from kernel_matrix.job.accuracy import measure, worst
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
@@ -103,7 +104,7 @@ def hold_growth(case: RunningCase, inputs: Any, variants: list[str]) -> None:
     """Run a case of many tokens with its first tokens alone too, and hold the growth of each output's error.
 
     Raises:
-        AssertionError: an error grows faster than :mod:`growth` says.
+        AssertionError: an error grows faster than matrix.yaml allows.
     """
     sizes = growth.fewer_than(case.axes["tokens"])
     if not sizes:
@@ -115,7 +116,7 @@ def hold_growth(case: RunningCase, inputs: Any, variants: list[str]) -> None:
     for name, series in points.items():
         error, noise = case.metrics[f"{name}.rel_fro"], case.metrics[f"{name}.conditioning_rel_fro"]
         series.append(growth.Point(case.axes["tokens"], error, noise))
-    growth.hold(points, case.metrics)
+    growth.hold(points, case.metrics, case.limit_growth)
 
 
 def points_of(case: RunningCase, inputs: Any, tokens: int, variants: list[str]) -> dict[str, growth.Point]:

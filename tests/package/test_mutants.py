@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import kernel_side
+from constants import PARAMETERS
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
 from mhc.backends import load
@@ -178,7 +179,13 @@ def attempt(op: str, direction: str, axes: dict[str, Any], backend: Any, folder:
     job = {
         "backend": "reference",
         "device": "cpu",
-        "accuracy": {"factor": 4, "rounded": 1.5, "ulps": 4, "caps": {"forward": 1e-2, "backward": 1e-2}},
+        "accuracy": {
+            "factor": 4,
+            "rounded": 1.5,
+            "ulps": 4,
+            "caps": {"forward": 1e-2, "backward": 1e-2},
+            "growth": {"sums": 0.375, "others": 0.125},
+        },
     }
     case = {
         "id": "mutant",
@@ -188,6 +195,7 @@ def attempt(op: str, direction: str, axes: dict[str, Any], backend: Any, folder:
         "target": "",
         "axes": axes,
         "action": "run",
+        "sums": list(PARAMETERS),
     }
     try:
         running = RunningCase(job, case, Journal(folder / "journal.jsonl"), SameProcess(backend))

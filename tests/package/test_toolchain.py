@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mhc.backends.tilelang import headers
-from mhc.toolchain import cache, compilers
+from mhc.toolchain import cache, compilers, intel
 
 PTXAS = """\
 ptxas info    : 0 bytes gmem
@@ -43,6 +43,73 @@ def test_of_several_kernels_the_most_that_one_uses_is_reported():
         "spill_bytes": 8,
     }
     assert compilers.ptxas_resources("nothing of the kind") == {}
+
+
+# What ocloc 26.27 writes for a kernel without scratch, and for one that spills; sizes of zero are left out.
+ZE_INFO = """\
+version:         '1.73'
+kernels:
+  - name:            first
+    execution_env:
+      barrier_count:   1
+      grf_count:       128
+      slm_size:        6880
+    payload_arguments:
+      - arg_type:        global_id_offset
+        size:            12
+  - name:            second
+    execution_env:
+      grf_count:       256
+      private_size:    2048
+      spill_size:      512
+"""
+
+
+def test_of_several_kernels_of_an_intel_binary_the_most_is_reported():
+    assert intel.figures(ZE_INFO) == {
+        "registers": 256,
+        "stack_bytes": 2048,
+        "shared_bytes": 6880,
+        "spill_bytes": 512,
+    }
+    assert intel.figures(ZE_INFO.partition("  - name:            second")[0])["spill_bytes"] == 0
+    with pytest.raises(RuntimeError, match="describes no kernel"):
+        intel.figures("version: '1.73'")
+
+
+@pytest.fixture
+def ocloc(tmp_path, monkeypatch):
+    """Put a program in the place of Intel's compiler; it knows one device."""
+    program = tmp_path / "bin" / "ocloc"
+    program.parent.mkdir()
+    program.write_text(f"""#!{sys.executable}
+import pathlib, sys
+if "bmg" not in sys.argv:
+    sys.exit("Could not determine device target: " + sys.argv[sys.argv.index("-device") + 1])
+if sys.argv[1] == "compile":
+    source = pathlib.Path(sys.argv[sys.argv.index("-file") + 1]).read_bytes()
+    pathlib.Path("made").mkdir()
+    pathlib.Path("made/kernel_bmg.bin").write_bytes(b"of " + source)
+else:
+    pathlib.Path("parts").mkdir()
+    pathlib.Path("parts/.ze_info").write_text({ZE_INFO!r})
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    return program
+
+
+def test_ocloc_is_asked_for_the_binary_and_for_its_description(ocloc):
+    assert intel.find_ocloc() == str(ocloc)
+    data, figures = intel.machine_code(str(ocloc), "bmg", "source")
+    assert (data, figures["registers"]) == (b"of source", 256)
+    with pytest.raises(RuntimeError, match="Could not determine device target: dg2"):
+        intel.machine_code(str(ocloc), "dg2", "source")
+
+
+def test_without_ocloc_there_is_none(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert intel.find_ocloc() is None
 
 
 @pytest.fixture

@@ -48,6 +48,12 @@ def former_text(root: Path, reference: str, name: str) -> str | None:
     return git("show", f"{base}:./{name}")
 
 
+def text_at(root: Path, revision: str, name: str) -> str | None:
+    """Return the text of a file of the folder ``root`` in a commit that the checkout has; None if it was not there."""
+    process = _git(root, "show", f"{revision}:./{name}")
+    return None if process.returncode else process.stdout
+
+
 def _base(git: Callable[..., str], reference: str) -> str:
     """Return the commit where this branch left ``reference``."""
     return git("merge-base", "--end-of-options", reference, "HEAD").strip()

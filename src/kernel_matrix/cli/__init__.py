@@ -10,13 +10,14 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
 COMMANDS = (
-    *("run", "matrix", "launches", "report", "audit", "serve", "shell", "bundle"),
-    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "labels", "schema"),
+    *("init", "run", "matrix", "bench", "launches", "report", "audit", "serve", "shell", "bundle"),
+    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "lock", "labels", "schema"),
     *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
 )
@@ -58,13 +59,35 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of the command that is asked for. Importing all of them would take longer than most."""
+    """Return the parser with the options of the command that is asked for, and only the names of all others.
+
+    Importing all commands would take longer than most of them take.
+    """
     parser = argparse.ArgumentParser(prog="kernel-matrix", description="A multi-vendor test matrix for GPU kernels.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in [name for name in COMMANDS if name in first] or COMMANDS:
-        module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-        text = (module.__doc__ or "").splitlines()[0]
+    for name in COMMANDS:
+        text = _first_line(name)
         sub = commands.add_parser(name, help=text, description=text)
-        sub.set_defaults(command=module.main)
-        module.arguments(sub)
+        if name in first:
+            module = importlib.import_module(f"{__name__}.{_module(name)}")
+            sub.set_defaults(command=module.main)
+            module.arguments(sub)
     return parser
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """Return the parser of one command, for its documentation."""
+    module = importlib.import_module(f"{__name__}.{_module(name)}")
+    parser = argparse.ArgumentParser(prog=f"kernel-matrix {name}", description=_first_line(name))
+    module.arguments(parser)
+    return parser
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _first_line(name: str) -> str:
+    """Return the first line of the text that a command's module begins with."""
+    with Path(__file__).with_name(f"{_module(name)}.py").open(encoding="utf-8") as file:
+        return file.readline().strip().strip('"')

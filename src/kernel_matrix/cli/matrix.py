@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from kernel_matrix import pipeline
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
     add_selection_options,
-    load_project,
-    selection_of,
+    project_to_run,
     settings_of,
 )
 from kernel_matrix.cli.output import print_dashboard
@@ -34,8 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Run jobs and probes, and make the dashboard. The dashboard has everything red, so its exit status counts."""
-    project = load_project(options)
-    selected = pipeline.select(project, selection_of(options))
+    project, selected = project_to_run(options)
     machine = detect()
 
     keeper = None if options.anew or options.resume else Keeper(project, machine, selected.excluded or options.excluded)

@@ -7,15 +7,18 @@ import os
 from pathlib import Path
 
 from kernel_matrix import pipeline
+from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.run import executors
+from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.schedule import Settings
+from kernel_matrix.vendors.machine import detect
 
 
 def add_matrix_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that reads matrix.yaml."""
-    parser.add_argument("--matrix", type=Path, default=Path("matrix.yaml"), help="the configuration")
+    parser.add_argument("--matrix", type=Path, default=Path(MATRIX_FILE), help="the configuration")
     parser.add_argument("--build", type=Path, default=None, help="where everything is written (build beside it)")
     parser.add_argument("--tier", choices=("quick", "full"), default=None, help="quick (the default) or all cases")
 
@@ -47,9 +50,16 @@ def load_project(options: argparse.Namespace) -> Project:
     Raises:
         UserError: the file cannot be used.
     """
+    given = [Path(name) for name in (*vars(options).get("results", ()), *_compared(options))]
     project = pipeline.load(options.matrix, options.build)
+    project = pipeline.with_tests(project, [path for path in given if path.exists()])
     options.start = project.matrix.start  # for the commands in the message of an error
     return project
+
+
+def _compared(options: argparse.Namespace) -> list[str]:
+    """Return the names of the two runs that ``diff`` compares; none of another command."""
+    return [str(name) for key in ("before", "now") if (name := vars(options).get(key))]
 
 
 def selection_of(options: argparse.Namespace) -> Selection:
@@ -84,6 +94,18 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has finished")
     parser.add_argument("--excluded", action="store_true", help="try the excluded cases too")
     parser.add_argument("--expect", action="append", metavar="FACT=VALUE", help="refuse results with another value")
+
+
+def project_to_run(options: argparse.Namespace) -> tuple[Project, Selected]:
+    """Load the project, find out which tests its suite has if these are its cases, and select what is asked for.
+
+    Raises:
+        UserError: the file or an option cannot be used, or another run is at one of the jobs.
+    """
+    project, selection = load_project(options), selection_of(options)
+    settings = Settings(project.root, project.build, options.executor)
+    project = pipeline.collect_tests(project, selection, detect(), settings, Lines())
+    return project, pipeline.select(project, selection)
 
 
 def settings_of(options: argparse.Namespace, project: Project, selected: Selected) -> Settings:

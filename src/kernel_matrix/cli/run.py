@@ -9,8 +9,7 @@ from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
     add_selection_options,
-    load_project,
-    selection_of,
+    project_to_run,
     settings_of,
 )
 from kernel_matrix.report.ended import ended_lines
@@ -29,8 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Run the jobs, and say what is red."""
-    project = load_project(options)
-    selected = pipeline.select(project, selection_of(options))
+    project, selected = project_to_run(options)
     machine = detect()
     settings = settings_of(options, project, selected)
     with Console(selected.jobs) as console:

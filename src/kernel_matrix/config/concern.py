@@ -9,27 +9,44 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.vendors.registry import vendor_names
 
 # No job reads these files, nor those that ci.unread in matrix.yaml names. A file that no rule knows concerns
 # everything.
 _ONLY_READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", ".gitignore")
+_VENDOR_FILE = re.compile(r"(?:.+/)?kernel_matrix/vendors/(\w+)\.py")
 
 
 @dataclass(frozen=True)
 class Concerned:
-    """The toolchains and platforms that changed files concern, each with the first file that does.
+    """The toolchains and platforms that changes concern, each with the first file that does, or the first part of it.
 
-    ``everything`` is the first file that concerns all of them; empty if there is none.
+    ``entries`` are toolchains of one platform alone, as pairs of platform and toolchain. ``everything`` is the first
+    file that concerns all of them; empty if there is none.
     """
 
     toolchains: Mapping[str, str] = field(default_factory=dict)
     platforms: Mapping[str, str] = field(default_factory=dict)
     everything: str = ""
+    entries: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def file_for(self, platform: str, toolchain: str) -> str:
         """Return a changed file that concerns the toolchain on the platform; empty if there is none."""
-        files = (self.toolchains.get(toolchain), self.platforms.get(platform))
+        files = (
+            self.toolchains.get(toolchain),
+            self.platforms.get(platform),
+            self.entries.get((platform, toolchain)),
+        )
         return min((file for file in files if file), default=self.everything)
+
+    def __or__(self, other: Concerned) -> Concerned:
+        """Return what one of the two says; where both do, what this one says."""
+        return Concerned(
+            {**other.toolchains, **self.toolchains},
+            {**other.platforms, **self.platforms},
+            self.everything or other.everything,
+            {**other.entries, **self.entries},
+        )
 
 
 def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
@@ -41,11 +58,12 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     for path in sorted(set(paths)):
         if path in matrix.package.rule_files or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
             continue
-        if names := _toolchains_of(matrix, path):
-            for name in names:
+        if of_toolchains := _toolchains_of(matrix, path):
+            for name in of_toolchains:
                 toolchains.setdefault(name, path)
-        elif name := _platform_of(matrix, path):
-            platforms.setdefault(name, path)
+        elif (of_platforms := _platforms_of(matrix, path)) is not None:
+            for name in of_platforms:
+                platforms.setdefault(name, path)
         else:
             everything = everything or path
     return Concerned(toolchains, platforms, everything)
@@ -65,9 +83,16 @@ def _toolchains_of(matrix: Matrix, path: str) -> list[str]:
     return [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
 
 
-def _platform_of(matrix: Matrix, path: str) -> str:
-    """Return the platform whose image is made from the file; empty if there is none."""
-    for name, platform in matrix.platforms.items():
-        if platform.container and path.startswith(f"{Path(platform.container).parent}/"):
-            return name
-    return ""
+def _platforms_of(matrix: Matrix, path: str) -> list[str] | None:
+    """Return the platforms whose image or whose vendor the file makes; None for a file of another kind.
+
+    There may be no platform yet for the file of a vendor.
+    """
+    if (match := _VENDOR_FILE.fullmatch(path)) and match[1] in vendor_names():
+        return [name for name, platform in matrix.platforms.items() if platform.device == match[1]]
+    images = [
+        name
+        for name, platform in matrix.platforms.items()
+        if platform.container and path.startswith(f"{Path(platform.container).parent}/")
+    ]
+    return images or None

@@ -30,8 +30,8 @@ class Document:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             raise UserError(
-                f"{path}: there is no such file, and it says what is tested: start the command in its folder, name it "
-                "with --matrix FILE, or write one in the form that `kernel-matrix schema` prints."
+                f"{path}: there is no such file, and it says what is tested: `kernel-matrix init` writes one for this "
+                "repository, and --matrix FILE names one that lies elsewhere."
             ) from None
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}. It is the matrix's only configuration.") from None

@@ -12,6 +12,9 @@ from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.config.schema import model_faults
+from kernel_matrix.config.suite import SuiteTests, with_tests
+
+MATRIX_FILE = "matrix.yaml"  # unless the option --matrix names another file
 
 
 @dataclass(frozen=True)
@@ -27,15 +30,17 @@ def load(path: Path) -> Matrix:
     return load_and_plan(path).matrix
 
 
-def load_and_plan(path: Path) -> Checked:
+def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
     """Read and check ``path``, and keep the plan that was made for the checks.
+
+    ``tests`` are those of the package's suite, as far as they are known, for a matrix without operators.
 
     Raises:
         UserError: one line per fault, each ``FILE:LINE: where: what. What to do.``
     """
     document = Document(path)
     try:
-        matrix = Matrix.model_validate(document.root)
+        matrix = with_tests(Matrix.model_validate(document.root), tests or SuiteTests())
     except ValidationError as error:
         raise document.error(model_faults(error)) from None
     if faults := list(reference_faults(matrix, path.parent)):  # a plan needs names that exist

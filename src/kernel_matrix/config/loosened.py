@@ -48,18 +48,15 @@ def _limits(before: Matrix, after: Matrix) -> Iterator[Loosening]:
     for place, limit in new.items():
         if place in old and limit > old[place]:
             yield Loosening(place, "the limit is higher", f"{old[place]:g}", f"{limit:g}")
+    for place, limit in old.items():
+        if place not in new:
+            yield Loosening(place, "the limit is gone", f"{limit:g}", "-")
 
 
 def _numbers(matrix: Matrix) -> dict[str, float]:
     """Return the limits by their place."""
-    accuracy = matrix.accuracy
-    return {
-        "accuracy.factor": accuracy.factor.limit,
-        "accuracy.rounded": accuracy.rounded.limit,
-        "accuracy.ulps": accuracy.ulps.limit,
-        **{f"accuracy.caps.{direction}": cap.limit for direction, cap in accuracy.caps.items()},
-        "limits.attempts": matrix.limits.attempts,
-    }
+    rules = {f"accuracy.{place}": rule.limit for place, rule in matrix.accuracy.rules().items()}
+    return {**rules, "limits.attempts": matrix.limits.attempts}
 
 
 def _entries(matrix: Matrix, full: Plan) -> Iterator[_Entry]:

@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.config.bench import Bench
 from kernel_matrix.config.names import ProgramName, VendorName
 from kernel_matrix.config.until import Until
+from kernel_matrix.job import defaults
 
 Scalar = bool | int | float | str
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -21,6 +23,8 @@ Driver = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*$")]
 Tier = Literal["quick", "full"]
 Direction = Name
 Stage = Literal["install", "import", "lower", "compile", "launch", "timeout", "crash"]
+
+ASSERTED = "tests"  # the direction of the tests of a suite that asserts by itself
 
 ScalarOrList = Scalar | list[Scalar]
 
@@ -57,10 +61,17 @@ class Package(_Section):
     """The kernel package under test."""
 
     name: Name = Field(description="The name that is imported and shown.")
-    source: str = Field(description="The folder that goes onto the import path, from the repository's root.")
-    suite: str = Field(description="The folder of the conformance suite that every job runs.")
+    source: str = Field(
+        default=".", description="The folder that goes onto the import path, from the repository's root."
+    )
+    suite: str = Field(
+        description="The folder of the suite that every job runs: of a conformance suite for the operators of 'ops', "
+        "or, where there is no 'ops', of any tests that pytest runs. Each of these is a case then."
+    )
     directions: list[Direction] = Field(
-        min_length=1, description="The directions that an operator may have, such as forward and backward."
+        default_factory=list,
+        description="The directions that an operator may have, such as forward and backward. 'tests' is the direction "
+        "of the tests of a suite without 'ops'.",
     )
     baseline: str = Field(
         default="the baseline",
@@ -152,6 +163,21 @@ class Amount(_Limit):
     limit: float = Field(gt=0)
 
 
+class Growth(_Section):
+    """How fast an error may grow with the number of tokens, and where that comes from.
+
+    Each limit is of the slope of log(error / noise) over log(tokens).
+    """
+
+    sums: Amount = Field(description="Of an output that its operator names under 'sums'.")
+    others: Amount = Field(description="Of every other output: that of each token alone.")
+
+
+def default_cap() -> Amount:
+    """Return the cap of a direction for which matrix.yaml names none."""
+    return Amount(limit=defaults.CAP, source=defaults.SOURCE)
+
+
 class Accuracy(_Section):
     """Error budgets, as :func:`kernel_matrix.job.accuracy.budget` makes them: ``min(cap, factor × noise)``."""
 
@@ -159,11 +185,42 @@ class Accuracy(_Section):
     rounded: Factor = Field(description="The factor of the Frobenius error of outputs narrower than fp32.")
     ulps: Amount = Field(description="The least noise floor, in ULP of fp32 at the output's largest value.")
     caps: dict[Direction, Amount] = Field(description="Absolute error at unit scale that no budget goes beyond.")
+    growth: Growth | None = Field(
+        default=None,
+        description="How fast an error may grow with the number of tokens. Without it the suite has a limit of its "
+        "own, or measures no growth.",
+    )
+
+    def rules(self) -> dict[str, Factor | Amount]:
+        """Return every limit with its source, by its place in this section, such as ``caps.forward``."""
+        rules: dict[str, Factor | Amount] = {"factor": self.factor, "rounded": self.rounded, "ulps": self.ulps}
+        rules |= {f"caps.{direction}": cap for direction, cap in self.caps.items()}
+        if self.growth:
+            rules |= {"growth.sums": self.growth.sums, "growth.others": self.growth.others}
+        return rules
 
     def limits(self) -> dict[str, float | dict[str, float]]:
         """Return the limits without their sources, as a job gets them."""
-        caps = {direction: cap.limit for direction, cap in self.caps.items()}
-        return {"factor": self.factor.limit, "rounded": self.rounded.limit, "ulps": self.ulps.limit, "caps": caps}
+        limits: dict[str, float | dict[str, float]] = {}
+        for place, rule in self.rules().items():
+            section, _, name = place.rpartition(".")
+            if section:
+                group = limits.setdefault(section, {})
+                assert isinstance(group, dict)
+                group[name] = rule.limit
+            else:
+                limits[name] = rule.limit
+        return limits
+
+    @classmethod
+    def default(cls) -> Accuracy:
+        """Return the limits of a matrix that names none."""
+        return cls(
+            factor=Factor(limit=defaults.FACTOR, source=defaults.SOURCE),
+            rounded=Factor(limit=defaults.ROUNDED, source=defaults.SOURCE),
+            ulps=Amount(limit=defaults.ULPS, source=defaults.SOURCE),
+            caps={ASSERTED: default_cap()},
+        )
 
 
 class Installer(_Section):
@@ -181,9 +238,13 @@ class Installer(_Section):
 class Toolchain(_Section):
     """A backend with pinned versions."""
 
-    backend: Name = Field(description="The backend of the package that this toolchain compiles.")
+    backend: Name = Field(
+        default="suite", description="The backend of the package that this toolchain compiles, if the package has any."
+    )
     lock: str = Field(description="The lock file that its environment is made from.")
-    requires: list[str] = Field(description="What an already provisioned interpreter must have (PEP 508).")
+    requires: list[str] = Field(
+        default_factory=list, description="What an already provisioned interpreter must have (PEP 508)."
+    )
     ahead_of_time: bool = Field(default=False, description="Whether it compiles for a GPU that is not there.")
     ops: list[str] | None = Field(
         default=None, description="The operators that its backend has, as 'op' or 'op.direction'; all by default."
@@ -196,6 +257,10 @@ class PlatformToolchain(_Section):
     toolchain: Name
     targets: list[Target] | None = Field(default=None, description="Only these of the platform's targets.")
     ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
+    cases: dict[str, ScalarOrList] = Field(
+        default_factory=dict,
+        description="Only the cases whose axes have these values; an operator without such an axis keeps all of its.",
+    )
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
     needs: dict[ProgramName, Evidence] = Field(
@@ -268,6 +333,10 @@ class Op(_Section):
         default=None,
         description="The outputs by direction that every result owes figures of: a name, or a name with the values of "
         "axes under which it is owed, as { gamma: { gamma: true } }. Without it one output is enough.",
+    )
+    sums: list[OutputName] = Field(
+        default_factory=list,
+        description="The outputs that are sums over all tokens: accuracy.growth has another limit for these.",
     )
     canary: dict[str, ScalarOrList] = Field(
         default_factory=dict,
@@ -347,13 +416,17 @@ class Matrix(_Section):
 
     package: Package
     start: Start = Field(default_factory=Start)
-    limits: Limits
+    limits: Limits = Field(default_factory=lambda: Limits(case=300, job=3600))
     container: Container = Field(default_factory=Container)
     installer: Installer = Field(default_factory=Installer)
-    accuracy: Accuracy
+    accuracy: Accuracy = Field(default_factory=Accuracy.default)
     toolchains: dict[Name, Toolchain]
     platforms: dict[Name, Platform]
-    ops: dict[Name, Op]
+    ops: dict[Name, Op] = Field(
+        default_factory=dict,
+        description="The operators. Without any, each test of the package's suite is a case.",
+    )
+    bench: Bench | None = Field(default=None, description="The benchmark; without it there is none.")
     ci: Ci = Field(default_factory=Ci)
     expectations: list[Expectation] = Field(default_factory=list)
     exclusions: list[Exclusion] = Field(default_factory=list)

@@ -1,18 +1,21 @@
-"""What the result of a case must prove, by matrix.yaml."""
+"""Say what the result of a case must prove, by matrix.yaml."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kernel_matrix.config.model import Direction, Matrix, Scalar, has_values
+from kernel_matrix.config.model import ASSERTED, Direction, Matrix, Scalar, has_values
 
 
 @dataclass(frozen=True)
 class Owed:
     """The outputs whose figures a result owes, the rules of their budgets, and whether the case is apt for canaries.
 
-    Where ``outputs`` is empty, matrix.yaml does not say which outputs the operator has, and one is enough.
+    Where ``outputs`` is empty, matrix.yaml does not say which outputs the operator has, and one is enough. ``sums`` are
+    outputs that are sums over all tokens; ``growth`` has the limits of the growth of their errors and of those of other
+    outputs, or is None if matrix.yaml has no such rule. A result of a case that is ``asserted`` owes no output: the
+    suite's test asserts by itself. Where it has figures, they are judged.
     """
 
     outputs: tuple[str, ...]
@@ -21,6 +24,19 @@ class Owed:
     ulps: float
     cap: float  # the largest absolute error at unit scale
     apt_for_canaries: bool
+    sums: tuple[str, ...] = ()
+    growth: tuple[float, float] | None = None
+    asserted: bool = False
+
+    def limit_growth(self, output: str) -> float | None:
+        """Return how fast the error of an output may grow with the number of tokens; None if there is no rule.
+
+        The name of the output may end with that of a variant (``phi@tensor_cores``).
+        """
+        if self.growth is None:
+            return None
+        of_sums, of_others = self.growth
+        return of_sums if output.partition("@")[0] in self.sums else of_others
 
 
 NamedCase = tuple[str, Mapping[str, Scalar], Owed]
@@ -32,11 +48,12 @@ def with_owed(
     """Return the named cases of an operator in a direction, each with what it owes. Equal debts are one object."""
     op, accuracy = matrix.ops[op_name], matrix.accuracy
     rules = accuracy.factor.limit, accuracy.rounded.limit, accuracy.ulps.limit, accuracy.caps[direction].limit
+    growth = (accuracy.growth.sums.limit, accuracy.growth.others.limit) if accuracy.growth else None
     known: dict[tuple[tuple[str, ...], bool], Owed] = {}
     named: list[NamedCase] = []
     for name, axes in cases:
         key = op.owed_outputs(direction, axes), has_values(axes, op.canary)
         if key not in known:
-            known[key] = Owed(key[0], *rules, key[1])
+            known[key] = Owed(key[0], *rules, key[1], tuple(op.sums), growth, direction == ASSERTED)
         named.append((name, axes, known[key]))
     return named

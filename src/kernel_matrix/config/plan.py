@@ -17,6 +17,7 @@ from kernel_matrix.config.model import (
     Scalar,
     Tier,
     as_list,
+    has_values,
 )
 from kernel_matrix.config.owed import NamedCase, Owed, with_owed
 from kernel_matrix.vendors.registry import vendor_named
@@ -125,7 +126,11 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     for platform_name, platform in matrix.platforms.items():
         for entry in platform.entries:
             cells = list(_cells(matrix, platform_name, entry))
-            cases = tuple(case for cell in cells for case in _cases(matrix, cell, untimed[cell.op, cell.direction]))
+            cases = tuple(
+                case
+                for cell in cells
+                for case in _cases(matrix, cell, _chosen(entry, untimed[cell.op, cell.direction]))
+            )
             yield Job(platform_name, entry.toolchain, cases)
             on_hardware = targets_with_machine(platform) if entry.runs and not entry.emulated else ()
             cases = tuple(
@@ -138,17 +143,32 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
                 yield Job(platform_name, entry.toolchain, cases, "timed")
 
 
+def _chosen(entry: PlatformToolchain, named: Iterable[NamedCase]) -> Iterator[NamedCase]:
+    """Yield the cases that a platform toolchain has; an axis that a case lacks leaves none out."""
+    for case in named:
+        axes = case[1]
+        if has_values(axes, {axis: values for axis, values in entry.cases.items() if axis in axes}):
+            yield case
+
+
 def _cells(matrix: Matrix, platform: str, entry: PlatformToolchain) -> Iterator[Cell]:
     """Yield the cells of a platform toolchain: each of its targets with each operator that it has."""
     toolchain = matrix.toolchains[entry.toolchain]
     vendor = matrix.platforms[platform].device
     shared = toolchain.backend, matrix.package.name, vendor, _action(vendor, entry)
     for target in entry.targets or matrix.platforms[platform].targets:
-        for op, spec in matrix.ops.items():
-            for direction in spec.directions:
-                names = {op, f"{op}.{direction}"}
-                if all(ops is None or names & set(ops) for ops in (toolchain.ops, entry.ops)):
-                    yield Cell(platform, target, entry.toolchain, op, direction, *shared)
+        for op, direction in ops_of(matrix, entry):
+            yield Cell(platform, target, entry.toolchain, op, direction, *shared)
+
+
+def ops_of(matrix: Matrix, entry: PlatformToolchain) -> Iterator[tuple[str, Direction]]:
+    """Yield the operators, each in its directions, that a platform toolchain has."""
+    toolchain = matrix.toolchains[entry.toolchain]
+    for op, spec in matrix.ops.items():
+        for direction in spec.directions:
+            names = {op, f"{op}.{direction}"}
+            if all(ops is None or names & set(ops) for ops in (toolchain.ops, entry.ops)):
+                yield op, direction
 
 
 def _action(vendor: str, entry: PlatformToolchain) -> Action:

@@ -62,6 +62,7 @@ class RunningCase:
         self.facts: dict[str, str] = {}
         self.samples: dict[str, dict[str, Any]] = {}
         self.last_stage = FIRST_STAGE
+        self._sums: frozenset[str] = frozenset(case.get("sums", ()))
         self._key = f"{self.op}.{self.direction}/{self.name}"
         self._kernel_process = kernel_process
 
@@ -157,6 +158,18 @@ class RunningCase:
             raise OutOfBudgetError("; ".join(faults))
         if self.canary:
             self._try_canaries(compared, axes or {}, shortened() if shortened else {})
+
+    def limit_growth(self, output: str) -> float:
+        """Return how fast the error of an output may grow with the number of tokens, by matrix.yaml.
+
+        The name of the output may end with that of a variant (``phi@tensor_cores``).
+
+        Raises:
+            RuntimeError: matrix.yaml has no such rule.
+        """
+        if (limits := self._job["accuracy"].get("growth")) is None:
+            raise RuntimeError("matrix.yaml does not say how fast an error may grow: write accuracy.growth")
+        return float(limits["sums" if output.partition("@")[0] in self._sums else "others"])
 
     def _record(self, compared: Mapping[str, Comparison]) -> None:
         """Record the figures and the sample of each output."""

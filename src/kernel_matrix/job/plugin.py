@@ -9,10 +9,8 @@ that ask for ``case`` are deselected, and pytest's count says so.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-import platform
 import sys
 import time
 import traceback
@@ -24,9 +22,10 @@ import pytest
 
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.end import End, combined
-from kernel_matrix.job.journal import KEY, Journal
+from kernel_matrix.job.journal import Journal, taken_key
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
 from kernel_matrix.job.processes import hide_memory
+from kernel_matrix.job.surroundings import environment_facts
 
 
 class JobPlugin:
@@ -171,27 +170,7 @@ def pytest_configure(config: pytest.Config) -> None:
     journal = config.getoption("--journal") or path.with_name("journal.jsonl")
     suite = Path(config.args[0]).resolve() if config.args else config.rootpath
     suite = suite if suite.is_dir() else suite.parent
-    config.pluginmanager.register(JobPlugin(job, Journal(journal, _taken_key(journal)), suite))
-
-
-def _taken_key(journal: Path) -> str:
-    """Return the key that the harness has left beside the journal, and take the file away before a kernel runs."""
-    path = journal.with_name(KEY)
-    if not path.exists():
-        return ""
-    key = path.read_text()
-    path.unlink()
-    return key
-
-
-def environment_facts() -> dict[str, str]:
-    """Return the Python and the machine of this process, and the version of every distribution that it can import."""
-    system = " ".join((platform.system(), *platform.libc_ver())).strip()
-    facts = {"python": platform.python_version(), "machine": platform.machine(), "system": system}
-    for distribution in importlib.metadata.distributions():
-        if name := distribution.metadata["Name"]:  # a distribution that was removed in part has none
-            facts.setdefault(f"version.{name}", distribution.version)  # the first on the import path is imported
-    return facts
+    config.pluginmanager.register(JobPlugin(job, Journal(journal, taken_key(journal)), suite))
 
 
 def _case_of(item: pytest.Item) -> RunningCase | None:

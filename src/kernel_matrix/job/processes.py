@@ -11,6 +11,7 @@ from pathlib import Path
 
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 _GENERATIONS = 16  # the children of an orphan are orphans when it has ended
+_NO_LIMIT = 1 << 62  # version 1 of cgroups writes the largest number of whole pages where there is no limit
 _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 4, 36  # prctl(2)
 
 
@@ -60,21 +61,24 @@ def anonymous_memory(pid: int) -> int | None:
 
 
 def memory_limit_kills() -> int:
-    """Return how many processes of this container were killed because it had reached its memory limit."""
-    try:
-        events = dict(line.split() for line in (_CGROUP / "memory.events").read_text().splitlines())
-    except (OSError, ValueError):
-        return 0
-    return int(events.get("oom_kill", 0))
+    """Return how many processes of this container were killed because it had reached its memory limit.
+
+    A container sees its own cgroup: version 2 at the root of the mount, version 1 (and a hybrid of both) in the folder
+    of the controller. Version 1 counts since Linux 4.13.
+    """
+    for file in ("memory.events", "memory/memory.oom_control"):
+        with contextlib.suppress(OSError, ValueError):
+            return int(dict(line.split() for line in (_CGROUP / file).read_text().splitlines()).get("oom_kill", 0))
+    return 0
 
 
 def memory_limit() -> int | None:
     """Return the memory that this container may use, in bytes; None where it has no limit or none is known."""
-    try:
-        limit = (_CGROUP / "memory.max").read_text().strip()
-    except OSError:
-        return None
-    return int(limit) if limit.isdecimal() else None
+    for file in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError):
+            limit = (_CGROUP / file).read_text().strip()
+            return int(limit) if limit.isdecimal() and int(limit) < _NO_LIMIT else None
+    return None
 
 
 def _children(parent: int) -> list[tuple[int, str]]:

@@ -32,7 +32,7 @@ def main() -> int:
     gc.set_threshold(50_000, 20, 50)
     import pytest
 
-    return int(pytest.console_main())
+    return int(pytest.main())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from kernel_matrix.config.model import Accuracy
@@ -19,8 +20,7 @@ _MOST_ALARMS = 10
 
 def present_limits(accuracy: Accuracy) -> dict[str, float]:
     """Return the limits that are proposed anew, by their place in ``accuracy``. ``ulps`` is not measured."""
-    caps = {f"caps.{direction}": cap.limit for direction, cap in accuracy.caps.items()}
-    return {"factor": accuracy.factor.limit, "rounded": accuracy.rounded.limit, **caps}
+    return {place: rule.limit for place, rule in accuracy.rules().items() if place != "ulps"}
 
 
 def markdown(calibration: Calibration, seeds: int, command: str) -> str:
@@ -70,13 +70,10 @@ def yaml(found: Sequence[Proposal], calibration: Calibration, seeds: int, comman
     rule = "# Proposed: the least limit that leaves the largest error at two thirds of its budget, rounded up."
     part = "# It holds for what was measured: operators, toolchains and machines that were left out may need more."
     lines = [rule, part, "accuracy:"]
-    caps = [proposal for proposal in found if proposal.place.startswith("caps.")]
-    for proposal in found:
-        if proposal not in caps:
-            lines += _entry(proposal, "  ", calibration, seeds, command)
-    lines += ["  caps:"] if caps else []
-    for proposal in caps:
-        lines += _entry(proposal, "    ", calibration, seeds, command)
+    for section, group in groupby(found, lambda proposal: proposal.place.rpartition(".")[0]):
+        lines += [f"  {section}:"] if section else []
+        for proposal in group:
+            lines += _entry(proposal, "    " if section else "  ", calibration, seeds, command)
     return "\n".join(lines) + "\n"
 
 

@@ -68,8 +68,17 @@ def _of_case(verdict: Verdict, metrics: Mapping[str, float], accuracy: Accuracy)
             seed=case.axes["seed"],
             share=max(_share(figures, "max_abs"), _share(figures, "rel_fro")),
             ratio=_ratio(figures),
-            demands=_demands(figures, accuracy, case.cell.direction),
+            demands=_demands(figures, accuracy, case.cell.direction) | _growth(metrics, output, verdict),
         )
+
+
+def _growth(metrics: Mapping[str, float], output: str, verdict: Verdict) -> dict[str, float]:
+    """Return the least limit of the growth of an output that leaves it at the target; empty if none was measured."""
+    name = output.partition("@")[0]
+    if f"{output}.growth" not in metrics:
+        return {}
+    place = "growth.sums" if name in verdict.case.owed.sums else "growth.others"
+    return {place: metrics[f"{output}.growth"] / TARGET}
 
 
 def _share(figures: Mapping[str, float], name: str) -> float:

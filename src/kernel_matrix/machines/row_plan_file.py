@@ -12,6 +12,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.faults import first_fault
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Case, Job, Plan
+from kernel_matrix.config.suite import with_new_tests
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 
@@ -80,9 +81,16 @@ def from_json(path: Path, planned: Plan) -> RowPlan:
     file = _read(path)
     cases = {case.id: case for case in planned.cases}
     rows = []
+    named = {name for row in file.rows for job in row.jobs for name in job.cases}
     for row in file.rows:
         jobs = tuple(
-            Job(job.platform, job.toolchain, _cases(path, row.id, job.cases, cases), job.shard) for job in row.jobs
+            Job(
+                job.platform,
+                job.toolchain,
+                with_new_tests(_cases(path, row.id, job.cases, cases), planned.cases, named),
+                job.shard,
+            )
+            for job in row.jobs
         )
         rows.append(Row(row.id, row.platform, tuple(row.labels), row.own, jobs, row.seconds))
     return RowPlan(file.event, file.tier, tuple(rows), file.excluded, file.left_out, file.reasons)

@@ -14,7 +14,7 @@ from kernel_matrix.results.history import LaneHistory
 
 GREEN, BLUE, GREY, RED_COLOUR = "#1a7f37", "#2f6fde", "#6e7781", "#cf222e"
 RED_FIRST: tuple[State, ...] = tuple(state for state in STATES if state in RED)
-KNOWN: tuple[Evidence, ...] = ("ran", "emulated", "compiled", "lowered")
+KNOWN: tuple[Evidence, ...] = ("ran", "emulated", "held", "compiled", "lowered")
 
 _WIDTH = 6.4  # of a character of the picture, in pixels
 _MARGIN = 14

@@ -16,7 +16,7 @@ from kernel_matrix.results.compare import RED, State
 from kernel_matrix.results.history import Measurement, Measurements
 from kernel_matrix.results.trend import Slower
 
-WORKS: frozenset[State] = frozenset({"pass", "flaky", "fixed", "compiled", "lowered"})
+WORKS: frozenset[State] = frozenset({"pass", "flaky", "fixed", "held", "compiled", "lowered"})
 
 
 @dataclass(frozen=True)

@@ -204,6 +204,42 @@ class TimedCase(_Model):
     toolchains: dict[str, Times]
 
 
+class BenchTime(_Model):
+    """The time of a run of one contender of the benchmark, in microseconds, and its error."""
+
+    median_us: float
+    p5_us: float = Field(description="The 5th percentile of the samples.")
+    p95_us: float = Field(description="The 95th percentile.")
+    samples: float
+    rel_fro: Number | None = Field(description="The largest error over its outputs, over the golden's norm.")
+
+
+class BenchResult(_Model):
+    """What the benchmark says of one operator, shape and toolchain on one device."""
+
+    platform: str
+    target: str
+    toolchain: str
+    op: str
+    direction: str
+    case: str
+    outcome: str
+    message: str = Field(description="Why it was not timed; empty if it was.")
+    stale: str
+    device: str
+    commit: str
+    started: str
+    quick: bool = Field(description="Whether this was the quick form, with small shapes and few samples.")
+    disturbed: str = Field(description="What else used the device or lowered its clock meanwhile; empty if nothing.")
+    time: BenchTime | None
+    figures: dict[str, Number] = Field(
+        description="``floor_us`` is the time that a copy of as many bytes takes, ``floor_share`` that over the median."
+    )
+    rivals: dict[str, BenchTime] = Field(description="Those timed in the same process on the same device.")
+    absent: dict[str, str] = Field(description="The rivals that were not timed, each with the reason.")
+    facts: dict[str, str]
+
+
 class UndiagnosedError(_Model):
     """An error that no rule of the diagnosis knows."""
 
@@ -217,6 +253,8 @@ class PlatformEntry(_Model):
 
     name: str
     title: str
+    vendor: str = Field(default="", description="Whose devices run it, as matrix.yaml names the vendor.")
+    vendor_title: str = Field(default="", description="The vendor's name for people.")
     targets: tuple[str, ...]
 
 
@@ -268,6 +306,7 @@ class Document(Outline):
     silent: tuple[SilentLane, ...]
     stale: tuple[StaleReason, ...]
     speed: tuple[TimedCase, ...]
+    bench: tuple[BenchResult, ...] = Field(default=(), description="The results of the benchmark.")
     undiagnosed: tuple[UndiagnosedError, ...]
     problems: tuple[str, ...] = Field(description="Results that were broken or refused.")
     notes: tuple[str, ...] = Field(description="What could not be known of these results.")

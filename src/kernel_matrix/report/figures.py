@@ -12,7 +12,7 @@ from kernel_matrix.results import noise as noises
 from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record
 
-_NOT_OUTPUTS = ("artifact", "canary", "time")
+_NOT_OUTPUTS = ("artifact", "bench", "canary", "time")
 
 
 def number(value: float) -> Number:

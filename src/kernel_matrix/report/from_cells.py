@@ -13,6 +13,7 @@ from kernel_matrix.report import badges
 from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.document import (
     SCHEMA_VERSION,
+    BenchResult,
     Canaries,
     Cell,
     Document,
@@ -30,6 +31,9 @@ from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.history import History, LaneHistory
+from kernel_matrix.vendors.registry import vendor_named
+
+_SHORTEST = 7  # characters of an abbreviation that names one commit
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Facts:
     notes: tuple[str, ...]
     agreement: AgreementReport
     jobs: tuple[dict[str, str], ...]
+    bench: tuple[BenchResult, ...] = ()
 
 
 def document(
@@ -82,6 +87,7 @@ def document(
         silent=_silent(lanes, now, matrix.ci.silent_days),
         stale=tuple(StaleReason(reason=reason, cases=count) for reason, count in facts.stale.most_common()),
         speed=_speed(cells),
+        bench=facts.bench,
         undiagnosed=tuple(
             UndiagnosedError(stage=stage, message=message, cases=count)
             for (stage, message), count in facts.undiagnosed.most_common()
@@ -98,7 +104,13 @@ def document(
 
 def _platforms(matrix: Matrix) -> tuple[PlatformEntry, ...]:
     return tuple(
-        PlatformEntry(name=name, title=platform.title, targets=tuple(platform.targets))
+        PlatformEntry(
+            name=name,
+            title=platform.title,
+            vendor=platform.device,
+            vendor_title=vendor_named(platform.device).title,
+            targets=tuple(platform.targets),
+        )
         for name, platform in matrix.platforms.items()
     )
 
@@ -112,7 +124,7 @@ def _run(matrix: Matrix, facts: Facts, cells: Sequence[Cell], left_out: int, now
         baseline=matrix.package.baseline,
         tier=facts.tier,
         created=f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        commits=tuple(sorted(facts.commits)),
+        commits=distinct_commits(facts.commits),
         devices=tuple(sorted(facts.devices)),
         cells=len(cells),
         cells_by_state=_by_state(cells),
@@ -124,6 +136,17 @@ def _run(matrix: Matrix, facts: Facts, cells: Sequence[Cell], left_out: int, now
         unplanned=facts.unplanned,
         left_out=left_out,
     )
+
+
+def distinct_commits(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of commits in order; of several abbreviations of one commit, only the longest."""
+    longest: list[str] = []
+    for name in sorted(set(names), key=lambda name: (-len(name), name)):
+        revision, changes, _ = name.partition("+")
+        same = (other.startswith(revision) and ("+" in other) == bool(changes) for other in longest)
+        if len(revision) < _SHORTEST or not any(same):
+            longest.append(name)
+    return tuple(sorted(longest))
 
 
 def _lanes(with_results: Collection[str], cells: Sequence[Cell], earlier: History, now: datetime) -> tuple[Lane, ...]:

@@ -13,6 +13,7 @@ from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
 from kernel_matrix.report import figures, from_cells
 from kernel_matrix.report.agreement import agreement_report
+from kernel_matrix.report.bench import bench_results
 from kernel_matrix.report.cells import JobList, shown
 from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Document, Timed
 from kernel_matrix.report.from_cells import Facts
@@ -134,6 +135,7 @@ def _facts(sources: Sources, more_notes: tuple[str, ...]) -> Facts:
         notes=(*judged.notes, *judged.loaded.samples.note, *ended, *judged.not_taken, *more_notes),
         agreement=agreement_report(judged.sampled()),
         jobs=tuple(dict(job) for job in sources.jobs.jobs),
+        bench=bench_results(judged.benchmark(), judged.presence),
     )
 
 

@@ -13,6 +13,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.report import from_cells
 from kernel_matrix.report.agreement import agreement_report
+from kernel_matrix.report.bench import bench_results
 from kernel_matrix.report.cells import JobList, Sources, make_cell
 from kernel_matrix.report.document import Cell, Document
 from kernel_matrix.report.from_cells import Facts
@@ -21,6 +22,7 @@ from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History, lane_id
+from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import Commands
 
@@ -35,11 +37,13 @@ def document(
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     run_notes: RunNotes | None = None,
+    presence: Present | None = None,
     now: datetime | None = None,
 ) -> Document:
     """Return everything that is known of the results, with the cases of each cell.
 
-    ``rules`` are the diagnosis rules of the project, by default the harness's own. For the others see
+    ``rules`` are the diagnosis rules of the project, by default the harness's own. ``presence`` says which results of
+    the benchmark are stale. For the others see
     :func:`kernel_matrix.report.from_cells.document`.
     """
     jobs = JobList()
@@ -48,7 +52,7 @@ def document(
     return from_cells.document(
         matrix,
         cells,
-        _facts(comparison, collected, cells, tuple(dict(job) for job in jobs.jobs)),
+        _facts(comparison, collected, cells, tuple(dict(job) for job in jobs.jobs), presence),
         earlier=earlier,
         left_out=left_out,
         toolchains=toolchains,
@@ -58,7 +62,11 @@ def document(
 
 
 def _facts(
-    comparison: Comparison, collected: Collected, cells: tuple[Cell, ...], jobs: tuple[dict[str, str], ...]
+    comparison: Comparison,
+    collected: Collected,
+    cells: tuple[Cell, ...],
+    jobs: tuple[dict[str, str], ...],
+    presence: Present | None,
 ) -> Facts:
     return Facts(
         package=comparison.plan.package,
@@ -73,6 +81,7 @@ def _facts(
         notes=(*comparison.notes, *(state.sentence for state in comparison.ended), *comparison.not_taken),
         agreement=agreement_report((v.case, v.record) for c in comparison.cells for v in c.cases if v.record),
         jobs=jobs,
+        bench=bench_results(collected.records, presence),
     )
 
 

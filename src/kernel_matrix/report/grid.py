@@ -20,6 +20,7 @@ _STEP, _SIDE = 16, 14  # of the squares, in pixels
 _LABEL = 6.2  # the width of a character of the labels
 _SIGNS: dict[State, str] = {
     "pass": "✓",
+    "held": "h",
     "compiled": "c",
     "lowered": "s",
     "known": "k",

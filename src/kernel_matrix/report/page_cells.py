@@ -34,6 +34,7 @@ LETTERS: Mapping[State, str] = {
     "known": "k",
     "unavailable": "u",
     "lowered": "l",
+    "held": "h",
     "compiled": "c",
     "pass": "p",
     "excluded": "x",

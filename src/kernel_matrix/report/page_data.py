@@ -15,6 +15,7 @@ from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.document import (
+    BenchResult,
     Cell,
     Lane,
     Number,
@@ -206,8 +207,9 @@ class HistoryData(_Model):
 
 
 class SpeedData(_Model):
-    """The timed cases that passed, with the times of all toolchains together."""
+    """The results of the benchmark, and the timed cases of the suite that passed, with all toolchains together."""
 
+    bench: list[BenchResult]
     cases: list[TimedCase]
 
 

@@ -65,8 +65,11 @@ def _others(document: Document, history: HistoryData) -> dict[str, Any]:
     """Return the values of the other files that have something to show, by name."""
     agreement, toolchains = document.agreement, document.toolchains
     others: dict[str, Any] = {}
-    if document.speed:
-        others["speed"] = {"cases": [timed.model_dump(mode="json") for timed in document.speed]}
+    if document.speed or document.bench:
+        others["speed"] = {
+            "bench": [result.model_dump(mode="json") for result in document.bench],
+            "cases": [timed.model_dump(mode="json") for timed in document.speed],
+        }
     if agreement.tables or agreement.refused or agreement.without:
         others["agreement"] = agreement.model_dump(mode="json")
     if toolchains.families or toolchains.sweeps or toolchains.headline:

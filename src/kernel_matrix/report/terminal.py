@@ -18,7 +18,7 @@ def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...]) -> 
     """Yield the counts of all cases, and the first red cases of every cell; ``rules`` are those of the project."""
     counts = ", ".join(f"{count} {state}" for state, count in comparison.counts.items())
     yield f"{len(comparison.plan.cases)} cases: {counts}"
-    if not any(verdict.evidence == "ran" for cell in comparison.cells for verdict in cell.cases):
+    if not any(verdict.evidence in ("ran", "held") for cell in comparison.cells for verdict in cell.cases):
         yield "Nothing ran on hardware of the platforms that were asked for."
     yield from _noise(comparison, matrix.package.baseline)
     commands = Commands(matrix)

@@ -13,6 +13,7 @@ from kernel_matrix.results.compare import State
 # The colour that each state has everywhere, and what a reader needs to know of it.
 MEANING: dict[State, tuple[str, str]] = {
     "pass": ("#1a7f37", "ran or was emulated, and every number is inside its error budget"),
+    "held": ("#0f8b8d", "ran, and the assertions of the suite's own test held; no number was compared"),
     "compiled": ("#2f6fde", "a compiler made machine code for this target; nothing ran it"),
     "lowered": ("#7aa5ec", "source was generated for this target; nothing here compiled it"),
     "known": ("#b7791f", "fails exactly as matrix.yaml expects, with its reason"),
@@ -21,7 +22,7 @@ MEANING: dict[State, tuple[str, str]] = {
     "fail": ("#cf222e", "ran, and a number is outside its error budget"),
     "error": ("#8c1d18", "none of its numbers count: the stage says where it stopped, and the message why"),
     "missing": ("#5b1a66", "planned, and no result came, or it was refused"),
-    "unavailable": ("#8a939c", "no such hardware here, and nothing to compile without it"),
+    "unavailable": ("#8a939c", "no such hardware here, and nothing to compile without it; or the suite skips its test"),
     "excluded": ("#c3c9cf", "left out by matrix.yaml, with its reason"),
 }
 _MOST_CELLS = 10  # of each kind, on a terminal
@@ -35,6 +36,7 @@ def headline(document: Document) -> str:
     counts = {
         "ran": evidence.get("ran"),
         "ran in an emulator": evidence.get("emulated"),
+        "held by the suite's own assertions": evidence.get("held"),
         "compiled": evidence.get("compiled"),
         "became source": evidence.get("lowered"),
         "failed as expected": state.get("known"),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kernel_matrix.config.canaries import Group, group_of
+from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results.record import Record
 
@@ -44,7 +45,8 @@ def faults_of_jobs(cases: Iterable[Case], records: Mapping[str, Iterable[Record]
     """Return why the comparison of a job is not trusted, by the identity of the job's facts; none for a good job.
 
     A job owes canaries for every target, operator, direction and dtype of which cases passed, unless one of these
-    cases ended in another way: that one may have carried them, and its cell is not green already.
+    cases ended in another way: that one may have carried them, and its cell is not green already. A test of a suite
+    that asserts by itself owes them where it compares, which :mod:`kernel_matrix.results.proof` demands of its record.
     """
     by_job: dict[int, dict[Group, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for case in cases:
@@ -69,7 +71,11 @@ def _fault_of(groups: Mapping[Group, list[Record]]) -> str:
             f"this job says that it caught {told.caught} of {told.injected} injected faults, and its cases say "
             f"{found.caught} of {found.injected}"
         )
-    owing = [group for group, members in groups.items() if _owes(members) and not any(map(_has, members))]
+    owing = [
+        group
+        for group, members in groups.items()
+        if group[0].direction != ASSERTED and _owes(members) and not any(map(_has, members))
+    ]
     if owing:
         (cell, dtype), more = owing[0], f" and {len(owing) - 1} more" if len(owing) > 1 else ""
         name = f"{cell.op}.{cell.direction}{f' in {dtype}' if dtype else ''} on {cell.target}"

@@ -23,7 +23,18 @@ from kernel_matrix.results.proof import evidence_of
 from kernel_matrix.results.record import Record, versions_of
 
 State = Literal[
-    "fail", "error", "fixed", "missing", "flaky", "known", "unavailable", "lowered", "compiled", "pass", "excluded"
+    "fail",
+    "error",
+    "fixed",
+    "missing",
+    "flaky",
+    "known",
+    "unavailable",
+    "lowered",
+    "compiled",
+    "held",
+    "pass",
+    "excluded",
 ]
 # From the worst: a cell is as bad as its worst case, and excluded only when all of its cases are.
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
@@ -130,7 +141,11 @@ def compare(plan: Plan, records: Iterable[Record], present: Present | None = Non
 
 def outputs_not_named(plan: Plan) -> tuple[str, ...]:
     """Return a sentence about the operators whose outputs matrix.yaml does not name; none if it names all."""
-    names = {f"{case.cell.op}.{case.cell.direction}": None for case in plan.cases if not case.owed.outputs}
+    names = {
+        f"{case.cell.op}.{case.cell.direction}": None
+        for case in plan.cases
+        if not (case.owed.outputs or case.owed.asserted)
+    }
     if not names:
         return ()
     return (f"matrix.yaml does not name the outputs of {', '.join(names)}: a result is taken with any one output.",)
@@ -207,7 +222,7 @@ def _passed(record: Record, evidence: Evidence, expected: Sequence[Expectation])
         return "fixed", evidence, reason
     if record.attempts:
         return "flaky", evidence, f"passed after {', '.join(record.attempts)}"
-    return (evidence if evidence in ("lowered", "compiled") else "pass"), evidence, ""
+    return (evidence if evidence in ("lowered", "compiled", "held") else "pass"), evidence, ""
 
 
 def ending_of_excluded(records: Sequence[Dated]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from kernel_matrix.results.tables import names
 _ELEMENTS = ("skipped", "error", "failure")
 # What some tools say of a test that they have not run, without an element that says so.
 _NOT_RUN = ("notrun", "disabled")
+_NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class BrokenResultError(Exception):
@@ -172,5 +174,5 @@ def _properties(suite: Any) -> dict[str, str]:
 
 
 def _clean(text: str) -> str:
-    """Replace the control characters, such as those of terminal colours: XML cannot hold them."""
-    return "".join(char if char in "\n\t" or char >= " " else "\N{REPLACEMENT CHARACTER}" for char in text)
+    """Replace what XML cannot hold: control characters, such as those of terminal colours, and halves of pairs."""
+    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -22,7 +22,8 @@ SOURCES = (
 # What a record owes of each output.
 FIGURES = ("elements", "nan", "inf", *ERRORS, "limit_max_abs", "limit_rel_fro", *SOURCES)
 _NEW = ("unit", "steps", "largest", "itemsize")  # the records of earlier versions have none of these
-NOT_OUTPUTS = ("artifact", "time", "canary")
+DECLARED = ("declared_max_abs", "declared_rel_fro")  # a budget that stands in the suite's test
+NOT_OUTPUTS = ("artifact", "time", "canary", "bench")
 _SAME = 1e-9  # relative: how near the limit that a record names must be to the one computed again
 _ROUNDING = 1e-6  # relative: the sums over millions of elements that two figures are made from
 _SIZES = (1, 2, 4, 8)  # bytes of a floating-point number
@@ -44,7 +45,12 @@ def is_of_an_earlier_version(outputs: Mapping[str, Figures]) -> bool:
 
 
 def limits_of(figures: Figures, owed: Owed) -> Pair:
-    """Return the limits of one output, computed from its figures and matrix.yaml's ``accuracy``."""
+    """Return the limits of one output, computed from its figures and matrix.yaml's ``accuracy``.
+
+    A suite that asserts by itself may declare a budget in its test. The cap of matrix.yaml holds for that one too.
+    """
+    if owed.asserted and DECLARED[0] in figures:
+        return Pair(min(figures[DECLARED[0]], owed.cap * figures["unit"]), figures.get(DECLARED[1], 0.0))
     return limits(
         Pair(figures["floor_max_abs"], figures["floor_rel_fro"]),
         Pair(figures["conditioning_max_abs"], figures["conditioning_rel_fro"]),
@@ -56,6 +62,12 @@ def limits_of(figures: Figures, owed: Owed) -> Pair:
         ulps=owed.ulps,
         cap=owed.cap * figures["unit"],
     )
+
+
+def growth_limit(figures: Figures, owed: Owed, output: str) -> float:
+    """Return how fast the error of an output may grow: by matrix.yaml, or as the suite says if that has no rule."""
+    limit = owed.limit_growth(output)
+    return figures.get("limit_growth", 0.0) if limit is None else limit
 
 
 def fault_of(figures: Figures, owed: Owed) -> str:

@@ -9,16 +9,14 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from kernel_matrix.base import git
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.concern import Concerned, concerned
+from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.results.record import Record, versions_of
 
-MATRIX = "matrix.yaml"
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
 _MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
 
@@ -101,11 +99,17 @@ class Present:
 
 
 def present(
-    matrix: Matrix, root: Path, records: Iterable[Record], files: Iterable[Path] = (), now: datetime | None = None
+    matrix: Matrix,
+    root: Path,
+    records: Iterable[Record],
+    files: Iterable[Path] = (),
+    now: datetime | None = None,
+    name: str = MATRIX_FILE,
 ) -> Present:
     """Return the present state of the checkout at ``root``. Git is asked once for each commit of the records.
 
-    ``files`` are the result files. Where they lie in the checkout, they do not count as changed files.
+    ``files`` are the result files. Where they lie in the checkout, they do not count as changed files. ``name`` is
+    that of the matrix's file in ``root``.
     """
     results = {file.resolve() for file in files}
     is_checkout = git.is_checkout(root)
@@ -116,7 +120,7 @@ def present(
             changed[revision] = None
         else:
             paths = [path for path in paths if (root / path).resolve() not in results]
-            changed[revision] = concerned(matrix, _without_rules_of_people(root, revision, paths))
+            changed[revision] = _concerned_since(matrix, root, revision, paths, name)
     toolchains = {
         name: Pins(toolchain.lock, _sha256(root / toolchain.lock), tuple(toolchain.requires))
         for name, toolchain in matrix.toolchains.items()
@@ -148,26 +152,10 @@ def _sha256(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-# The parts of matrix.yaml that no job gets to know: who runs what where, and what people expect of the results.
-_NOT_FOR_JOBS = ("start", "ci", "expectations", "exclusions")
-
-
-def _without_rules_of_people(root: Path, revision: str, paths: Sequence[str]) -> Sequence[str]:
-    """Return the paths without matrix.yaml, if it has changed since the revision only in what no job gets to know."""
-    if MATRIX not in paths:
-        return paths
-    former, text = git.former_text(root, revision, MATRIX), (root / MATRIX).read_text(encoding="utf-8")
-    if former is None or _for_jobs(former) != _for_jobs(text):
-        return paths
-    return [path for path in paths if path != MATRIX]
-
-
-def _for_jobs(text: str) -> object:
-    """Return what jobs get to know of a matrix.yaml; the text itself where it cannot be read."""
-    try:
-        sections = YAML(typ="safe").load(text)
-    except YAMLError:
-        return text
-    if not isinstance(sections, dict):
-        return text
-    return {name: section for name, section in sections.items() if name not in _NOT_FOR_JOBS}
+def _concerned_since(matrix: Matrix, root: Path, revision: str, paths: Sequence[str], name: str) -> Concerned:
+    """Return whom the changed files concern; of the matrix's file only what a job reads of it."""
+    if name in paths and (former := git.text_at(root, revision, name)) is not None:
+        of_matrix = differences(former, (root / name).read_text(encoding="utf-8"), name)
+        if of_matrix is not None:
+            return of_matrix | concerned(matrix, [path for path in paths if path != name])
+    return concerned(matrix, paths)

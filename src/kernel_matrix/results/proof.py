@@ -5,7 +5,8 @@ from __future__ import annotations
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case
-from kernel_matrix.results.limits import fault_of, is_of_an_earlier_version, outputs_of
+from kernel_matrix.results.canaries import INJECTED
+from kernel_matrix.results.limits import fault_of, growth_limit, is_of_an_earlier_version, outputs_of
 from kernel_matrix.results.place import misplaced
 from kernel_matrix.results.record import Record
 
@@ -19,10 +20,14 @@ def evidence_of(record: Record, case: Case) -> tuple[Evidence, str]:
     if record.action == "compile":
         return _of_a_compilation(record)
     reached: Evidence = "emulated" if record.action == "emulate" else "ran"
+    if case.owed.asserted and not outputs_of(record.metrics) and "elements" not in record.metrics:
+        reached = "held"
     if record.outcome == "fail":
         if record.action in ("run", "emulate"):
             return reached, ""
         return "planned", "the record says that it failed, and does not say that anything ran"
+    if reached == "held" and record.action in ("run", "emulate"):
+        return reached, misplaced(case, record)
     if record.action not in ("run", "emulate") or not record.metrics.get("elements"):
         return "planned", "the record says that it passed, and compared nothing"
     return reached, doubt_of(record, case.owed) or misplaced(case, record)
@@ -47,10 +52,12 @@ def doubt_of(record: Record, owed: Owed) -> str:
         name = output.partition("@")[0]
         if owed.outputs and name not in owed.outputs:
             return f"the record has figures of {name}, which is no output of this case by matrix.yaml"
-        if not figures.get("growth", 0.0) <= figures.get("limit_growth", 0.0):
+        if not figures.get("growth", 0.0) <= growth_limit(figures, owed, name):
             return f"the record says that it passed, and {output}.growth is over its limit"
         if fault := fault_of(figures, owed):
             return f"the record says that it passed, and of {output} {fault}"
+    if owed.asserted and not record.metrics.get(INJECTED):
+        return "the record compared numbers, and no fault was put in: nothing shows that it compares"
     if record.metrics["elements"] != (total := sum(figures["elements"] for figures in outputs.values())):
         return f"the record says that {record.metrics['elements']:g} elements were compared; its outputs have {total:g}"
     return ""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-PROBE = "probe/"  # begins the ids of the records of probes; all other records are of cases
+PROBE = "probe/"  # begins the ids of the records of probes
+BENCH = "bench:"  # begins those of the benchmark; all other records are of cases of the plan
 
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
@@ -55,6 +56,16 @@ class Record:
 def is_probe_record(record: Record) -> bool:
     """Return whether a record is of a probe and not of a case."""
     return record.case.startswith(PROBE)
+
+
+def is_bench_record(record: Record) -> bool:
+    """Return whether a record is of the benchmark."""
+    return record.case.startswith(BENCH)
+
+
+def is_case_record(record: Record) -> bool:
+    """Return whether a record is of a case that a plan can have."""
+    return not record.case.startswith((PROBE, BENCH))
 
 
 def versions_of(job: Mapping[str, str]) -> dict[str, str]:

@@ -60,7 +60,8 @@ class Cases:
                 case "job":
                     self.environment = {key: str(value) for key, value in entry["facts"].items()}
                 case "start":
-                    self.in_flight, self.since, self.stage = entry, time.monotonic(), FIRST_STAGE
+                    self.in_flight, self.since = entry, time.monotonic()
+                    self.stage = entry.get("stage", FIRST_STAGE)
                 case "stage":
                     self.stage = entry["stage"]
                 case "end":

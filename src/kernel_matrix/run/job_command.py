@@ -10,6 +10,8 @@ from typing import Any
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.canaries import canary_cases
 from kernel_matrix.config.plan import Case, platform_toolchain
+from kernel_matrix.config.suite import is_suite
+from kernel_matrix.run import suite_command
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
 
@@ -44,7 +46,8 @@ def specification(
             "accuracy": request.matrix.accuracy.limits(),
             "environment": entry.environment,
             "cases": [
-                _case(case, actions[case.id], (attempts or {}).get(case.id, 1)) | {"canary": case.id in canaries}
+                _case(case, actions[case.id], (attempts or {}).get(case.id, 1))
+                | {"canary": case.id in canaries, "sums": request.matrix.ops[case.cell.op].sums}
                 for case in cases
             ],
         },
@@ -68,7 +71,13 @@ def _case(case: Case, action: str, attempt: int) -> dict[str, Any]:
 
 
 def arguments(request: Request, interpreter: Interpreter, todo: Path, journal: Path) -> list[str]:
-    """Return Python's arguments for pytest on the cases of ``todo``, without any configuration around the suite."""
+    """Return Python's arguments for pytest on the cases of ``todo``, without any configuration around the suite.
+
+    A suite that knows nothing of the harness keeps its configuration.
+    """
+    if is_suite(request.matrix):
+        options = ("--kernel-matrix-job", interpreter.seen(todo), "--kernel-matrix-journal", interpreter.seen(journal))
+        return suite_command.arguments(request, interpreter, options)
     ini = request.folder / "pytest.ini"
     ini.write_text("[pytest]\n")
     seen, suite = interpreter.seen, request.root / request.matrix.package.suite

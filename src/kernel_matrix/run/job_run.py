@@ -19,6 +19,7 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.results import junit, samples
 from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record, versions_of
+from kernel_matrix.results.validation import RefusedError
 from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
@@ -126,7 +127,21 @@ class JobRun:
             self.progress.job(self.job.id, text)
             return None
         self.progress.job(self.job.id, "done")
+        self._write_tables(path)
         return path
+
+    def _write_tables(self, path: Path) -> None:
+        """Write the tables of the result file beside it. Without them the file counts all the same.
+
+        They are made from the file, and not from the records in memory: a text there may have what XML cannot hold, and
+        the same results in both forms must be equal.
+        """
+        from kernel_matrix.results.tables.beside import write_beside  # pyarrow takes long to import
+
+        try:
+            write_beside(path)
+        except (ValueError, OSError, RefusedError, junit.BrokenResultError) as error:
+            self.progress.job(self.job.id, f"its tables are not written, and its JUnit file is there: {error}")
 
 
 @dataclass

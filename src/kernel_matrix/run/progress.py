@@ -86,6 +86,17 @@ class Console:
         return table
 
 
+class Lines:
+    """Print what jobs do, a line each time."""
+
+    def job(self, job: str, text: str) -> None:
+        """Print it."""
+        RichConsole(highlight=False, soft_wrap=True, emoji=False).print(f"{job}: {text}", markup=False)
+
+    def case(self, job: str, outcome: str) -> None:
+        """Do nothing."""
+
+
 class Silent:
     """Progress that nobody watches."""
 

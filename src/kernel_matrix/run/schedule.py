@@ -14,6 +14,7 @@ from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
 from kernel_matrix.results import samples
+from kernel_matrix.results.tables import names as tables
 from kernel_matrix.run.job_run import JobRun, Preparation
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
@@ -34,9 +35,10 @@ def run(
 ) -> list[Path]:
     """Run the jobs and return the result files that could be written, in the order of the jobs.
 
-    ``on_result`` is called with each result file as soon as it is written, from the thread of its job. ``beside`` is
-    other work that is done when a worker has no more jobs but small ones, and before the jobs that run alone.
-    The file of each job is replaced; the other files in the results folder stay as they are.
+    ``on_result`` is called with each result file as soon as it and its tables are written, from the thread of its job.
+    ``beside`` is other work that is done when a worker has no more jobs but small ones, and before the jobs that run
+    alone.
+    The files of each job are replaced; the other files in the results folder stay as they are.
 
     Raises:
         UserError: another run is at one of the jobs, in the same folder.
@@ -47,12 +49,18 @@ def run(
             _hold(job, settings, stack)
         if not settings.resume:
             for job in jobs:
-                result = settings.results / f"{job.id}.xml"
-                result.unlink(missing_ok=True)
-                samples.beside(result).unlink(missing_ok=True)
+                _remove_results(settings.results, job.id)
         prepare = Preparation(matrix, machine, settings, progress, stack)
         files = _Schedule(prepare, settings.workers, on_result).run([prepare.decided(job) for job in jobs], beside)
     return [path for job in jobs if (path := files[job.id]) is not None]
+
+
+def _remove_results(folder: Path, job: str) -> None:
+    """Delete what an earlier run of the job has left: its JUnit file, its samples and its tables."""
+    result = folder / f"{job}.xml"
+    result.unlink(missing_ok=True)
+    samples.beside(result).unlink(missing_ok=True)
+    tables.remove(folder, job)
 
 
 def _hold(job: Job, settings: Settings, stack: ExitStack) -> None:

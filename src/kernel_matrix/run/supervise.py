@@ -14,6 +14,7 @@ from typing import Literal
 
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.plan import Case
+from kernel_matrix.config.suite import is_suite
 from kernel_matrix.job.journal import KEY, Journal
 from kernel_matrix.results.record import Record
 from kernel_matrix.run import job_command, preflight
@@ -183,11 +184,13 @@ class Supervisor:
         """End what remains after a process that brought no case to its end: another one would not either."""
         if broken := self.cases.broken:
             self.cases.give_up(remaining, "error", "import", broken["message"], broken["detail"])
-        elif status in _NO_TESTS_RAN:
+        elif status in _NO_TESTS_RAN and not is_suite(self.request.matrix):
             self.cases.give_up(remaining, "missing", "", self._no_test_for(remaining))
         else:
             lines = [line for line in output.splitlines() if line.strip()]
             message = lines[-1] if lines and not why else ending
+            if is_suite(self.request.matrix) and message != ending:  # what was printed last need not be why it ended
+                message = f"{ending}: {message}"
             self.cases.give_up(remaining, "error", "import", message, output)
 
     def _no_test_for(self, cases: Sequence[Case]) -> str:

@@ -63,7 +63,7 @@ class Kernel(Protocol):
 class Artifact:
     """The output of a compiler for one kernel and one target.
 
-    ``kind`` is ``cubin``, ``hsaco``, ``shared-object`` or ``elf`` for machine code. It is ``cuda-source``,
+    ``kind`` is ``cubin``, ``hsaco``, ``zebin``, ``shared-object`` or ``elf`` for machine code. It is ``cuda-source``,
     ``hip-source`` and the like where source was generated and nothing compiled it. ``resources`` holds what the
     toolchain reports of ``registers``, ``spill_bytes``, ``stack_bytes``, ``shared_bytes`` (LDS on AMD) and
     ``threads``; a key that it does not report is absent.

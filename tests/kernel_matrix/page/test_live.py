@@ -26,12 +26,21 @@ def live(page_site, tmp_path):
         part.write_text(f'kernelMatrix.put("overview",{json.dumps(overview)});\n')
         part.replace(path)
 
+    def cell(identity: str, reason: str) -> None:
+        """Give a cell another reason, in the file that has its details."""
+        chunks = Page(page_site).chunks
+        number = next(number for number, chunk in enumerate(chunks) if identity in chunk["cells"])
+        chunks[number]["cells"][identity]["cell"]["reason"] = reason
+        path = site / "data" / "cells" / f"{number}.js"
+        path.write_text(f'kernelMatrix.put("cells/{number}",{json.dumps(chunks[number])});\n')
+
+    change.cell = cell
     yield address, change
     server.shutdown()
     server.server_close()
 
 
-def test_the_page_takes_new_data_and_keeps_the_view(new_tab, live):
+def test_the_page_takes_new_data_and_keeps_the_view(live, new_tab):
     address, change = live
     change("1 of 2 jobs have ended.", "the first headline")
     tab = new_tab(address)
@@ -47,6 +56,30 @@ def test_the_page_takes_new_data_and_keeps_the_view(new_tab, live):
     tab.until("document.body.innerText.includes('the last headline')", 30)
     assert page.query_selector(".running") is None
     assert page.input_value("#search") == "state:error"
+    tab.settled()
+
+
+def test_the_open_cell_is_drawn_again_and_keeps_what_somebody_did_in_it(live, new_tab):
+    address, change = live
+    change("1 of 2 jobs have ended.", "the first headline")
+    tab = new_tab(address)
+    page = tab.open(f"#grid?cell={BROKEN}")
+    page.wait_for_selector(f'[data-open-cell="{BROKEN}"]')
+    assert "1 of 3 error" not in page.inner_text("dialog#cell")
+    page.fill("#case-filter", "tokens")
+    page.click("[data-test=cases] summary >> nth=0")
+    name = page.get_attribute("details[data-case][open]", "data-case")
+    page.focus("#case-filter")
+    page.evaluate("document.querySelector('dialog#cell').scrollTop = 120")
+    scroll = page.evaluate("document.querySelector('dialog#cell').scrollTop")
+    change.cell(BROKEN, "it was run again")
+    change("2 of 2 jobs have ended.", "the second headline")
+    tab.until("document.querySelector('dialog#cell').innerText.includes('it was run again')", 30)
+    tab.settled()
+    assert page.input_value("#case-filter") == "tokens"
+    assert page.get_attribute("details[data-case][open]", "data-case") == name
+    assert page.evaluate("document.activeElement.id") == "case-filter"
+    assert page.evaluate("document.querySelector('dialog#cell').scrollTop") == scroll
 
 
 def test_a_page_whose_run_is_over_asks_for_nothing_more(new_tab, live):

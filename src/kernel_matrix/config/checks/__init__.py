@@ -18,12 +18,13 @@ _OF_NAMES = (
     names.platforms,
     names.ops,
     names.outputs,
+    names.sums,
     names.groups,
     names.events,
     rules.places,
     rules.expectations,
 )
-_OF_THE_PLAN = (planned.cases, planned.sentinels)
+_OF_THE_PLAN = (planned.cases, planned.chosen_cases, planned.sentinels)
 
 
 def reference_faults(matrix: Matrix, root: Path) -> Iterator[Fault]:

@@ -9,7 +9,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
-from kernel_matrix.config.model import Matrix, Op, Output, Platform, ScalarOrList, as_list
+from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, ScalarOrList, as_list
+from kernel_matrix.config.suite import is_suite
 
 _PART = re.compile(r"\{(\w+)\}")
 _HOSTED = re.compile(r"(ubuntu|windows|macos)-")
@@ -31,7 +32,10 @@ def directions(matrix: Matrix) -> Iterator[Fault]:
     place: Place = ("package", "directions")
     yield from _twice(place, matrix.package.directions)
     for index, direction in enumerate(matrix.package.directions):
-        if direction not in matrix.accuracy.caps:
+        if direction == ASSERTED and not is_suite(matrix):
+            text = f"'{ASSERTED}' is the direction of the tests of a suite without 'ops'. Give it another name."
+            yield (*place, index), text
+        elif direction not in matrix.accuracy.caps:
             yield (*place, index), f"accuracy.caps has no cap for '{direction}'. Add it there."
 
 
@@ -64,6 +68,10 @@ def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> It
         yield from _unknown_ops(matrix, (*place, index, "ops"), entry.ops or ())
         for target in entry.targets or ():
             yield from _unknown_target(platform, (*place, index), target)
+        axes = {axis for op in matrix.ops.values() for axis in op.axes}
+        for axis in entry.cases:
+            if axis not in axes:
+                yield (*place, index, "cases", axis), f"unknown axis '{axis}'.{did_you_mean(axis, axes)}"
 
 
 def ops(matrix: Matrix) -> Iterator[Fault]:
@@ -96,6 +104,21 @@ def outputs(matrix: Matrix) -> Iterator[Fault]:
         for axis in op.canary:
             if axis not in op.axes:
                 yield ("ops", name, "canary", axis), f"unknown axis '{axis}'.{did_you_mean(axis, op.axes)}"
+
+
+def sums(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the sums over tokens that are no output of their operator, and those that stand twice."""
+    for name, op in matrix.ops.items():
+        place: Place = ("ops", name, "sums")
+        yield from _twice(place, op.sums)
+        known = {output for entries in (op.outputs or {}).values() for entry in entries for output in _names(entry)}
+        for index, output in enumerate(op.sums):
+            if known and output not in known:
+                yield (*place, index), f"unknown output '{output}'.{did_you_mean(output, known)}"
+
+
+def _names(entry: Output) -> Sequence[str]:
+    return list(entry) if isinstance(entry, dict) else [entry]
 
 
 def _outputs(op: Op, place: Place, entries: Sequence[Output]) -> Iterator[Fault]:
@@ -149,6 +172,8 @@ def requirements(place: Place, texts: Sequence[str]) -> Iterator[Fault]:
 
 
 def _unknown_ops(matrix: Matrix, place: Place, texts: Sequence[str]) -> Iterator[Fault]:
+    if is_suite(matrix):  # which test files there are is known when they have been collected
+        return
     known = [*matrix.ops, *(f"{name}.{direction}" for name, op in matrix.ops.items() for direction in op.directions)]
     for index, name in enumerate(texts):
         if name not in known:

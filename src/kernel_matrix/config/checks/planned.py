@@ -1,4 +1,4 @@
-"""Checks that need the plan: the same case twice, and patterns that hold for nothing."""
+"""Checks that need the plan: the same case twice, choices of no case, and patterns that hold for nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kernel_matrix.config.cases import expand
 from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Plan
+from kernel_matrix.config.plan import Plan, ops_of
 
 
 def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
@@ -19,6 +19,17 @@ def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
             counts = Counter(case for case, _ in expand(op, "full", direction))
             for case in sorted(case for case, count in counts.items() if count > 1):
                 yield ("ops", name, "cases"), f"the case '{case}' is here twice. Take it out of one group."
+
+
+def chosen_cases(matrix: Matrix, full: Plan) -> Iterator[Fault]:
+    """Yield the choices of cases that leave a cell without any: it would be on no page, and nobody would miss it."""
+    planned = {(case.cell.platform, case.cell.toolchain, case.cell.op, case.cell.direction) for case in full.cases}
+    for name, platform in matrix.platforms.items():
+        for index, entry in enumerate(platform.entries):
+            for op, direction in ops_of(matrix, entry) if entry.cases else ():
+                if (name, entry.toolchain, op, direction) not in planned:
+                    text = f"no case of {op}.{direction} has these values. Name others, or leave it out by 'ops'."
+                    yield ("platforms", name, "toolchains", index, "cases"), text
 
 
 def sentinels(matrix: Matrix, full: Plan) -> Iterator[Fault]:

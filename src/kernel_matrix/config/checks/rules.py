@@ -18,6 +18,7 @@ from kernel_matrix.config.model import Exclusion, Matrix, Scalar, ScalarOrList, 
 from kernel_matrix.config.own_version import OwnVersion, own_version
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.config.rule_state import rules_with_cases
+from kernel_matrix.config.suite import is_suite
 from kernel_matrix.config.until import last_day, over_with
 
 CELL_KEYS = ("platform", "target", "toolchain", "op", "direction")
@@ -43,6 +44,8 @@ def _where(matrix: Matrix, place: Place, where: Mapping[str, ScalarOrList]) -> I
     for key, values in where.items():
         if key not in known and key not in axes:
             yield (*place, key), f"unknown key '{key}'.{did_you_mean(key, [*CELL_KEYS, *axes])}"
+        if key == "op" and is_suite(matrix):  # which test files there are is known when they have been collected
+            continue
         for value in as_list(values) if key in known else ():
             if value not in known[key]:
                 yield (*place, key), f"unknown {key} '{value}'.{did_you_mean(str(value), map(str, known[key]))}"

@@ -156,7 +156,9 @@ def _of_the_whole(shown: Shown, cells: list[Shown], raws: Mapping[str, list[Raw]
     yield from figures.of_speed(shown["speed"], cells)
     yield from figures.of_undiagnosed(shown["undiagnosed"], cells)
     known = {f"{cell['id']}/{result['name']}" for cell in cells for result in cell["results"]}
-    unplanned = sum(len(group) for case, group in raws.items() if case not in known and not case.startswith("probe/"))
+    unplanned = sum(
+        len(group) for case, group in raws.items() if case not in known and not case.startswith(("probe/", "bench:"))
+    )
     yield from figures.unequal("run.unplanned", shown["run"]["unplanned"], unplanned)
     reasons: dict[str, int] = {}
     for result in (result for cell in cells for result in cell["results"] if result["stale"]):

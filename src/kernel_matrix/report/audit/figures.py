@@ -21,10 +21,11 @@ STATES = (
     "unavailable",
     "lowered",
     "compiled",
+    "held",
     "pass",
     "excluded",
 )
-EVIDENCE = ("planned", "lowered", "compiled", "emulated", "ran")
+EVIDENCE = ("planned", "lowered", "compiled", "held", "emulated", "ran")
 
 LONG = 100_000  # characters of a text, after which the page's data has it no longer
 

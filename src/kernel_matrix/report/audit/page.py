@@ -81,7 +81,13 @@ def _of_texts(overview: Shown, shown: Shown) -> Iterator[Difference]:
     yield from unequal("undiagnosed", len(overview["undiagnosed"]), min(len(shown["undiagnosed"]), 200))
     start = f"Of {shown['run']['cells']} cells "
     yield from unequal("headline", overview["headline"][: len(start)], start)
-    words = {"ran": "ran", "emulated": "ran in an emulator", "compiled": "compiled", "lowered": "became source"}
+    words = {
+        "ran": "ran",
+        "emulated": "ran in an emulator",
+        "held": "held by the suite's own assertions",
+        "compiled": "compiled",
+        "lowered": "became source",
+    }
     for level, phrase in words.items():
         count = shown["run"]["cells_by_evidence"].get(level)
         says = f"{count} {phrase}" in overview["headline"] if count else True

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
-_NOT_OUTPUTS = ("", "artifact", "canary", "time")
+_NOT_OUTPUTS = ("", "artifact", "bench", "canary", "time")
 _DIGITS = 1e-4  # relative: the page rounds to five digits
 
 

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from kernel_matrix.base.versions import satisfies
+from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.report.audit.planned import Facts, holds
 from kernel_matrix.report.audit.raw import Raw
 from kernel_matrix.vendors.registry import vendor_named
@@ -92,7 +93,8 @@ class Judge:
                 level = "lowered" if kind and kind.endswith("-source") else "compiled"
                 good = level if kind and raw.metrics.get("artifact.bytes") else "error"
             else:
-                good = "error" if self._is_doubtful(case, raw) else "pass"
+                proven = "held" if _only_asserts(raw) else "pass"
+                good = "error" if self._is_doubtful(case, raw) else proven
             return good if good == "error" else "fixed" if expected else "flaky" if raw.attempts else good
         for rule in expected:
             same = (rule["outcome"], rule["stage"] or "") == (raw.outcome, raw.stage)
@@ -116,7 +118,11 @@ class Judge:
         place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action
         if place != (platform, toolchain, device, action if entry.get("runs", True) else "compile"):
             return True
-        if target not in job.get("device.targets", "").split() or id(job) in self.missed or not outputs:
+        if target not in job.get("device.targets", "").split() or id(job) in self.missed:
+            return True
+        if _only_asserts(raw):
+            return False
+        if not outputs or (_is_asserted(raw) and not raw.metrics.get("canary.injected")):
             return True
         owed = self._owed(operator, facts)
         for variant in {"", *(name[name.index("@") :] for name in outputs if "@" in name)}:
@@ -126,7 +132,16 @@ class Judge:
             return True
         if raw.metrics.get("elements") != sum(figures.get("elements", 0) for figures in outputs.values()):
             return True
+        sums = self.matrix["ops"][operator.rpartition(".")[0]]["sums"]
+        if any(self._grows(figures, is_sum=name.split("@")[0] in sums) for name, figures in outputs.items()):
+            return True
         return any(self._is_wrong(facts, figures) for figures in outputs.values()) or self._is_out_of_line(case, raw)
+
+    def _grows(self, figures: Mapping[str, float], *, is_sum: bool) -> bool:
+        """Return whether the error of an output grows faster with the number of tokens than it may."""
+        rules = self.matrix["accuracy"].get("growth")
+        limit = rules["sums" if is_sum else "others"] if rules else figures.get("limit_growth", 0.0)
+        return not figures.get("growth", 0.0) <= limit
 
     def _is_wrong(self, facts: Facts, figures: Mapping[str, float]) -> bool:
         """Return whether the figures of an output are incomplete, impossible, or outside the limits made anew."""
@@ -146,6 +161,8 @@ class Judge:
         limit = min(cap, max(rules["factor"] * noise, root * f["conditioning_max_abs"]))
         factor = rules["rounded"] if f["itemsize"] < 4 else rules["factor"]
         other = max(factor * relative, root * f["conditioning_rel_fro"])
+        if facts["direction"] == ASSERTED and "declared_max_abs" in figures:
+            limit, other = min(cap, figures["declared_max_abs"]), figures.get("declared_rel_fro", 0.0)
         edited = abs(f["limit_max_abs"] - limit) > 1e-9 * limit or abs(f["limit_rel_fro"] - other) > 1e-9 * other
         over = f["max_abs"] > limit or f["rel_fro"] > other or f["nan"] + f["inf"] > 0
         norm = f["max_abs"] * math.sqrt(f["elements"])
@@ -216,7 +233,7 @@ class Judge:
         groups: dict[tuple[Any, ...], list[dict[str, float]]] = {}
         for case, raws in self.raws.items():
             for raw in raws:
-                if raw.action not in ("run", "emulate") or self._has_other_inputs(case, raw):
+                if raw.action not in ("run", "emulate") or self._has_other_inputs(case, raw) or _draws_alone(raw):
                     continue
                 whole = {
                     name: f
@@ -230,7 +247,7 @@ class Judge:
         return {k: {n: median(f.get(n, 0) for f in fs) for n in keys} for k, fs in groups.items() if len(fs) >= 3}
 
     def _is_out_of_line(self, case: str, raw: Raw) -> bool:
-        for name, figures in raw.outputs.items():
+        for name, figures in raw.outputs.items() if not _draws_alone(raw) else ():
             usual = self.medians.get((_inputs(case), name.split("@")[0], self.fresh[id(raw)] is False))
             if usual and _differs(figures, usual, self.matrix["accuracy"]["ulps"]):
                 return True
@@ -246,6 +263,8 @@ def evidence_of(state: str, raw: Raw) -> str:
         if not kind or not raw.metrics.get("artifact.bytes"):
             return "planned"
         return "lowered" if kind.endswith("-source") else "compiled"
+    if _only_asserts(raw) and raw.action:
+        return "held"
     return {"run": "ran", "emulate": "emulated"}.get(raw.action, "planned")
 
 
@@ -274,11 +293,25 @@ def _missed(members: Iterable[tuple[tuple[str, str], Raw]]) -> bool:
         told = {key: raw.job[key] for key in ("canary.injected", "canary.caught") if key in raw.job}
         if raw.outcome not in ("pass", "excluded"):
             wrong.add(group)
-        elif raw.outcome == "pass" and raw.action in ("run", "emulate"):
+        elif raw.outcome == "pass" and raw.action in ("run", "emulate") and not _is_asserted(raw):
             passed.add(group)
     total = sum(injected.values())
     differs = total and told and told != {"canary.injected": str(total), "canary.caught": str(caught)}
     return caught < total or bool(differs) or any(not injected[group] for group in passed - wrong)
+
+
+def _is_asserted(raw: Raw) -> bool:
+    """Return whether a result is of a test of a suite that asserts by itself."""
+    return raw.case.split("/")[3].endswith(f".{ASSERTED}")
+
+
+def _only_asserts(raw: Raw) -> bool:
+    return _is_asserted(raw) and not raw.outputs and "elements" not in raw.metrics
+
+
+def _draws_alone(raw: Raw) -> bool:
+    """Return whether other results of the case need not have had the same inputs."""
+    return _is_asserted(raw) and "inputs.sha256" not in raw.facts
 
 
 def _inputs(case: str) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import Connection, one, rows
 from kernel_matrix.results.compare import RED, State, Verdict
-from kernel_matrix.results.record import PROBE, Record
+from kernel_matrix.results.present import Present
+from kernel_matrix.results.record import BENCH, PROBE, Record
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Judged:
     notes: tuple[str, ...] = ()
     not_taken: tuple[str, ...] = ()
     ended: tuple[RuleState, ...] = ()
+    presence: Present | None = None
 
     @cached_property
     def cells(self) -> list[CellFigures]:
@@ -66,7 +68,7 @@ class Judged:
         """The number of results that belong to no planned case."""
         question = f"""
             SELECT count(*) FROM cases JOIN sources USING (source) {_COUNTS} AND NOT starts_with("case", '{PROBE}')
-              AND record NOT IN (SELECT record FROM results)
+              AND NOT starts_with("case", '{BENCH}') AND record NOT IN (SELECT record FROM results)
         """
         return int(one(self.connection, question))
 
@@ -133,12 +135,19 @@ class Judged:
 
     def probes(self) -> list[Record]:
         """Return the records of probes."""
+        return self._named(PROBE)
+
+    def benchmark(self) -> list[Record]:
+        """Return the records of the benchmark."""
+        return self._named(BENCH)
+
+    def _named(self, prefix: str) -> list[Record]:
         question = f"""
-            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND starts_with("case", '{PROBE}')
+            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND starts_with("case", '{prefix}')
             ORDER BY position, record
         """
         numbers = [number for (number,) in rows(self.connection, question)]
-        found = self.records(numbers)
+        found = records_of(self.connection, numbers, self.jobs)
         return [found[number] for number in numbers]
 
     def states_of_expected(self) -> dict[str, State]:

@@ -61,13 +61,25 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
         },
     )
     rules = ("factor", "rounded", "ulps", "cap")
+    growth = [value.growth or (None, None) for value in owed]
     enter(
         connection,
         "plan_owed",
-        pa.schema({"owed": _NUMBER, "names": pa.list_(_TEXT), **{name: pa.float64() for name in rules}}),
+        pa.schema(
+            {
+                "owed": _NUMBER,
+                "asserted": pa.bool_(),
+                **dict.fromkeys(("names", "sums"), pa.list_(_TEXT)),
+                **dict.fromkeys(("growth_of_sums", "growth_of_others", *rules), pa.float64()),
+            }
+        ),
         {
             "owed": list(owed.values()),
+            "asserted": [value.asserted for value in owed],
             "names": [list(dict.fromkeys(value.outputs)) for value in owed],
+            "sums": [list(value.sums) for value in owed],
+            "growth_of_sums": [of_sums for of_sums, _ in growth],
+            "growth_of_others": [of_others for _, of_others in growth],
             **{name: [getattr(value, name) for value in owed] for name in rules},
         },
     )

@@ -40,7 +40,7 @@ OUTPUTS = pa.schema(
         ("others", _NUMBERS),
     ]
 )
-NOT_OUTPUTS = ("artifact", "time", "canary")  # what begins the names of the figures that are of no output
+NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # what begins the names of the figures that are of no output
 
 
 def output_and_figure(name: str) -> tuple[str, str] | None:

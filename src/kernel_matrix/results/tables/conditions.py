@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from kernel_matrix.results.limits import NOT_OUTPUTS
-from kernel_matrix.results.record import PROBE, Outcome
+from kernel_matrix.results.record import BENCH, PROBE, Outcome
 from kernel_matrix.results.tables.schema import FIGURES, SCHEMAS, VERSION
 from kernel_matrix.results.validation import FINITE, Bounds
 
@@ -99,7 +99,7 @@ def _of_cases() -> Iterator[Condition]:
     yield Condition(f"outcome NOT IN ({outcomes})", "'there is no outcome ' || left(outcome, 60)")
     parts = "platform || target || toolchain || op || direction"
     whole = "platform || '/' || target || '/' || toolchain || '/' || op || '.' || direction || '/' || name"
-    other = f"(\"case\" <> {whole} OR contains({parts}, '/') OR contains(direction, '.'))"
+    other = f"(\"case\" NOT IN ({whole}, '{BENCH}' || {whole}) OR contains({parts}, '/') OR contains(direction, '.'))"
     # Empty columns are right for a probe, and for an id that has other parts. A case's columns must not hide it.
     empty = f"""({parts} || name = '' AND (starts_with("case", '{PROBE}')
         OR NOT regexp_matches("case", '^([^/]*/){{3}}[^/]*\\.[^/]*/')))"""

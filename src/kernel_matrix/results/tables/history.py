@@ -53,9 +53,10 @@ WHERE s.outcome IN ('pass', 'fail') AND o.floor_rel_fro > 0 AND isfinite(o.floor
 GROUP BY {_POINT}, key
 """  # noqa: S608  the parts are ours
 _TIMES = f"""
-SELECT s.cell, s.device, s.commit, max(s.started), s."case",
+SELECT CASE WHEN s.method = 'bench' THEN 'bench:' || s.cell ELSE s.cell END AS cell, s.device, s.commit,
+    max(s.started), s."case",
     arg_max(s.ratio, s.started) AS ratio, arg_max(s.seconds, s.started) AS seconds
-FROM times AS s WHERE isfinite(s.ratio) AND s.started < $now GROUP BY {_POINT}, s."case"
+FROM times AS s WHERE isfinite(s.ratio) AND s.started < $now GROUP BY {_POINT}, s.method, s."case"
 """  # noqa: S608
 _TRANSITIONS = """
 SELECT t.cell, t.before, t.after, t.since, t."commit", t.commit_before, t.reason, t.run, t.run_before

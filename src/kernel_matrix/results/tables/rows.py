@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kernel_matrix.results.limits import outputs_of
-from kernel_matrix.results.record import Record, is_probe_record
+from kernel_matrix.results.record import BENCH, Record, is_probe_record
 from kernel_matrix.results.tables.schema import FIGURES, VERSION
 
 Row = dict[str, Any]
@@ -70,7 +70,7 @@ def sample_rows(run: str, records: Sequence[Record]) -> Iterator[Row]:
 
 def parts_of(record: Record) -> dict[str, str]:
     """Return the parts of a case's id; empty ones for a probe, and for an id of another form."""
-    parts = record.case.split("/", 4)
+    parts = record.case.removeprefix(BENCH).split("/", 4)
     op, dot, direction = parts[3].rpartition(".") if len(parts) == 5 else ("", "", "")
     if not dot or is_probe_record(record):
         return dict.fromkeys(_PARTS, "")

@@ -16,7 +16,7 @@ VIEWS: Mapping[str, str] = {
     "versions": "The version of each distribution in the environment of a job.",
     "states": "Each case with its cell, its job, and its outcome, from the best (1) to the worst (7).",
     "cells": "Each cell in each run: how many of its cases ended how, the worst outcome, and the largest noise ratio.",
-    "times": "Each timed case in each run: the seconds of the kernel and of the baseline, and the ratio.",
+    "times": "Each timed case in each run: the seconds of the kernel, of the baseline and of the floor, and the ratio.",
     "transitions": "Each cell whose outcome changed from one run of a job on a device to the next.",
 }
 
@@ -57,7 +57,7 @@ _STATES = """SELECT c.run AS run, c.case AS "case", j.job AS job, j.started AS s
         WHEN c.outcome = 'unavailable' THEN 4 WHEN c.outcome = 'excluded' THEN 1
         WHEN c.action = 'compile' THEN 3 ELSE 2 END AS badness
 FROM cases AS c JOIN jobs AS j ON c.run = j.run
-WHERE c.op <> ''"""
+WHERE c.op <> '' AND c.case NOT LIKE 'bench:%'"""
 _WORD = """CASE WHEN BADNESS = 7 THEN 'fail' WHEN BADNESS = 6 THEN 'error' WHEN BADNESS = 5 THEN 'missing'
         WHEN BADNESS = 4 THEN 'unavailable' WHEN BADNESS = 3 THEN 'compiled' WHEN BADNESS = 2 THEN 'pass'
         ELSE 'excluded' END"""
@@ -89,11 +89,20 @@ LEFT JOIN (SELECT run, o.case AS "case", max(noise_ratio) AS noise FROM outputs 
 GROUP BY {key}"""  # noqa: S608  the parts are ours
 
 
-_TIMES = """SELECT s.run AS run, s.job AS job, s.started AS started, s.commit AS commit, s.device AS device,
-    s.cell AS cell, s.case AS "case", c.figures['time.run'] AS seconds, c.figures['time.eager'] AS baseline,
-    c.figures['time.ratio'] AS ratio, c.figures['time.rounds'] AS rounds
-FROM states AS s JOIN cases AS c ON s.run = c.run AND s.case = c.case
-WHERE c.figures['time.run'] > 0"""
+# A figure that is not there is null in DuckDB and 0 in ClickHouse, so both are made null.
+_TIMES = """SELECT j.run AS run, j.job AS job, j.started AS started, j.commit AS commit, j.device AS device,
+    c.platform || '/' || c.target || '/' || c.toolchain || '/' || c.op || '.' || c.direction AS cell, c.case AS "case",
+    CASE WHEN c.case LIKE 'bench:%' THEN 'bench' ELSE 'race' END AS method,
+    CASE WHEN c.case LIKE 'bench:%' THEN c.figures['bench.median_us'] / 1e6 ELSE c.figures['time.run'] END AS seconds,
+    nullif(c.figures['bench.p5_us'], 0) / 1e6 AS p5, nullif(c.figures['bench.p95_us'], 0) / 1e6 AS p95,
+    CASE WHEN c.case LIKE 'bench:%' THEN nullif(c.figures['bench.baseline_us'], 0) / 1e6
+        ELSE c.figures['time.eager'] END AS baseline,
+    CASE WHEN c.case LIKE 'bench:%' THEN nullif(c.figures['bench.baseline_ratio'], 0)
+        ELSE c.figures['time.ratio'] END AS ratio,
+    CASE WHEN c.case LIKE 'bench:%' THEN c.figures['bench.samples'] ELSE c.figures['time.rounds'] END AS rounds,
+    nullif(c.figures['bench.floor_share'], 0) AS floor_share, nullif(c.figures['bench.copy_gbs'], 0) AS copy_gbs
+FROM jobs AS j JOIN cases AS c ON j.run = c.run
+WHERE c.op <> '' AND (c.figures['time.run'] > 0 OR c.figures['bench.median_us'] > 0)"""
 
 
 def _transitions(dialect: Dialect) -> str:

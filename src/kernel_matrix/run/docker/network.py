@@ -42,6 +42,20 @@ def wheels(locks: Iterable[bytes]) -> list[Path]:
     return list(fitting.values())
 
 
+def wheels_of(distribution: str) -> list[tuple[str, str]]:
+    """Return the name and version of each wheel of a distribution in the folders that pip or uv has, oldest first."""
+    versions = set()
+    for folder in _words("PIP_FIND_LINKS", "UV_FIND_LINKS"):
+        for path in Path(folder.removeprefix("file://")).glob("*.whl"):
+            try:
+                name, version, *_ = parse_wheel_filename(path.name)
+            except InvalidWheelFilename:
+                continue
+            if name == canonicalize_name(distribution):
+                versions.add((version, str(name)))
+    return [(name, str(version)) for version, name in sorted(versions)]
+
+
 def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
     """Return the files that bring these settings into a build: wheels, ``ca.crt``, ``pip.conf`` and ``uv.toml``."""
     files: dict[str, bytes | Path] = {wheel.name: wheel for wheel in wheels}

@@ -1,4 +1,4 @@
-"""Compilers for GPUs: TVM's source for nvcc, LLVM's AMDGPU objects, and source for Metal and OpenCL."""
+"""Compilers for GPUs: TVM's source for nvcc and ocloc, LLVM's AMDGPU objects, and source for Metal and OpenCL."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ import tvm
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
+from mhc.toolchain import intel
+
 
 @functools.cache
 def target_of(name: str) -> Target:
-    """Return TVM's target for ``sm_90``, ``gfx942``, ``metal``, or ``opencl`` and its runtimes.
+    """Return TVM's target for ``sm_90``, ``gfx942``, ``bmg``, ``metal``, or ``opencl`` and its runtimes.
 
     Raises:
         ValueError: LLVM does not know the AMD GPU. If it compiled for it all the same, LLVM would end the process.
     """
     if name == "metal":
         device = {"kind": "metal"}
-    elif name in ("opencl", "pocl", "oclgrind"):
+    elif name in ("opencl", "pocl", "oclgrind", *intel.DEVICES):
         device = {"kind": "opencl"}
     elif name.startswith("sm_"):
         device = {"kind": "cuda", "arch": name}

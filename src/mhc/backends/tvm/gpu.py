@@ -1,7 +1,7 @@
 """The GPU form: a kernel is a few scripts for blocks of threads, launched one after the other.
 
-One source serves CUDA, ROCm, Metal and OpenCL, and every number of tokens. Sums have a fixed order, so that the same
-inputs give the same bits.
+One source serves CUDA, ROCm, Metal and OpenCL (Intel's GPUs, and runtimes on CPUs), and every number of tokens. Sums
+have a fixed order, so that the same inputs give the same bits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mhc.backends import Artifact, stage
 from mhc.backends.tvm import devices, opencl
 from mhc.backends.tvm.limits import check
 from mhc.backends.tvm.vectors import name_of, narrow, wide
+from mhc.toolchain import intel
 from mhc.toolchain.cache import Entry, cached
 from mhc.toolchain.compilers import compile_source, cubin_flags, find_nvcc, identity, ptxas_resources
 
@@ -31,14 +32,18 @@ THREADS = 128
 
 @dataclass(frozen=True)
 class Dialect:
-    """The parts of a kernel that differ between kinds of device; ``kind`` is TVM's name of one."""
+    """The parts of a kernel that differ between kinds of device.
+
+    ``kind`` is TVM's name of one. With ``unrolled`` short loops become straight code.
+    """
 
     kind: str
+    unrolled: bool = True
 
     @property
     def each(self) -> Any:
         """Return a short loop: unrolled, so that arrays become registers. For a CPU that only costs compile time."""
-        return T.serial if self.kind == "opencl" else T.unroll
+        return T.unroll if self.unrolled else T.serial
 
     def stored(self, dtype: torch.dtype) -> str:
         """Return TVM's name of what memory holds. OpenCL devices without half precision still convert its bits."""
@@ -88,7 +93,8 @@ Scratch = Callable[[Any, int], Mapping[str, tuple[int, ...]]]
 
 def takes(target: str | None) -> bool:
     """Return whether the target is one of this form."""
-    return target is not None and (target.startswith(("sm_", "gfx")) or target in ("metal", *opencl.RUNTIMES))
+    names = ("metal", *opencl.RUNTIMES, *intel.DEVICES)
+    return target is not None and (target.startswith(("sm_", "gfx")) or target in names)
 
 
 def _nothing(_spec: Any, _tokens: int) -> Mapping[str, tuple[int, ...]]:
@@ -125,9 +131,10 @@ class GpuForm:
             opencl.launch(runtime, program, grids, THREADS, tensors, self._scratch(spec, tokens), {"tokens": tokens})
 
     def artifact(self, spec: Any, target: str) -> Artifact:
-        """Return a cubin through nvcc for ``sm_90``, and source for Metal and OpenCL.
+        """Return a cubin through nvcc for ``sm_90``, and source for Metal and OpenCL runtimes.
 
-        For ``gfx942`` it is a code object where LLVM's linker is, and else the object that one would link.
+        For ``gfx942`` it is a code object where LLVM's linker is, and else the object that one would link. For ``bmg``
+        it is a binary where ocloc is, and else source.
         """
 
         def key() -> list[str]:
@@ -148,7 +155,7 @@ class GpuForm:
     def _compile(self, spec: Any, target: str) -> tuple[str, bytes, dict[str, int]]:
         with stage("lower"):
             device = devices.target_of(target)
-            module, _ = self._module(spec, device)
+            module, _ = self._module(spec, device, unrolled=target not in opencl.RUNTIMES)
         if device.kind.name == "rocm":
             with stage("compile"):
                 return "elf", *devices.amdgpu_object(module, target)
@@ -158,30 +165,36 @@ class GpuForm:
             with stage("compile"):
                 data, log = compile_source([find_nvcc(), *cubin_flags(target)], source, ".cu", ".cubin")
                 return "cubin", data, ptxas_resources(log)
+        if device.kind.name == "opencl":
+            source = opencl.PRELUDE + source
+            if target in intel.DEVICES and (ocloc := intel.find_ocloc()):
+                with stage("compile"):
+                    return "zebin", *intel.machine_code(ocloc, target, source)
         return f"{device.kind.name}-source", source.encode(), {}
 
     def _program(self, spec: Any) -> tuple[str, tuple[Launch, ...]]:
         with stage("lower"):
             device = devices.target_of("opencl")
-            module, launches = self._module(spec, device)
+            module, launches = self._module(spec, device, unrolled=False)
             return devices.source(module, device), launches
 
-    def _module(self, spec: Any, device: Target) -> tuple[tvm.IRModule, tuple[Launch, ...]]:
-        launches = self._launches(spec, device.kind.name)
+    def _module(self, spec: Any, device: Target, *, unrolled: bool) -> tuple[tvm.IRModule, tuple[Launch, ...]]:
+        launches = self._launches(spec, Dialect(device.kind.name, unrolled))
         return tvm.IRModule({launch.name: launch.script for launch in launches}), launches
 
-    def _checked(self, spec: Any, kind: str) -> tuple[Launch, ...]:
-        """Return the launches, which are the same for all architectures of a kind."""
-        launches = self._scripts(spec, Dialect(kind))
+    def _checked(self, spec: Any, dialect: Dialect) -> tuple[Launch, ...]:
+        """Return the launches, which are the same for all architectures of a dialect."""
+        launches = self._scripts(spec, dialect)
         for launch in launches:
-            check(launch.script, kind)
+            check(launch.script, dialect.kind)
         return launches
 
 
 @functools.cache
 def _compilers(target: str) -> str:
     """Return the versions of what compiles for ``target``."""
-    return f"{tvm.__version__} {identity(find_nvcc()) if target.startswith('sm_') else ''}"
+    program = find_nvcc() if target.startswith("sm_") else intel.find_ocloc() if target in intel.DEVICES else None
+    return f"{tvm.__version__} {identity(program) if program else ''}"
 
 
 @functools.cache

@@ -22,9 +22,9 @@ from mhc.backends import NoDeviceError
 # The name that each reports.
 RUNTIMES = {"pocl": "Portable Computing Language", "oclgrind": "Oclgrind"}
 
-# Conversions that every OpenCL device has, also one without half-precision arithmetic. They go through a union,
-# because compilers assume that two types do not share memory.
-_PRELUDE = """
+# Stands before TVM's source: conversions that every OpenCL device has, also one without half-precision arithmetic. They
+# go through a union, because compilers assume that two types do not share memory.
+PRELUDE = """
 typedef union { ushort bits; uchar bytes[2]; } mhc_half;
 float mhc_float_of(ushort bits) { mhc_half h; h.bits = bits; return vload_half(0, (const __private half *)&h); }
 ushort mhc_half_of(float value) { mhc_half h; vstore_half_rte(value, 0, (__private half *)&h); return h.bits; }
@@ -72,7 +72,7 @@ def build(runtime: str, source: str) -> Any:
     import pyopencl as cl
 
     try:
-        program = cl.Program(queue(runtime).context, _PRELUDE + source).build()
+        program = cl.Program(queue(runtime).context, PRELUDE + source).build()
     except cl.Error as error:
         raise RuntimeError(f"{runtime}: {_words(error)}") from error
     kernels = {}

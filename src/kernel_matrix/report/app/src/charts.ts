@@ -1,6 +1,6 @@
 /** Charts, by Observable Plot: it draws SVG, which prints, scales, follows the colours of the page and holds text. */
 
-import { dot, lineY, plot, ruleX, ruleY, type PlotOptions } from "@observablehq/plot";
+import { dot, lineY, plot, ruleX, ruleY, tickX, type PlotOptions } from "@observablehq/plot";
 import { h } from "./dom";
 
 /** Colours that people with each kind of colour blindness can tell apart, on a light and on a dark ground. */
@@ -44,4 +44,4 @@ export function steps(largest: number): number[] {
 }
 
 // Each by its name: what is not used stays out of the page.
-export { dot, lineY, ruleX, ruleY };
+export { dot, lineY, ruleX, ruleY, tickX };

@@ -26,7 +26,7 @@ export interface Overview {
    * When a result is stale.
    */
   stale_meaning: string;
-  evidence: ("planned" | "lowered" | "compiled" | "emulated" | "ran")[];
+  evidence: ("planned" | "lowered" | "compiled" | "held" | "emulated" | "ran")[];
   platforms: PlatformEntry[];
   lanes: Lane[];
   /**
@@ -117,6 +117,7 @@ export interface StateWord {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
   meaning: string;
@@ -132,6 +133,14 @@ export interface StateWord {
 export interface PlatformEntry {
   name: string;
   title: string;
+  /**
+   * Whose devices run it, as matrix.yaml names the vendor.
+   */
+  vendor: string;
+  /**
+   * The vendor's name for people.
+   */
+  vendor_title: string;
   targets: string[];
 }
 /**
@@ -151,9 +160,10 @@ export interface Lane {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   cells: number;
   by_state: {
     [k: string]: number;
@@ -355,9 +365,10 @@ export interface Cell {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   /**
    * Why its first stale case is stale; empty if no case is.
    */
@@ -432,7 +443,7 @@ export interface Noise {
   /**
    * The least evidence of these cases: ran or emulated.
    */
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
 }
 /**
  * The cause and the remedy of an error, and the name of the rule that matched.
@@ -505,9 +516,10 @@ export interface PageCase {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
   reason?: number;
   stale?: number;
   stage?: string;
@@ -552,10 +564,80 @@ export interface Times {
   rounds: number;
 }
 /**
- * The timed cases that passed, with the times of all toolchains together.
+ * The results of the benchmark, and the timed cases of the suite that passed, with all toolchains together.
  */
 export interface SpeedData {
+  bench: BenchResult[];
   cases: TimedCase[];
+}
+/**
+ * What the benchmark says of one operator, shape and toolchain on one device.
+ */
+export interface BenchResult {
+  platform: string;
+  target: string;
+  toolchain: string;
+  op: string;
+  direction: string;
+  case: string;
+  outcome: string;
+  /**
+   * Why it was not timed; empty if it was.
+   */
+  message: string;
+  stale: string;
+  device: string;
+  commit: string;
+  started: string;
+  /**
+   * Whether this was the quick form, with small shapes and few samples.
+   */
+  quick: boolean;
+  /**
+   * What else used the device or lowered its clock meanwhile; empty if nothing.
+   */
+  disturbed: string;
+  time: BenchTime | null;
+  /**
+   * ``floor_us`` is the time that a copy of as many bytes takes, ``floor_share`` that over the median.
+   */
+  figures: {
+    [k: string]: number | string;
+  };
+  /**
+   * Those timed in the same process on the same device.
+   */
+  rivals: {
+    [k: string]: BenchTime;
+  };
+  /**
+   * The rivals that were not timed, each with the reason.
+   */
+  absent: {
+    [k: string]: string;
+  };
+  facts: {
+    [k: string]: string;
+  };
+}
+/**
+ * The time of a run of one contender of the benchmark, in microseconds, and its error.
+ */
+export interface BenchTime {
+  median_us: number;
+  /**
+   * The 5th percentile of the samples.
+   */
+  p5_us: number;
+  /**
+   * The 95th percentile.
+   */
+  p95_us: number;
+  samples: number;
+  /**
+   * The largest error over its outputs, over the golden's norm.
+   */
+  rel_fro: number | string | null;
 }
 /**
  * A timed case of an operator on a target, with the times of every toolchain.

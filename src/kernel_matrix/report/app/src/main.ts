@@ -115,7 +115,7 @@ class Page {
     const { cell: _cell, case: _case, ...rest } = place;
     const { cell: _cellBefore, case: _caseBefore, ...restBefore } = before;
     if (always || JSON.stringify(rest) !== JSON.stringify(restBefore)) this.draw(place, before);
-    this.panel.show(this.context(), place.cell, place.case);
+    this.panel.show(this.context(), place.cell, place.case, always);
   }
 
   private context(): Context {

@@ -5,6 +5,7 @@ import type { Model, StateName } from "./model";
 
 const SHAPES: Record<StateName, string> = {
   pass: "✓",
+  held: "▲",
   compiled: "◆",
   lowered: "◇",
   known: "≈",

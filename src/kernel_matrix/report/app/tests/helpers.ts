@@ -95,8 +95,8 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
     })),
     evidence: ["planned", "lowered", "compiled", "emulated", "ran"],
     platforms: [
-      { name: "cuda", title: "NVIDIA CUDA", targets: ["sm_90"] },
-      { name: "rocm", title: "AMD ROCm", targets: ["gfx90a", "gfx942"] },
+      { name: "cuda", title: "NVIDIA CUDA", vendor: "nvidia", vendor_title: "NVIDIA", targets: ["sm_90"] },
+      { name: "rocm", title: "AMD ROCm", vendor: "amd", vendor_title: "AMD", targets: ["gfx90a", "gfx942"] },
     ],
     lanes: [
       lane("cuda", "sm_90", "tilelang-0.1"),

@@ -28,6 +28,8 @@ test("keys of names match whole names, with stars and alternatives", () => {
   assert.deepEqual(ids("state:error,fail"), [1, 2]);
   assert.deepEqual(ids("direction:backward platform:rocm"), [3, 5]);
   assert.deepEqual(ids("vendor:nvidia"), [0, 1]);
+  assert.deepEqual(ids("vendor:AMD"), [2, 3, 4, 5]);
+  assert.deepEqual(ids("vendor:cuda"), [], "a word of a title is no vendor");
   assert.deepEqual(ids("evidence:compiled"), [3]);
   assert.deepEqual(ids("stage:compile"), [2]);
   assert.deepEqual(ids("rule:*"), [2]);

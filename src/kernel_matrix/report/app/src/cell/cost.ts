@@ -1,12 +1,13 @@
 /** How fast a cell is, and what its code needs, beside the same operator elsewhere. */
 
 import type { Context } from "../context";
-import type { Cell } from "../data";
+import type { BenchResult, BenchTime, Cell } from "../data";
 import { h, table, type Child } from "../dom";
 import { later, onDemand } from "../later";
-import { loadCell } from "../load";
-import { duration, outOf, short, times } from "../numbers";
+import { load, loadCell } from "../load";
+import { duration, number, outOf, percent, short, times } from "../numbers";
 import { pill } from "../states";
+import { beginning } from "../text";
 import type { Result } from "./result";
 
 const FILES_AT_ONCE = 16;
@@ -29,6 +30,7 @@ export function costPart(context: Context, place: number, cell: Cell, all: reado
     { "data-test": "cost" },
     h("h3", null, "How fast"),
     timesTable(context, cell, all),
+    benchOf(context, cell),
     resources(context, place, cell),
   );
 }
@@ -54,7 +56,7 @@ function timesTable(context: Context, cell: Cell, all: readonly Result[]): HTMLE
         baseline,
         ": ",
         h("b", null, ratios.length === 1 ? times(ratios[0]) : `${times(ratios[0])} to ${times(ratios.at(-1))}`),
-        ` as fast, over ${ratios.length} timed ${ratios.length === 1 ? "case" : "cases"} that passed. Both were timed in turns in one process; the times are the least of all rounds.`,
+        ` as fast, over ${ratios.length} timed ${ratios.length === 1 ? "case" : "cases"} that passed. Both were timed in turns in one process, at a small shape and by the host; the times are the least of all rounds.`,
       ),
     table(
       "times",
@@ -71,6 +73,73 @@ function timesTable(context: Context, cell: Cell, all: readonly Result[]): HTMLE
     ),
     cell.timed.length < timed.length && h("p", { class: "dim" }, "Only cases that passed count in the other views."),
     whole,
+  );
+}
+
+/** Return the times of the benchmark with their spread, when they have come; null where these data have none. */
+function benchOf(context: Context, cell: Cell): HTMLElement | null {
+  if (!context.model.overview.has.includes("speed")) return null;
+  return later(
+    () => load("speed"),
+    ({ bench }) => {
+      const own = bench.filter(
+        (one) =>
+          one.platform === cell.platform &&
+          one.target === cell.target &&
+          one.toolchain === cell.toolchain &&
+          one.op === cell.op &&
+          one.direction === cell.direction,
+      );
+      return own.length === 0 ? null : h("div", { "data-test": "bench-of-cell" }, own.map(benchTable));
+    },
+    "the benchmark",
+  );
+}
+
+/** Return the times of a kernel and of its rivals in one process, the fastest first. */
+function benchTable(one: BenchResult): HTMLElement {
+  const title = h(
+    "h4",
+    null,
+    "Benchmark: ",
+    h("code", null, one.case),
+    h("span", { class: "dim" }, ` on ${one.device}`),
+  );
+  if (!one.time) return h("div", null, title, h("p", null, `Not timed: ${one.outcome}. ${one.message}`));
+  const rows: [string, BenchTime][] = [[one.toolchain, one.time], ...Object.entries(one.rivals)];
+  rows.sort((a, b) => a[1].median_us - b[1].median_us);
+  const floor = number(one.figures["floor_us"]);
+  return h(
+    "div",
+    null,
+    title,
+    one.disturbed !== "" && h("p", { class: "note" }, `Disturbed: ${one.disturbed}.`),
+    one.stale !== "" && h("p", { class: "note" }, h("b", null, "Stale: "), beginning(one.stale, 300)),
+    table(
+      "times of the benchmark",
+      [
+        {
+          title: "kernel",
+          header: true,
+          cell: ([name, time]) => [time === one.time && "▸ ", name, time === one.time && " (this cell)"],
+        },
+        { title: "median", number: true, cell: ([, time]) => duration(time.median_us / 1e6) },
+        {
+          title: "5th to 95th percentile",
+          number: true,
+          cell: ([, time]) => `${duration(time.p5_us / 1e6)} to ${duration(time.p95_us / 1e6)}`,
+        },
+        { title: "samples", number: true, cell: ([, time]) => time.samples },
+        {
+          title: "of the memory floor",
+          number: true,
+          cell: ([, time]) => (floor > 0 ? percent(floor / time.median_us) : ""),
+        },
+        { title: "error", number: true, cell: ([, time]) => short(time.rel_fro) },
+      ],
+      rows,
+      "bench-times",
+    ),
   );
 }
 

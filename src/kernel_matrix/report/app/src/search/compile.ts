@@ -191,19 +191,17 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
   }
 }
 
-/** Return a test for a word of the platform's title, such as NVIDIA in `NVIDIA CUDA`. */
+/** Return a test for the vendor of the platform's devices: its name in matrix.yaml, or its name for people. */
 function ofVendor(model: Model, term: Term, problems: string[]): Test {
-  const titles = model.overview.platforms.map((platform) => platform.title);
-  const tests = term.values.map((value) => word(value));
-  const asked = titles.map((title) => tests.some((test) => test.test(title)));
-  if (!asked.includes(true))
-    problems.push(
-      unknown(
-        term.values.join(","),
-        titles.flatMap((title) => title.split(" ")),
-        "vendor",
-      ),
-    );
+  const { platforms } = model.overview;
+  const tests = term.values.map((value) => pattern(value, true));
+  const asked = platforms.map(({ vendor, vendor_title }) =>
+    tests.some((test) => test.test(vendor) || test.test(vendor_title)),
+  );
+  term.values.forEach((value, index) => {
+    if (!platforms.some(({ vendor, vendor_title }) => tests[index]!.test(vendor) || tests[index]!.test(vendor_title)))
+      problems.push(unknown(value, [...new Set(platforms.map(({ vendor }) => vendor))], "vendor"));
+  });
   return (cell) => asked[model.platformOfLane[model.lane(cell)]!] === true;
 }
 

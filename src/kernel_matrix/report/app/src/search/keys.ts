@@ -12,7 +12,7 @@ export interface Key {
 export const KEYS: readonly Key[] = [
   { name: "op", kind: "name", meaning: "the operator", example: "op:m*" },
   { name: "direction", kind: "name", meaning: "the direction of the operator", example: "direction:backward" },
-  { name: "vendor", kind: "name", meaning: "a word of the title of the platform", example: "vendor:nvidia" },
+  { name: "vendor", kind: "name", meaning: "the vendor of the platform's devices", example: "vendor:nvidia" },
   { name: "platform", kind: "name", meaning: "the platform", example: "platform:rocm" },
   { name: "target", kind: "name", meaning: "the architecture", example: "target:gfx*" },
   { name: "backend", kind: "name", meaning: "the way in which the kernel is written", example: "backend:t*" },

@@ -1,4 +1,4 @@
-/** How fast the kernels are, against the baseline and against each other. */
+/** How fast the kernels are: by the benchmark, and by the single calls of the suite. */
 
 import { chart, dot, PALETTE, ruleX, SYMBOLS, width } from "../charts";
 import type { Context, View } from "../context";
@@ -8,6 +8,7 @@ import { later } from "../later";
 import { toHash } from "../link";
 import { load } from "../load";
 import { duration, outOf, plural, short, times } from "../numbers";
+import { benchPart } from "./bench";
 import { legend, trendCharts } from "./trends";
 
 const AT_ONCE = 60;
@@ -20,15 +21,7 @@ interface Timed extends Omit<TimedCase, "toolchains"> {
 
 export function speedView(context: Context): View {
   const { model } = context;
-  const { baseline } = model.overview.run;
-  const head = [
-    h("h2", null, `Speed against ${baseline}`),
-    h(
-      "p",
-      { class: "dim" },
-      `How many times as fast as ${baseline} on the same device, both timed in turns in one process, alone on the machine, on a CPU each when the other's threads are at rest; the least time of each. Only cases that passed.`,
-    ),
-  ];
+  const head = h("h2", null, "Speed");
   if (!model.overview.has.includes("speed"))
     return { element: h("div", null, head, h("p", null, "No case of these data was timed and passed.")) };
   return {
@@ -46,6 +39,29 @@ export function speedView(context: Context): View {
 }
 
 function shown(context: Context, speed: SpeedData): HTMLElement {
+  const { model } = context;
+  return h(
+    "div",
+    null,
+    benchPart(context, speed.bench) ??
+      h(
+        "p",
+        { class: "note", "data-test": "no-bench" },
+        speed.bench.length > 0
+          ? "No result of the benchmark is in this search."
+          : "These results have none of the benchmark. What follows is the time of single calls at one small shape, and says little of large ones.",
+      ),
+    h("h2", null, `Calls of the suite against ${model.overview.run.baseline}`),
+    h(
+      "p",
+      { class: "dim" },
+      `The time on the host of single calls at the small shapes of the suite's timed cases, until the device is done: how many times as fast as ${model.overview.run.baseline} on the same device. Both are timed in turns in one process, alone on the machine, on a CPU each when the other's threads are at rest; the least time of each. Only cases that passed. It is no measure of large shapes: that is the benchmark.`,
+    ),
+    calls(context, speed),
+  );
+}
+
+function calls(context: Context, speed: SpeedData): HTMLElement {
   const { model, found, place } = context;
   const idOf = (one: TimedCase, toolchain: string): string =>
     `${one.platform}/${one.target}/${toolchain}/${one.op.replace(" ", ".")}`;
@@ -57,7 +73,8 @@ function shown(context: Context, speed: SpeedData): HTMLElement {
     });
     if (asked.length > 0) cases.push({ ...one, toolchains: new Map(asked) });
   }
-  if (cases.length === 0) return h("p", null, "No timed case is in this search.");
+  if (cases.length === 0)
+    return h("p", null, speed.cases.length > 0 ? "No timed case is in this search." : "No case was timed and passed.");
   const toolchains = [...new Set(model.overview.lanes.map((lane) => lane.toolchain))].filter((name) =>
     cases.some((one) => one.toolchains.has(name)),
   );

@@ -1,0 +1,137 @@
+"""Random inputs of the operators on a device; of the sizes and scales that the conformance suite has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+
+OPS: Mapping[str, Any] = {
+    "mhc_pre": mhc_pre,
+    "sinkhorn": sinkhorn,
+    "mhc_post": mhc_post,
+    "mhc_head": mhc_head,
+    "expand": expand,
+}
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # their gradients are sums over tokens
+
+
+class Draw:
+    """The tensors of one copy; every copy has other numbers."""
+
+    def __init__(self, axes: Mapping[str, Any], device: torch.device, seed: int) -> None:
+        self.tokens, self.n = int(axes["tokens"]), int(axes["streams"])
+        self.hidden = int(axes.get("hidden", 0))
+        self.dtype = DTYPES[axes.get("dtype", "fp32")]
+        self.gamma = bool(axes.get("gamma", False))
+        self.precision = str(axes.get("precision", "fp32"))
+        self.form = str(axes.get("form", "paper"))
+        self._device = device
+        self._generator = torch.Generator(device).manual_seed(seed)
+
+    def normal(self, *shape: int, scale: float = 1.0, mean: float = 0.0) -> torch.Tensor:
+        """Return normal numbers in fp32."""
+        values = torch.empty(shape, device=self._device)
+        return values.normal_(mean, scale, generator=self._generator)
+
+    def data(self, *shape: int, scale: float = 1.0) -> torch.Tensor:
+        """Return normal numbers in the dtype of the streams."""
+        return self.normal(*shape, scale=scale).to(self.dtype)
+
+    def x(self) -> torch.Tensor:
+        """Return the streams."""
+        return self.data(self.tokens, self.n, self.hidden)
+
+    def mapping(self, rows: int, gates: int) -> tuple[Any, ...]:
+        """Return phi, alpha, bias and gamma of a layer near its initialisation."""
+        width = self.n * self.hidden
+        bias = self.normal(rows, scale=0.2)
+        bias[: self.n] += -math.log(self.n - 1) - 1.0 if self.n > 1 else 1.0
+        return (
+            self.normal(rows, width, scale=1 / math.sqrt(width)),
+            self.normal(gates, scale=0.05, mean=0.4),
+            bias,
+            self.normal(self.n, self.hidden, scale=0.3, mean=1.0) if self.gamma else None,
+        )
+
+    def inputs(self, op: str, direction: str) -> Any:
+        """Return the inputs of an operator."""
+        return getattr(self, f"_{op}")(direction == "backward")
+
+    def _mhc_pre(self, backward: bool) -> Any:
+        tensors = (self.x(), *self.mapping(self.n * (self.n + 2), 3))
+        forward = mhc_pre.MhcPreInputs(*tensors, precision=self.precision)
+        if not backward:
+            return forward
+        return mhc_pre.MhcPreBackwardInputs(
+            *tensors,
+            *_saved("mhc_pre", forward),
+            self.data(self.tokens, self.hidden),
+            self.normal(self.tokens, self.n),
+            self.normal(self.tokens, self.n, self.n),
+            precision=self.precision,
+        )
+
+    def _mhc_head(self, backward: bool) -> Any:
+        tensors = (self.x(), *self.mapping(self.n, 1))
+        forward = mhc_head.MhcHeadInputs(*tensors, precision=self.precision)
+        if not backward:
+            return forward
+        kept = _saved("mhc_head", forward)
+        grad = self.data(self.tokens, self.hidden)
+        return mhc_head.MhcHeadBackwardInputs(*tensors, *kept, grad, precision=self.precision)
+
+    def _sinkhorn(self, backward: bool) -> Any:
+        shape = (self.tokens, self.n, self.n)
+        constants = {"iterations": 20, "eps": sinkhorn.FORMS[self.form], "form": self.form}
+        logits = self.normal(*shape)
+        if not backward:
+            return sinkhorn.SinkhornInputs(logits, **constants)
+        return sinkhorn.SinkhornBackwardInputs(logits, self.normal(*shape), **constants)
+
+    def _mhc_post(self, backward: bool) -> Any:
+        tensors = (
+            self.x(),
+            self.data(self.tokens, self.hidden, scale=0.5),
+            self.normal(self.tokens, self.n, scale=0.05, mean=0.25),
+            self.normal(self.tokens, self.n, self.n, scale=0.05) + 0.4 * torch.eye(self.n, device=self._device),
+        )
+        if not backward:
+            return mhc_post.MhcPostInputs(*tensors)
+        return mhc_post.MhcPostBackwardInputs(*tensors, self.data(self.tokens, self.n, self.hidden))
+
+    def _expand(self, backward: bool) -> Any:
+        if backward:
+            return expand.ExpandBackwardInputs(self.data(self.tokens, self.n, self.hidden))
+        return expand.ExpandInputs(self.data(self.tokens, self.hidden), self.n)
+
+
+def _saved(op: str, forward: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ``m`` and ``r`` of the forward in fp32, as its kernels keep them."""
+    from mhc.backends import load
+
+    exact = load("reference", op).golden(forward)
+    return exact.m.float(), exact.r.float()
+
+
+def nudged(inputs: Any, seed: int) -> Any:
+    """Return the inputs in float64, each number off by one rounding error of fp32."""
+    generator: dict[torch.device, torch.Generator] = {}
+    values = []
+    for value in inputs:
+        if isinstance(value, torch.Tensor):
+            source = generator.setdefault(value.device, torch.Generator(value.device).manual_seed(seed))
+            sign = torch.randint(0, 2, value.shape, device=value.device, dtype=torch.int8, generator=source)
+            value = value.double() * (1 + (2.0 * sign - 1) * 2.0**-24)
+        values.append(value)
+    return type(inputs)(*values)
+
+
+def bytes_of(values: Any) -> int:
+    """Return the bytes of the tensors among some values."""
+    return sum(value.numel() * value.element_size() for value in values if isinstance(value, torch.Tensor))

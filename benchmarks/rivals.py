@@ -1,0 +1,86 @@
+"""What the kernels are compared with: eager PyTorch, torch.compile, and published kernels that are installed."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+
+from kernel_matrix.bench.inside.protocol import AbsentError
+from mhc.backends import load
+from mhc.backends.reference.kernel import full_precision, write
+
+EAGER, COMPILE, AUTOTUNE, LIGER = "eager", "compile", "compile-max-autotune", "liger"
+_BACKENDS = {EAGER: "reference", COMPILE: "inductor"}
+_PEERS = {LIGER: "liger-kernel"}
+_NO_GRAPHS = "max-autotune-no-cudagraphs"  # the clock makes graphs of all contenders by itself
+
+
+class Kernel(Protocol):
+    """One operator in one direction."""
+
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> None: ...
+
+
+def kernel(name: str, op: str, direction: str) -> Kernel:
+    """Return the kernel of a contender that has the operators of this package.
+
+    Raises:
+        AbsentError: it does not have this one.
+        ImportError: its toolchain does not import.
+    """
+    if name == AUTOTUNE:
+        return autotuned(op, direction)
+    try:
+        return load(_BACKENDS.get(name, name), op, direction)
+    except LookupError as error:
+        raise AbsentError(str(error)) from None
+    except ImportError as error:
+        error.stage = "import"  # type: ignore[attr-defined]
+        raise
+
+
+@functools.cache
+def autotuned(op: str, direction: str) -> Autotuned:
+    """Return the equations of the reference through ``torch.compile`` that tries several kernels."""
+    equations: Any = load("reference", op, direction)
+    return Autotuned(equations.equations)
+
+
+class Autotuned:
+    """Equations through ``torch.compile`` with the mode ``max-autotune``."""
+
+    def __init__(self, equations: Any) -> None:
+        self._compiled = torch.compile(equations, fullgraph=True, dynamic=False, mode=_NO_GRAPHS)
+
+    def run(self, inputs: Any, out: Any, _: str | None = None) -> None:
+        """Compute the operator and write every element of ``out``."""
+        with full_precision(inputs[0].device), torch._dynamo.config.patch(recompile_limit=1024):
+            results = self._compiled(*inputs)
+        write(results, out)
+
+
+def peer(name: str) -> str:
+    """Return the version of a published library.
+
+    Raises:
+        AbsentError: it is not installed.
+    """
+    try:
+        return importlib.metadata.version(_PEERS[name])
+    except importlib.metadata.PackageNotFoundError:
+        raise AbsentError(f"{_PEERS[name]} is not installed in this environment") from None
+
+
+def versions() -> Mapping[str, str]:
+    """Return the version of each published library that is installed."""
+    answer = {}
+    for name in _PEERS:
+        try:
+            answer[f"version.{name}"] = peer(name)
+        except AbsentError:
+            continue
+    return answer

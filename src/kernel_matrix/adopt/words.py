@@ -1,0 +1,65 @@
+"""Say in a terminal what was seen in a repository, what was written, and what comes next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernel_matrix.adopt import requirements
+from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
+from kernel_matrix.adopt.writing import Written
+from kernel_matrix.base.git import is_checkout
+
+_SHOWN = 5
+
+
+def seen_lines(repository: Repository) -> Iterator[str]:
+    """Yield what the repository holds."""
+    yield f"package {repository.module} in {_folder(repository.source)}, for Python {repository.python} or later"
+    if repository.toolchains:
+        yield f"imports {', '.join(TOOLCHAINS[name] for name in repository.toolchains)}"
+    if repository.kernels:
+        yield f"{len(repository.kernels)} functions in Triton: {_some(list(repository.kernels))}"
+    if repository.cuda:
+        names = [path.relative_to(repository.root).as_posix() for path in repository.cuda]
+        yield f"{len(names)} sources in CUDA C++ or HIP, which nothing here compiles: {_some(names)}"
+    if repository.suite is not None:
+        yield f"tests in {_folder(repository.suite)}: {len(repository.test_files)} files"
+    yield from repository.project.notes
+    if unknown := requirements.unknown_imports(repository):
+        yield f"imported at the top of a file, and in no list of requirements: {', '.join(unknown)}"
+    if not is_checkout(repository.root):
+        yield "this is no git checkout with a commit, so results carry no commit"
+
+
+def written_lines(written: Written) -> Iterator[str]:
+    """Yield each file that was written, and each that was there and stays as it is."""
+    yield from (f"wrote {name}" for name in written.new)
+    yield from (f"left {name} as it is" for name in written.left)
+
+
+def next_lines(repository: Repository, lock: Path) -> Iterator[str]:
+    """Yield what a person can do next: the whole suite, and the kernels of a package that has some."""
+    if repository.suite is not None:
+        yield "all tests, and the page: `kernel-matrix matrix`"
+    if repository.kernels:
+        yield f"an environment for the package: uv venv .venv && uv pip install --python .venv -r {_word(lock)}"
+        path = "" if repository.source == "." else f"PYTHONPATH={shlex.quote(repository.source)} "
+        yield (
+            "every Triton kernel that a program launches, for every target, without a GPU: "
+            f"{path}`kernel-matrix launches -- .venv/bin/python calls.py`"
+        )
+
+
+def _folder(name: str) -> str:
+    return "this folder" if name == "." else f"{name}/"
+
+
+def _word(path: Path) -> str:
+    return shlex.quote(path.as_posix())
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,60 @@
+"""Write the proposed files into the repository, each only where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+
+_CONFIGURATION = "matrix.yaml"
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files that were written, and those that were there already."""
+
+    new: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def refuse_where_nothing_can_be_written(root: Path) -> None:
+    """Raise an error where a file would be overwritten or cannot be written, before any work is done.
+
+    Raises:
+        UserError: matrix.yaml is there, or the folder is read-only.
+    """
+    path = root / _CONFIGURATION
+    if path.exists() or path.is_symlink():
+        raise UserError(
+            f"{path}: it is there already, so nothing was written. Use it: `kernel-matrix matrix`, or move it away."
+        )
+    probe = root / f".{_CONFIGURATION}.part"
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"{root}: nothing can be written here: {error.strerror or error}.") from None
+
+
+def write(root: Path, files: Mapping[str, str]) -> Written:
+    """Write the files in their order. One that is there stays as it is.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    new, left = [], []
+    for name, text in files.items():
+        path = root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            left.append(name)
+        except OSError as error:
+            raise UserError(f"{path}: it cannot be written: {error.strerror or error}.") from None
+        else:
+            new.append(name)
+    return Written(tuple(new), tuple(left))

@@ -1,0 +1,1 @@
+"""The benchmark: kernels and their rivals, timed on this machine's devices. What is wrong is not timed."""

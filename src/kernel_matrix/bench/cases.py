@@ -1,0 +1,143 @@
+"""matrix.yaml -> the cases of the benchmark, for the toolchains of one device. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.bench import Bench, BenchOp
+from kernel_matrix.config.cases import case_name
+from kernel_matrix.config.model import Matrix, Scalar, ScalarOrList, as_list
+from kernel_matrix.results.record import BENCH
+from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.registry import vendor_named
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is timed: a platform and its target, on a device of this machine."""
+
+    platform: str
+    target: str
+    device: Device
+
+    @property
+    def gpu(self) -> bool:
+        """Return whether the device is a GPU."""
+        return vendor_named(self.device.vendor).gpu
+
+    @property
+    def framework_device(self) -> str:
+        """Return the package's word for the device."""
+        return vendor_named(self.device.vendor).framework_device
+
+
+@dataclass(frozen=True)
+class BenchCase:
+    """One operator in one direction with one shape; ``toolchains`` are those that have it at a place."""
+
+    op: str
+    direction: str
+    axes: Mapping[str, Scalar]
+    toolchains: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Return the id without a place: ``OP.DIRECTION/NAME``."""
+        return f"{self.op}.{self.direction}/{case_name(self.axes)}"
+
+    def id_at(self, place: Place, toolchain: str) -> str:
+        """Return the id of its record for one toolchain."""
+        return f"{BENCH}{place.platform}/{place.target}/{toolchain}/{self.id}"
+
+
+def bench_of(matrix: Matrix) -> Bench:
+    """Return the section ``bench``.
+
+    Raises:
+        UserError: there is none.
+    """
+    if matrix.bench is None:
+        raise UserError("matrix.yaml has no section 'bench': nothing says what is to be timed. Add one.")
+    return matrix.bench
+
+
+def places_of(matrix: Matrix, machine: Machine) -> list[Place]:
+    """Return the platforms whose hardware this machine has; a device that emulates another one is none."""
+    places = []
+    for name, platform in matrix.platforms.items():
+        if vendor_named(platform.device).emulates:
+            continue
+        for target in platform.targets:
+            device = machine.device_for(platform.device, target)
+            if device is not None:
+                places.append(Place(name, target, device))
+    return places
+
+
+def toolchains_at(matrix: Matrix, place: Place) -> list[str]:
+    """Return the toolchains that run on the device of a place itself, and not in an emulator."""
+    entries = matrix.platforms[place.platform].entries
+    return [
+        entry.toolchain
+        for entry in entries
+        if entry.runs and not entry.emulated and (entry.targets is None or place.target in entry.targets)
+    ]
+
+
+def cases_at(matrix: Matrix, place: Place, *, quick: bool = False) -> list[BenchCase]:
+    """Return every case of a place, the operators in the order of matrix.yaml."""
+    bench = bench_of(matrix)
+    groups = bench.quick if quick else bench.shapes.get("gpu" if place.gpu else "cpu", [])
+    cases: dict[str, BenchCase] = {}
+    for group in groups:
+        for name, op in bench.ops.items():
+            for case in _cases_of(matrix, name, op, group):
+                toolchains = tuple(t for t in toolchains_at(matrix, place) if _has(matrix, place, t, case))
+                cases.setdefault(case.id, BenchCase(case.op, case.direction, case.axes, toolchains))
+    return list(cases.values())
+
+
+def _cases_of(matrix: Matrix, name: str, op: BenchOp, group: Mapping[str, ScalarOrList]) -> Iterator[BenchCase]:
+    known = matrix.ops.get(name)
+    axes = op.axes or (known.axes if known else [])
+    defaults = known.defaults if known else {}
+    values = [as_list(_value(axis, op.values, group, defaults)) for axis in axes]
+    for direction in op.directions or (known.directions if known else []):
+        for combination in product(*values):
+            yield BenchCase(name, direction, dict(zip(axes, combination, strict=True)))
+
+
+def _value(axis: str, *sources: Mapping[str, ScalarOrList]) -> ScalarOrList:
+    """Return the value of an axis: the operator's own, that of the shape, or the default.
+
+    Raises:
+        UserError: none of them has it.
+    """
+    for source in sources:
+        if axis in source:
+            return source[axis]
+    raise UserError(f"matrix.yaml: bench: no shape says the axis '{axis}'. Add it to the shapes or to the operator.")
+
+
+def _has(matrix: Matrix, place: Place, toolchain: str, case: BenchCase) -> bool:
+    """Return whether a toolchain has the operator; what is no operator of matrix.yaml, all have."""
+    if case.op not in matrix.ops:
+        return True
+    names = {case.op, f"{case.op}.{case.direction}"}
+    entry = matrix.platforms[place.platform].by_toolchain[toolchain]
+    return all(ops is None or names & set(ops) for ops in (matrix.toolchains[toolchain].ops, entry.ops))
+
+
+def narrowed(cases: Sequence[BenchCase], wanted: Sequence[str]) -> list[BenchCase]:
+    """Return the cases whose id has one of the texts in it; all where none is given.
+
+    Raises:
+        UserError: a text is in no id.
+    """
+    for text in wanted:
+        if not any(text in case.id for case in cases):
+            raise UserError(f"--case {text}: no case of the benchmark has this in its id, such as {cases[0].id}.")
+    return [case for case in cases if not wanted or any(text in case.id for text in wanted)]

@@ -1,0 +1,34 @@
+"""Resolve the files that the locks of the toolchains are made from (*.in) anew, or those that are named."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kernel_matrix.adopt.lock import resolve
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.cli.options import add_matrix_options, load_project
+from kernel_matrix.config.locks import source_of
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: which locks."""
+    add_matrix_options(parser)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a lock, by its name without .txt; all by default")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Write the locks, and say which."""
+    project = load_project(options)
+    locks = {
+        Path(toolchain.lock).stem: project.root / toolchain.lock for toolchain in project.matrix.toolchains.values()
+    }
+    for name in options.names or locks:
+        if name not in locks:
+            raise UserError(f"{name}: no toolchain has this lock. There are: {', '.join(locks)}.")
+        source = source_of(locks[name])
+        if not source.is_file():
+            raise UserError(f"{source}: there is no such file. Write into it what {locks[name].name} is made from.")
+        resolve(source, locks[name], project.matrix.installer)
+        print(f"wrote {locks[name].relative_to(project.root)}")
+    return 0

@@ -1,0 +1,200 @@
+"""Compare what a suite's own test computed with a golden: the object behind the fixture ``matrix``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernel_matrix.job import defaults, inputs, sample
+from kernel_matrix.job.accuracy import Budget, Golden, measure
+from kernel_matrix.job.arrays import as_floats
+from kernel_matrix.job.canaries import Subject, try_canaries
+from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
+from kernel_matrix.job.comparison import Comparison, Noise, compare_outputs
+from kernel_matrix.job.inputs import DTYPES, Array
+
+_DIRECTION = "tests"  # whose cap holds
+_SOURCE = 20  # characters that the source of a declared budget has at least
+
+
+class Comparer:
+    """Compare arrays of one test, and keep the figures of each comparison.
+
+    ``rules`` are matrix.yaml's ``accuracy``; outside a job they are the harness's defaults.
+    """
+
+    def __init__(self, key: str, rules: Mapping[str, Any] | None) -> None:
+        """``key`` names the test: the inputs that :meth:`draw` returns follow from it."""
+        rules = rules or {"caps": {}}
+        self.key = key
+        self.metrics: dict[str, float] = {}
+        self.facts: dict[str, str] = {}
+        self.samples: dict[str, dict[str, Any]] = {}
+        self._factors = {
+            "factor": rules.get("factor", defaults.FACTOR),
+            "rounded": rules.get("rounded", defaults.ROUNDED),
+            "ulps": rules.get("ulps", defaults.ULPS),
+        }
+        self._cap: float = rules["caps"].get(_DIRECTION, defaults.CAP)
+        self._elements = 0
+        self._inputs: list[Array] = []
+
+    def draw(
+        self, name: str, shape: Sequence[int], *, scale: float = 1.0, mean: float = 0.0
+    ) -> npt.NDArray[np.float64]:
+        """Return values of variance ``scale``² around ``mean``, float64: the same on every machine for this test."""
+        values = inputs.normal(f"{self.key}/{name}", tuple(shape)) * scale + mean
+        self.inputs(values)
+        return values
+
+    def inputs(self, *arrays: Any) -> None:
+        """Say which inputs the test has. Results of other machines are compared with this one only for equal inputs."""
+        self._inputs += [as_floats(array, "an input") for array in arrays]
+        self.facts["inputs.sha256"] = inputs.digest(self._inputs)
+
+    def compare(
+        self,
+        actual: Any,
+        golden: Any,
+        *,
+        eager: Any = None,
+        name: str = "out",
+        nudged: Any = None,
+        budget: float | None = None,
+        relative: float | None = None,
+        source: str = "",
+        unit: float | None = None,
+        steps: int = 1,
+    ) -> None:
+        """Hold ``actual`` to its budget, and see that the comparison finds faults that are put in.
+
+        Args:
+            actual: the result, in the dtype that is tested.
+            golden: the exact result as float64. With a declared budget it may have another dtype.
+            eager: what plain code gives in the dtype of ``actual``, or a list of such results: the budget follows from
+                their error, as ``min(cap, factor * error)``.
+            name: the name of this output: another one for each comparison of a test.
+            nudged: goldens (a list, or one) of inputs that are off by a rounding error: where the golden itself moves
+                so much, no result is better.
+            budget: without ``eager``, the largest absolute error, declared here.
+            relative: with ``budget``, the largest error relative to the golden's Frobenius norm; by default what
+                follows from ``budget``.
+            source: where ``budget`` comes from, as a sentence.
+            unit: what "unit scale" is for this output: the cap is in this unit. By default the golden's largest
+                value, or one.
+            steps: how many rounded operations make an element, one after the other.
+
+        Raises:
+            OutOfBudgetError: an AssertionError: the result is outside its budget.
+            BlindComparisonError: the comparison does not find a fault that was put in.
+            ValueError: shapes differ, the name was used already, or nothing says what the budget is.
+            TypeError: an argument is no array of floating-point numbers.
+        """
+        self._check_name(name)
+        result, exact = as_floats(actual, "the result"), as_floats(golden, "the golden")
+        if budget is None and exact.dtype != np.float64:
+            raise ValueError(f"the golden is {exact.dtype}: give it as float64, or declare a budget with its source")
+        wide: Golden = exact.astype(np.float64)
+        if result.shape != wide.shape:
+            raise ValueError(f"{name}: the result has shape {result.shape} and the golden {wide.shape}")
+        unit = max(1.0, float(np.abs(wide).max(initial=0.0))) if unit is None else float(unit)
+        if budget is not None:
+            compared = self._with_declared(name, result, wide, budget, relative, source, unit, steps)
+        else:
+            compared = self._with_noise(name, result, wide, eager, nudged, unit, steps)
+        self._record(name, compared, declared=budget is not None)
+        if compared.faults:
+            raise OutOfBudgetError("; ".join(f"{name}: {fault}" for fault in compared.faults))
+        self._try_canaries(name, compared)
+
+    def _check_name(self, name: str) -> None:
+        if not name.isidentifier() or name in ("artifact", "time", "canary"):
+            raise ValueError(f"{name!r} is no name of an output: write letters, digits and '_'")
+        if f"{name}.elements" in self.metrics:
+            raise ValueError(f"this test has compared {name!r} already: give each comparison another name")
+
+    def _with_noise(
+        self, name: str, result: Array, golden: Golden, eager: Any, nudged: Any, unit: float, steps: int
+    ) -> Comparison:
+        """Compare by the budget that follows from the error of the baseline."""
+        if eager is None:
+            raise ValueError(
+                f"{name}: nothing says what the budget is: give eager=, the result of plain code in the same dtype, "
+                "or budget= with its source="
+            )
+        baseline = [{name: as_floats(one, "eager")} for one in _several(eager)]
+        for copy in baseline:
+            if copy[name].dtype != result.dtype:
+                raise ValueError(f"{name}: the result has the dtype {result.dtype}, and eager has {copy[name].dtype}")
+        moved = [{name: as_floats(one, "nudged").astype(np.float64)} for one in _several(nudged)]
+        compared = compare_outputs(
+            {name: result},
+            {name: golden},
+            baseline,
+            moved or [{name: golden}],
+            {name: unit},
+            {name: steps},
+            self._cap,
+            self._factors,
+        )
+        return compared[name]
+
+    def _with_declared(
+        self,
+        name: str,
+        result: Array,
+        golden: Golden,
+        budget: float,
+        relative: float | None,
+        source: str,
+        unit: float,
+        steps: int,
+    ) -> Comparison:
+        """Compare by a budget that the test declares."""
+        if len(source.split()) < 2 or len(source) < _SOURCE:
+            raise ValueError(f"{name}: a declared budget needs its source: a sentence that says where it comes from")
+        if not 0 < budget < math.inf:
+            raise ValueError(f"{name}: the budget is {budget}")
+        if relative is not None and not 0 < relative < 1:
+            raise ValueError(f"{name}: relative is {relative}: from 1 an output of zeros would pass")
+        norm = float(np.linalg.norm(golden))
+        if relative is None:  # what an error of the budget in every element makes
+            relative = min(budget * math.sqrt(golden.size) / norm, 0.5) if norm else budget
+        self.facts[f"budget.{name}"] = source
+        none = measure(golden, golden)
+        allowed = Budget(min(budget, self._cap * unit), relative)
+        self.metrics |= {f"{name}.declared_max_abs": budget, f"{name}.declared_rel_fro": relative}
+        return Comparison(result, golden, measure(result, golden), Noise(none, none), allowed, unit, steps)
+
+    def _record(self, name: str, compared: Comparison, *, declared: bool) -> None:
+        """Record the figures; and a sample, where others can have the same inputs."""
+        figures = compared.metrics(name)
+        if declared:  # nothing was measured beside it
+            figures.pop(f"{name}.noise_ratio", None)
+        self.metrics |= figures
+        self._elements += compared.errors.elements
+        self.metrics["elements"] = float(self._elements)
+        if self._inputs and compared.result.dtype in DTYPES.values():
+            self.samples[name] = sample.take(self.key, name, compared.result)
+
+    def _try_canaries(self, name: str, compared: Comparison) -> None:
+        """Repeat the comparison with faults that are put into the result."""
+        subject = Subject(compared.result, compared.golden, compared.budget)
+        canaries = try_canaries({name: subject}, {})
+        caught = sum(canary.caught for canary in canaries)
+        self.metrics["canary.injected"] = self.metrics.get("canary.injected", 0.0) + len(canaries)
+        self.metrics["canary.caught"] = self.metrics.get("canary.caught", 0.0) + caught
+        if missed := [canary.fault for canary in canaries if not canary.caught]:
+            self.facts["canary.missed"] = "; ".join(f"{fault} in {name}" for fault in missed)
+            raise BlindComparisonError(f"{name}: the comparison does not find a fault that was put in: {missed[0]}")
+
+
+def _several(given: Any) -> list[Any]:
+    """Return a list or tuple as a list, nothing as an empty one, and anything else as a list of one."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, (list, tuple)) else [given]

@@ -1,0 +1,81 @@
+"""Make small packages with suites that know nothing of the harness, and run them."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from conftest import Silent
+
+from kernel_matrix import pipeline
+from kernel_matrix.config.selection import Selection
+from kernel_matrix.results.collect import Collected
+from kernel_matrix.results.compare import Comparison, Verdict
+from kernel_matrix.run.schedule import Settings
+from kernel_matrix.vendors.machine import Device, Machine
+
+MATRIX = """
+package: { name: thing, suite: tests }
+limits: { case: 60, job: 600 }
+toolchains:
+  plain: { lock: lock.txt }
+platforms:
+  here:
+    title: this machine
+    device: cpu
+    runner: [ubuntu-24.04]
+    targets: [any]
+    toolchains: [plain]
+"""
+HERE = Machine((Device("cpu", "test", ("any", "other")),))
+
+
+@dataclass
+class Suite:
+    """Hold a package with a suite, in its own folder."""
+
+    root: Path
+
+    @classmethod
+    def made(cls, root: Path, files: Mapping[str, str], matrix: str = MATRIX) -> Suite:
+        """Write the files, and a matrix.yaml beside them."""
+        for name, text in {"matrix.yaml": matrix, "lock.txt": "numpy==2.3.5\n", **files}.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text), encoding="utf-8")
+        (root / "tests").mkdir(exist_ok=True)
+        return cls(root)
+
+    def collected(self, selection: Selection | None = None) -> pipeline.Project:
+        """Return the project with the tests that its suite has now."""
+        project = pipeline.load(self.root / "matrix.yaml")
+        return pipeline.collect_tests(project, selection or Selection(), HERE, self.settings(), Silent())
+
+    def settings(self, *, resume: bool = False) -> Settings:
+        return Settings(self.root, self.root / "build", "current", workers=1, resume=resume)
+
+    def run(self, selection: Selection | None = None, *, resume: bool = False) -> Comparison:
+        """Collect, run, and compare what is asked for."""
+        selection = selection or Selection()
+        project = self.collected(selection)
+        selected = pipeline.select(project, selection)
+        return pipeline.run_and_compare(project, selected, HERE, self.settings(resume=resume), Silent())
+
+    def results(self) -> Collected:
+        return pipeline.collect(pipeline.load(self.root / "matrix.yaml"), [self.root / "build" / "results"])
+
+
+def verdicts(comparison: Comparison) -> dict[str, Verdict]:
+    """Return the verdicts by operator and name, such as ``test_a/test_ok``."""
+    return {f"{v.case.cell.op}/{v.case.name}": v for cell in comparison.cells for v in cell.cases}
+
+
+def states(comparison: Comparison) -> dict[str, str]:
+    """Return the states by operator and name, without that of the suite's collection."""
+    return {name: v.state for name, v in verdicts(comparison).items() if name != "suite/collected"}
+
+
+PYTHON = sys.executable

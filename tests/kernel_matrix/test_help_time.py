@@ -1,0 +1,34 @@
+"""The help comes at once. It measures time, so that no other test may run beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from kernel_matrix.cli import COMMANDS
+
+
+@pytest.mark.alone
+def test_help_takes_less_than_a_third_of_a_second_of_cpu():
+    command = [sys.executable, "-m", "kernel_matrix", "--help"]
+    seconds = []
+    for _ in range(3):
+        before = os.times()
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True)
+        after = os.times()
+        assert done.returncode == 0
+        seconds.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert min(seconds) < 0.3
+
+
+def test_help_names_every_command_with_its_first_line():
+    command = [sys.executable, "-m", "kernel_matrix", "--help"]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True)
+    words = " ".join(done.stdout.split())
+    for name in COMMANDS:
+        module = __import__(f"kernel_matrix.cli.{name.replace('-', '_')}", fromlist=["main"])
+        assert f" {name} {' '.join(module.__doc__.splitlines()[0].split())}" in words

@@ -1,0 +1,278 @@
+"""`kernel-matrix init` in repositories that know nothing of the harness: what it sees, writes, leaves and refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from ruamel.yaml import YAML
+
+from kernel_matrix import cli
+from kernel_matrix.adopt import requirements
+from kernel_matrix.adopt.lock import resolve
+from kernel_matrix.adopt.metadata import metadata_of
+from kernel_matrix.adopt.proposal import propose
+from kernel_matrix.adopt.repository import look
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.locks import pins
+from kernel_matrix.config.model import Installer
+from kernel_matrix.vendors.machine import Device, Machine
+
+PYPROJECT = (
+    '[project]\nname = "own-kernels"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["numpy>=2"]\n'
+)
+KERNEL = """import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def add(x, y, out, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(out + place, tl.load(x + place) + tl.load(y + place))
+"""
+CPU = Machine((Device("cpu", "test", ("x86-64", "x86-64-v2", "x86-64-v3")),))
+
+
+def lay(root: Path, files: dict[str, str]) -> Path:
+    """Write files by their paths, and return their folder."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.fixture
+def package(tmp_path) -> Path:
+    """Return a repository with a package in src, one kernel, and tests."""
+    return lay(
+        tmp_path / "own",
+        {
+            "pyproject.toml": PYPROJECT + '[project.optional-dependencies]\ntest = ["pytest>=8"]\ndocs = ["sphinx"]\n',
+            "src/own_kernels/__init__.py": "import numpy\n",
+            "src/own_kernels/add.py": KERNEL,
+            "tests/test_add.py": "import einops\nimport unknown_thing\ndef test_add():\n    assert True\n",
+        },
+    )
+
+
+@pytest.fixture
+def resolved(monkeypatch):
+    """Write each lock without the network: every distribution gets the version 1.0."""
+
+    def lock(source, into, *_):
+        names = [line for line in source.read_text().splitlines() if not line.startswith("#")]
+        into.write_text("".join(f"{name.partition('>')[0]}==1.0\n" for name in names))
+
+    monkeypatch.setattr("kernel_matrix.adopt.lock.resolve", lock)
+
+
+def init(*words: str) -> int:
+    return cli.main(["init", *words])
+
+
+@pytest.fixture(autouse=True)
+def signals(monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+def test_a_repository_is_seen_without_an_import(package):
+    seen = look(package)
+    assert (seen.module, seen.source, seen.suite, seen.python) == ("own_kernels", "src", "tests", "3.11")
+    assert seen.kernels == ("add",)
+    assert seen.toolchains == ("triton", "torch")
+    assert [path.name for path in seen.test_files] == ["test_add.py"]
+    assert "own_kernels" not in sys.modules
+
+
+def test_the_environment_has_what_is_declared_imported_and_needed_by_a_job_and_no_more(package):
+    lines = requirements.lines(look(package))
+    names = [line for line in lines if not line.startswith("#")]
+    assert names == ["numpy>=2", "pytest>=8", "einops", "torch", "triton", "ml_dtypes"]
+    assert "# the extra 'test'" in lines
+    assert lines[-1].endswith(": unknown_thing"), "a name of a distribution is never guessed"
+
+
+def test_the_proposed_matrix_names_what_the_repository_has(package, resolved):
+    files = propose(look(package), CPU).files
+    assert list(files)[-1] == "matrix.yaml"
+    matrix = YAML(typ="safe").load(files["matrix.yaml"])
+    assert matrix["package"]["name"] == "own_kernels"
+    assert (matrix["package"]["source"], matrix["package"]["suite"]) == ("src", "tests")
+    assert matrix["toolchains"]["triton"]["lock"] == "ci/locks/triton.txt"
+    assert list(matrix["platforms"]) == ["cpu", "cuda", "rocm"]
+    assert matrix["platforms"]["cpu"]["targets"] == ["x86-64-v3"]
+    assert matrix["platforms"]["cpu"]["toolchains"][0]["emulated"] is True
+    named = [platform["container"] for platform in matrix["platforms"].values()]
+    assert {*named, matrix["toolchains"]["triton"]["lock"]} <= set(files)
+
+
+def test_without_kernels_and_torch_only_the_cpu_is_proposed(package, resolved):
+    (package / "src" / "own_kernels" / "add.py").unlink()
+    files = propose(look(package), CPU).files
+    matrix = YAML(typ="safe").load(files["matrix.yaml"])
+    assert list(matrix["platforms"]) == ["cpu"]
+    assert list(matrix["toolchains"]) == ["python"]
+    assert "installer" not in matrix
+    assert not [name for name in files if "cuda" in name]
+
+
+def test_init_writes_every_file_once_and_leaves_what_is_there(package, resolved, capsys):
+    lay(package, {"containers/cpu/Dockerfile": "FROM mine\n"})
+    assert init("--root", str(package), "--no-run") == 0
+    output = capsys.readouterr().out
+    assert "left containers/cpu/Dockerfile as it is" in output
+    assert (package / "containers" / "cpu" / "Dockerfile").read_text() == "FROM mine\n"
+    assert "wrote matrix.yaml" in output
+    assert "1 functions in Triton: add" in output
+    assert "in no list of requirements: unknown_thing" in output
+    assert "no git checkout" in output
+    assert (package / "ci" / "locks" / "triton.txt").exists()
+
+
+def test_an_existing_matrix_is_refused_and_nothing_is_written(package, capsys):
+    (package / "matrix.yaml").write_text("mine\n")
+    before = sorted(package.rglob("*"))
+    assert init("--root", str(package)) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "it is there already, so nothing was written" in line
+    assert sorted(package.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("root", "words"),
+    [
+        ("nowhere", "nothing can be written here: No such file or directory"),
+        ("/sys", "nothing can be written here: "),
+        ("a-file", "nothing can be written here: Not a directory"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_ends_in_one_sentence(tmp_path, capsys, root, words):
+    (tmp_path / "a-file").write_text("")
+    assert init("--root", str(tmp_path / root)) == 2
+    captured = capsys.readouterr()
+    [line] = captured.err.splitlines()
+    assert words in line
+    assert captured.out == ""
+
+
+def test_a_folder_without_a_package_or_without_anything_to_test_ends_in_one_sentence(tmp_path, capsys):
+    assert init("--root", str(tmp_path)) == 2
+    assert "there is no Python package here" in capsys.readouterr().err
+    lay(tmp_path, {"own/__init__.py": "", "README.md": "text"})
+    assert init("--root", str(tmp_path)) == 2
+    assert "there is nothing to test. Name the folder of the tests: --suite FOLDER." in capsys.readouterr().err
+    assert init("--root", str(tmp_path), "--suite", "own") == 2
+    assert "--suite own: there is no file of tests" in capsys.readouterr().err
+    assert not (tmp_path / "ci").exists()
+
+
+def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(package, resolved, capsys):
+    (package / "tests" / "test_add.py").unlink()
+    assert init("--root", str(package)) == 0
+    output = capsys.readouterr().out
+    assert not (package / "matrix.yaml").exists()
+    assert "PYTHONPATH=src kernel-matrix launches -- .venv/bin/python calls.py" in output
+    assert "uv pip install --python .venv -r ci/locks/triton.txt" in output
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[project\n", "this is not TOML"),
+        (PYPROJECT.replace(">=3.10", "<3.9"), "the package asks for Python <3.9"),
+    ],
+)
+def test_a_project_file_that_cannot_be_used_ends_in_one_sentence(package, capsys, text, words):
+    (package / "pyproject.toml").write_text(text)
+    assert init("--root", str(package)) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+def test_files_that_are_no_python_do_not_stop_it(package, resolved):
+    (package / "src" / "own_kernels" / "broken.py").write_text("def (:\n")
+    (package / "tests" / "test_bytes.py").write_bytes(b"\xff\x00\x00")
+    (package / "tests" / "test_gone.py").symlink_to("nowhere.py")
+    assert look(package).kernels == ("add",)
+    assert init("--root", str(package), "--no-run") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pytest.ini", "[pytest]\ntestpaths = checks\n"),
+        ("setup.cfg", "[tool:pytest]\ntestpaths = checks\n"),
+        ("tox.ini", "[pytest]\ntestpaths =\n    checks\n"),
+    ],
+)
+def test_the_folder_that_pytest_is_configured_with_comes_first(package, name, text):
+    lay(package, {"checks/test_one.py": "def test(): ..."})
+    assert look(package).suite == "tests"
+    (package / name).write_text(text)
+    assert look(package).suite == "checks"
+
+
+def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_path):
+    root = lay(
+        tmp_path,
+        {
+            "setup.py": "from setuptools import setup\nsetup(name='own', version='1', packages=['own'], "
+            "install_requires=['numpy>=2', 'tomli; python_version<\"3.11\"'], "
+            "extras_require={'test': ['pytest>=8']})\n",
+            "own/__init__.py": "",
+        },
+    )
+    before = sorted(root.rglob("*"))
+    metadata, note = metadata_of(root)
+    assert (note, metadata.name) == ("", "own")
+    assert metadata.needs == ("numpy>=2",)
+    assert metadata.extras == {"test": ("pytest>=8",)}
+    assert sorted(root.rglob("*")) == before, "a build leaves files beside the source"
+
+
+def test_a_package_that_cannot_be_built_is_named_and_does_not_stop_it(tmp_path, resolved, capsys):
+    root = lay(
+        tmp_path,
+        {
+            "setup.py": "raise RuntimeError('needs a GPU')\n",
+            "own/__init__.py": "import numpy",
+            "tests/test_one.py": "def test(): ...",
+        },
+    )
+    assert init("--root", str(root), "--no-run") == 0
+    output = capsys.readouterr().out
+    assert "What the package depends on is not known, because its source archive cannot be built" in output
+    assert str(tmp_path.parent / "tmp") not in output
+
+
+def test_a_lock_is_made_by_uv_and_names_no_build(tmp_path, monkeypatch):
+    source, into = tmp_path / "own.in", tmp_path / "own.txt"
+    source.write_text("iniconfig>=2\n")
+    resolve(source, into, Installer())
+    assert set(pins(into)) == {"iniconfig"}
+    source.write_text("iniconfig>=2000\n")
+    with pytest.raises(UserError, match=r"own\.in cannot be resolved: .*iniconfig"):
+        resolve(source, into, Installer())
+    assert set(pins(into)) == {"iniconfig"}, "the former lock stays"
+
+
+def test_the_image_of_the_environments_is_the_one_that_this_repository_uses():
+    ours = ROOT / "containers" / "toolchains" / "Dockerfile"
+    theirs = ROOT / "src" / "kernel_matrix" / "adopt" / "templates" / "toolchains.Dockerfile.j2"
+    assert theirs.read_bytes() == ours.read_bytes()
+
+
+def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pins(package, resolved):
+    sys.path.insert(0, str(ROOT / "ci"))
+    from workflow_policy import read, violations
+
+    name = ".github/workflows/kernel-matrix.yml"
+    text = propose(look(package), CPU).files[name]
+    ours = "\n".join(read(ROOT).values())
+    uses = [line.strip() for line in text.splitlines() if "uses:" in line]
+    assert len(uses) == 3
+    assert [line for line in uses if line not in ours] == []
+    assert violations({name: text}) == []

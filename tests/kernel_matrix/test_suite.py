@@ -1,0 +1,485 @@
+"""A package's own suite, unchanged: each test is a case that ends in a state, whatever the suite does."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+
+import pytest
+from conftest import harness
+from suites import Suite, states, verdicts
+
+from kernel_matrix import pipeline
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load
+from kernel_matrix.config.selection import Selection, parse_shard
+from kernel_matrix.config.suite import SuiteTests, read, with_new_tests, with_tests, write
+from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
+from kernel_matrix.machines.row_plan_file import from_json, to_json
+from kernel_matrix.results import junit
+
+ENDS = """
+import pytest
+
+def test_holds():
+    assert 1 + 1 == 2
+
+def test_fails():
+    assert 1 + 1 == 3
+
+def test_raises():
+    raise ValueError("no such layout")
+
+def test_says_that_it_fails():
+    pytest.fail("wrong on purpose")
+
+@pytest.mark.skip(reason="needs two GPUs")
+def test_is_skipped():
+    pass
+
+@pytest.mark.xfail(reason="a known fault", strict=True)
+def test_is_expected_to_fail():
+    assert False
+
+@pytest.mark.xfail(reason="mended", strict=True)
+def test_passes_against_expectation():
+    pass
+
+@pytest.fixture
+def broken():
+    raise OSError("no room")
+
+def test_has_a_broken_fixture(broken):
+    pass
+
+@pytest.fixture
+def leaves():
+    yield
+    raise OSError("cannot clean up")
+
+def test_has_a_broken_teardown(leaves):
+    pass
+"""
+
+
+def test_each_test_is_a_case_with_a_state_of_its_own(tmp_path):
+    comparison = Suite.made(tmp_path, {"tests/test_ends.py": ENDS}).run()
+    assert states(comparison) == {
+        "test_ends/test_holds": "held",
+        "test_ends/test_fails": "fail",
+        "test_ends/test_raises": "error",
+        "test_ends/test_says_that_it_fails": "fail",
+        "test_ends/test_is_skipped": "unavailable",
+        "test_ends/test_is_expected_to_fail": "unavailable",
+        "test_ends/test_passes_against_expectation": "fail",
+        "test_ends/test_has_a_broken_fixture": "error",
+        "test_ends/test_has_a_broken_teardown": "error",
+    }
+    found = verdicts(comparison)
+    assert found["test_ends/test_holds"].evidence == "held"
+    assert found["test_ends/test_fails"].evidence == "held"
+    assert found["test_ends/test_fails"].reason == "AssertionError: assert (1 + 1) == 3"
+    assert found["test_ends/test_raises"].reason == "ValueError: no such layout"
+    assert found["test_ends/test_raises"].record.stage == "launch"
+    assert found["test_ends/test_is_skipped"].reason == "the suite skips this test: needs two GPUs"
+    assert found["test_ends/test_is_expected_to_fail"].reason == "the suite expects this test to fail: a known fault"
+    assert found["test_ends/test_passes_against_expectation"].reason.endswith("[XPASS(strict)] mended")
+    assert found["test_ends/test_has_a_broken_fixture"].reason == "in its setup: OSError: no room"
+    assert found["test_ends/test_has_a_broken_teardown"].reason == "in its teardown: OSError: cannot clean up"
+    assert found["suite/collected"].state == "held"
+    assert found["suite/collected"].record.metrics == {"tests": 9.0}
+    assert "raise ValueError" in found["test_ends/test_raises"].record.detail
+
+
+def test_the_badge_of_a_suite_that_held_is_not_green(tmp_path, here_target):
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
+    path = suite.root / "matrix.yaml"
+    path.write_text(path.read_text().replace("[any]", f"[{here_target}]"))
+    shown = harness("matrix", "--matrix", str(path), "--executor", "current")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    site = tmp_path / "build" / "site"
+    document = json.loads((site / "compat.json").read_text())
+    assert document["run"]["cells_by_state"] == {"held": 2}
+    assert document["run"]["cells_by_evidence"] == {"held": 2}
+    badges = [json.loads(file.read_text()) for file in site.rglob("*.json") if "schemaVersion" in file.read_text()[:40]]
+    assert badges
+    assert all(one["color"] != "#1a7f37" for one in badges)
+    assert any("2 held of 2" in one["message"] for one in badges)
+    assert "2 held by the suite's own assertions" in shown.stdout
+
+
+@pytest.fixture
+def here_target():
+    from kernel_matrix.vendors.machine import detect
+
+    return detect().devices[0].targets[-1]
+
+
+def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_run(tmp_path):
+    suite = Suite.made(tmp_path, {
+        "tests/test_bad.py": "import nothing_of_this_name\n",
+        "tests/sub/test_worse.py": "def test_x(:\n",
+        "tests/test_good.py": "def test_one(): pass\n",
+    })  # fmt: skip
+    found = verdicts(suite.run())
+    assert {name: v.state for name, v in found.items()} == {
+        "suite/collected": "held",
+        "test_good/test_one": "held",
+        "test_bad/import": "error",
+        "sub.test_worse/import": "error",
+    }
+    bad = found["test_bad/import"]
+    assert (bad.record.stage, bad.reason) == ("import", "ModuleNotFoundError: No module named 'nothing_of_this_name'")
+    assert "import nothing_of_this_name" in bad.record.detail
+    assert "SyntaxError" in found["sub.test_worse/import"].reason
+
+
+@pytest.mark.parametrize(
+    ("conftest", "words"),
+    [
+        ("import os\nos._exit(3)\n", "exit status 3"),
+        ("import os\nos._exit(0)\n", "exit status 0"),
+        ("import pytest\npytest.exit('the licence is not here')\n", "the licence is not here"),
+        ("import pytest\npytest.exit('all is well', returncode=0)\n", "all is well"),
+        ("import nothing_of_this_name\n", "nothing_of_this_name"),
+        ("raise SystemExit('stop')\n", "stop"),
+        ("import signal, os\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL"),
+        ("def pytest_collection_modifyitems(items):\n    raise KeyError('hook')\n", "hook"),
+        ("def pytest_collection_modifyitems(items):\n    items.clear()\n", "collects no test"),
+    ],
+)
+def test_a_conftest_that_ends_pytest_ends_in_one_error_with_its_words(tmp_path, conftest, words):
+    suite = Suite.made(tmp_path, {"tests/conftest.py": conftest, "tests/test_a.py": "def test_one(): pass\n"})
+    [(name, verdict)] = verdicts(suite.run()).items()
+    assert (name, verdict.state, verdict.record.stage) == ("suite/collected", "error", "import")
+    assert words in verdict.record.text
+
+
+def test_a_conftest_that_hangs_ends_by_the_time_limit_of_a_case(tmp_path):
+    suite = Suite.made(tmp_path, {"tests/conftest.py": "import time\ntime.sleep(600)\n"})
+    path = suite.root / "matrix.yaml"
+    path.write_text(path.read_text().replace("case: 60", "case: 2"))
+    [verdict] = verdicts(suite.run()).values()
+    assert verdict.state == "error"
+    assert "within 2 s" in verdict.reason
+
+
+HOSTILE = """
+import os, signal, sys
+import pytest
+
+LONG = "n" * 10_000
+
+@pytest.mark.parametrize("text", ["a/b/c", "../../etc/passwd", "Grüße", "\\u4e2d\\u6587", "a b", "", "::",
+    "\\x00\\x1b[31m",    "\\ud800", "x-timed", "|`$(reboot)`", "<b>&amp;</b>", LONG])
+def test_takes(text):
+    pass
+
+def test_exits():
+    os._exit(0)
+
+def test_is_killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def test_ends_pytest():
+    pytest.exit("enough")
+
+def test_raises_system_exit():
+    sys.exit(3)
+
+def test_interrupts():
+    raise KeyboardInterrupt
+
+def test_says_much():
+    assert "x" * 1_000_000 == "y"
+
+def test_says_what_xml_cannot_hold():
+    raise ValueError("\\x00\\x08\\ud800\\uffff]]>")
+
+class Odd(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+def test_raises_what_has_no_text():
+    raise Odd
+
+def test_changes_the_folder(tmp_path):
+    os.chdir(tmp_path)
+    sys.path.clear()
+
+def test_comes_last():
+    pass
+"""
+
+
+def test_a_hostile_suite_ends_in_states_and_every_test_has_one(tmp_path):
+    suite = Suite.made(tmp_path, {"tests/test_hostile.py": HOSTILE})
+    comparison = suite.run()
+    found = states(comparison)
+    ends = {name.partition("/")[2]: state for name, state in found.items() if "takes" not in name}
+    assert ends == {
+        "test_exits": "error",
+        "test_is_killed": "error",
+        "test_ends_pytest": "error",
+        "test_raises_system_exit": "error",
+        "test_interrupts": "error",
+        "test_says_much": "fail",
+        "test_says_what_xml_cannot_hold": "error",
+        "test_raises_what_has_no_text": "error",
+        "test_changes_the_folder": "held",
+        "test_comes_last": "held",
+    }
+    takes = {name: state for name, state in found.items() if "takes" in name}
+    assert len(takes) == 13
+    assert set(takes.values()) == {"held"}
+    assert all(len(name) < 200 and name.isprintable() and name.count("/") == 1 for name in takes)
+    # What was written is read again, also where the texts are no XML.
+    assert {record.case for record in suite.results().records} == {v.case.id for v in verdicts(comparison).values()}
+    assert suite.results().broken == ()
+
+
+def test_the_dashboard_of_a_hostile_suite_is_made_and_its_figures_agree(tmp_path, here_target):
+    suite = Suite.made(tmp_path, {"tests/test_hostile.py": HOSTILE, "tests/test_bad.py": "import nothing\n"})
+    path = suite.root / "matrix.yaml"
+    path.write_text(path.read_text().replace("[any]", f"[{here_target}]"))
+    shown = harness("matrix", "--matrix", str(path), "--executor", "current")
+    assert shown.returncode == 1, shown.stderr
+    assert shown.stderr == ""
+    document = json.loads((tmp_path / "build" / "site" / "compat.json").read_text())
+    assert sum(document["run"]["cases_by_state"].values()) == 13 + 10 + 2
+
+
+@pytest.mark.slow
+def test_twenty_thousand_tests_take_a_minute_or_two(tmp_path):
+    text = "import pytest\n\n@pytest.mark.parametrize('n', range(20_000))\ndef test_n(n):\n    assert n != 77\n"
+    suite = Suite.made(tmp_path, {"tests/test_many.py": text})
+    before = time.process_time()
+    comparison = suite.run()
+    assert comparison.counts == {"fail": 1, "held": 20_000}
+    assert time.process_time() - before < 120
+    assert suite.results().broken == ()
+
+
+def test_a_test_that_other_targets_run_as_well_runs_once_for_each(tmp_path):
+    text = """
+        calls = []
+
+        def test_one(tmp_path):
+            calls.append(tmp_path)
+            assert len(set(calls)) == len(calls)
+        """
+    suite = Suite.made(tmp_path, {"tests/test_a.py": text})
+    path = suite.root / "matrix.yaml"
+    path.write_text(path.read_text().replace("[any]", "[any, other]"))
+    comparison = suite.run()
+    assert {v.case.id: v.state for cell in comparison.cells for v in cell.cases} == {
+        "here/any/plain/suite.tests/collected": "held",
+        "here/any/plain/test_a.tests/test_one": "held",
+        "here/other/plain/suite.tests/collected": "held",
+        "here/other/plain/test_a.tests/test_one": "held",
+    }
+
+
+def test_a_target_without_a_device_here_says_so_for_every_test(tmp_path):
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
+    path = suite.root / "matrix.yaml"
+    path.write_text(path.read_text().replace("[any]", "[any, elsewhere]"))
+    found = {v.case.id: v for cell in suite.run().cells for v in cell.cases}
+    verdict = found["here/elsewhere/plain/test_a.tests/test_one"]
+    assert verdict.state == "unavailable"
+    assert "no this machine device for elsewhere" in verdict.reason
+
+
+def test_a_test_that_one_environment_lacks_is_planned_there_and_says_so(tmp_path):
+    suite = Suite.made(tmp_path, {
+        "tests/test_a.py": "import os\nimport pytest\n\n@pytest.mark.parametrize('n', range(int(os.environ['N'])))\n"
+        "def test_n(n): pass\n"
+    })  # fmt: skip
+    path = suite.root / "matrix.yaml"
+    text = path.read_text().replace("plain: { lock: lock.txt }", "one: { lock: lock.txt }\n  two: { lock: lock.txt }")
+    entries = "[{ toolchain: one, environment: { N: '1' } }, { toolchain: two, environment: { N: '2' } }]"
+    path.write_text(text.replace("[plain]", entries))
+    found = {v.case.id: v for cell in suite.run().cells for v in cell.cases if v.case.name.startswith("test_n")}
+    assert {name: v.state for name, v in found.items()} == {
+        "here/any/one/test_a.tests/test_n[0]": "held",
+        "here/any/one/test_a.tests/test_n[1]": "unavailable",
+        "here/any/two/test_a.tests/test_n[0]": "held",
+        "here/any/two/test_a.tests/test_n[1]": "held",
+    }
+    assert "not collected in this environment" in found["here/any/one/test_a.tests/test_n[1]"].reason
+
+
+def test_a_case_by_its_id_and_a_shard_run_their_part_only(tmp_path):
+    text = "".join(f"def test_{n}(): pass\n" for n in range(10))
+    suite = Suite.made(tmp_path, {"tests/test_a.py": text})
+    suite.run()
+    one = suite.run(Selection(cases=("here/any/plain/test_a.tests/test_3",)))
+    assert states(one) == {"test_a/test_3": "held"}
+    parts = [states(suite.run(Selection(shard=parse_shard(f"{k}/2")))) for k in (1, 2)]
+    assert sorted([*parts[0], *parts[1]]) == sorted(f"test_a/test_{n}" for n in range(10))
+
+
+def test_a_row_that_was_planned_before_anything_was_collected_runs_all_tests(tmp_path):
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\ndef test_two(): pass\n"})
+    project = pipeline.load(suite.root / "matrix.yaml")
+    rows = pipeline.plan_rows(project)
+    file = tmp_path / "plan.json"
+    file.write_text(to_json(rows))
+    [row] = rows.rows
+    assert [case.name for job in row.jobs for case in job.cases] == ["collected"]
+    now = suite.collected()
+    [row] = from_json(file, pipeline.plan(now, "quick")).rows
+    assert [case.name for job in row.jobs for case in job.cases] == ["collected", "test_one", "test_two"]
+
+
+def test_a_test_that_a_row_names_is_in_no_other_row(tmp_path):
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\ndef test_two(): pass\n"})
+    cases = pipeline.plan(suite.collected(), "quick").cases
+    named = {cases[0].id, cases[1].id}
+    assert [case.name for case in with_new_tests(cases[:1], cases, named)] == ["collected", "test_two"]
+    assert [case.name for case in with_new_tests(cases[1:2], cases, named)] == ["test_one"]
+
+
+def test_results_of_another_machine_bring_their_list_of_tests(tmp_path):
+    there = Suite.made(tmp_path / "there", {"tests/test_a.py": ENDS})
+    there.run()
+    here = Suite.made(tmp_path / "here", {"tests/test_a.py": ENDS})
+    shutil.copytree(there.root / "build" / "results", tmp_path / "results-x")
+    project = pipeline.with_tests(pipeline.load(here.root / "matrix.yaml"), [tmp_path / "results-x"])
+    collected = pipeline.collect(project, [tmp_path / "results-x"])
+    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), collected)
+    assert comparison.counts["held"] == 2
+    assert "missing" not in comparison.counts
+
+
+def test_a_list_of_tests_whose_results_are_lost_leaves_them_missing(tmp_path):
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
+    suite.run()
+    results = suite.root / "build" / "results"
+    for path in [*results.rglob("*.xml"), *results.rglob("*.parquet")]:
+        path.unlink()
+    project = pipeline.load(suite.root / "matrix.yaml")
+    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), pipeline.collect(project, [results]))
+    assert comparison.counts == {"missing": 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"version": 2, "jobs": {}}', '{"version": 1, "jobs": {"a": [["x/y", "z"]]}}',
+     '{"version": 1, "jobs": {"a": [["x", "z", 1]]}}', '{"version": 1, "jobs": {"a": [["x", "\\u0000"]]}}'],
+)  # fmt: skip
+def test_a_list_of_tests_that_cannot_be_used_is_named(tmp_path, text):
+    (tmp_path / "tests.json").write_text(text)
+    with pytest.raises(UserError, match=re.escape(str(tmp_path / "tests.json"))):
+        read([tmp_path])
+
+
+def test_a_list_of_tests_is_read_as_it_was_written(tmp_path):
+    tests = SuiteTests({"here.plain": (("test_a", "test_one"), ("test_a", "Grüße"))})
+    write(tmp_path, tests)
+    assert read([tmp_path]) == tests
+
+
+def test_the_suite_keeps_its_own_configuration(tmp_path):
+    suite = Suite.made(tmp_path, {
+        "pyproject.toml": '[tool.pytest.ini_options]\nmarkers = ["ours"]\naddopts = "--strict-markers -x"\n',
+        "conftest.py": "import pytest\n\n@pytest.fixture\ndef answer():\n    return 42\n",
+        "tests/test_a.py": "import pytest\n\n@pytest.mark.ours\ndef test_one(answer): assert answer == 42\n"
+        "def test_two(): assert False\ndef test_three(): pass\n",
+    })  # fmt: skip
+    assert states(suite.run()) == {
+        "test_a/test_one": "held", "test_a/test_two": "fail", "test_a/test_three": "held"
+    }  # fmt: skip
+
+
+def test_what_lies_around_the_repository_does_not_configure_its_suite(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    suite = Suite.made(tmp_path / "inside", {"tests/test_a.py": "def test_one(): pass\n"})
+    assert states(suite.run()) == {"test_a/test_one": "held"}
+
+
+def test_subtests_and_unittest_cases_are_tests_too(tmp_path):
+    suite = Suite.made(tmp_path, {
+        "tests/test_u.py": """
+            import unittest
+
+            class Case(unittest.TestCase):
+                def test_good(self):
+                    self.assertEqual(1, 1)
+
+                def test_bad(self):
+                    self.assertEqual(1, 2)
+
+                def test_away(self):
+                    self.skipTest("not here")
+            """
+    })  # fmt: skip
+    assert states(suite.run()) == {
+        "test_u/Case::test_good": "held", "test_u/Case::test_bad": "fail", "test_u/Case::test_away": "unavailable"
+    }  # fmt: skip
+
+
+def test_an_expectation_of_matrix_yaml_holds_for_a_test(tmp_path):
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): assert 1 == 2\n"})
+    path = suite.root / "matrix.yaml"
+    path.write_text(
+        path.read_text()
+        + """
+expectations:
+  - where: { op: test_a, test: test_one }
+    outcome: fail
+    match: "assert 1 == 2"
+    reason: The sum is wrong in this version.
+    owner: the tests
+    link: lock.txt
+    until: "numpy>=99"
+"""
+    )
+    assert states(suite.run()) == {"test_a/test_one": "known"}
+
+
+def test_an_interrupted_run_is_resumed(tmp_path):
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\ndef test_two(): pass\n"})
+    suite.run()
+    journal = suite.root / "build" / "jobs" / "here.plain" / "journal.jsonl"
+    lines = journal.read_text().splitlines()
+    kept = [line for line in lines if "test_two" not in line]
+    journal.write_text("\n".join(kept) + "\n")
+    comparison = suite.run(resume=True)
+    assert states(comparison) == {"test_a/test_one": "held", "test_a/test_two": "held"}
+    text = journal.read_text()
+    assert text.count('"entry": "start"') == len([line for line in kept if '"entry": "start"' in line]) + 1
+
+
+def test_names_are_short_printable_and_different(tmp_path):
+    names = [case_of(text) for text in ("a", "a/b", "a_b", "x" * 500, "x" * 501, "", "q-timed", "import")]
+    assert len(set(names)) == len(names)
+    assert all(0 < len(name) <= MOST and "/" not in name and name.isprintable() for name in names)
+    assert not any(name.endswith("-timed") or name == "import" for name in names)
+    suite = tmp_path / "tests"
+    assert op_of(suite / "sub" / "test_a.py", suite) == "sub.test_a"
+    assert op_of(suite / "suite.py", suite) == "file.suite"
+    assert op_of(suite / "a b.py", suite) != op_of(suite / "a_b.py", suite)
+    twice = list(keys_of([(suite / "test_a.py", "t")] * 2, suite))
+    assert twice == [("test_a", "t"), ("test_a", "t~2")]
+
+
+def test_a_matrix_with_operators_may_not_call_a_direction_tests(doubles):
+    doubles.edit("directions: [forward]", "directions: [tests]")
+    with pytest.raises(UserError, match="'tests' is the direction of the tests of a suite without 'ops'"):
+        load(doubles.root / "matrix.yaml")
+
+
+def test_tests_do_not_touch_a_matrix_that_names_its_operators(doubles):
+    matrix = doubles.matrix
+    assert with_tests(matrix, SuiteTests({"a": (("x", "y"),)})) is matrix
+
+
+def test_text_that_xml_cannot_hold_is_replaced(tmp_path):
+    from kernel_matrix.results.record import Record
+
+    junit.write(tmp_path / "a.xml", "a", [Record("a/b/c/d.e/f", "error", message="x\ud800\uffff\x00y")], {})
+    [record] = junit.read(tmp_path / "a.xml")
+    assert record.message == "x???y".replace("?", "\N{REPLACEMENT CHARACTER}")
