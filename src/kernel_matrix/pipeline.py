@@ -100,8 +100,11 @@ def collect_tests(
 def plan(project: Project, tier: Tier) -> Plan:
     """Return every case of the tier, whether or not some machine can run it."""
     checked = project.checked
-    if tier == "full" and checked and checked.matrix is project.matrix:  # a changed matrix has another plan
-        return checked.full
+    if checked and checked.matrix is project.matrix:  # a changed matrix has another plan
+        if tier == "full":
+            return checked.full
+        if not any("full" in op.cases for op in project.matrix.ops.values()):  # both tiers have the same cases
+            return replace(checked.full, tier=tier)
     return planning.plan(project.matrix, tier)
 
 
