@@ -21,7 +21,7 @@ from kernel_matrix.results.columns.cells import cells
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.insert import add_records
 from kernel_matrix.results.columns.load import load
-from kernel_matrix.results.columns.planned import of_matrix, of_plan
+from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import rows
 from kernel_matrix.results.columns.verdicts import judge
@@ -147,7 +147,7 @@ def kept():
         loaded = load(connection, [ROOT / "docs" / "results"])
         assert loaded.files == collected.files
         assert loaded.broken == collected.broken
-        planned = of_matrix(project.matrix, "quick")
+        planned = of_plan(plan)
         judge(connection, planned, now)
         yield plan, compare(plan, records, now), planned, connection
 

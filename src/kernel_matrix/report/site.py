@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.files import write_atomically, written_whole
 from kernel_matrix.report import badges, table
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
@@ -50,7 +50,7 @@ def write(
     earlier = earlier or History()
     past = history.with_run(earlier.measurements, measurements(document))
     write_page(document, site, history_data(document, past, difference, earlier.tables), pages=pages)
-    write_atomically(site / FILE, document.model_dump_json(indent=1) + "\n")
+    _write_document(document, site / FILE)
     write_atomically(site / table.FILE, table.table(document))
     write_atomically(site / "summary.md", summary(document, difference))
     for theme in THEMES:
@@ -58,6 +58,13 @@ def write(
     _write_badges(document, site)
     lanes = {**earlier.lanes, **{lane.id: lane.history for lane in document.lanes}}
     write_atomically(site / history.FILE, history.to_json(lanes, _created(document), past, seconds))
+
+
+def _write_document(document: Document, path: Path) -> None:
+    """Write compat.json. With many cells it is a large text, of which no second copy is made in memory."""
+    with written_whole(path) as part, part.open("wb") as file:
+        file.write(document.__pydantic_serializer__.to_json(document, indent=1))
+        file.write(b"\n")
 
 
 def write_junit(files: Sequence[Path], site: Path, records: Sequence[Record]) -> None:
