@@ -273,7 +273,6 @@ def judged(
     from kernel_matrix.results.columns.absent import enter_absences
     from kernel_matrix.results.columns.present import present_of
 
-    now = now or clock()
     with database.database(None if row_plan else kept, STREAMED) as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         loaded = load.load(connection, folders, asked, STREAMED)

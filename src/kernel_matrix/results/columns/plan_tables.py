@@ -11,6 +11,7 @@ from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record
 
 _TEXT, _NUMBER = pa.string(), pa.int32()
+_RULES = ("factor", "rounded", "ulps", "cap")
 
 
 def enter_plan(connection: Connection, planned: Planned) -> None:
@@ -60,7 +61,6 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
             "dtype": [str(named.axes["dtype"]) if "dtype" in named.axes else None for named in names],
         },
     )
-    rules = ("factor", "rounded", "ulps", "cap")
     growth = [value.growth or (None, None) for value in owed]
     enter(
         connection,
@@ -70,7 +70,7 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
                 "owed": _NUMBER,
                 "asserted": pa.bool_(),
                 **dict.fromkeys(("names", "sums"), pa.list_(_TEXT)),
-                **dict.fromkeys(("growth_of_sums", "growth_of_others", *rules), pa.float64()),
+                **dict.fromkeys(("growth_of_sums", "growth_of_others", *_RULES), pa.float64()),
             }
         ),
         {
@@ -80,7 +80,7 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
             "sums": [list(value.sums) for value in owed],
             "growth_of_sums": [of_sums for of_sums, _ in growth],
             "growth_of_others": [of_others for _, of_others in growth],
-            **{name: [getattr(value, name) for value in owed] for name in rules},
+            **{name: [getattr(value, name) for value in owed] for name in _RULES},
         },
     )
 
