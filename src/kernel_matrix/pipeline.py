@@ -412,9 +412,7 @@ def report(
     seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
     site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
     files = results.loaded.files
-    site.remove_junit(project.site)
-    if with_junit:
-        site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records)
+    site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
     if not is_audited or (notes and notes.running):  # a page for the time of the run: the one at its end is audited
         return Report(document)
     return Report(document, tuple(auditing.audit(project.site, files, project.matrix, project.root, results.asked)))

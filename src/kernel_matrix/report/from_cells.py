@@ -72,8 +72,8 @@ def document(
 ) -> Document:
     """Return everything that is known of the results.
 
-    ``earlier`` says since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` are the results of
-    probes and sweeps. ``run_notes`` stand at the top of the page. ``now`` is by default the time of the clock.
+    ``earlier`` says since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` are the results
+    of probes and sweeps. ``run_notes`` stand at the top of the page. ``now`` is by default the time of the clock.
     """
     now = now or history.now()
     lanes = _lanes(facts.with_results, cells, earlier or History(), now)

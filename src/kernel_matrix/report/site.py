@@ -67,14 +67,20 @@ def _write_document(document: Document, path: Path) -> None:
         file.write(b"\n")
 
 
-def write_junit(files: Sequence[Path], site: Path, records: Sequence[Record]) -> None:
-    """Write all results as one JUnit file, with their samples beside it. ``files`` are those of the ``records``."""
+def write_junit(files: Sequence[Path], site: Path, records: Sequence[Record] | None) -> None:
+    """Write all results as one JUnit file, with their samples beside it. ``files`` are those of the ``records``.
+
+    Without records, remove the file of an earlier report: it would not be of the results that the page shows.
+    """
+    if records is None:
+        remove_junit(site)
+        return
     junit.merge(files, site / JUNIT)
     samples.write(samples.beside(site / JUNIT), records)
 
 
 def remove_junit(site: Path) -> None:
-    """Remove the JUnit file of an earlier report: it would not be of the results that the page shows."""
+    """Remove the JUnit file of all results, and that of their samples."""
     for path in (site / JUNIT, samples.beside(site / JUNIT)):
         path.unlink(missing_ok=True)
 

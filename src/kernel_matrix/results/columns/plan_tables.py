@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
+from kernel_matrix.config.owed import Owed
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.records import Jobs
 from kernel_matrix.results.columns.sql import Connection, enter, rows
@@ -61,6 +64,10 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
             "dtype": [str(named.axes["dtype"]) if "dtype" in named.axes else None for named in names],
         },
     )
+    _enter_owed(connection, owed)
+
+
+def _enter_owed(connection: Connection, owed: Mapping[Owed, int]) -> None:
     growth = [value.growth or (None, None) for value in owed]
     enter(
         connection,
