@@ -399,7 +399,7 @@ def report(
     from kernel_matrix.report.page_rows import PageRows
 
     sources = from_columns.Sources(project.matrix, results, project.rules)
-    is_audited = results.results <= auditing.MOST_RESULTS
+    is_audited, files = results.results <= auditing.MOST_RESULTS, results.loaded.files
     document = from_columns.document(
         sources,
         earlier=earlier,
@@ -411,7 +411,6 @@ def report(
     changes = _changes(document, against, earlier) if against else None
     seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
     site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
-    files = results.loaded.files
     site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
     if not is_audited or (notes and notes.running):  # a page for the time of the run: the one at its end is audited
         return Report(document)
