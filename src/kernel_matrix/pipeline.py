@@ -6,9 +6,11 @@ nothing is loaded or planned twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,7 @@ from kernel_matrix.project import load as load
 from kernel_matrix.project import with_tests as with_tests
 from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference, from_comparison
+from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.notes import RunNotes
@@ -45,18 +48,23 @@ from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import CellVerdict, Comparison
+from kernel_matrix.results.compare import Comparison, State
 from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present, present
-from kernel_matrix.results.record import Record, is_bench_record, is_case_record
+from kernel_matrix.results.record import Record, is_case_record
+from kernel_matrix.results.validation import STREAMED, Bounds
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
 if TYPE_CHECKING:
+    from kernel_matrix.results.columns.judged import Judged
+    from kernel_matrix.results.columns.load import Loaded
+    from kernel_matrix.results.columns.sql import Connection
+    from kernel_matrix.results.present import Present
     from kernel_matrix.results.side_by_side import CasePair
 
 
@@ -92,8 +100,11 @@ def collect_tests(
 def plan(project: Project, tier: Tier) -> Plan:
     """Return every case of the tier, whether or not some machine can run it."""
     checked = project.checked
-    if tier == "full" and checked and checked.matrix is project.matrix:  # a changed matrix has another plan
-        return checked.full
+    if checked and checked.matrix is project.matrix:  # a changed matrix has another plan
+        if tier == "full":
+            return checked.full
+        if not any("full" in op.cases for op in project.matrix.ops.values()):  # both tiers have the same cases
+            return replace(checked.full, tier=tier)
     return planning.plan(project.matrix, tier)
 
 
@@ -190,13 +201,17 @@ def run(
     return schedule.run(project.matrix, jobs, machine, settings, progress, on_result, beside)
 
 
-def collect(project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None) -> Collected:
+def collect(
+    project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None, bounds: Bounds | None = None
+) -> Collected:
     """Read the result files of the folders; with ``row_plan`` a file must be of one of its jobs.
+
+    All results are objects in memory, so the files have bounds together too, unless others are given.
 
     Raises:
         UserError: a folder does not exist.
     """
-    return collecting.collect(folders, asked_of(project.matrix, row_plan) if row_plan else None)
+    return collecting.collect(folders, asked_of(project.matrix, row_plan) if row_plan else None, bounds)
 
 
 def compare(
@@ -226,17 +241,92 @@ def compare(
     presence = present(project.matrix, project.root, records, files, now, project.name)
     comparison = comparing.compare(planned, records, presence)
     not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
+    ended = _ended(project, planned, states_of(comparison), now.date())
+    return replace(comparison, not_taken=not_planned, ended=ended)
+
+
+def states_of(comparison: Comparison) -> dict[str, State]:
+    """Return the state of each case by id."""
+    return {verdict.case.id: verdict.state for cell in comparison.cells for verdict in cell.cases}
+
+
+@contextmanager
+def judged(
+    project: Project,
+    planned: Plan,
+    folders: Sequence[Path],
+    *,
+    row_plan: RowPlan | None = None,
+    statuses: Mapping[str, JobStatus] | None = None,
+    earlier: History | None = None,
+    now: datetime | None = None,
+    kept: Path | None = None,
+) -> Iterator[Judged]:
+    """Collect the results of the folders as columns and judge them, as :func:`collect` and :func:`compare` do.
+
+    ``kept`` is the file of a database that keeps what was read for the next report. With ``row_plan`` nothing is kept.
+
+    Raises:
+        UserError: a folder does not exist.
+    """
+    from kernel_matrix.results.columns import database, load  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns.absent import enter_absences
+    from kernel_matrix.results.columns.present import present_of
+
+    with database.database(None if row_plan else kept, STREAMED) as connection:
+        asked = asked_of(project.matrix, row_plan) if row_plan else None
+        loaded = load.load(connection, folders, asked, STREAMED)
+        presence = present_of(
+            connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now, project.name
+        )
+        if row_plan:
+            absent = partial(
+                with_absences,
+                row_plan,
+                statuses=statuses or {},
+                history=earlier or History(),
+                refused=loaded.refused,
+                queue_minutes=project.matrix.ci.queue_minutes,
+            )
+            enter_absences(connection, absent)
+            planned = row_plan.only_asked(planned)
+        yield _judged(project, planned, connection, loaded, presence)
+
+
+def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present) -> Judged:
+    """Judge the results that were loaded."""
+    from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns.planned import of_plan
+    from kernel_matrix.results.columns.records import Jobs
+
+    jobs, columns = Jobs(connection), of_plan(planned)
+    verdicts.judge(connection, columns, presence)
+    foreign = load.foreign(connection)
+    return judged.Judged(
+        connection,
+        columns,
+        planned.package,
+        planned.tier,
+        loaded,
+        jobs,
+        notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
+        not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
+        ended=_ended(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
+        presence=presence,
+    )
+
+
+def _ended(project: Project, planned: Plan, states: Mapping[str, State], today: date) -> tuple[RuleState, ...]:
+    """Return the expectations and exclusions that do not hold, apart from those that no planned case has."""
+    ended = [state for state in rule_states(project, states, today) if state.state != "holds"]
+    if not ended:
+        return ()
     asked = {case.id for case in planned.cases}
-    ended = [
-        state
-        for state in rule_states(project, comparison.cells, now.date())
-        if state.state != "holds" and (not state.cases or any(case.id in asked for case in state.cases))
-    ]
-    return replace(comparison, not_taken=not_planned, ended=tuple(ended))
+    return tuple(state for state in ended if not state.cases or any(case.id in asked for case in state.cases))
 
 
-def rule_states(project: Project, cells: Sequence[CellVerdict], today: date) -> list[RuleState]:
-    """Return the state of every expectation and exclusion on a day; ``cells`` say which of them are fixed.
+def rule_states(project: Project, cases: Mapping[str, State], today: date) -> list[RuleState]:
+    """Return the state of every expectation and exclusion on a day; the states of ``cases`` say which are fixed.
 
     Of a matrix that was changed after it was read, nothing is said: its entries are those of another plan.
     """
@@ -245,7 +335,7 @@ def rule_states(project: Project, cells: Sequence[CellVerdict], today: date) -> 
         return []
     matrix = project.matrix
     states = config_rules.rule_states(matrix, checked.full, locked_versions(matrix, project.root), today)
-    of_results = {(state.section, state.index): state for state in fixed(matrix, checked.full, cells)}
+    of_results = {(state.section, state.index): state for state in fixed(matrix, checked.full, cases)}
     return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
 
 
@@ -258,7 +348,7 @@ def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | No
     now = now or clock()
     folders = folders or [folder for folder in [project.results] if folder.exists()]
     comparison = compare(project, plan(project, "full"), collect(project, folders), now=now)
-    return rule_states(project, comparison.cells, now.date())
+    return rule_states(project, states_of(comparison), now.date())
 
 
 def clock() -> datetime:
@@ -287,51 +377,50 @@ def run_and_compare(
 
 def report(
     project: Project,
-    comparison: Comparison,
-    collected: Collected,
+    results: Judged,
     *,
     earlier: History | None = None,
     against: Path | None = None,
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     notes: RunNotes | None = None,
+    with_junit: bool = False,
 ) -> Report:
     """Write the dashboard, audit it, and return its document with the differences that the audit has found.
 
     ``against`` is the site of an earlier run: the summary then says what differs from it. ``left_out`` cases were not
     asked for; ``toolchains`` are the results of probes and sweeps; ``notes`` stand at the top of the page.
+    ``with_junit`` writes all results as one JUnit file too.
 
     Raises:
         UserError: ``against`` holds no report.
     """
-    from kernel_matrix.report import site  # its template engine takes long to import, and few commands report
+    from kernel_matrix.report import from_columns, site  # what they import takes long, and few commands report
+    from kernel_matrix.report.page_rows import PageRows
 
-    before = difference.read(against) if against else None
-    document = from_comparison.document(
-        project.matrix,
-        comparison,
-        collected,
-        project.rules,
+    sources = from_columns.Sources(project.matrix, results, project.rules)
+    is_audited, files = results.results <= auditing.MOST_RESULTS, results.loaded.files
+    document = from_columns.document(
+        sources,
         earlier=earlier,
         left_out=left_out,
         toolchains=toolchains,
         run_notes=notes,
-        presence=_presence_of_bench(project, collected),
+        more_notes=() if is_audited else (auditing.NOT_AUDITED,),
     )
-    past = history.with_run(earlier.measurements if earlier else {}, measurements(document)) if before else None
-    changes = difference.difference(before, document, past) if before else None
-    site.write(document, collected, project.site, earlier=earlier, difference=changes)
-    if notes and notes.running:  # a page for the time of the run: the one at its end is audited
+    changes = _changes(document, against, earlier) if against else None
+    seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
+    site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
+    site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
+    if not is_audited or (notes and notes.running):  # a page for the time of the run: the one at its end is audited
         return Report(document)
-    return Report(document, tuple(audit(project, comparison.plan, collected)))
+    return Report(document, tuple(auditing.audit(project.site, files, project.matrix, project.root, results.asked)))
 
 
-def _presence_of_bench(project: Project, collected: Collected) -> Present | None:
-    """Return the present state that results of the benchmark must agree with; None where there are no such results."""
-    records = [record for record in collected.records if is_bench_record(record)]
-    if not records:
-        return None
-    return present(project.matrix, project.root, records, (*collected.files, *collected.paths))
+def _changes(document: Document, against: Path, earlier: History | None) -> Difference:
+    """Return what differs from the report in the folder ``against``."""
+    past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
+    return difference.difference(difference.read(against), document, past)
 
 
 def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:

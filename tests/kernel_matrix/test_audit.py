@@ -87,7 +87,7 @@ def whole(matrix, tmp_path_factory):
     pins = {name: Pins(t.lock, LOCK, tuple(t.requires)) for name, t in matrix.toolchains.items()}
     present = Present(NOW, HEAD, True, pins, {HEAD: Concerned()})
     made = document(matrix, compare(planned, collected.records, present), collected)
-    sites.write(made, collected, folder / "site")
+    sites.write(made, folder / "site")
     return planned, collected.files, folder / "site"
 
 
@@ -314,7 +314,7 @@ def test_the_command_ends_with_1_where_a_figure_differs_and_with_2_without_a_pag
 def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkeypatch):
     options = ("--matrix", str(doubles.root / "matrix.yaml"))
     (doubles.root / "build" / "results").mkdir(parents=True)
-    monkeypatch.setattr("kernel_matrix.report.from_comparison._by_evidence", lambda cells: {"compiled": 4711})
+    monkeypatch.setattr("kernel_matrix.report.from_cells._by_evidence", lambda cells: {"compiled": 4711})
     done = harness("report", *options)
     assert done.returncode == 1
     assert "audit: compat.json: run.cells_by_evidence: {'compiled': 4711} is shown, and the results make" in done.stderr

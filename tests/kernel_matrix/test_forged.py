@@ -93,7 +93,7 @@ class Results:
         }
         present = Present(NOW, HEAD, True, pins, {HEAD: Concerned(), "b" * 12: None})
         whole = document(self.matrix, compare(self.planned, collected.records, present), collected)
-        sites.write(whole, collected, self.site)
+        sites.write(whole, self.site)
         locks = dict.fromkeys(self.matrix.toolchains, LOCK)
         asked = {case.id for case in self.planned.cases}
         differences = audit(self.site, collected.files, self.matrix, ROOT, asked, Now(NOW, HEAD, locks))

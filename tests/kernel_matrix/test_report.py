@@ -33,7 +33,7 @@ def write_site(matrix, comparison, collected, folder, against=None, **others):
     """Write a site, whose summary is a difference where it is compared with that of another folder."""
     whole = document(matrix, comparison, collected, **others)
     changes = difference(read(against), whole) if against else None
-    sites.write(whole, collected, folder, earlier=others.get("earlier"), difference=changes)
+    sites.write(whole, folder, earlier=others.get("earlier"), difference=changes)
     return whole
 
 
@@ -138,8 +138,13 @@ def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, t
     results.mkdir()
     junit.write(results / "a.xml", "a", [passing(case) for case in planned.cases[:5]], {"device": "x"})
     collected = collect([results])
-    write_site(matrix, compare(planned, collected.records), collected, tmp_path / "site")
-    assert len(junit.read(tmp_path / "site" / "junit.xml")) == 5
+    site = tmp_path / "site"
+    write_site(matrix, compare(planned, collected.records), collected, site)
+    assert not (site / "junit.xml").exists(), "it is written on request, because it takes long"
+    sites.write_junit(collected.files, site, collected.records)
+    assert len(junit.read(site / "junit.xml")) == 5
+    sites.remove_junit(site)
+    assert not (site / "junit.xml").exists()
 
 
 def test_compat_json_is_the_document_and_its_schema_is_published(make, planned, passing):

@@ -17,7 +17,7 @@ from kernel_matrix.results.columns import own_form
 from kernel_matrix.results.columns.cells import cells
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.load import load
-from kernel_matrix.results.columns.planned import of_matrix
+from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.present import present_of
 from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import compare
@@ -49,7 +49,7 @@ def judged(made, folder):
     comparison = compare(plan, collected.records, present(project.matrix, project.root, collected.records))
     with database(None, Bounds()) as connection:
         loaded = load(connection, [folder])
-        planned = of_matrix(project.matrix, "quick")
+        planned = of_plan(plan)
         judge(connection, planned, present_of(connection, project.matrix, project.root, loaded.files))
         assert loaded.files == collected.files
         assert comparable(verdicts_of(connection)) == comparable(expected_of(plan, comparison))

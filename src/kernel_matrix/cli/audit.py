@@ -8,6 +8,7 @@ from pathlib import Path
 from kernel_matrix import pipeline
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.machines import row_plan_file
+from kernel_matrix.results.validation import STREAMED
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,7 @@ def main(options: argparse.Namespace) -> int:
     if options.plan:
         row_plan = row_plan_file.from_json(options.plan, planned)
         planned = row_plan.only_asked(planned)
-    collected = pipeline.collect(project, options.results or [project.results], row_plan)
+    collected = pipeline.collect(project, options.results or [project.results], row_plan, STREAMED)
     differences = pipeline.audit(project, planned, collected, options.site)
     print("\n".join(differences) or f"all figures of {options.site or project.site} follow from the results")
     return int(bool(differences))

@@ -18,7 +18,7 @@ def main(options: argparse.Namespace) -> int:
     planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {len(planned.cases)} cases in {len(planned.jobs)} jobs")
     print("".join(f"{sentence}\n" for sentence in outputs_not_named(planned)), end="")
-    states = pipeline.rule_states(project, (), pipeline.clock().date())
+    states = pipeline.rule_states(project, {}, pipeline.clock().date())
     ended = ended_lines(project.matrix.start, project.file, [state for state in states if state.state != "holds"])
     print("\n".join(ended), end="\n" if ended else "")
     return int(bool(ended))

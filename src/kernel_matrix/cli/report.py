@@ -10,8 +10,6 @@ from kernel_matrix.cli.options import add_matrix_options, load_project, selectio
 from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.lab.dashboard import make_dashboard
 from kernel_matrix.machines import job_status, row_plan_file
-from kernel_matrix.report.annotations import annotate
-from kernel_matrix.report.ended import ended_annotations
 from kernel_matrix.results import history
 
 
@@ -29,6 +27,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", type=Path, help="the site of an earlier run: the summary says what differs from it"
     )
+    parser.add_argument(
+        "--junit", action="store_true", help="write all results as one JUnit file beside the page too (takes long)"
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="FILE",
+        help="a database that keeps what was read for the next report (may be deleted; not used with --plan)",
+    )
     parser.add_argument("--annotate", action="store_true", help="print GitHub's annotations of what is red")
 
 
@@ -44,10 +51,11 @@ def main(options: argparse.Namespace) -> int:
         statuses=job_status.read(options.statuses) if options.plan and options.statuses else None,
         earlier=history.read(options.history),
         against=options.against,
+        with_annotations=options.annotate,
+        with_junit=options.junit,
+        kept=options.cache,
     )
     print_dashboard(dashboard)
     if options.annotate:
-        comparison = dashboard.comparison
-        ended = ended_annotations(project.file, comparison.ended)
-        print("\n".join([*ended, *annotate(project.matrix, comparison)]))
+        print("\n".join(dashboard.annotations))
     return dashboard.exit_status

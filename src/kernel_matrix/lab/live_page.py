@@ -130,11 +130,12 @@ def with_journals(document: Document, ends: Mapping[str, CaseEnd]) -> Document:
     """Return the document with what the journals say of its missing cases. Their states stay as they are."""
     if not ends:
         return document
-    cells = tuple(
-        cell.model_copy(update={"results": tuple(_told(cell, result, ends) for result in cell.results)})
-        for cell in document.cells
-    )
-    return document.model_copy(update={"cells": cells})
+    return document.model_copy(update={"cells": tuple(_cell_with_journals(cell, ends) for cell in document.cells)})
+
+
+def _cell_with_journals(cell: Cell, ends: Mapping[str, CaseEnd]) -> Cell:
+    results = tuple(_told(cell, result, ends) for result in cell.results)
+    return cell.model_copy(update={"results": results, "seconds": sum(result.seconds for result in results)})
 
 
 def _told(cell: Cell, result: CaseResult, ends: Mapping[str, CaseEnd]) -> CaseResult:

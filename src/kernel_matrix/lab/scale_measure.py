@@ -14,7 +14,8 @@ from typing import Any
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results.validation import Bounds
 
-# The roads: objects are today's, the others are columns. `again` is a run after one more job came.
+# The roads: objects are those of a run that goes on, up to its cells; the others make a report. `again` is `junit`
+# with a database that is kept.
 ROADS = ("objects", "junit", "tables", "again")
 # Far above the bounds of one event's results: here it is the size that is measured.
 _BOUNDS = Bounds(files=10_000, all_bytes=16 * 2**30)
@@ -79,25 +80,18 @@ def by_objects(folder: Path, steps: _Steps) -> int:
 
 
 def by_columns(folder: Path, results: Path, kept: Path | None, steps: _Steps) -> int:
-    """Take the road over columns, and return the number of planned cases."""
-    from kernel_matrix.config import load as loading
-    from kernel_matrix.results.columns import cells, load, verdicts
-    from kernel_matrix.results.columns.database import database
-    from kernel_matrix.results.columns.planned import of_matrix
-    from kernel_matrix.results.columns.present import present_of
+    """Make the report, as the command does, and return the number of planned cases."""
+    from kernel_matrix import pipeline
 
-    matrix = loading.load(folder / "matrix.yaml")
+    project = pipeline.load(folder / "matrix.yaml", folder / "build")
     steps.end("load")
-    planned = of_matrix(matrix, "quick")
+    planned = pipeline.plan(project, "quick")
     steps.end("plan")
-    with database(kept, _BOUNDS) as connection:
-        loaded = load.load(connection, [results], bounds=_BOUNDS)
-        steps.end("collect")
-        verdicts.judge(connection, planned, present_of(connection, matrix, folder, loaded.files))
-        steps.end("judge")
-        cells.cells(connection, planned)
-        steps.end("cells")
-    return len(planned.cell)
+    with pipeline.judged(project, planned, [results], kept=kept) as judged:
+        steps.end("collect and judge")
+        document = pipeline.report(project, judged).document
+        steps.end("page")
+    return document.run.cases
 
 
 def main(road: str, folder: Path) -> dict[str, Any]:

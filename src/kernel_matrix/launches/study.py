@@ -67,10 +67,11 @@ def study(
     dashboard = make_dashboard(project, plan, [project.results])
     for line in [words.sample_of(options), *(line for one in recordings for line in words.recorded_lines(one))]:
         say(line)
-    for line in words.cell_lines(dashboard.comparison):
+    comparison = pipeline.compare(project, plan, pipeline.collect(project, [project.results]))
+    for line in words.cell_lines(comparison):
         say(line)
     page = folder / "launches.md"
-    write_atomically(page, words.page(recordings, dashboard.comparison, options, call.text, package))
+    write_atomically(page, words.page(recordings, comparison, options, call.text, package))
     return Study(tuple(recordings), dashboard, page)
 
 

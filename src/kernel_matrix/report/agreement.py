@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kernel_matrix.results.compare import Comparison
+from kernel_matrix.config.plan import Case
+from kernel_matrix.results.record import Record
 
 if TYPE_CHECKING:  # NumPy takes long to import, and every command imports the models
     from kernel_matrix.results import agreement
@@ -101,12 +103,11 @@ class AgreementReport(_Model):
         ]
 
 
-def agreement_report(comparison: Comparison) -> AgreementReport:
-    """Return the part of the report about the results that decide the cases of a comparison."""
+def agreement_report(results: Iterable[tuple[Case, Record]]) -> AgreementReport:
+    """Return the part of the report about the results that decide their cases."""
     from kernel_matrix.results import agreement
 
-    verdicts = (verdict for cell in comparison.cells for verdict in cell.cases)
-    whole = agreement.agreement((verdict.case, verdict.record) for verdict in verdicts if verdict.record)
+    whole = agreement.agreement(results)
     return AgreementReport(tables=tuple(map(_table, whole.tables)), refused=whole.refused, without=whole.without)
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.results.compare import RED, Comparison, Verdict
+from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.repeat import Commands
 
 _MOST = 10  # GitHub shows no more errors of one step
 _MOST_CHARACTERS = 2_000
 
 
-def annotate(matrix: Matrix, comparison: Comparison) -> list[str]:
+def annotate(matrix: Matrix, red: Iterable[Verdict]) -> list[str]:
     """Return one workflow command for each failing line and reason, the most frequent first."""
     suite, commands = matrix.package.suite, Commands(matrix)
     groups: dict[tuple[str, int, str], list[Verdict]] = defaultdict(list)
-    for verdict in _red(comparison):
+    for verdict in red:
         file, line = place(verdict.record.detail if verdict.record else "", suite)
         groups[file, line, verdict.reason.splitlines()[0] if verdict.reason else ""].append(verdict)
     ordered = sorted(groups.items(), key=lambda item: (item[0][0] == "", -len(item[1])))
@@ -35,11 +35,6 @@ def place(detail: str, suite: str) -> tuple[str, int]:
     """Return the innermost line of the suite in a traceback: file and number, empty and 0 if there is none."""
     lines = re.findall(rf'File "(?:\./|[^"]*?/)?({re.escape(suite)}/[\w./-]+\.py)", line (\d{{1,6}})', detail)
     return (lines[-1][0], int(lines[-1][1])) if lines and ".." not in lines[-1][0] else ("", 0)
-
-
-def _red(comparison: Comparison) -> Iterator[Verdict]:
-    for cell in comparison.cells:
-        yield from (verdict for verdict in cell.cases if verdict.state in RED)
 
 
 def _command(commands: Commands, file: str, line: int, reason: str, verdicts: list[Verdict]) -> str:

@@ -51,6 +51,7 @@ def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
     matrix, place = sources.matrix, verdict.cell
     worst = next((v for v in verdict.cases if v.state == verdict.state), verdict.cases[0])
     records = [v.record for v in verdict.cases if v.record]
+    results = tuple(_result(sources, v) for v in verdict.cases)
     return Cell(
         id=place.id,
         package=place.package,
@@ -76,10 +77,12 @@ def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
         canaries=figures.canaries(records),
         determinism=figures.determinism(records),
         timed=tuple(timed for v in verdict.cases if (timed := _timed(v))),
-        versions=figures.versions(records, _shown(matrix)),
+        versions=figures.versions({id(r.job): r.job for r in records}.values(), shown(matrix)),
         lock=matrix.toolchains[place.toolchain].lock,
         repeat=sources.commands.command(place.id, worst_result(verdict.cases).record),
-        results=tuple(_result(sources, v) for v in verdict.cases),
+        seconds=sum(result.seconds for result in results),
+        measured=tuple(sorted({r.job for r in results if r.job is not None and r.outputs})),
+        results=results,
     )
 
 
@@ -107,7 +110,7 @@ def _result(sources: Sources, verdict: Verdict) -> CaseResult:
     )
 
 
-def _shown(matrix: Matrix) -> list[str]:
+def shown(matrix: Matrix) -> list[str]:
     """Return the distributions whose versions are shown; an empty list stands for all."""
     shown = matrix.package.distributions
     return [*shown, matrix.package.name] if shown else []

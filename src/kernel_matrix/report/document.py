@@ -152,7 +152,11 @@ class Cell(CellOutline):
     timed: tuple[Timed, ...]
     versions: dict[str, tuple[str, ...]] = Field(description="More than one of a name where machines differ.")
     lock: str
-    results: tuple[CaseResult, ...] = Field(default=(), exclude=True, description="Its cases, for the page.")
+    seconds: float = Field(default=0, exclude=True, description="The seconds of all its cases.")
+    measured: tuple[int, ...] = Field(default=(), exclude=True, description="The jobs that measured outputs of it.")
+    results: tuple[CaseResult, ...] = Field(
+        default=(), exclude=True, description="Its cases, for the page of a run that goes on."
+    )
 
 
 class Lane(_Model):

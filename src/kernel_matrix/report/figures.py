@@ -38,7 +38,7 @@ def noise(by_dtype: Mapping[str, Iterable[Record]]) -> dict[str, dict[str, Noise
     """Return the noise of all outputs by dtype, and then by output."""
     figures = {dtype: noises.pooled(records) for dtype, records in sorted(by_dtype.items())}
     return {
-        dtype: {output: _noise(pooled) for output, pooled in outputs.items()}
+        dtype: {output: noise_of(pooled) for output, pooled in outputs.items()}
         for dtype, outputs in figures.items()
         if outputs
     }
@@ -74,6 +74,11 @@ def times(record: Record) -> Times | None:
         run, baseline, ratio, rounds = (record.metrics[f"time.{name}"] for name in ("run", "eager", "ratio", "rounds"))
     except KeyError:
         return None
+    return times_of(run, baseline, ratio, rounds)
+
+
+def times_of(run: float, baseline: float, ratio: float, rounds: float) -> Times:
+    """Return times as the document has them."""
     return Times(run=_rounded(run), baseline=_rounded(baseline), ratio=_rounded(ratio), rounds=int(rounds))
 
 
@@ -110,12 +115,11 @@ def determinism(records: Iterable[Record]) -> Determinism | None:
     return Determinism(repeats=int(repeats), differing=int(differing)) if repeats else None
 
 
-def versions(records: Iterable[Record], distributions: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the versions that the records name, of Python and of these distributions; of all if none is given."""
+def versions(jobs: Iterable[Mapping[str, str]], distributions: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the versions that the jobs name, of Python and of these distributions; of all if none is given."""
     wanted = {canonicalize_name(name) for name in distributions}
-    jobs: dict[int, Mapping[str, str]] = {id(record.job): record.job for record in records}
     by_name: dict[str, set[str]] = {}
-    for job in jobs.values():
+    for job in jobs:
         for key, value in job.items():
             name = key.removeprefix("version.")
             if key == "python" or (key != name and (not wanted or canonicalize_name(name) in wanted)):
@@ -123,7 +127,8 @@ def versions(records: Iterable[Record], distributions: Iterable[str]) -> dict[st
     return {name: tuple(sorted(values)) for name, values in sorted(by_name.items())}
 
 
-def _noise(pooled: noises.Noise) -> Noise:
+def noise_of(pooled: noises.Noise) -> Noise:
+    """Return the noise of one output as the document has it."""
     return Noise(
         ratio=_known(pooled.ratio),
         misrounded=_known(pooled.misrounded),

@@ -44,8 +44,7 @@ def _baseline_ratio(one: BenchResult) -> float | None:
 
 
 def _measurement(document: Document, cell: Cell) -> Measurement:
-    places = {result.job for result in cell.results if result.job is not None and result.outputs}
-    jobs = [document.jobs[place] for place in sorted(places)]
+    jobs = [document.jobs[place] for place in cell.measured]
     return Measurement(
         started=max((job.get("started", "") for job in jobs), default="")[:40],
         commit=", ".join(sorted({job.get("commit", "") for job in jobs}))[:100],

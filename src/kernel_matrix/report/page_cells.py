@@ -5,10 +5,10 @@ Plain dictionaries are made here and no models, because there may be a million c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import CaseResult, Cell, Number
@@ -18,8 +18,11 @@ from kernel_matrix.report.ratios import as_float, least_exact
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.history import lane_id
 
+if TYPE_CHECKING:  # DuckDB takes long to import, and the page of a run that goes on needs none
+    from kernel_matrix.report.page_rows import PageRows, Row
+
 CHUNK = 200_000  # characters of a file, about
-MOST_CHARACTERS = 100_000  # of one text: more than that is in junit.xml
+MOST_CHARACTERS = 100_000  # of one text: the results have all of it
 MOST_IN_OVERVIEW = 300  # of a text there
 # Of every state, in ``case_states``. A cell has few of them, so a capital letter is easier to tell from a small one.
 LETTERS: Mapping[State, str] = {
@@ -56,7 +59,7 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
     """Return a text; of a very long one the beginning, and how much was cut."""
     if len(text) <= most:
         return text
-    return f"{text[:most]}\n… {len(text) - most} more characters are in junit.xml."
+    return f"{text[:most]}\n… {len(text) - most} more characters are in the results."
 
 
 def in_short(text: str) -> str:
@@ -76,11 +79,24 @@ class Chunk:
         self.positions: dict[tuple[str, ...], tuple[int, ...]] = {}  # by the names of an output's figures
         self.diagnoses: dict[Any, int] = {}
 
-    def add(self, cell: Cell, results: Collection[CaseResult]) -> None:
-        """Take in a cell with its cases."""
+    def add_results(self, cell: Cell) -> None:
+        """Take in a cell with its cases as models."""
+        self._add(cell, encoded([self._result(cell.id, result) for result in cell.results]))
+
+    def add_rows(self, cell: Cell, rows: Iterable[Row], pages: PageRows) -> None:
+        """Take in a cell with its cases as rows of columns."""
+        from kernel_matrix.report.page_rows import Shared
+        from kernel_matrix.report.page_sql import PAGE_FIGURES
+
+        if not self.figures:
+            self.figures = {name: place for place, name in enumerate(PAGE_FIGURES)}
+        shared = Shared(self.texts.place, self.diagnoses, self.jobs, self.figures)
+        self._add(cell, f"[{','.join(pages.written(row, shared) for row in rows)}]".encode())
+
+    def _add(self, cell: Cell, results: bytes) -> None:
         outline = cell.model_dump(mode="json")
         outline["reason"], outline["error"] = shortened(cell.reason), shortened(cell.error)
-        text = encoded({"cell": outline, "results": [self._result(cell.id, result) for result in results]})
+        text = b'{"cell":%b,"results":%b}' % (encoded(outline), results)
         self.cells.append(b"%b:%b" % (encoded(cell.id), text))
         self.size += len(text)
 
@@ -146,12 +162,21 @@ class CellFiles:
 
     def add(self, cell: Cell, in_journal: Mapping[str, State] | None = None) -> None:
         """Take in a cell; ``in_journal`` has the states of its cases that only a journal knows, by case name."""
+        self._begin(cell)
+        self._chunk.add_results(cell)
+        self.columns.add(cell, {r.name: r.state for r in cell.results}, self._chunk.number, in_journal or {})
+
+    def add_rows(self, cell: Cell, rows: Sequence[Row], pages: PageRows) -> None:
+        """Take in a cell with its cases as rows of columns."""
+        self._begin(cell)
+        self._chunk.add_rows(cell, rows, pages)
+        self.columns.add(cell, {pages.name(row): row.state for row in rows}, self._chunk.number, {})
+
+    def _begin(self, cell: Cell) -> None:
         lane = lane_id(cell.id)
         if self._chunk.size >= CHUNK or (lane != self._lane and self._chunk.size >= CHUNK // 2):
             self._flush()
         self._lane = lane
-        self._chunk.add(cell, cell.results)
-        self.columns.add(cell, self._chunk.number, in_journal or {})
 
     def finish(self) -> set[Path]:
         """Write what is left; return the paths of all files."""
@@ -176,12 +201,12 @@ class Columns:
         self.backends: dict[str, str] = {}  # by lane
         self.noise: list[Mapping[str, tuple[Number | None, str, int]]] = []
 
-    def add(self, cell: Cell, chunk: int, in_journal: Mapping[str, State]) -> None:
-        """Take in a cell that stands in the file ``cells/CHUNK``."""
+    def add(self, cell: Cell, states: Mapping[str, State], chunk: int, in_journal: Mapping[str, State]) -> None:
+        """Take in a cell that stands in the file ``cells/CHUNK``, with the states of its cases by name."""
         op = self.place_of_op(cell.op, cell.direction)
         names = self.cases[op]
-        for result in cell.results:
-            names.setdefault(result.name, len(names))
+        for name in states:
+            names.setdefault(name, len(names))
         place = self.texts.place
         ratios = {dtype: least_exact(outputs.items()) for dtype, outputs in cell.noise.items() if outputs}
         noise = {dtype: (one.ratio, output, EVIDENCE.index(one.evidence)) for dtype, (output, one) in ratios.items()}
@@ -193,7 +218,7 @@ class Columns:
             "op": op,
             "state": STATES.index(cell.state),
             "evidence": EVIDENCE.index(cell.evidence),
-            "case_states": letters(names, {result.name: result.state for result in cell.results}),
+            "case_states": letters(names, states),
             "in_journal": letters(names, in_journal),
             "stale": cell.stale_cases,
             "reason": place(in_short(cell.reason)),
@@ -202,7 +227,7 @@ class Columns:
             "noise": max(known, key=as_float, default=None),
             "share": cell.accuracy.share if cell.accuracy else None,
             "speed": max((timed.ratio for timed in cell.timed), default=None),
-            "seconds": round(sum(result.seconds for result in cell.results), 3),
+            "seconds": round(cell.seconds, 3),
             "odd": False,
             "chunk": chunk,
         })  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import Document
@@ -15,6 +15,9 @@ from kernel_matrix.report.words import MEANING, STALE, headline
 from kernel_matrix.results.compare import RED, STATES, State
 from kernel_matrix.results.history import lane_id
 
+if TYPE_CHECKING:  # DuckDB takes long to import, and the page of a run that goes on needs none
+    from kernel_matrix.report.page_rows import PageRows
+
 FOLDER = "data"
 _MOST_OF_A_NOTE = 2_000  # characters
 _MOST_UNDIAGNOSED = 200  # of the errors that no rule knows, the most frequent first
@@ -23,12 +26,16 @@ InJournal = Mapping[str, Mapping[str, State]]  # by cell and then by case name: 
 
 
 def write_data(
-    document: Document, site: Path, history: HistoryData | None = None, in_journal: InJournal | None = None
+    document: Document,
+    site: Path,
+    history: HistoryData | None = None,
+    in_journal: InJournal | None = None,
+    pages: PageRows | None = None,
 ) -> None:
     """Write the data of the page into the folder ``data`` of a site, and remove files of an older report.
 
     The overview comes last: a page that reads it finds all other files. ``in_journal`` has the states of cases of jobs
-    that run at this moment.
+    that run at this moment. ``pages`` has the cases of the cells, if these do not have them themselves.
     """
     folder = site / FOLDER
     files = CellFiles(folder, document.jobs)
@@ -36,8 +43,15 @@ def write_data(
     for cell in document.cells:  # lanes and operators keep the order of the grid
         columns.place_of_lane(lane_id(cell.id))
         columns.place_of_op(cell.op, cell.direction)
-    for cell in sorted(document.cells, key=lambda cell: columns.lanes[lane_id(cell.id)]):
-        files.add(cell, (in_journal or {}).get(cell.id))
+    lanes = [columns.lanes[lane_id(cell.id)] for cell in document.cells]
+    order = sorted(range(len(lanes)), key=lanes.__getitem__)
+    if pages is not None:
+        for number, rows in pages.cells(order):
+            files.add_rows(document.cells[number], rows, pages)
+    else:
+        for number in order:
+            cell = document.cells[number]
+            files.add(cell, (in_journal or {}).get(cell.id))
     written = files.finish()
     others = _others(document, history or HistoryData(transitions=[], trends=[]))
     for name, value in others.items():

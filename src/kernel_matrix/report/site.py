@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.files import write_atomically, written_whole
 from kernel_matrix.report import badges, table
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
@@ -18,48 +20,82 @@ from kernel_matrix.report.page_files import InJournal, write_data
 from kernel_matrix.report.page_history import history_data
 from kernel_matrix.report.texts import picture, summary
 from kernel_matrix.results import history, junit, samples
-from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.history import History
+from kernel_matrix.results.record import Record
+
+if TYPE_CHECKING:  # DuckDB takes long to import, and the page of a run that goes on needs none
+    from kernel_matrix.report.page_rows import PageRows
 
 APP = Path(__file__).parent / "app" / "dist"  # the page itself, which is built from TypeScript
+JUNIT = "junit.xml"
+MOST_SECONDS = 20_000  # cases whose time the history keeps: the rest is estimated from them
 APP_FILES = ("index.html", "app.js", "app.css", "licenses.txt")
 
 
 def write(
     document: Document,
-    collected: Collected,
     site: Path,
     *,
     earlier: History | None = None,
     difference: Difference | None = None,
+    seconds: Mapping[str, float] | None = None,
+    pages: PageRows | None = None,
 ) -> None:
     """Write everything into the folder ``site``.
 
-    ``collected`` are the results that the document was made from: they stand in ``junit.xml`` and ``junit.npz``. The
-    history goes on from ``earlier`` runs. With a ``difference``, the summary is that and not the whole table.
+    The history goes on from ``earlier`` runs, with the ``seconds`` of the cases of this one. With a ``difference``, the
+    summary is that and not the whole table. ``pages`` has the cases of the cells, if these do not have them themselves.
     """
     site.mkdir(parents=True, exist_ok=True)
     earlier = earlier or History()
     past = history.with_run(earlier.measurements, measurements(document))
-    write_page(document, site, history_data(document, past, difference, earlier.tables))
-    write_atomically(site / FILE, document.model_dump_json(indent=1) + "\n")
+    write_page(document, site, history_data(document, past, difference, earlier.tables), pages=pages)
+    _write_document(document, site / FILE)
     write_atomically(site / table.FILE, table.table(document))
     write_atomically(site / "summary.md", summary(document, difference))
     for theme in THEMES:
         write_atomically(site / f"grid-{theme}.svg", grid(document, theme))
     _write_badges(document, site)
     lanes = {**earlier.lanes, **{lane.id: lane.history for lane in document.lanes}}
-    write_atomically(site / history.FILE, history.to_json(lanes, _created(document), past))
-    junit.merge(collected.files, site / "junit.xml")
-    samples.write(samples.beside(site / "junit.xml"), collected.records)
+    write_atomically(site / history.FILE, history.to_json(lanes, _created(document), past, seconds))
+
+
+def _write_document(document: Document, path: Path) -> None:
+    """Write compat.json. With many cells it is a large text, of which no second copy is made in memory."""
+    with written_whole(path) as part, part.open("wb") as file:
+        file.write(document.__pydantic_serializer__.to_json(document, indent=1))
+        file.write(b"\n")
+
+
+def write_junit(files: Sequence[Path], site: Path, records: Sequence[Record] | None) -> None:
+    """Write all results as one JUnit file, with their samples beside it. ``files`` are those of the ``records``.
+
+    Without records, remove the file of an earlier report: it would not be of the results that the page shows.
+    """
+    if records is None:
+        remove_junit(site)
+        return
+    junit.merge(files, site / JUNIT)
+    samples.write(samples.beside(site / JUNIT), records)
+
+
+def remove_junit(site: Path) -> None:
+    """Remove the JUnit file of all results, and that of their samples."""
+    for path in (site / JUNIT, samples.beside(site / JUNIT)):
+        path.unlink(missing_ok=True)
 
 
 def write_page(
-    document: Document, site: Path, past: HistoryData | None = None, in_journal: InJournal | None = None
+    document: Document,
+    site: Path,
+    past: HistoryData | None = None,
+    in_journal: InJournal | None = None,
+    *,
+    pages: PageRows | None = None,
 ) -> None:
     """Write the page and its data. ``in_journal`` are the cases of jobs that run at this moment."""
     site.mkdir(parents=True, exist_ok=True)
-    write_data(document, site, past, in_journal)
+    write_data(document, site, past, in_journal, pages)
     for name in APP_FILES:
         write_atomically(site / name, (APP / name).read_bytes())
 

@@ -51,7 +51,7 @@ def _row(cell: Cell) -> list[Number]:
         max(_ratios(cell), key=as_float, default=""),
         cell.accuracy.share if cell.accuracy else "",
         max((timed.ratio for timed in cell.timed), default=""),
-        round(sum(result.seconds for result in cell.results), 3),
+        round(cell.seconds, 3),
         *map(safe, (versions, cell.repeat)),
     ]
 

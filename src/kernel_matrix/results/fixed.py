@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.config.rule_state import RuleState, ending_edit, rules_with_cases
-from kernel_matrix.results.compare import CellVerdict
+from kernel_matrix.results.compare import State
 
 
-def fixed(matrix: Matrix, full: Plan, cells: Iterable[CellVerdict]) -> Iterator[RuleState]:
-    """Yield the expectations that a case of these cells shows to be fixed, with the edit that follows from it.
+def fixed(matrix: Matrix, full: Plan, states: Mapping[str, State]) -> Iterator[RuleState]:
+    """Yield the expectations that a case shows to be fixed, with the edit that follows from it.
 
-    An entry is taken out unless some of its cases still fail as it says. Then it is narrowed to those that do not pass.
+    ``states`` are those of the cases with an expectation, by id. An entry is taken out unless some of its cases still
+    fail as it says. Then it is narrowed to those that do not pass.
     """
-    states = {verdict.case.id: verdict.state for cell in cells for verdict in cell.cases}
     for section, index, rule, cases in rules_with_cases(matrix, full):
         if section != "expectations":
             continue

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results.collect import collect
-from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import names
 
@@ -56,6 +56,7 @@ class _File(BaseModel):
     created: datetime
     lanes: dict[str, LaneHistory]
     measurements: dict[str, tuple[Measurement, ...]] = Field(default_factory=dict)
+    seconds: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ def read(folder: Path | None) -> History:
     path = folder / FILE
     if path.is_file():
         try:
-            earlier = together(earlier, from_json(path.read_bytes()))
+            site = from_json(path.read_bytes())
+            seconds = {**site.seconds, **seconds}
+            earlier = together(earlier, site)
         except ValidationError as error:
             problems.append(f"{path}: {error.errors()[0]['msg']}. Lanes are silent since an unknown day.")
     return replace(earlier, seconds=seconds, problems=tuple(problems))
@@ -155,7 +158,7 @@ def from_json(text: bytes) -> History:
         ValidationError: it is no history.
     """
     file = _File.model_validate_json(text)
-    return History(file.lanes, {}, file.measurements) if file.schema_version == SCHEMA_VERSION else History()
+    return History(file.lanes, file.seconds, file.measurements) if file.schema_version == SCHEMA_VERSION else History()
 
 
 def measured(records: Iterable[Record]) -> dict[str, float]:
@@ -172,26 +175,21 @@ def lane_id(case: str) -> str:
     return "/".join(case.split("/", 3)[:3])
 
 
-def lanes_with_results(comparison: Comparison) -> set[str]:
-    """Return the lanes in which a machine tried at least one case."""
-    return {
-        lane_id(verdict.case.id)
-        for cell in comparison.cells
-        for verdict in cell.cases
-        if verdict.record and verdict.record.outcome in ("pass", "fail", "error")
-    }
-
-
 def carry_on(
-    before: Mapping[str, LaneHistory], comparison: Comparison, badges: Mapping[str, tuple[str, str]], now: datetime
+    before: Mapping[str, LaneHistory],
+    with_results: Collection[str],
+    badges: Mapping[str, tuple[str, str]],
+    now: datetime,
 ) -> dict[str, LaneHistory]:
-    """Return the history with this run added. ``badges`` has the message and the colour of each lane's badge."""
-    with_results = lanes_with_results(comparison)
+    """Return the history with this run added.
+
+    ``badges`` has the message and the colour of the badge of each planned lane. ``with_results`` are the lanes in which
+    a machine tried at least one case.
+    """
     lanes = dict(before)
-    for lane in dict.fromkeys(lane_id(cell.cell.id) for cell in comparison.cells):
+    for lane, (message, color) in badges.items():
         earlier = before.get(lane, LaneHistory())
         if lane in with_results:
-            message, color = badges[lane]
             lanes[lane] = LaneHistory(last_result=now, message=message[:200], color=color)
         else:
             lanes[lane] = earlier.model_copy(update={"silent_since": earlier.silent_since or now})
@@ -211,9 +209,17 @@ def with_run(before: Measurements, run: Mapping[str, Measurement]) -> dict[str, 
     return together
 
 
-def to_json(lanes: Mapping[str, LaneHistory], now: datetime, measurements: Measurements | None = None) -> str:
-    """Return the text of the file, with each measurement on a line of its own."""
-    content = {
+def to_json(
+    lanes: Mapping[str, LaneHistory],
+    now: datetime,
+    measurements: Measurements | None = None,
+    seconds: Mapping[str, float] | None = None,
+) -> str:
+    """Return the text of the file, with each measurement on a line of its own.
+
+    ``seconds`` are those of the cases of the last run, by id.
+    """
+    content: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "created": now.isoformat(timespec="seconds"),
         "lanes": {name: lane.model_dump(mode="json") for name, lane in sorted(lanes.items())},
@@ -222,6 +228,8 @@ def to_json(lanes: Mapping[str, LaneHistory], now: datetime, measurements: Measu
         f"  {json.dumps(cell)}: [\n   " + ",\n   ".join(one.model_dump_json() for one in series) + "\n  ]"
         for cell, series in sorted((measurements or {}).items())
     ]
+    if seconds:
+        content["seconds"] = dict(sorted(seconds.items()))
     head = json.dumps(content, indent=1).removesuffix("\n}")
     return head + ',\n "measurements": {\n' + ",\n".join(cells) + "\n }\n}\n"
 

@@ -41,15 +41,14 @@ class Commands:
             if value := job.get(name) or facts.get(name, ""):
                 words += ["--expect", f"{name}={value}"]
         words += ["--case", identity]
-        if record and not self._is_quick(record.case):
+        if record and not self.is_quick(*record.case.split("/")[-2:]):
             words += ["--tier", "full"]
         commit = job.get("commit", "").partition("+")[0]
         first = f"git switch --detach {commit} && " if re.fullmatch(r"[0-9a-f]{7,40}", commit) else ""
         return f"{first}{command(self._matrix.start, words)}"
 
-    def _is_quick(self, case: str) -> bool:
-        """Return whether the quick tier has a case; a timed case is in every tier."""
-        operator, name = case.split("/")[-2:]
+    def is_quick(self, operator: str, name: str) -> bool:
+        """Return whether the quick tier has a case of an operator; a timed case is in every tier."""
         if operator not in self._quick:
             op, _, direction = operator.rpartition(".")
             self._quick[operator] = frozenset(name for name, _ in expand(self._matrix.ops[op], "quick", direction))

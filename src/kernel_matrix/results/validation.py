@@ -41,6 +41,10 @@ class Bounds:
     unpacked: int = 512 * 2**20  # bytes of a table, with every text as often as it occurs
 
 
+# For results that are read one file after the other, into a database on the disk: each file has the same bounds.
+STREAMED = Bounds(files=100_000, all_bytes=64 * 2**30)
+
+
 @dataclass
 class _Count:
     """The depth, and the numbers that have a limit, at one place of a file."""

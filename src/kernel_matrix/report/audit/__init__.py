@@ -26,6 +26,12 @@ from kernel_matrix.report.audit.states import Judge, Now, evidence_of
 
 # How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
 ONLY_COMPILED = "the machine was to run it"
+# It holds every result as a plain dictionary: 0.1 MB and 2 ms for each.
+MOST_RESULTS = 20_000
+NOT_AUDITED = (
+    f"The figures of this page were not computed a second time, because there are more than {MOST_RESULTS:,} results. "
+    "`kernel-matrix audit` does it."
+)
 FIGURES, BADGE = "compat.json", "badge.json"
 
 

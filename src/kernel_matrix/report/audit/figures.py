@@ -218,7 +218,14 @@ def of_run(run: Shown, cells: Sequence[Shown], raws: Iterable[Raw], planned: int
     yield from unequal("the sum of cases_by_state", sum(run["cases_by_state"].values()), planned)
     yield from unequal("stale_cases", run["stale_cases"], sum(bool(result["stale"]) for result in results))
     raws = list(raws)
-    yield from unequal("commits", sorted(run["commits"]), sorted({c for r in raws if (c := r.job.get("commit"))}))
+    commits = {commit for r in raws if (commit := r.job.get("commit"))}
+    # An abbreviation of another name is left out, where both are of the commit itself or of changes on it.
+    short = {
+        c for c in commits for o in commits
+        if len(c.split("+")[0]) >= 7 and len(o.split("+")[0]) > len(c.split("+")[0])
+        and o.startswith(c.split("+")[0]) and ("+" in o) == ("+" in c)
+    }  # fmt: skip
+    yield from unequal("commits", sorted(run["commits"]), sorted(commits - short))
     used = {r.job.get("device", "none") for r in raws if r.action in ("run", "emulate")} - {"none"}
     yield from unequal("devices", sorted(run["devices"]), sorted(used))
 

@@ -50,6 +50,7 @@ class CellFigures:
 
     ``worst_case`` is the number of the first of its worst cases, and ``repeated`` that of the record that is repeated
     to see the cell's state; None if no machine sent one. ``jobs`` are the numbers of the jobs of its records.
+    ``repeats`` are the runs that were repeated, and those of them that gave other bits.
     """
 
     cell: Cell
@@ -70,6 +71,13 @@ class CellFigures:
     largest: dict[str, float] = field(default_factory=dict)
     timed: tuple[Time, ...] = ()
     jobs: tuple[int, ...] = ()
+    repeats: tuple[int, int] = (0, 0)
+
+
+_REPEATS = """
+    SELECT t.cell, coalesce(sum(c.figures['repeats']), 0), coalesce(sum(c.figures['repeats_differing']), 0)
+    FROM taken t JOIN cases c USING (record) GROUP BY t.cell
+"""
 
 
 def cells(connection: Connection, planned: Planned) -> list[CellFigures]:
@@ -82,6 +90,8 @@ def cells(connection: Connection, planned: Planned) -> list[CellFigures]:
         figures[cell].noise = noise
     for cell, kinds, largest in _artifacts(connection):
         figures[cell].kinds, figures[cell].largest = kinds, largest
+    for cell, repeats, differing in rows(connection, _REPEATS):
+        figures[cell].repeats = int(repeats), int(differing)
     for cell, timed in _timed(connection, planned).items():
         figures[cell].timed = timed
     for cell, jobs in rows(connection, "SELECT cell, list_sort(list(DISTINCT job)) FROM taken GROUP BY cell"):

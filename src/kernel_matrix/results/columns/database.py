@@ -42,7 +42,10 @@ _TABLES = f"""
 
 @contextlib.contextmanager
 def database(path: Path | None, bounds: Bounds) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a database in a file that is kept for the next run; in a temporary one if ``path`` is None."""
+    """Yield a database in a file that is kept for the next run; in a temporary one if ``path`` is None.
+
+    A file that another process has open is left to it, and a temporary one is used.
+    """
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernel-matrix-columns-")))
         if path is not None:
@@ -55,11 +58,16 @@ def _opened(path: Path, folder: Path, bounds: Bounds) -> duckdb.DuckDBPyConnecti
     """Return the database of a file; one of another version, or that is broken, is made anew."""
     made_with = (VERSION, repr(sorted(asdict(bounds).items())))
     if path.exists():
-        with contextlib.suppress(duckdb.Error):
+        try:
             connection = _connected(path, folder)
             if connection.execute("SELECT version, bounds FROM made_with").fetchall() == [made_with]:
                 return connection
             connection.close()
+        except duckdb.IOException as error:
+            if "lock" in str(error):
+                return _opened(folder / "results.duckdb", folder, bounds)
+        except duckdb.Error:
+            pass
         for file in (path, path.with_name(f"{path.name}.wal")):
             file.unlink(missing_ok=True)
     connection = _connected(path, folder)

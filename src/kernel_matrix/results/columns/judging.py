@@ -11,7 +11,6 @@ Each function makes one table, named in its docstring, from those before it.
 
 from __future__ import annotations
 
-from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.job.budget import EPSILON
 from kernel_matrix.results.columns.sql import Connection, temporary
 from kernel_matrix.results.common_figures import FEWEST, FLOOR
@@ -117,6 +116,8 @@ def find_common_figures(connection: Connection) -> None:
                o.output[length(split_part(o.output, '@', 1)) + 1:] AS variant,
                {", ".join(f"o.{name}" for name in FIGURES)}, o.growth, o.limit_growth
         FROM accepted a JOIN outputs o USING (record) WHERE a.{_RAN}
+          -- Tests of a suite that do not say which inputs they had are not compared with one another.
+          AND NOT (a.owed IN (SELECT owed FROM plan_owed WHERE asserted) AND a.digest = '')
         """,
     )
     finite = " AND ".join(f"isfinite({name})" for name in SOURCES)
@@ -299,11 +300,12 @@ WITH judged AS (
            d.job IN (FROM faulty_jobs) AS faulty_job,
            h.job IS NOT NULL AS expected, h.reason AS expectation,
            (d.job, d.cell, d.action) IN (SELECT (job, cell, action) FROM misplaced) AS is_misplaced,
-           p.named IN (SELECT named FROM plan_names WHERE ends_with(operator, '.{ASSERTED}')) AS asserts,
-           coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact
+           coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact,
+           coalesce(w.asserted, false) AS asserted
     FROM planned p
     LEFT JOIN deciding d USING (planned)
     LEFT JOIN cases c USING (record)
+    LEFT JOIN plan_owed w ON w.owed = d.owed
     LEFT JOIN holding_rules h ON h.rules = p.rules AND h.job = d.job
 ),
 kinds AS (
@@ -312,9 +314,9 @@ kinds AS (
         WHEN NOT has_records THEN 'missing'
         WHEN record IS NULL OR outcome = 'excluded' THEN 'doubtful'
         WHEN outcome IN ('unavailable', 'missing') THEN 'no device'
-        WHEN asserts AND outcome IN ('pass', 'fail') THEN 'doubtful'
         WHEN expected AND outcome <> 'pass' THEN 'doubtful'
         WHEN outcome = 'error' THEN 'error'
+        WHEN asserted THEN 'doubtful'
         WHEN outcome = 'fail' THEN CASE WHEN {_RAN} THEN 'fail' ELSE 'doubtful' END
         WHEN action = 'compile' AND has_artifact THEN 'compiled'
         WHEN {_RAN} AND is_proven AND NOT is_misplaced AND NOT faulty_job THEN 'ran'
@@ -366,6 +368,7 @@ good AS (
     FROM limits o
 )
 SELECT d.ordinal FROM good JOIN deciding d USING (ordinal) JOIN plan_owed USING (owed)
+WHERE NOT asserted  -- of a test of a suite the functions decide
 GROUP BY d.ordinal, d.elements, plan_owed.names
 HAVING bool_and(good) AND sum(good.elements) = d.elements
     -- Every output of every variant is there.

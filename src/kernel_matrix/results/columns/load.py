@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel_matrix.results import result_files, validation
+import pyarrow.parquet as pq
+
+from kernel_matrix.results import result_files, samples, validation
 from kernel_matrix.results.columns import sources
 from kernel_matrix.results.columns.insert import insert_batches, insert_runs, next_source
 from kernel_matrix.results.columns.parse import Parsed, parse_all
+from kernel_matrix.results.columns.records import Jobs
+from kernel_matrix.results.columns.sampled import MOST_CHECKED, Samples
 from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record
@@ -26,12 +30,15 @@ from kernel_matrix.results.validation import Asked, Bounds, RefusedError
 class Loaded:
     """The files that count, and one sentence for each file that was not taken.
 
-    ``refused`` has the reasons of the latter by job, for the cases that are missing because of it.
+    ``refused`` has the reasons of the latter by job, for the cases that are missing because of it. ``paths`` are all
+    files of results that lie in the folders, whether or not they were taken.
     """
 
     files: tuple[Path, ...]
     broken: tuple[str, ...]
     refused: Mapping[str, str]
+    paths: tuple[Path, ...]
+    samples: Samples
 
 
 def load(
@@ -43,7 +50,7 @@ def load(
 ) -> Loaded:
     """Read the results below the folders, or the files themselves, and make them the present sources.
 
-    With ``asked``, by job, a file is also compared with what its job was asked for. Samples stay in their files.
+    With ``asked``, by job, a file is also compared with what its job was asked for.
 
     Raises:
         UserError: a folder does not exist.
@@ -51,19 +58,22 @@ def load(
     bounds = bounds or Bounds()
     there = result_files.find(folders, bounds)
     xml, runs = there.junit, there.runs
-    loading = _Loading(connection, bounds, refused=dict(there.refused))
+    loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
     loading.junit(xml, processes)
     loading.tables(runs)
     if asked is not None:
         loading.compare_with(asked)
     ordered = [*xml, *(files.path("jobs") for files in runs)]
     taken = {path: loading.known[path] for path in ordered if path in loading.known and path not in loading.refused}
+    loading.take_samples(xml, runs)
+    taken = {path: number for path, number in taken.items() if path not in loading.refused}
     present = sources.make_present(connection, [*taken.values()])
     files: dict[int, Path] = {}  # of two files with the same bytes the first is named
     for path, number in taken.items():
         if number in present:
             files.setdefault(number, path)
-    return loading.loaded(tuple(files.values()))
+    of_junit = (file for path in xml for file in (path, samples.beside(path)))
+    return loading.loaded(tuple(files.values()), (*of_junit, *(path for run in runs for path in run.paths)))
 
 
 def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
@@ -84,6 +94,7 @@ class _Loading:
 
     connection: Connection
     bounds: Bounds
+    samples: Samples
     known: dict[Path, int] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
@@ -139,7 +150,21 @@ class _Loading:
             except RefusedError as error:
                 self.refused[path] = str(error)
 
-    def loaded(self, files: tuple[Path, ...]) -> Loaded:
-        """Return what was read."""
-        broken = (*self.broken, *result_files.sentences(self.refused))
-        return Loaded(files, broken, result_files.reasons_by_job(self.refused))
+    def take_samples(self, xml: Sequence[Path], runs: Sequence[JobFiles]) -> None:
+        """Read the samples of all files that are taken, and refuse runs whose content is not that of their name."""
+        jobs = Jobs(self.connection, "")
+        for path in xml:
+            if path in self.known and path not in self.refused:
+                self.samples.of_junit(self.connection, path, self.known[path], jobs)
+        taken = [files for files in runs if files.path("jobs") not in self.refused]
+        whole = sum(pq.ParquetFile(files.path("cases")).metadata.num_rows for files in taken) <= MOST_CHECKED
+        for files in taken:
+            try:
+                self.samples.of_run(files, whole=whole)
+            except RefusedError as error:
+                self.refused[files.path("jobs")] = str(error)
+
+    def loaded(self, files: tuple[Path, ...], paths: tuple[Path, ...]) -> Loaded:
+        """Return what was read from these files."""
+        broken = (*self.broken, *self.samples.broken, *result_files.sentences(self.refused))
+        return Loaded(files, broken, result_files.reasons_by_job(self.refused), paths, self.samples)

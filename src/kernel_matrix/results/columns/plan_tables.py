@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
+from kernel_matrix.config.owed import Owed
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.records import Jobs
 from kernel_matrix.results.columns.sql import Connection, enter, rows
@@ -11,6 +14,7 @@ from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record
 
 _TEXT, _NUMBER = pa.string(), pa.int32()
+_RULES = ("factor", "rounded", "ulps", "cap")
 
 
 def enter_plan(connection: Connection, planned: Planned) -> None:
@@ -60,7 +64,10 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
             "dtype": [str(named.axes["dtype"]) if "dtype" in named.axes else None for named in names],
         },
     )
-    rules = ("factor", "rounded", "ulps", "cap")
+    _enter_owed(connection, owed)
+
+
+def _enter_owed(connection: Connection, owed: Mapping[Owed, int]) -> None:
     growth = [value.growth or (None, None) for value in owed]
     enter(
         connection,
@@ -68,17 +75,19 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
         pa.schema(
             {
                 "owed": _NUMBER,
+                "asserted": pa.bool_(),
                 **dict.fromkeys(("names", "sums"), pa.list_(_TEXT)),
-                **dict.fromkeys(("growth_of_sums", "growth_of_others", *rules), pa.float64()),
+                **dict.fromkeys(("growth_of_sums", "growth_of_others", *_RULES), pa.float64()),
             }
         ),
         {
             "owed": list(owed.values()),
+            "asserted": [value.asserted for value in owed],
             "names": [list(dict.fromkeys(value.outputs)) for value in owed],
             "sums": [list(value.sums) for value in owed],
             "growth_of_sums": [of_sums for of_sums, _ in growth],
             "growth_of_others": [of_others for _, of_others in growth],
-            **{name: [getattr(value, name) for value in owed] for name in rules},
+            **{name: [getattr(value, name) for value in owed] for name in _RULES},
         },
     )
 

@@ -12,12 +12,11 @@ from kernel_matrix.results.record import Record
 class Jobs:
     """The facts of the jobs by number; the records of a job share one object."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, where: str = "WHERE position IS NOT NULL") -> None:
+        """``where`` selects the sources, by default the present ones."""
         self._facts: dict[int, dict[str, str]] = {
             job: dict(facts)
-            for job, facts in rows(
-                connection, "SELECT job, facts FROM jobs JOIN sources USING (source) WHERE position IS NOT NULL"
-            )
+            for job, facts in rows(connection, f"SELECT job, facts FROM jobs JOIN sources USING (source) {where}")
         }
 
     def __getitem__(self, job: int) -> dict[str, str]:

@@ -36,6 +36,11 @@ def read(files: JobFiles) -> list[Record]:
     return records
 
 
+def has_samples(files: JobFiles) -> bool:
+    """Return whether a run has samples of some output."""
+    return bool(pq.ParquetFile(files.path("samples")).metadata.num_rows)
+
+
 def _records(
     cases: _Columns,
     job: Mapping[str, str],

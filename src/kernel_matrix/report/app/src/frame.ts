@@ -99,7 +99,7 @@ export function footer(model: Model): Child[] {
   const files: [string, string][] = [
     ["compat.json", "all data"],
     ["summary.md", "the table as text"],
-    ["junit.xml", "the results"],
+    ["compat.csv", "the table for spreadsheets"],
     ["badge.svg", "the badge"],
   ];
   return [

@@ -60,6 +60,7 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
     by_evidence: {},
     stale_by_evidence: {},
     canaries: null,
+    determinism: null,
     history: { last_result: null, message: "", color: "", silent_since: null },
   });
   const overview: Overview = {

@@ -1,0 +1,121 @@
+"""The samples of the outputs, which stay in their files: read them, check them, and give them to the deciding records.
+
+Samples are read for as many results as are looked at one by one. Beyond ``MOST_BYTES`` the rest is left out, and a
+sentence says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kernel_matrix.config.plan import Case
+from kernel_matrix.results import samples
+from kernel_matrix.results.columns.planned import Planned
+from kernel_matrix.results.columns.records import Jobs, records_of
+from kernel_matrix.results.columns.sql import Connection, rows
+from kernel_matrix.results.foreign import printable
+from kernel_matrix.results.record import Record, Sample
+from kernel_matrix.results.tables import read
+from kernel_matrix.results.tables.names import JobFiles
+from kernel_matrix.results.validation import Bounds, RefusedError
+
+MOST_BYTES = 256 * 2**20  # of samples in memory
+MOST_CHECKED = 50_000  # cases of runs whose identity is computed anew: it takes about 0.2 ms for each
+_Key = tuple[str, str, str]  # the job, or the file of one without a name; when it started; the case
+
+
+@dataclass
+class Samples:
+    """The samples of all files by job, start and case, and what was not taken.
+
+    A copy of a run may bring samples that the other copy lacks.
+    """
+
+    bounds: Bounds
+    broken: list[str] = field(default_factory=list)
+    _by_case: dict[_Key, Mapping[str, Sample]] = field(default_factory=dict)
+    _bytes: int = 0
+    _left_out: int = 0
+
+    def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
+        """Read the samples beside a JUnit file that the database has as ``source``."""
+        file = samples.beside(path)
+        if not file.exists() and not file.is_symlink():
+            return
+        if self._is_full():
+            return
+        numbers = [
+            n for (n,) in rows(connection, "SELECT record FROM cases WHERE source = ? ORDER BY record", [source])
+        ]
+        of_file = records_of(connection, numbers, jobs, outputs=False)
+        try:
+            self._add(path, samples.read(file, [of_file[number] for number in numbers], self.bounds))
+        except RefusedError as error:
+            self.broken.append(f"{printable(file)}: refused: {error}. Its job's results count without samples.")
+
+    def of_run(self, files: JobFiles, *, whole: bool) -> None:
+        """Read the samples of a run in tables that were checked; ``whole`` computes its identity too.
+
+        Raises:
+            RefusedError: its content is not that of its name, or its samples cannot be used.
+        """
+        if not whole and not read.has_samples(files):
+            return
+        if not whole and self._is_full():
+            return
+        records = read.read(files)
+        for record in records:
+            samples.check(record)
+        self._add(files.path("jobs"), records)
+
+    @property
+    def note(self) -> tuple[str, ...]:
+        """A sentence about the samples that were left out, if some were."""
+        if not self._left_out:
+            return ()
+        most = f"{MOST_BYTES // 2**20} MiB"
+        return (
+            f"Samples of {self._left_out} files are not compared: all samples that are compared have {most} at most.",
+        )
+
+    def deciding(self, connection: Connection, planned: Planned, jobs: Jobs) -> Iterator[tuple[Case, Record]]:
+        """Yield the cases with their deciding records that have samples, and one record of each lane without any."""
+        question = """
+            SELECT planned, record, job, path FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
+            JOIN sources USING (source) WHERE action IN ('run', 'emulate') ORDER BY cell, planned
+        """
+        sampled: dict[int, tuple[Case, Mapping[str, Sample]]] = {}
+        for number, record, job, path in rows(connection, question) if self._by_case else ():
+            case = planned.case(number)
+            if found := self._by_case.get(_key(jobs[job], path, case.id)):
+                sampled[record] = case, found
+        without = """
+            SELECT arg_min(planned, (cell::BIGINT << 32) + planned), arg_min(record, (cell::BIGINT << 32) + planned)
+            FROM verdicts JOIN planned USING (planned) JOIN plan_cells USING (cell) JOIN cases USING (record)
+            WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
+              AND NOT list_contains($1::BIGINT[], record)
+            GROUP BY regexp_extract(id, '^[^/]*/[^/]*/[^/]*') ORDER BY min((cell::BIGINT << 32) + planned)
+        """
+        lanes = {record: planned.case(number) for number, record in rows(connection, without, [list(sampled)])}
+        records = records_of(connection, [*sampled, *lanes], jobs)
+        for number, (case, found) in sampled.items():
+            yield case, replace(records[number], samples=found)
+        for number, case in lanes.items():
+            yield case, records[number]
+
+    def _is_full(self) -> bool:
+        full = self._bytes >= MOST_BYTES
+        self._left_out += full
+        return full
+
+    def _add(self, path: Path, records: Sequence[Record]) -> None:
+        for record in records:
+            if record.samples:
+                self._by_case.setdefault(_key(record.job, str(path), record.case), record.samples)
+                self._bytes += sum(len(sample.bits) for sample in record.samples.values())
+
+
+def _key(job: Mapping[str, str], path: str, case: str) -> _Key:
+    return job.get("job", path), job.get("started", ""), case

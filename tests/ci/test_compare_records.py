@@ -1,0 +1,63 @@
+"""ci/compare-records reads JUnit XML and tables, and finds the same records in both."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from kernel_matrix.results import junit
+from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables.write import write
+
+SCRIPT = Path(__file__).parents[2] / "ci" / "compare-records"
+JOB = {"job": "cpu.one", "started": "2026-11-22T11:00:00Z", "version.compiler": "1.5", "lock.sha256": "1" * 64}
+RECORDS = [
+    Record("cpu/any/one/op.forward/a", "pass", "run", seconds=1.5, attempts=("error",), job=JOB,
+           metrics={"h.max_abs": 1e-7, "h.other": 2.0, "artifact.bytes": 12.0}, facts={"artifact.kind": "elf"}),
+    Record("cpu/any/one/op.forward/b", "error", "run", "launch", "a message\nof two lines", "its detail", job=JOB),
+    Record("cpu/any/one/op.forward/c", "unavailable", message="no device", job=JOB),
+]  # fmt: skip
+
+
+def compared(before, after):
+    done = subprocess.run([sys.executable, SCRIPT, before, after], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_same_records_are_found_in_xml_and_in_tables(tmp_path):
+    junit.write(tmp_path / "xml.xml", "cpu.one", RECORDS, JOB)
+    (tmp_path / "xml").mkdir()
+    (tmp_path / "xml.xml").rename(tmp_path / "xml" / "cpu.one.xml")
+    write(tmp_path / "tables", RECORDS)
+    assert compared(tmp_path / "xml", tmp_path / "tables") == (0, "\n3 cases before, 3 after, 0 differences\n")
+
+
+def test_every_part_of_a_record_that_tables_change_is_found(tmp_path):
+    write(tmp_path / "before", RECORDS)
+    changes = [
+        {"outcome": "fail"},
+        {"metrics": {**RECORDS[0].metrics, "h.max_abs": 2e-7}},
+        {"metrics": {**RECORDS[0].metrics, "h.other": 3.0}},
+        {"metrics": {**RECORDS[0].metrics, "artifact.bytes": 13.0}},
+        {"facts": {"artifact.kind": "ptx"}},
+        {"attempts": ()},
+        {"job": {**JOB, "version.compiler": "1.6"}},
+    ]
+    for number, change in enumerate(changes):
+        changed = [replace(RECORDS[0], **change), *(replace(r, job=change.get("job", JOB)) for r in RECORDS[1:])]
+        write(tmp_path / str(number), changed)
+        status, text = compared(tmp_path / "before", tmp_path / str(number))
+        assert status == 1, change
+        assert "cpu.one" in text
+    write(tmp_path / "text", [*RECORDS[:1], replace(RECORDS[1], message="another"), RECORDS[2]])
+    assert "message: 'a message of two lines' -> 'another'" in compared(tmp_path / "before", tmp_path / "text")[1]
+    write(tmp_path / "fewer", RECORDS[:2])
+    assert "cpu/any/one/op.forward/c: only before" in compared(tmp_path / "before", tmp_path / "fewer")[1]
+
+
+def test_a_folder_without_a_record_is_said(tmp_path):
+    write(tmp_path / "before", RECORDS)
+    (tmp_path / "after").mkdir()
+    assert compared(tmp_path / "before", tmp_path / "after")[0] == 2
