@@ -43,6 +43,9 @@ def _of_cell(
             for group, end in groups:
                 if direction in _list(group.get("direction", direction)):
                     for axes in _products(op, group):
+                        only = entry.get("cases") or {}
+                        if any(axis in axes and axes[axis] not in _list(only[axis]) for axis in only):
+                            continue
                         name = "-".join(_label(axis, value) for axis, value in axes.items())
                         yield f"{cell}/{name}{end}", {**axes, **place, "op": op_name, "direction": direction}
 
