@@ -256,6 +256,19 @@ def docs(session: nox.Session) -> None:
     session.run(*python, "ci/docs_site.py", env=SOURCE, external=True)
 
 
+@nox.session(name="worked-examples", reuse_venv=True)
+def worked_examples(session: nox.Session) -> None:
+    """Compile the launches of published packages, and compare with what is kept: -- [PACKAGE ...] [--write]."""
+    from kernel_matrix.run.environments.venv import uv, variables_for
+
+    python, lock = Path(session.bin) / "python", LOCKS / "launches.txt"
+    variables = variables_for(load(ROOT / "matrix.yaml").installer, python, lock, gpu=False)
+    uv("pip", "install", "--python", str(python), "-r", str(lock), variables=variables)
+    session.run(
+        sys.executable, "ci/worked_examples.py", "--python", str(python), *session.posargs, env=SOURCE, external=True
+    )
+
+
 @nox.session(venv_backend="none")
 def mutants(session: nox.Session) -> None:
     """Put faults into the compiled kernels, and see that the suite finds each: -- [TABLE ...] [--only TEXT]."""

@@ -116,7 +116,7 @@ def test_what_cannot_be_recorded_is_refused_with_words(given, message):
 
 def test_kernels_of_one_name_are_named_with_their_module():
     other = replace(LAUNCH, module="package.other", identity="f" * 16)
-    assert naming.op_names([LAUNCH]) == {("package.ops.norm", "_norm_fwd"): "norm_fwd"}
+    assert naming.op_names([LAUNCH]) == {("triton", "package.ops.norm", "_norm_fwd"): "norm_fwd"}
     assert sorted(naming.op_names([LAUNCH, other]).values()) == ["norm-norm_fwd", "other-norm_fwd"]
 
 
@@ -326,5 +326,5 @@ def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypat
         "kernel_matrix.launches.study.record",
         lambda call, device, targets, options, folder: recording("sm_90"),
     )
-    with pytest.raises(UserError, match=r"there is nothing to compile\. sm_90: no Triton kernel was launched"):
+    with pytest.raises(UserError, match=r"there is nothing to compile\. sm_90: nothing was launched"):
         study([sys.executable, "calls.py"], targets_named(["sm_90"]), [], Options(), tmp_path, "", print)

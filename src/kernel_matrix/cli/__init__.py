@@ -16,9 +16,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
 COMMANDS = (
-    *("init", "run", "matrix", "bench", "take-junit", "launches", "report", "audit", "serve", "shell"),
-    *("bundle", "plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "lock"),
-    *("labels", "schema"),
+    *("init", "run", "matrix", "take-junit", "bench", "launches", "report", "audit", "serve", "shell", "bundle"),
+    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "lock", "labels", "schema"),
     *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
@@ -21,13 +22,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--configs", default="first", help="configurations of an autotuned launch: all, first or N")
     parser.add_argument("--launches", default="1", metavar="N", help="specialisations of each kernel: all or N (1)")
     parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
+    parser.add_argument(
+        "--compile-commands",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="take nvcc's commands of CMake too",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
     parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
     parser.add_argument("--memory", type=float, default=8, help="the memory of one compilation, in GiB (8)")
     parser.add_argument("--package", default="", help="the name of the package in the dashboard")
     parser.add_argument("--build", type=Path, default=Path("build"), help="where everything is written (build)")
     parser.set_defaults(words=[])
-    parser.epilog = "After -- stands the program: python calls.py, or pytest with its options."
+    parser.epilog = (
+        "After -- stands the program: python calls.py, python setup.py build_ext, or pytest with options."
+    )
 
 
 def main(options: argparse.Namespace) -> int:
@@ -40,6 +51,7 @@ def main(options: argparse.Namespace) -> int:
         seconds=options.seconds,
         memory_gib=options.memory,
         cache=options.build / "cache" / "launches",
+        commands=_files(options.compile_commands),
     )
     done = study(
         options.words,
@@ -53,6 +65,22 @@ def main(options: argparse.Namespace) -> int:
     print_dashboard(done.dashboard)
     print(f"figures: {done.page}")
     return done.exit_status
+
+
+def _files(paths: list[Path]) -> tuple[Path, ...]:
+    """Return the files.
+
+    Raises:
+        UserError: one is not there, or is no list of commands.
+    """
+    for path in paths:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"--compile-commands {path}: it cannot be read: {error}.") from error
+        if not isinstance(content, list) or not all(isinstance(one, dict) and "file" in one for one in content):
+            raise UserError(f"--compile-commands {path}: this is no list of commands as CMake writes it.")
+    return tuple(paths)
 
 
 def _number(option: str, text: str) -> int | None:

@@ -27,9 +27,9 @@ _VALID = timedelta(days=365)
 
 @dataclass(frozen=True)
 class Names:
-    """The names of what was recorded: the toolchain, the operators by kernel, the axes of the cases by launch."""
+    """The names of what was recorded: the toolchains, the operators by kernel, the axes of the cases by launch."""
 
-    toolchain: str
+    toolchains: Mapping[str, str]
     ops: Mapping[Kernel, str]
     axes: Mapping[str, Mapping[str, str]]
 
@@ -37,7 +37,15 @@ class Names:
 def names_of(recordings: Sequence[Recording]) -> Names:
     """Return the names of all that was compiled."""
     launches = [launch for recording in recordings for launch in recording.taken]
-    return Names(f"triton-{plain(_triton(recordings))}", op_names(launches), case_axes(launches))
+    kinds = dict.fromkeys(launch.toolchain for launch in launches)
+    toolchains = {kind: "-".join(filter(None, (kind, plain_version(recordings, kind)))) for kind in kinds}
+    return Names(toolchains, op_names(launches), case_axes(launches))
+
+
+def plain_version(recordings: Sequence[Recording], toolchain: str) -> str:
+    """Return the version of a toolchain's distribution as names have it; empty if it is no distribution."""
+    version = _version(recordings, toolchain)
+    return plain(version) if version else ""
 
 
 def write(folder: Path, recordings: Sequence[Recording], names: Names, package: str) -> Path:
@@ -62,7 +70,6 @@ def write(folder: Path, recordings: Sequence[Recording], names: Names, package: 
 
 def _content(recordings: Sequence[Recording], names: Names, package: str) -> dict[str, Any]:
     amount = {"limit": 1, "source": _NO_NUMBERS}
-    triton = _triton(recordings)
     return {
         "package": {
             "name": package,
@@ -70,17 +77,18 @@ def _content(recordings: Sequence[Recording], names: Names, package: str) -> dic
             "suite": "suite",
             "directions": [DIRECTION],
             "rules": _RULES,
-            "distributions": [*dict.fromkeys([package_of(recordings)[0], "triton", "torch"])],
+            "distributions": [*dict.fromkeys([package_of(recordings)[0], *names.toolchains, "torch"])],
         },
         "limits": {"case": 600, "job": 86400},
         "accuracy": {"factor": amount, "rounded": amount, "ulps": amount, "caps": {DIRECTION: amount}},
         "toolchains": {
-            names.toolchain: {
-                "backend": "triton",
+            name: {
+                "backend": kind,
                 "lock": _LOCK,
-                "requires": [f"triton=={triton}"] if triton else [],
+                "requires": [f"{kind}=={version}"] if (version := _version(recordings, kind)) else [],
                 "ahead_of_time": True,
             }
+            for kind, name in names.toolchains.items()
         },
         "platforms": {recording.vendor.platform: _platform(recording, names) for recording in recordings},
         "ops": {op: _op(op, recordings, names) for op in dict.fromkeys(names.ops.values())},
@@ -89,13 +97,15 @@ def _content(recordings: Sequence[Recording], names: Names, package: str) -> dic
 
 
 def _platform(recording: Recording, names: Names) -> dict[str, Any]:
-    ops = list(dict.fromkeys(names.ops[kernel_of(launch)] for launch in recording.taken))
+    ops: dict[str, dict[str, None]] = {}
+    for launch in recording.taken:
+        ops.setdefault(names.toolchains[launch.toolchain], {})[names.ops[kernel_of(launch)]] = None
     return {
         "title": recording.vendor.title,
         "device": recording.vendor.name,
         "runner": ["ubuntu-24.04"],
         "targets": [target.name for target in recording.targets],
-        "toolchains": [{"toolchain": names.toolchain, "runs": False, "ops": ops}],
+        "toolchains": [{"toolchain": name, "runs": False, "ops": list(of_name)} for name, of_name in ops.items()],
     }
 
 
@@ -148,5 +158,5 @@ def _exclusions(recordings: Sequence[Recording], names: Names) -> list[dict[str,
     return entries
 
 
-def _triton(recordings: Sequence[Recording]) -> str:
-    return next((recording.versions["triton"] for recording in recordings if "triton" in recording.versions), "")
+def _version(recordings: Sequence[Recording], distribution: str) -> str:
+    return next((one.versions[distribution] for one in recordings if distribution in one.versions), "")

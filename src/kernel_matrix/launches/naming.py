@@ -15,25 +15,29 @@ _SHORT = 8  # hexadecimal digits of an identity
 _MOST_TYPES = 4
 _LETTERS = {"num_warps": "w", "num_stages": "s", "num_ctas": "c"}
 
-Kernel = tuple[str, str]  # its module and its name
+Kernel = tuple[str, str, str]  # its toolchain, its module and its name
 
 
 def kernel_of(launch: Launch) -> Kernel:
     """Return the kernel of a launch."""
-    return launch.module, launch.kernel
+    return launch.toolchain, launch.module, launch.kernel
 
 
 def op_names(launches: Iterable[Launch]) -> dict[Kernel, str]:
-    """Return the operator's name of each kernel. It has the module where two modules have a kernel of that name."""
+    """Return the operator's name of each kernel.
+
+    It has the module where two modules have a kernel of that name, and the toolchain where two toolchains do.
+    """
     kernels = dict.fromkeys(map(kernel_of, launches))
-    short = {kernel: plain(kernel[1]) for kernel in kernels}
+    short = {kernel: plain(kernel[2]) for kernel in kernels}
     for by_module in (1, 2, 9):
         counts = Counter(short.values())
         for kernel in kernels:
             if counts[short[kernel]] > 1:
-                module = "-".join(kernel[0].split(".")[-by_module:])
-                short[kernel] = f"{plain(module)}-{plain(kernel[1])}"
-    return short
+                module = "-".join(kernel[1].split(".")[-by_module:])
+                short[kernel] = f"{plain(module)}-{plain(kernel[2])}"
+    counts = Counter(short.values())
+    return {kernel: f"{kernel[0]}-{name}" if counts[name] > 1 else name for kernel, name in short.items()}
 
 
 def case_axes(launches: Iterable[Launch]) -> dict[str, dict[str, str]]:
@@ -70,9 +74,14 @@ def package_of(recordings: Iterable[Recording]) -> tuple[str, str]:
 
 def _types(launch: Launch) -> str:
     """Return the element types of the tensors, each once, such as ``bf16.fp32``."""
-    pointers = [kind.lstrip("*k") for kind in launch.types.values() if kind.startswith("*")]
+    pointers = [_element(kind) for kind in launch.types.values() if "*" in kind]
     names = list(dict.fromkeys(re.sub(r"[^A-Za-z0-9]+", "_", name) for name in pointers))
     return ".".join(names[:_MOST_TYPES]) or "scalars"
+
+
+def _element(kind: str) -> str:
+    """Return the type that a pointer points to: ``*bf16`` of Triton and TileLang, ``float const*`` of C++."""
+    return kind.lstrip("*k") if kind.startswith("*") else re.sub(r"\b(const|__restrict__)\b|[* ]", "", kind)
 
 
 def _options(launch: Launch) -> str:

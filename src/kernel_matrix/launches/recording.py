@@ -19,7 +19,10 @@ _START = Path(__file__).with_name("inside") / "start.py"
 
 @dataclass(frozen=True)
 class Options:
-    """How programs are recorded and launches compiled. None as a number means all."""
+    """The settings of recording and of compiling launches. None as a number means all.
+
+    ``commands`` are ``compile_commands.json`` files: the commands of nvcc in them are taken as well.
+    """
 
     interpret: bool = False
     configurations: int | None = 1
@@ -28,6 +31,7 @@ class Options:
     seconds: float = 150
     memory_gib: float = 8
     cache: Path = Path("build/cache/launches")
+    commands: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Launch:
     """A recorded launch. ``taken`` is whether it is compiled, ``times`` how often it was launched.
 
     ``literals`` are the constants as Python writes them, without those that it cannot write. ``names`` are all
-    arguments in their order, and ``importable`` is whether the kernel is in its module under its name.
+    arguments in their order, and ``importable`` is whether the kernel is in its module under its name. ``toolchain`` is
+    what compiles it: triton, tilelang or nvcc.
     """
 
     identity: str
@@ -54,11 +59,16 @@ class Launch:
     names: Sequence[str] = ()
     literals: Mapping[str, str] = field(default_factory=dict)
     importable: bool = False
+    toolchain: str = "triton"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """What came of one launch for one target: an empty stage and figures, or the stage and the error."""
+    """The end of one launch for one target: an empty stage and figures, or the stage and the error.
+
+    The stage ``unavailable`` means that the compiler is not on this machine. ``artifact`` is what was made where it is
+    not the vendor's machine code, and ``kernels`` are the figures of the kernels in a source.
+    """
 
     identity: str
     target: str
@@ -70,11 +80,13 @@ class Compiled:
     form: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     kept: bool = False
+    artifact: str = ""
+    kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What a program launched when it was told that it runs on a device of a vendor, and what came of each launch.
+    """The launches of a program that was told of a device of a vendor, and the end of each.
 
     ``fault`` says in words how the program ended if it did not end well.
     """
@@ -127,6 +139,7 @@ def _settings(told: Target, targets: Sequence[Target], options: Options, folder:
         "memory": int(options.memory_gib * 2**30),
         "cache": str(options.cache.resolve()),
         "output": str(folder.resolve()),
+        "commands": [str(path.resolve()) for path in options.commands],
     }
 
 

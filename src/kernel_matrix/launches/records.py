@@ -1,4 +1,4 @@
-"""What was compiled -> records, in the same JUnit XML that a job of the matrix writes."""
+"""Compiled launches -> records, in the same JUnit XML that a job of the matrix writes."""
 
 from __future__ import annotations
 
@@ -77,6 +77,8 @@ def _record(case: Case, recording: Recording, names: Names) -> Record | None:
 
 
 def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Recording) -> Record:
+    if compiled.stage == "unavailable":
+        return Record(case.id, "unavailable", action="compile", message=compiled.message, facts=_facts(launch))
     stage, message = compiled.stage, compiled.message
     if not stage and (fault := over_limits(known()[case.cell.target], compiled.figures)):
         stage, message = "launch", fault
@@ -95,11 +97,15 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
         seconds=compiled.seconds,
         metrics={f"artifact.{name}": value for name, value in compiled.figures.items()},
         facts={
-            **({"artifact.kind": recording.vendor.artifact} if compiled.figures else {}),
-            **({"reproducer": json.dumps(reproducer(launch, known()[case.cell.target]))} if compiled.stage else {}),
+            **({"artifact.kind": compiled.artifact or recording.vendor.artifact} if compiled.figures else {}),
+            **({"reproducer": json.dumps(text)} if compiled.stage and (text := _reproducer(launch, case)) else {}),
             **_facts(launch),
         },
     )
+
+
+def _reproducer(launch: Launch, case: Case) -> str:
+    return reproducer(launch, known()[case.cell.target]) if launch.toolchain == "triton" else ""
 
 
 def _facts(launch: Launch) -> dict[str, str]:

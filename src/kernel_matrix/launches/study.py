@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.lab.dashboard import Dashboard, make_dashboard
-from kernel_matrix.launches import matrix_file, words
-from kernel_matrix.launches.invocation import invocation
+from kernel_matrix.launches import matrix_file, sources, words
+from kernel_matrix.launches.invocation import Invocation, invocation
 from kernel_matrix.launches.naming import package_of
 from kernel_matrix.launches.recording import Options, Recording, record
 from kernel_matrix.launches.records import write_records
@@ -21,7 +22,7 @@ from kernel_matrix.launches.targets import Target, told
 
 @dataclass(frozen=True)
 class Study:
-    """What was recorded, and the dashboard of what was compiled."""
+    """The recorded launches, and the dashboard of those that were compiled."""
 
     recordings: tuple[Recording, ...]
     dashboard: Dashboard
@@ -47,15 +48,16 @@ def study(
     Raises:
         UserError: the program cannot be started, or it launches nothing for any vendor.
     """
-    call, started = invocation(program), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    call, started = _invocation(program, options), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     recordings = []
     for vendor, device in told(told_names, targets).items():
         say(f"{call.text}, told that it runs on {device.name} ({device.facts['device']})")
         of_vendor = [target for target in targets if target.vendor.name == vendor]
         recordings.append(record(call, device, of_vendor, options, folder / "recorded" / vendor))
+    recordings = sources.by_kernel(recordings)
     usable = [recording for recording in recordings if recording.taken]
     if not usable:
-        reasons = "; ".join(f"{one.told.name}: {one.fault or 'no Triton kernel was launched'}" for one in recordings)
+        reasons = "; ".join(f"{one.told.name}: {one.fault or 'nothing was launched'}" for one in recordings)
         raise UserError(f"{call.text}: there is nothing to compile. {reasons}. Look at its output above.")
     names = matrix_file.names_of(usable)
     package = package or package_of(usable)[0]
@@ -70,3 +72,10 @@ def study(
     page = folder / "launches.md"
     write_atomically(page, words.page(recordings, dashboard.comparison, options, call.text, package))
     return Study(tuple(recordings), dashboard, page)
+
+
+def _invocation(program: Sequence[str], options: Options) -> Invocation:
+    """Return how the program is started; where there are commands of nvcc and no program, one that does nothing."""
+    if options.commands and not program:
+        return Invocation(sys.executable, (), ("-c", "", *map(str, options.commands)))
+    return invocation(program)

@@ -1,4 +1,4 @@
-"""What was found, in lines for a terminal and as a page of Markdown."""
+"""Say the findings in lines for a terminal and as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -55,16 +55,21 @@ def _counted(title: str, counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def cell_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the states by target, and each distinct error once with the kernels that have it."""
+    """Yield the states by target, why some are not known, and each error once with the kernels that have it."""
     states: dict[str, Counter[str]] = defaultdict(Counter)
+    unavailable: Counter[str] = Counter()
     errors: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for verdict in (verdict for cell in comparison.cells for verdict in cell.cases):
         case: Case = verdict.case
         states[case.cell.target][verdict.state] += 1
+        if verdict.state == "unavailable":
+            unavailable[verdict.reason] += 1
         if verdict.state == "error" and verdict.record:
             errors[verdict.record.stage, verdict.reason][case.cell.op].add(case.cell.target)
     for target, counts in states.items():
         yield f"{target}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
+    for message, count in unavailable.items():
+        yield f"unavailable: {message[:300]} ({count} cases)"
     for (stage, message), ops in errors.items():
         where = "; ".join(f"{op} on {' '.join(sorted(targets))}" for op, targets in ops.items())
         yield f"error in stage {stage}: {message[:300]}\n    {where}"

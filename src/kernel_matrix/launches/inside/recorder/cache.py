@@ -7,17 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import triton
-
-from .compiling import Source
+from .pool import Source
 
 _KEPT_STAGES = ("", "lower", "compile")  # how long a compiler takes or when it crashes depends on the machine
+_MODULES = ("compiling", "figures", "programs_compiling", "lines_compiling", "nvcc", "pool", "logs", "elf")
 
 
 def _code() -> str:
     """Return the digest of what makes results here."""
     content = hashlib.sha256()
-    for name in ("compiling", "pool", "logs", "elf"):
+    for name in _MODULES:
         content.update(Path(__file__).with_name(f"{name}.py").read_bytes())
     return content.hexdigest()
 
@@ -29,11 +28,12 @@ class Cache:
         """Make the folder if need be."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.salt = f"{triton.__version__} {_code()}"
+        self.salt = _code()
 
     def key(self, source: Source) -> str:
-        """Return the name of the result of a source."""
-        return hashlib.sha256(f"{self.salt} {source.key}".encode()).hexdigest()
+        """Return the name of the result of a source; empty if nobody can say what it is made of."""
+        key = source.key
+        return hashlib.sha256(f"{self.salt} {key}".encode()).hexdigest() if key else ""
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return the result; None if it is not there or cannot be read."""
@@ -44,7 +44,7 @@ class Cache:
 
     def put(self, key: str, result: dict[str, Any]) -> None:
         """Keep a result, unless another run could end otherwise."""
-        if result["stage"] in _KEPT_STAGES:
+        if key and result["stage"] in _KEPT_STAGES:
             part = self.folder / f"{key}.part"
             part.write_text(json.dumps(result), encoding="utf-8")
             part.replace(self.folder / f"{key}.json")

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from .elf import code_bytes
+from .figures import figures_of_amd
 from .launches import Launch
 from .settings import Target
 
-# What ptxas -v and the metadata of AMD's code objects say, by the figure that it becomes.
-_OF_PTXAS = {
-    "registers": r"Used (\d+) registers",
-    "spills": r"(\d+) bytes spill stores",
-    "stack": r"(\d+) bytes stack frame",
-}
-_OF_AMD = {
-    "registers": r"\.vgpr_count:\s*(\d+)",
-    "accumulation_registers": r"\.agpr_count:\s*(\d+)",
-    "scalar_registers": r"\.sgpr_count:\s*(\d+)",
-    "spills": r"\.vgpr_spill_count:\s*(\d+)",
-    "scalar_spills": r"\.sgpr_spill_count:\s*(\d+)",
-    "stack": r"\.private_segment_fixed_size:\s*(\d+)",
-}
-
 
 class Source:
-    """What a launch gives to the compiler for one target: the kernel with its types, and the options.
+    """The input of the compiler for one launch and one target: the kernel with its types, and the options.
 
     Making it fails where a launch would fail before anything is compiled, such as with an unknown option.
     """
@@ -45,8 +30,15 @@ class Source:
 
     @property
     def key(self) -> str:
-        """Return a text that is the same where the compiler is given the same."""
-        return f"{self.ast.hash()} {self.target} {sorted((k, str(v)) for k, v in self.options.__dict__.items())}"
+        """Return a text that is the same where the same compiler is given the same."""
+        import triton
+
+        options = sorted((name, str(value)) for name, value in self.options.__dict__.items())
+        return f"{triton.__version__} {self.ast.hash()} {self.target} {options}"
+
+    def compile(self, report: Callable[[str], None]) -> dict[str, Any]:
+        """Compile and return the figures of the code. ``report`` is told of each form that the compiler begins."""
+        return {"figures": compile_launch(self, report)}
 
 
 def compile_launch(source: Source, report: Callable[[str], None]) -> dict[str, float]:
@@ -69,19 +61,8 @@ def compile_launch(source: Source, report: Callable[[str], None]) -> dict[str, f
         "warps": kernel.metadata.num_warps,
         "stages": getattr(kernel.metadata, "num_stages", 0) or 0,
         **({"tensor_memory": tensor_memory} if tensor_memory else {}),
-        **(_figures(_OF_AMD, kernel.asm["amdgcn"]) if source.target.backend == "hip" else {}),
+        **(figures_of_amd(kernel.asm["amdgcn"]) if source.target.backend == "hip" else {}),
     }
-
-
-def figures_of_log(log: str) -> dict[str, float]:
-    """Return the figures that ptxas has written."""
-    return _figures(_OF_PTXAS, log)
-
-
-def _figures(patterns: Mapping[str, str], text: str) -> dict[str, float]:
-    """Return the largest number that each pattern finds: a module may hold functions beside its kernel."""
-    numbers = {name: [int(number) for number in re.findall(pattern, text)] for name, pattern in patterns.items()}
-    return {name: max(values) for name, values in numbers.items() if values}
 
 
 def _follow(source: Source, report: Callable[[str], None]) -> None:

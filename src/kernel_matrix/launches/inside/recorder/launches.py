@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +16,9 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from .questions import StandIn
+from .settings import Target
+from .texts import text_of
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _ANY_VENDOR = str.maketrans("", "", "S")  # AMD's backend adds this to a pointer's alignment: a range below 2 GiB
 
 
@@ -40,6 +40,34 @@ class Launch:
     grid: str = ""
     times: int = 0
     emulated: str = ""
+
+    @property
+    def group(self) -> object:
+        """What is the same for all launches of a kernel."""
+        return id(self.kernel)
+
+    def source(self, target: Target) -> Any:
+        """Return what the launch gives to the compiler for a target."""
+        from .compiling import Source
+
+        return Source(self, target)
+
+    def entry(self) -> dict[str, Any]:
+        """Return the launch as the recording has it."""
+        kernel = self.kernel
+        return {
+            "toolchain": "triton",
+            "module": kernel.fn.__module__,
+            "kernel": kernel.fn.__name__,
+            "source": source_of(kernel)[:16],
+            "types": self.types,
+            "special": {name: str(kind[1]) for name, kind in zip(self.bound, self.special, strict=False) if kind[1]},
+            "constants": self.constants,
+            "options": {name: str(value) for name, value in self.options.items()},
+            "names": [param.name for param in kernel.params],
+            "literals": self.literals,
+            "importable": self.importable,
+        }
 
     @property
     def options(self) -> dict[str, Any]:
@@ -73,7 +101,7 @@ class Launch:
 
     @property
     def importable(self) -> bool:
-        """Whether the kernel is in its module under its name."""
+        """Return whether the kernel is in its module under its name."""
         named: Any = vars(sys.modules.get(self.kernel.fn.__module__, sys)).get(self.kernel.fn.__name__)
         while hasattr(named, "fn") and not isinstance(named, JITFunction):
             named = named.fn
@@ -81,7 +109,7 @@ class Launch:
 
 
 class LaunchedKernel(StandIn):
-    """What a launch returns. Some programs keep it, and launch it again without Triton's help."""
+    """The value that a launch returns. Some programs keep it, and launch it again without Triton's help."""
 
     def __getitem__(self, _: object) -> Callable[..., None]:
         """Return what launches the kernel on a grid: it was recorded when it was launched first."""
@@ -176,15 +204,6 @@ def source_of(kernel: Any) -> str:
         return str(kernel.cache_key)
     except Exception:  # the compiler will say what is wrong with it
         return hashlib.sha256(kernel.src.encode()).hexdigest()
-
-
-def text_of(value: Any) -> str:
-    """Return a constant as a text that is the same in every process."""
-    if isinstance(value, tuple | list):
-        return f"({', '.join(map(text_of, value))})"
-    if hasattr(value, "cache_key"):
-        return f"{value.__name__}:{value.cache_key[:12]}"
-    return _ADDRESS.sub("", str(value))
 
 
 def literal_of(value: Any) -> str:

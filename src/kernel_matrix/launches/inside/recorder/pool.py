@@ -14,10 +14,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from .compiling import Source, compile_launch, figures_of_log
-from .launches import Launch
+from .figures import figures_of_log
 from .logs import message_of, shortened
 from .settings import Settings, Target
 
@@ -26,11 +25,52 @@ _FORMS_OF_THE_FRONT_END = ("", "ttir")
 _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
 
 
+class UnavailableError(RuntimeError):
+    """A compiler that a target needs is not on this machine."""
+
+
+class Source(Protocol):
+    """What is given to a compiler for one target."""
+
+    @property
+    def key(self) -> str:
+        """Return a text that is the same where the same compiler is given the same; empty if nobody can say."""
+
+    def compile(self, report: Callable[[str], None]) -> dict[str, Any]:
+        """Compile, and return ``figures`` and perhaps ``artifact`` and ``kernels``.
+
+        ``report`` is told of each form that the compiler begins to make.
+        """
+
+
+class Unit(Protocol):
+    """What is compiled: a launch of a kernel, a program, or a source file.
+
+    ``tuned`` is the number of the autotuned launch that it is a configuration of, and its place among those.
+    """
+
+    identity: str
+    tuned: tuple[int, int] | None
+    grid: str
+    times: int
+    emulated: str
+
+    @property
+    def group(self) -> object:
+        """What is the same for all that is a variant of one kernel."""
+
+    def entry(self) -> dict[str, Any]:
+        """Return what the recording has of it beside the fields above."""
+
+    def source(self, target: Target) -> Source:
+        """Return what is given to the compiler for a target. This fails where a launch would fail."""
+
+
 @dataclass
 class Task:
     """One launch for one target, with its source."""
 
-    launch: Launch
+    launch: Unit
     target: Target
     source: Source
 
@@ -118,12 +158,12 @@ def _compile(task: Task, folder: Path) -> None:
         (folder / "form").write_text(form)
 
     try:
-        figures = compile_launch(task.source, report)
+        result: Result = task.source.compile(report)
+    except UnavailableError as error:
+        result = {"unavailable": str(error)}
     except BaseException as error:
         cause = f"\n{type(error.__cause__).__name__}: {error.__cause__}" if error.__cause__ else ""
-        result: Result = {"error": f"{type(error).__name__}: {error}{cause}"}
-    else:
-        result = {"figures": figures}
+        result = {"error": f"{type(error).__name__}: {error}{cause}"}
     sys.stdout.flush()
     (folder / "part").write_text(json.dumps(result))
     (folder / "part").replace(folder / "result")
@@ -155,10 +195,12 @@ def _judged(process: Running, settings: Settings, code: int, *, over: bool) -> R
     if written := process.read("result"):
         result = json.loads(written)
         if "figures" in result:
-            return {"stage": "", "figures": {**result["figures"], **figures_of_log(log)}}
+            return {"stage": "", **result, "figures": {**result["figures"], **figures_of_log(log)}}
+        if "unavailable" in result:
+            return {"stage": "unavailable", "message": result["unavailable"], "detail": ""}
         stage = "lower" if form in _FORMS_OF_THE_FRONT_END else "compile"
         text = f"{message_of(result['error'], log)} ({where})"
-        return {"stage": stage, "form": form, "message": text, "detail": f"{result['error']}\n{shortened(log)}"}
+        return {"stage": stage, "form": form, "message": text, "detail": shortened(f"{result['error']}\n{log}")}
     if over:
         text = f"no end after {settings.seconds:g} s, in stage compile, {where}"
         return {"stage": "timeout", "form": form, "message": text, "detail": shortened(log)}

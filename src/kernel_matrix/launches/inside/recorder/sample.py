@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from .launches import Launch
+from .pool import Unit
 
 Item = TypeVar("Item")
 
@@ -20,16 +20,16 @@ def spread(items: Sequence[Item], most: int | None) -> list[Item]:
     return [items[round(number * (len(items) - 1) / (most - 1))] for number in range(most)]
 
 
-def chosen(launches: Iterable[Launch], configurations: int | None, specialisations: int | None) -> list[Launch]:
+def chosen(launches: Iterable[Unit], configurations: int | None, specialisations: int | None) -> list[Unit]:
     """Return the launches that are compiled.
 
     A kernel is called in several ways (its specialisations): an autotuned call is one, whatever configurations it
     tries. Of each kernel at most ``specialisations`` calls are taken, and of each of these ``configurations``.
     """
-    kernels: dict[object, dict[object, list[Launch]]] = defaultdict(lambda: defaultdict(list))
+    kernels: dict[object, dict[object, list[Unit]]] = defaultdict(lambda: defaultdict(list))
     for launch in launches:
         call = launch.tuned[0] if launch.tuned else launch.identity
-        kernels[id(launch.kernel)][call].append(launch)
+        kernels[launch.group][call].append(launch)
     return [
         launch
         for calls in kernels.values()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .pool import Unit
 from .program import Status
 from .settings import Settings, Target, read
 
@@ -21,29 +23,33 @@ _PROGRESS_SECONDS = 10.0
 
 @dataclass
 class Recording:
-    """A program that is recorded."""
+    """A program that is recorded. ``recorders`` have what was launched; ``leave`` takes the stand-ins away."""
 
     settings: Settings
-    recorder: Any
-    driver: Any
-    mode: Any
+    recorders: list[Any]
+    leave: list[Callable[[], None]]
+    retarget: Callable[[Target], None]
     began: float
 
     def end(self, status: Status) -> None:
         """Write everything down, and compile the launches that are chosen."""
-        from . import sample
+        from . import extensions, lines, sample
 
-        self.mode.__exit__(None, None, None)
-        settings = self.settings
-        launches = list(self.recorder.launches.values())
+        for leave in self.leave:
+            leave()
+        settings, output = self.settings, self.settings.output
+        of_nvcc = lines.recorded(output / extensions.LOG, settings.commands, extensions.generated_headers(output))
+        launches = [launch for one in self.recorders for launch in one.launches.values()]
         taken = sample.chosen(launches, settings.configurations, settings.specialisations)
-        self._write(status, taken)
+        launches, taken = [*launches, *of_nvcc.values()], [*taken, *of_nvcc.values()]
+        total = sum(one.total for one in self.recorders) + sum(line.times for line in of_nvcc.values())
+        self._write(status, launches, taken, total)
         with (settings.output / "compiled.jsonl").open("w", encoding="utf-8") as file:
             for entry in self._compiled(taken):
                 file.write(json.dumps(entry) + "\n")
                 file.flush()
 
-    def _write(self, status: Status, taken: list[Any]) -> None:
+    def _write(self, status: Status, launches: list[Unit], taken: list[Unit], total: int) -> None:
         from . import commands, questions
 
         commands.note_what_was_asked(self.settings.output)
@@ -52,31 +58,30 @@ class Recording:
             "status": status.code,
             "error": status.error,
             "seconds": round(time.monotonic() - self.began, 2),
-            "total": self.recorder.total,
+            "total": total,
             "unanswered": questions.UNANSWERED,
             "assumed": questions.ASSUMED,
             "python": platform.python_version(),
             "versions": _versions(),
-            "launches": [_entry(launch, launch.identity in identities) for launch in self.recorder.launches.values()],
+            "launches": [_entry(launch, launch.identity in identities) for launch in launches],
         }
         path = self.settings.output / "recording.json"
         part = path.with_suffix(".part")
         part.write_text(json.dumps(content), encoding="utf-8")
         part.replace(path)
 
-    def _compiled(self, taken: list[Any]) -> Iterator[dict[str, Any]]:
+    def _compiled(self, taken: list[Unit]) -> Iterator[dict[str, Any]]:
         """Yield the result of each launch for each target, those that are kept first."""
         from .cache import Cache
-        from .compiling import Source
         from .pool import Task, compile_all
 
         cache, tasks, keys = Cache(self.settings.cache), [], {}
         for target in self.settings.targets:
-            self._retarget(target)
+            self.retarget(target)
             for launch in taken:
                 stage = "launch"
                 try:
-                    task = Task(launch, target, Source(launch, target))
+                    task = Task(launch, target, launch.source(target))
                     stage = "lower"
                     keys[id(task)] = key = cache.key(task.source)
                 except BaseException as error:  # a kernel's own code runs in this too
@@ -89,36 +94,62 @@ class Recording:
                 else:
                     tasks.append(task)
         shown = time.monotonic()
-        for ended, (task, result) in enumerate(compile_all(tasks, self.settings, self._retarget), 1):
+        for ended, (task, result) in enumerate(compile_all(tasks, self.settings, self.retarget), 1):
             cache.put(keys[id(task)], result)
             yield _result(task.launch, task.target, result)
             if time.monotonic() - shown > _PROGRESS_SECONDS or ended == len(tasks):
                 shown = time.monotonic()
                 print(f"kernel-matrix: {ended} of {len(tasks)} compiled", file=sys.stderr, flush=True)  # noqa: T201
 
-    def _retarget(self, target: Target) -> None:
-        """Make the stand-in for a GPU another one: a kernel may ask what it is compiled for."""
-        self.driver.__dict__["target"] = target
-
 
 def begin(path: Path) -> Recording:
-    """Install the stand-ins that the settings ask for."""
+    """Install the stand-ins that the settings ask for, of what this environment has."""
     settings = read(path)
-    settings.output.mkdir(parents=True, exist_ok=True)
-    _give_a_home(settings.output / "home")
+    output, told = settings.output, settings.told
+    output.mkdir(parents=True, exist_ok=True)
+    _give_a_home(output / "home")
     os.environ.update(TORCHDYNAMO_DISABLE="1", TORCH_COMPILE_DISABLE="1", CUDA_VISIBLE_DEVICES="0")
-    os.environ.setdefault("TRITON_CACHE_DIR", str(settings.output / "triton"))
+    os.environ.setdefault("TRITON_CACHE_DIR", str(output / "triton"))
     began = time.monotonic()
-    import torch  # noqa: F401  the stand-ins change what stands in it
 
-    from . import commands, cuda, driver, interpret, launches, tensors
+    from . import commands, extensions, programs
 
-    commands.install(settings.told, settings.output)
-    cuda.install(settings.told)
+    commands.install(told, output)
+    leave = [extensions.install(output)]
+    recorders: list[Any] = [programs.install(told)]
+    retarget: Callable[[Target], None] = _nothing
+    if _is_here("torch"):
+        import torch  # noqa: F401  the stand-ins change what stands in it
+
+        from . import cuda, tensors
+
+        cuda.install(told)
+        if _is_here("triton"):
+            recorder, retarget = _of_triton(settings)
+            recorders.append(recorder)
+        mode = tensors.install(computed=settings.interpret)
+        leave.append(lambda: mode.__exit__(None, None, None))
+    return Recording(settings, recorders, leave, retarget, began)
+
+
+def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None]]:
+    """Install the stand-ins for Triton. Return its recorder, and what makes its driver that of another target."""
+    from . import driver, interpret, launches
+
     stand_in = driver.install(settings.told)
-    recorder = launches.install(interpret.install() if settings.interpret else None)
-    mode = tensors.install(computed=settings.interpret)
-    return Recording(settings, recorder, stand_in, mode, began)
+
+    def retarget(target: Target) -> None:  # a kernel may ask what it is compiled for
+        stand_in.__dict__["target"] = target
+
+    return launches.install(interpret.install() if settings.interpret else None), retarget
+
+
+def _nothing(*_: object) -> None:
+    """Do nothing: there is no stand-in to change."""
+
+
+def _is_here(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
 
 
 def _give_a_home(folder: Path) -> None:
@@ -133,31 +164,19 @@ def _give_a_home(folder: Path) -> None:
     os.environ.update(HOME=str(folder), XDG_CACHE_HOME=str(folder / ".cache"), XDG_CONFIG_HOME=str(folder / ".config"))
 
 
-def _entry(launch: Any, taken: bool) -> dict[str, Any]:
-    from .launches import source_of
-
-    kernel = launch.kernel
+def _entry(launch: Unit, taken: bool) -> dict[str, Any]:
     return {
+        **launch.entry(),
         "identity": launch.identity,
-        "module": kernel.fn.__module__,
-        "kernel": kernel.fn.__name__,
-        "source": source_of(kernel)[:16],
-        "types": launch.types,
-        "special": {name: str(kind[1]) for name, kind in zip(launch.bound, launch.special, strict=False) if kind[1]},
-        "constants": launch.constants,
-        "options": {name: str(value) for name, value in launch.options.items()},
         "tuned": list(launch.tuned) if launch.tuned else None,
         "grid": launch.grid,
         "times": launch.times,
         "emulated": bool(launch.emulated),
         "taken": taken,
-        "names": [param.name for param in kernel.params],
-        "literals": launch.literals,
-        "importable": launch.importable,
     }
 
 
-def _result(launch: Any, target: Target, result: dict[str, Any]) -> dict[str, Any]:
+def _result(launch: Unit, target: Target, result: dict[str, Any]) -> dict[str, Any]:
     return {"identity": launch.identity, "target": target.name, **result}
 
 

@@ -1,4 +1,4 @@
-"""What the harness asks of the recorder: the target that the program is told of, and how its launches are compiled."""
+"""The orders of the harness: the target that the program is told of, and how its launches are compiled."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class Target:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a program is recorded and its launches are compiled.
+    """The settings by which a program is recorded and its launches are compiled.
 
     ``told`` is the device that the program is told of. ``configurations`` and ``specialisations`` are the most that
     are compiled of an autotuned launch and of a kernel; None for all. ``jobs`` compilers work at a time; each has
-    ``seconds`` and ``memory`` (bytes). ``cache`` and ``output`` are folders.
+    ``seconds`` and ``memory`` (bytes). ``cache`` and ``output`` are folders, and ``commands`` are
+    ``compile_commands.json`` files.
     """
 
     told: Target
@@ -53,6 +54,7 @@ class Settings:
     memory: int
     cache: Path
     output: Path
+    commands: tuple[Path, ...] = ()
 
 
 def read(path: Path) -> Settings:
@@ -69,4 +71,5 @@ def read(path: Path) -> Settings:
         memory=data["memory"],
         cache=Path(data["cache"]),
         output=Path(data["output"]),
+        commands=tuple(map(Path, data["commands"])),
     )

@@ -1,0 +1,127 @@
+"""Compile one CUDA source for one target: with nvcc, or with hipcc after PyTorch's hipify has rewritten it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from . import nvcc
+from .elf import code_bytes
+from .figures import figures_of_clang
+from .lines import Line
+from .pool import UnavailableError
+from .settings import Target
+
+_FOR_HOST = ("-Xcompiler", "--compiler-options", "-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "-ccbin")
+_KEPT_BY_CLANG = ("-D", "-I", "-O", "-std", "-isystem", "-include", "-U")
+
+
+class Source:
+    """What a line gives to a compiler for one target."""
+
+    def __init__(self, line: Line, target: Target) -> None:
+        """Take a line and a target."""
+        self.line, self.target = line, target
+
+    @property
+    def key(self) -> str:
+        """Return the content of the source and of all that it includes; empty where that cannot be said."""
+        try:
+            compiler = nvcc.compiler_of(self.target.backend)
+            files = sorted(self._dependencies())
+        except (UnavailableError, nvcc.CompilerError):
+            return ""  # the answer may be another one once the compiler or a header is there
+        content = hashlib.sha256()
+        for path in files:
+            content.update(path.read_bytes())
+        parts = (nvcc.identity_of(compiler), self.line.arguments, sorted(self.line.specific), self.target.name)
+        return f"{parts} {content.hexdigest()}"
+
+    def _dependencies(self) -> Iterator[Path]:
+        """Yield the files that nvcc reads. It is asked once for a line, and not for each target."""
+        known = self.line.__dict__.setdefault("_files", [])
+        if not known:
+            command = [nvcc.compiler_of("cuda"), *self._arguments(), "-M", self.line.file]
+            log = nvcc.asked([*command], self.line.directory)
+            known += log.partition(" : ")[2].replace("\\\n", " ").split()
+        for word in known:
+            yield Path(self.line.directory, word)
+
+    def _arguments(self) -> list[str]:
+        headers = [f"-I{self.line.headers}"] if self.line.headers else []
+        return [*self.line.arguments, *headers]
+
+    def compile(self, report: Callable[[str], None]) -> dict[str, Any]:
+        """Compile, and return the figures of each kernel where the compiler names them."""
+        if not self.line.path.exists():
+            raise nvcc.CompilerError(f"{self.line.file}: the file is gone, since the program has deleted it")
+        if self.target.backend == "hip":
+            return self._for_amd(report)
+        compiler = nvcc.compiler_of("cuda")
+        report("cubin")
+        with TemporaryDirectory(prefix="source-") as folder:
+            into = Path(folder, "code.cubin")
+            letter = "a" if self.target.name.removeprefix("sm_") in self.line.specific else ""
+            flags = ["-cubin", f"-arch={self.target.name}{letter}", "-Xptxas", "-v", "-o", str(into)]
+            log = nvcc.run_compiler([compiler, *self._arguments(), *flags, self.line.file], self.line.directory)
+            code = into.read_bytes()
+        kernels = nvcc.kernels_of(log, code)
+        shared = max((one["shared"] for one in kernels.values()), default=0)
+        names = dict(zip(kernels, nvcc.demangled(list(kernels)), strict=True))
+        return {
+            "figures": {"bytes": len(code), "code_bytes": code_bytes(code), "shared": shared},
+            "kernels": {names[name]: figures for name, figures in kernels.items()},
+        }
+
+    def _for_amd(self, report: Callable[[str], None]) -> dict[str, Any]:
+        """Compile what PyTorch's hipify makes of the source."""
+        compiler = nvcc.compiler_of("hip")
+        report("hip")
+        with TemporaryDirectory(prefix="source-") as folder:
+            path, into = hipified(self.line.path, Path(folder, "hip")), Path(folder, "code.hsaco")
+            report("hsaco")
+            resources = "-Rpass-analysis=kernel-resource-usage"
+            flags = ["--genco", f"--offload-arch={self.target.name}", resources, f"-I{self.line.path.parent}"]
+            kept = list(_for_clang(self._arguments()))
+            log = nvcc.run_compiler([compiler, *flags, *kept, "-o", str(into), str(path)], self.line.directory)
+            code = into.read_bytes()
+        figures = {"shared": 0.0, **figures_of_clang(log)}
+        return {"figures": {**figures, "bytes": len(code), "code_bytes": code_bytes(code)}}
+
+
+def hipified(path: Path, folder: Path) -> Path:
+    """Rewrite a source and the headers beside it with HIP's names in place of CUDA's; return the new source.
+
+    ``folder`` is made, and holds a copy of the source's folder.
+
+    Raises:
+        UnavailableError: there is no PyTorch, whose tool does this.
+    """
+    try:
+        from torch.utils.hipify import hipify_python
+    except ImportError as error:
+        raise UnavailableError("torch.utils.hipify is not in this environment. `pip install torch` has it") from error
+    results = hipify_python.hipify(
+        project_directory=str(path.parent),
+        output_directory=str(folder),
+        includes=[f"{folder}/*"],
+        extra_files=[str(folder / path.name)],
+        is_pytorch_extension=True,
+        hipify_extra_files_only=True,
+    )
+    return Path(results[str(folder / path.name)].hipified_path)
+
+
+def _for_clang(words: list[str]) -> Iterator[str]:
+    """Yield the arguments of nvcc that clang takes as well: names, folders, the language, the optimisation."""
+    rest = iter(words)
+    for word in rest:
+        if word in _FOR_HOST:
+            next(rest, None)
+        elif word in ("-I", "-D", "-isystem", "-include", "-U"):
+            yield from (word, next(rest, ""))
+        elif word.startswith(_KEPT_BY_CLANG):
+            yield word
