@@ -13,8 +13,8 @@ from kernel_matrix.bench.inside.protocol import Clock, Run
 from kernel_matrix.bench.inside.summary import summary
 
 _BEFORE = 1 << 20  # elements of the operation that a run on a CPU comes right behind
-_HOST_SAMPLES = 20
-_ISSUED = 8  # calls that are issued before the host waits: a longer queue could be full
+_HOST_SAMPLES = 9
+_ISSUED = 4  # calls that are issued before the host waits: a longer queue could be full
 _STATE = ("clocks.sm", "clocks.max.sm", "clocks_event_reasons.active", "temperature.gpu", "power.draw")
 _IDLE, _THROTTLED = 0x1, 0x8 | 0x20 | 0x40 | 0x80  # bits of NVML's reasons: slow for heat or power, by hard or software
 _BUSY = 10  # per cent of a GPU that nobody has asked for anything
@@ -37,7 +37,7 @@ def _copy(size: int, device: torch.device) -> Run:
 class GraphClock:
     """Time a graph that has one run on each copy of the inputs. The time of its replay is divided by the runs."""
 
-    most_copies = 512
+    most_copies = 256  # a graph of several operations for each: instantiating more takes seconds
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

@@ -23,14 +23,16 @@ class OperatorSubject:
 
     def __init__(self, op: str, direction: str, axes: Mapping[str, Any], device: torch.device) -> None:
         self.op, self.direction, self.axes, self.device = op, direction, axes, device
+        self._copies: dict[int, Any] = {}
         first = self.inputs(0)
         self.x_bytes = bytes_of([first[0]])
         self.traffic = self.copy_bytes = bytes_of(first) + bytes_of(self.empty(first))
 
-    @functools.cache  # noqa: B019 - a subject lives as long as its case
     def inputs(self, place: int) -> Any:
         """Return the inputs of a copy; all contenders share them."""
-        return Draw(self.axes, self.device, 100 + place).inputs(self.op, self.direction)
+        if place not in self._copies:
+            self._copies[place] = Draw(self.axes, self.device, 100 + place).inputs(self.op, self.direction)
+        return self._copies[place]
 
     def empty(self, inputs: Any) -> Any:
         """Return outputs for the inputs."""
@@ -98,6 +100,7 @@ class ReadSubject:
 
     def __init__(self, op: str, direction: str, axes: Mapping[str, Any], device: torch.device) -> None:
         self.op, self.direction, self.axes, self.device = op, direction, axes, device
+        self._copies: dict[int, tuple[Any, Any]] = {}
         pre, matrix = self.inputs(0)
         first, second = self.empty(0)
         self.x_bytes = bytes_of([pre.x])
@@ -107,9 +110,14 @@ class ReadSubject:
         self.copy_bytes = every
         self.traffic = every - (2 if direction == "forward" else 1) * between
 
-    @functools.cache  # noqa: B019
     def inputs(self, place: int) -> tuple[Any, Any]:
-        """Return the inputs of both, those of the second made of what the first gives in float64."""
+        """Return the inputs of both; all contenders share them."""
+        if place not in self._copies:
+            self._copies[place] = self._drawn(place)
+        return self._copies[place]
+
+    def _drawn(self, place: int) -> tuple[Any, Any]:
+        """Return new inputs of both. The logits of the backward are those that the forward of the first has made."""
         draw = Draw(self.axes, self.device, 100 + place)
         pre = draw.inputs("mhc_pre", self.direction)
         sinkhorn = OPS["sinkhorn"]

@@ -78,26 +78,41 @@ class Tab:
         self.settled()
 
 
+@pytest.fixture(scope="session")
+def contexts(chromium: Browser) -> Iterator[Callable[..., BrowserContext]]:
+    """Return a function that gives the context with these settings. Tests share it: to make one takes longer than a
+    page, and it keeps what Chromium compiles of the page's script. A site of a test has an address of its own."""
+    made: dict[str, BrowserContext] = {}
+
+    def context(settings: dict[str, object]) -> BrowserContext:
+        key = repr(sorted(settings.items()))
+        if key not in made:
+            made[key] = chromium.new_context(**settings)  # type: ignore[arg-type]
+            made[key].grant_permissions(["clipboard-read", "clipboard-write"])
+        return made[key]
+
+    yield context
+    for one in made.values():
+        one.close()
+
+
 @pytest.fixture
-def new_tab(chromium: Browser) -> Iterator[Callable[..., Tab]]:
+def new_tab(contexts: Callable[..., BrowserContext]) -> Iterator[Callable[..., Tab]]:
     """Return a function that opens a tab for the address of a site. Nothing may go wrong in it until the test ends."""
-    contexts: list[BrowserContext] = []
     tabs: list[Tab] = []
 
     def new(address: str, **options: object) -> Tab:
         settings = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
-        context = chromium.new_context(**settings)  # type: ignore[arg-type]
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        contexts.append(context)
-        tab = Tab(context.new_page(), address)
+        tab = Tab(contexts(settings).new_page(), address)
         watch(tab)
         tabs.append(tab)
         return tab
 
     yield new
-    for context in contexts:
-        context.close()
-    if faults := [fault for tab in tabs for fault in tab.faults]:
+    kept = [list(tab.faults) for tab in tabs]  # what is asked for meanwhile fails when its page is closed
+    for tab in tabs:
+        tab.page.close()
+    if faults := [fault for of_tab in kept for fault in of_tab]:
         pytest.fail("\n".join(faults))
 
 
@@ -120,7 +135,21 @@ def watch(tab: Tab) -> None:
 
 @pytest.fixture(scope="session")
 def page_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a site with every state, every view and a history."""
+    """Return a site with every state, every view and a history; the processes of the tests share it."""
+    from kernel_matrix.base.locking import locked
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "page" / "site"
+    folder.parent.mkdir(exist_ok=True)
+    with locked(folder.with_name("site.lock"), wait=True):
+        if not (folder.parent / "complete").exists():
+            write_page_site(folder)
+            (folder.parent / "complete").touch()
+    return folder
+
+
+def write_page_site(folder: Path) -> None:
+    """Write the site."""
     from kernel_matrix.config.load import load
     from kernel_matrix.config.plan import plan
     from kernel_matrix.report.difference import difference
@@ -148,9 +177,7 @@ def page_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tuple(run.model_copy(update={"speed": {"tokens8192": 3.0}, "seconds": {"tokens8192": 1e-3}}) for run in runs)
     earlier = History(measurements={**earlier.measurements, "bench:cuda/sm_90/triton-3.6/mhc_pre.forward": runs})
     now = document(matrix, comparison, collected, earlier=earlier, toolchains=toolchains())
-    folder = tmp_path_factory.mktemp("page") / "site"
     write(now, collected, folder, earlier=earlier, difference=difference(before, now))
-    return folder
 
 
 def records_of(planned, *, is_broken=True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 from conftest import CPU, ROOT, harness
+from shown import Page
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -20,6 +22,7 @@ from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.load import load
 from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.job.budget import Pair
+from kernel_matrix.report.from_comparison import distinct_commits
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import is_bench_record, is_case_record
 from kernel_matrix.vendors.machine import Device, Machine
@@ -294,7 +297,7 @@ def test_a_kernel_that_ends_the_process_costs_its_own_times_alone(doubles):
 
 
 def test_a_kernel_that_hangs_is_ended(doubles):
-    doubles.edit("  limit: 60", "  limit: 4")
+    doubles.edit("  limit: 60", "  limit: 15")
     _, records, _ = run_bench(doubles, "hang", "good")
     assert (records["hang"][0].outcome, records["hang"][0].stage) == ("error", "timeout")
     assert records["good"][0].outcome == "pass"
@@ -358,3 +361,54 @@ def test_a_changed_benchmark_makes_no_kept_result_stale():
     assert not changed.everything
     assert not changed.toolchains
     assert not changed.platforms
+
+
+def test_what_is_left_when_the_time_is_over_is_missing(doubles):
+    _, records, _ = run_bench(doubles, "hang", limit=3.0)
+    assert records["hang"][0].outcome == "missing"
+    assert "the time of the benchmark was over" in records["hang"][0].message
+    assert records["hang"][0].metrics == {}
+
+
+def test_a_rival_may_be_timed_in_some_cases_alone(doubles):
+    doubles.edit("rivals: [numpy, somebody]", "rivals: [numpy, somebody]\n  only: { numpy: { tokens: 2 } }")
+    _, records, _ = run_bench(doubles, "good", quick=False)
+    one, two = records["good"]
+    assert "bench.ratio.numpy" not in one.metrics
+    assert "bench.ratio.numpy" in two.metrics
+
+
+def test_what_is_compiled_beforehand_keeps_the_time_of_its_first_call(doubles):
+    _, records, text = run_bench(doubles, "good", parallel=2)
+    assert records["good"][0].metrics["bench.first_call_s"] > 0
+    assert "compiled in" in text
+    assert records["good"][0].job["bench.compiled"] == "beforehand, 2 processes at a time"
+
+
+def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
+    assert distinct_commits(["c0c8dd4", "c0c8dd4a1b2c", "c0c8dd4a1b2c+changes", "ffff"]) == (
+        *("c0c8dd4a1b2c", "c0c8dd4a1b2c+changes", "ffff"),
+    )
+    assert distinct_commits(["abc", "abcdef0123"]) == ("abc", "abcdef0123"), "so few characters name no commit"
+
+
+def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
+    project, records, _ = run_bench(doubles, "good", "wrong", quick=False)
+    collected = pipeline.collect(project, [project.results])
+    report = pipeline.report(project, pipeline.compare(project, pipeline.plan(project, "quick"), collected), collected)
+    assert report.differences == ()
+    by_toolchain = {(one.toolchain, one.case): one for one in report.document.bench}
+    good, wrong = by_toolchain["good", "tokens1"], by_toolchain["wrong", "tokens1"]
+    assert good.time is not None
+    assert good.time.median_us == pytest.approx(records["good"][0].metrics["bench.median_us"])
+    assert set(good.rivals) == {"numpy"}
+    assert good.device == "test"
+    assert (wrong.time, wrong.rivals, wrong.outcome) == (None, {}, "fail")
+    assert Page(project.site).value("speed")["bench"][0]["op"] == "double"
+    assert report.document.run.unplanned == 0
+    path = project.site / "compat.json"
+    changed = json.loads(path.read_text())
+    next(one for one in changed["bench"] if one["time"])["time"]["median_us"] /= 2
+    path.write_text(json.dumps(changed))
+    differences = pipeline.audit(project, pipeline.plan(project, "quick"), collected)
+    assert any("bench.median_us" in difference for difference in differences), "a faster time is seen"

@@ -9,7 +9,7 @@ from itertools import product
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.bench import Bench, BenchOp
 from kernel_matrix.config.cases import case_name
-from kernel_matrix.config.model import Matrix, Scalar, ScalarOrList, as_list
+from kernel_matrix.config.model import Matrix, Scalar, ScalarOrList, as_list, has_values
 from kernel_matrix.results.record import BENCH
 from kernel_matrix.vendors.machine import Device, Machine
 from kernel_matrix.vendors.registry import vendor_named
@@ -92,8 +92,8 @@ def cases_at(matrix: Matrix, place: Place, *, quick: bool = False) -> list[Bench
     bench = bench_of(matrix)
     groups = bench.quick if quick else bench.shapes.get("gpu" if place.gpu else "cpu", [])
     cases: dict[str, BenchCase] = {}
-    for group in groups:
-        for name, op in bench.ops.items():
+    for name, op in bench.ops.items():
+        for group in groups:
             for case in _cases_of(matrix, name, op, group):
                 toolchains = tuple(t for t in toolchains_at(matrix, place) if _has(matrix, place, t, case))
                 cases.setdefault(case.id, BenchCase(case.op, case.direction, case.axes, toolchains))
@@ -129,6 +129,12 @@ def _has(matrix: Matrix, place: Place, toolchain: str, case: BenchCase) -> bool:
     names = {case.op, f"{case.op}.{case.direction}"}
     entry = matrix.platforms[place.platform].by_toolchain[toolchain]
     return all(ops is None or names & set(ops) for ops in (matrix.toolchains[toolchain].ops, entry.ops))
+
+
+def rivals_of(bench: Bench, case: BenchCase, wanted: Sequence[str]) -> list[str]:
+    """Return the rivals of a case, the baseline first; ``wanted`` are those that are asked for, all if none is."""
+    names = [name for name in bench.rivals if not wanted or name in wanted]
+    return [name for name in names if has_values(case.axes, dict(bench.only.get(name, {})))]
 
 
 def narrowed(cases: Sequence[BenchCase], wanted: Sequence[str]) -> list[BenchCase]:

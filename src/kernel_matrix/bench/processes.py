@@ -11,7 +11,7 @@ from typing import Any
 
 import kernel_matrix
 from kernel_matrix.base.waiting import wait_until
-from kernel_matrix.bench.cases import BenchCase, Place, bench_of
+from kernel_matrix.bench.cases import BenchCase, Place, bench_of, rivals_of
 from kernel_matrix.project import Project
 from kernel_matrix.run.executors import Interpreter
 from kernel_matrix.run.supervise import death
@@ -24,7 +24,7 @@ _PARTS = ("__init__.py", "job/*.py", "bench/__init__.py", "bench/inside/*.py")
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a process: cases at a place, rivals, and whether the kernels are only compiled."""
+    """The orders of a process: cases at a place, rivals, and whether the kernels are only compiled."""
 
     place: Place
     toolchains: tuple[str, ...]
@@ -37,7 +37,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Said:
-    """What a process has said: of the device, of each case, and of first calls; and how it ended."""
+    """The answers of a process: of the device, of each case, and of first calls; and how it ended."""
 
     device: Mapping[str, Any]
     cases: Mapping[str, Mapping[str, Any]]
@@ -46,6 +46,7 @@ class Said:
     contender: str  # and the contender; empty if it was not one alone
     status: int | None
     output: str
+    is_over: bool = False  # it was ended because the time of the whole benchmark was over
 
     @property
     def end(self) -> tuple[str, str]:
@@ -58,8 +59,8 @@ class Said:
         )
 
 
-def ask(project: Project, asked: Asked, interpreter: Interpreter, name: str) -> Said:
-    """Start a process for what is asked, wait for its end, and return what it has said."""
+def ask(project: Project, asked: Asked, interpreter: Interpreter, name: str, seconds: float) -> Said:
+    """Start a process for what is asked, wait so many seconds for its end, and return what it has said."""
     folder = project.build / "bench" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -70,7 +71,7 @@ def ask(project: Project, asked: Asked, interpreter: Interpreter, name: str) -> 
     arguments = [*_PROGRAM, seen(task), seen(results)]
     child = interpreter.start(arguments, _environment(project, asked, interpreter, harness), folder, log)
     try:
-        status = wait_until(child.poll, bench_of(project.matrix).limit)
+        status = wait_until(child.poll, seconds)
     finally:
         child.kill()
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
@@ -98,7 +99,6 @@ def _task(project: Project, asked: Asked, interpreter: Interpreter) -> dict[str,
         "adapter": interpreter.seen(project.root / bench.adapter),
         "device": asked.place.framework_device,
         "toolchains": {name: matrix.toolchains[name].backend for name in asked.toolchains},
-        "rivals": list(asked.rivals),
         "only_compile": asked.only_compile,
         "samples": amount,
         "rules": {
@@ -114,6 +114,7 @@ def _task(project: Project, asked: Asked, interpreter: Interpreter) -> dict[str,
                 "direction": case.direction,
                 "axes": dict(case.axes),
                 "toolchains": [name for name in case.toolchains if name in asked.toolchains],
+                "rivals": rivals_of(bench, case, asked.rivals),
                 "skip": [name for identity, name in sorted(asked.skip) if identity == case.id],
                 "cap": caps.get(case.direction, max(caps.values())),
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,12 +26,13 @@ from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.vendors.machine import Machine
 
+_SHAPE = ("hidden", "dtype")  # the axes that most compilers make another kernel for
 _MOST_PROCESSES = 20  # that are started anew for one environment, because the one before died
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be timed; empty means all. ``parallel`` processes first compile what the timing needs."""
+    """The choice of what is timed; empty means all. ``parallel`` processes first compile what the timing needs."""
 
     platforms: tuple[str, ...] = ()
     toolchains: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ class Wish:
     quick: bool = False
     executor: str = "venv"
     parallel: int = 0
+    limit: float = math.inf  # seconds for the timing of each environment: what is left then is missing
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,9 @@ def _time(
         ]
     say(f"{place.platform} on {place.device.name}: {names}: {len(own)} cases")
     bench = bench_of(project.matrix)
-    asked = Asked(place, group.toolchains, tuple(own), wish.rivals or tuple(bench.rivals), quick=wish.quick)
+    asked = Asked(place, group.toolchains, tuple(own), wish.rivals, quick=wish.quick)
     first_calls = _compile(project, group.interpreter, asked, wish, say)
-    answers = list(_ask_until_done(project, group.interpreter, asked))
+    answers = list(_ask_until_done(project, group.interpreter, asked, wish.limit))
     environment = examine(group.interpreter, project.build / "bench")
     facts = {"started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment.facts}
     files = []
@@ -136,32 +139,41 @@ def _refused(cases: Sequence[BenchCase], group: Group, toolchain: str) -> list[R
 def _compile(
     project: Project, interpreter: Interpreter, asked: Asked, wish: Wish, say: Callable[[str], None]
 ) -> dict[str, dict[str, float]]:
-    """Compile in several processes at a time, each for one shape, what the timing then finds in the caches.
+    """Compile in several processes at a time, each for one operator, what the timing then finds in the caches.
 
     Return the seconds of each first call by case and contender; nothing where this was not wished.
     """
     if not wish.parallel:
         return {}
-    shapes: dict[str, list[BenchCase]] = {}
-    for case in asked.cases:
-        shapes.setdefault(str(case.axes.get("hidden", "")), []).append(case)
+    parts: dict[str, list[BenchCase]] = {}
+    for case in asked.cases:  # the tokens of a case are free, so the same kernels serve them
+        axes = "-".join(str(value) for axis, value in case.axes.items() if axis in _SHAPE)
+        parts.setdefault(f"{case.op}.{case.direction}-{axes}", []).append(case)
     began, name = time.monotonic(), f"{asked.place.platform}.{asked.toolchains[0]}"
 
-    def one(shape: str) -> Said:
-        part = replace(asked, cases=tuple(shapes[shape]), only_compile=True)
-        return ask(project, part, interpreter, f"{name}.compile{shape}")
+    def one(part: str) -> Said:
+        of_part = replace(asked, cases=tuple(parts[part]), only_compile=True)
+        return ask(project, of_part, interpreter, f"{name}.compile.{part}", bench_of(project.matrix).limit)
 
     with ThreadPoolExecutor(wish.parallel) as pool:
-        answers = list(pool.map(one, shapes))
-    say(f"  compiled in {time.monotonic() - began:.0f} s, {min(wish.parallel, len(shapes))} shapes at a time")
+        answers = list(pool.map(one, parts))
+    say(f"  compiled in {time.monotonic() - began:.0f} s, {min(wish.parallel, len(parts))} processes at a time")
     return {case: dict(calls) for said in answers for case, calls in said.first_calls.items()}
 
 
-def _ask_until_done(project: Project, interpreter: Interpreter, asked: Asked) -> Iterator[Said]:
-    """Start a process, and another one for the rest where a process died: without the contender that it died with."""
+def _ask_until_done(project: Project, interpreter: Interpreter, asked: Asked, limit: float) -> Iterator[Said]:
+    """Start a process, and another one for the rest where a process died: without the contender that it died with.
+
+    After ``limit`` seconds the process is ended, and nothing is said of what it was timing.
+    """
+    end, longest = time.monotonic() + limit, bench_of(project.matrix).limit
     name = f"{asked.place.platform}.{asked.toolchains[0]}"
     for number in range(_MOST_PROCESSES):
-        said = ask(project, asked, interpreter, name if not number else f"{name}.{number}")
+        seconds = min(longest, end - time.monotonic())
+        said = ask(project, asked, interpreter, name if not number else f"{name}.{number}", seconds)
+        if said.status is None and seconds < longest:  # it did not hang: its time was over
+            yield replace(said, during="", is_over=True)
+            return
         yield said
         rest = tuple(case for case in asked.cases if case.id not in said.cases)
         if not said.during or not rest:
@@ -195,9 +207,11 @@ def _record(case: BenchCase, place: Place, toolchain: str, answers: Sequence[Sai
             return lost(case, place, toolchain, "error", *one.end)
     if died and not own:  # no process has named the contender
         return lost(case, place, toolchain, "error", *died[0].end)
-    first = answers[0]
-    why = first.end[1] if not first.device else "the benchmark's process ended before this case"
-    return lost(case, place, toolchain, "error" if not first.device else "missing", first.end[0], why)
+    if any(said.is_over for said in answers):
+        return lost(case, place, toolchain, "missing", "", "the time of the benchmark was over before this case")
+    if not answers[0].device:  # it did not come to the first case
+        return lost(case, place, toolchain, "error", *answers[0].end)
+    return lost(case, place, toolchain, "missing", "", "the benchmark's process ended before this case")
 
 
 def _with_first_call(case: BenchCase, record: Record, calls: Mapping[str, Mapping[str, float]]) -> Record:
@@ -228,6 +242,7 @@ def _write(
         "commit": commit(project.root),
         "lock.sha256": sha256(lock.read_bytes()).hexdigest(),
         "bench": "quick" if wish.quick else "whole",
+        "bench.compiled": f"beforehand, {wish.parallel} processes at a time" if wish.parallel else "while it was timed",
         **facts,
     }
     own = own_version(project.root, project.matrix.package)

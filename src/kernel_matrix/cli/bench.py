@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 
 from kernel_matrix.bench.run import Wish, bench
 from kernel_matrix.cli.options import add_matrix_options, load_project
@@ -25,7 +26,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="first compile what the timing needs, N shapes at a time",
+        help="first compile what the timing needs, in N processes at a time",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="of the timing of an environment; what is left then is missing",
     )
     parser.add_argument(
         "--executor",
@@ -48,6 +56,7 @@ def main(options: argparse.Namespace) -> int:
         options.quick,
         options.executor,
         options.compile,
+        options.limit,
     )
     files = bench(project, detect(), wish)
     for file in files:

@@ -37,7 +37,7 @@ class RivalError(_Section):
 
 
 class Samples(_Section):
-    """How many samples each contender gets."""
+    """The number of samples that each contender gets."""
 
     least: int = Field(default=20, ge=5, description="Samples that each contender gets however long they take.")
     most: int = Field(default=200, ge=5, description="Samples after which a contender has enough.")
@@ -45,7 +45,7 @@ class Samples(_Section):
 
 
 class Bench(_Section):
-    """What ``kernel-matrix bench`` times."""
+    """The cases that ``kernel-matrix bench`` times."""
 
     adapter: str = Field(description="The folder with the package's 'adapter.py', and all that it imports.")
     shapes: dict[Kind, list[_Axes]] = Field(
@@ -58,6 +58,11 @@ class Bench(_Section):
     rivals: list[_Name] = Field(
         min_length=1, description="What every kernel is compared with, as the adapter names it; the baseline first."
     )
+    only: dict[_Name, _Axes] = Field(
+        default_factory=dict, description="Rivals that are timed only in cases with these values of axes."
+    )
     rival_error: RivalError
     samples: Samples = Field(default_factory=Samples)
-    limit: float = Field(default=1800, gt=0, description="Seconds that one environment's process may take.")
+    limit: float = Field(
+        default=1800, gt=0, description="Seconds that a process may take: one that takes longer hangs."
+    )

@@ -62,7 +62,7 @@ class Work:
         clock.disturbance()
         subject = self.adapter.subject(case["op"], case["direction"], case["axes"])
         own = [self._own[toolchain] for toolchain in case["toolchains"]]
-        names = [name for name in dict.fromkeys([*self._task["rivals"], *own]) if name not in case["skip"]]
+        names = [name for name in dict.fromkeys([*case["rivals"], *own]) if name not in case["skip"]]
         rules = Rules(**self._task["rules"], cap=case["cap"])
         results = measure(subject, names, own, clock, rules, self._amount, lambda name: self._write(contender=name))
         answer = {
@@ -83,7 +83,9 @@ class Work:
         for case in self._task["cases"]:
             subject = self.adapter.subject(case["op"], case["direction"], case["axes"])
             own = [self._own[toolchain] for toolchain in case["toolchains"]]
-            for name in dict.fromkeys([*self._task["rivals"], *own]):
+            for name in dict.fromkeys(
+                [*case["rivals"][1:], *own]
+            ):  # the first is the baseline, which needs no compiler
                 began = time.perf_counter()
                 with contextlib.suppress(Exception):  # what does not run, the timing tells
                     subject.contender(name).runs(1)[0]()

@@ -17,6 +17,7 @@ from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.report.audit import figures
+from kernel_matrix.report.audit.bench import of_bench
 from kernel_matrix.report.audit.figures import LONG, Difference, Shown
 from kernel_matrix.report.audit.page import OVERVIEW, of_overview, read_cells, read_data
 from kernel_matrix.report.audit.planned import planned as plan_of
@@ -84,7 +85,10 @@ def _of_other_files(site: Path, overview: Shown, shown: Shown, cells: Iterable[S
         if name in wanted:
             value = _read(site / "data" / f"{name}.js", read_data)
             yield from figures.unequal(name, value["cases"] if name == "speed" else value, wanted[name])
-    yield from figures.unequal("speed: there is a file", "speed" in overview["has"], bool(shown["speed"]))
+            if name == "speed":
+                yield from figures.unequal("bench", value["bench"], shown["bench"])
+    has_speed = bool(shown["speed"] or shown["bench"])
+    yield from figures.unequal("speed: there is a file", "speed" in overview["has"], has_speed)
     by_name = {cell["id"]: cell for cell in shown["cells"]}
     for cell in cells:
         for key, value in by_name.get(cell["id"], {}).items():
@@ -148,6 +152,7 @@ def _of_the_whole(shown: Shown, cells: list[Shown], raws: Mapping[str, list[Raw]
             yield f"{'/'.join(place)}: {key}", one, other
     yield from figures.unequal("lanes that are absent", sorted("/".join(place) for place in lanes), [])
     yield from figures.of_speed(shown["speed"], cells)
+    yield from of_bench(shown["bench"], raws)
     yield from figures.of_undiagnosed(shown["undiagnosed"], cells)
     known = {f"{cell['id']}/{result['name']}" for cell in cells for result in cell["results"]}
     unplanned = sum(

@@ -56,6 +56,8 @@ function inSearch({ model, found, place }: Context, one: BenchResult): boolean {
 
 function ofDevice(results: readonly BenchResult[]): HTMLElement {
   const first = results[0]!;
+  const order = [...new Set(results.map(label))];
+  results = [...results].sort((a, b) => order.indexOf(label(a)) - order.indexOf(label(b)));
   const timed = results.filter((one) => one.time);
   const rivals = [...new Set(results.flatMap((one) => [...Object.keys(one.rivals), ...Object.keys(one.absent)]))];
   const copy = timed.map((one) => number(one.figures["copy_gbs"])).filter((rate) => rate > 0);
