@@ -56,14 +56,11 @@ def document(
 ) -> Document:
     """Return everything that is known of the results.
 
-    ``rules`` are the diagnosis rules of the project, by default the harness's own. ``earlier`` is the history: it says
-    since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` are the results of probes and
-    sweeps. ``run_notes`` stand at the top of the page. ``presence`` says which results of the benchmark are
-    stale. ``now`` is the time of the report, by default that of the clock.
+    ``rules`` are by default the harness's own. ``earlier`` says since when a lane is silent. ``left_out`` cases were not
+    asked for. ``presence`` says which results of the benchmark are stale. ``now`` is by default the time of the clock.
     """
     now, jobs = now or history.now(), JobList()
-    sources = Sources(matrix, rules, jobs, Commands(matrix))
-    cells = tuple(make_cell(sources, verdict) for verdict in comparison.cells)
+    cells = _cells(Sources(matrix, rules, jobs, Commands(matrix)), comparison)
     lanes = _lanes(comparison, cells, earlier or History(), now)
     return Document(
         schema_version=SCHEMA_VERSION,
@@ -84,6 +81,10 @@ def document(
         cells=cells,
         jobs=tuple(dict(job) for job in jobs.jobs),
     )
+
+
+def _cells(sources: Sources, comparison: Comparison) -> tuple[Cell, ...]:
+    return tuple(make_cell(sources, verdict) for verdict in comparison.cells)
 
 
 def _platforms(matrix: Matrix) -> tuple[PlatformEntry, ...]:
