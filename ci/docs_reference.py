@@ -1,4 +1,4 @@
-"""Make the pages of the reference from the code: matrix.yaml's keys, the command line, the states, a suite's functions."""
+"""Make the reference from the code: matrix.yaml's keys, the command line, the states, what a suite calls."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def configuration(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the page of matrix.yaml: each section with its keys, from the schema that the file is checked with."""
     yield "# matrix.yaml\n"
     yield (
-        "The only configuration. `kernel-matrix check` checks it, and `kernel-matrix schema` prints its JSON Schema for "
-        "editors. Each section below is one kind of mapping.\n"
+        "The only configuration. `kernel-matrix check` checks it, and `kernel-matrix schema` prints its JSON Schema "
+        "for editors. Each section below is one kind of mapping.\n"
     )
     yield "## The whole file\n"
     yield from _section(document)
@@ -107,7 +107,7 @@ def states() -> Iterator[str]:
     yield "# States and evidence\n"
     yield "Every planned case has exactly one state.\n"
     yield table(("state", "meaning"), [(f"**{name}**", _plain(text)) for name, (_, text) in MEANING.items()])
-    yield "## Evidence\n\nHow much is known of a case, from least to most. A cell has the least evidence of its cases.\n"
+    yield "## Evidence\n\nHow much is known of a case, from the least. A cell has the least of its cases.\n"
     yield "\n".join(f"1. {level}" for level in EVIDENCE) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Build the documentation site: python ci/docs_site.py [FOLDER]. The pages of docs/, and a reference made from the code.
+"""Build the documentation site from docs/ and from the code: python ci/docs_site.py [FOLDER].
 
 The generator is Zensical. The authors of Material for MkDocs make it, and they support that one no longer; it reads the
 same Markdown, and refuses a link to a page or a heading that is not there (--strict). The pages stay plain Markdown: a
@@ -110,9 +110,9 @@ def _with_blank_line(match: re.Match[str]) -> str:
 def linked(target: str, source: PurePosixPath, sources: Mapping[str, str]) -> str | None:
     """Return a link of a page as the site has it; None where the site has no such file and nobody knows its address."""
     path, _, anchor = target.partition("#")
-    if "://" in target or not path:
-        return target
     named = os.path.normpath(source.parent / path)
+    if "://" in target or not path or not (ROOT / named).exists():
+        return target  # the generator refuses it where there is no such page
     place = sources.get(named) or (os.path.relpath(named, "docs") if Path(named).suffix in ASSETS else None)
     end = f"#{anchor}" if anchor else ""
     if place is not None:

@@ -25,6 +25,7 @@ from docker import DockerClient
 from hypothesis import settings
 
 from kernel_matrix import cli
+from kernel_matrix.config.document import Document
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
@@ -58,6 +59,26 @@ os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def project_is_parsed_once() -> Iterator[None]:
+    """Parse the YAML of the project's matrix.yaml once in a process, which takes longer than checking it."""
+    parse, path, parsed = Document.__init__, ROOT / "matrix.yaml", {}
+
+    def parse_once(document: Document, given: Path) -> None:
+        key = given.read_bytes() if given == path else None
+        if key in parsed:
+            vars(document).update(parsed[key])
+            return
+        parse(document, given)
+        if key is not None:
+            parsed[key] = vars(document)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Document, "__init__", parse_once)
+        yield
+
 
 CPU = Device("cpu", "test", ("any",))
 # The end of an expectation or exclusion of the doubles, as YAML: no version of NumPy ends it.
@@ -238,7 +259,7 @@ def figures_of(case: Case, **outputs: Mapping[str, float]) -> dict[str, float]:
     ``outputs`` gives the figures of an output that differ from the usual ones.
     """
     assert set(outputs) <= set(case.owed.outputs or ("out",)), f"{case.id} has no such outputs: {', '.join(outputs)}"
-    metrics = {"canary.injected": 6.0, "canary.caught": 6.0}
+    metrics = {"canary.injected": 6.0, "canary.caught": 6.0, "repeats": 3.0, "repeats_differing": 1.0}
     for output in case.owed.outputs or ("out",):
         figures = output_figures(case, **outputs.get(output, {}))
         metrics |= {f"{output}.{name}": value for name, value in figures.items()}

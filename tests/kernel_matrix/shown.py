@@ -12,7 +12,7 @@ SCRIPT = re.compile(r'kernelMatrix\.put\("([\w/]+)",(.*)\);\n', re.DOTALL)
 
 
 class Page:
-    """What the page of a site shows."""
+    """The page of a site, as it is shown."""
 
     def __init__(self, site: Path) -> None:
         self.site = site

@@ -115,6 +115,9 @@ def test_the_page_of_results_that_end_in_all_ways_has_no_difference(audited):
     assert shown["run"]["stale_cases"]
     assert shown["speed"]
     assert any(lane["canaries"] for lane in shown["lanes"])
+    assert all(0 < lane["determinism"]["differing"] < lane["determinism"]["repeats"]
+               for lane in shown["lanes"] if lane["determinism"])  # fmt: skip
+    assert any(lane["determinism"] for lane in shown["lanes"])
     assert differences() == []
 
 

@@ -1,4 +1,4 @@
-"""What stands beside the page: the summary, the table for spreadsheets, the pictures, and the badges."""
+"""Beside the page stand the summary, the table for spreadsheets, the pictures, and the badges."""
 
 from __future__ import annotations
 

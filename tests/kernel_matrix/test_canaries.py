@@ -10,7 +10,7 @@ from kernel_matrix.job import canaries
 from kernel_matrix.job.accuracy import Budget
 from kernel_matrix.job.canaries import Subject, try_canaries
 
-ELEMENT, NAN, STREAMS, TOKEN, WHOLE, SHORT = canaries.faults()
+ELEMENT, NAN, STREAMS, TOKEN, WHOLE, SHORT = canaries.FAULTS
 TIGHT = Budget(1e-5, 1e-5)
 
 

@@ -30,7 +30,8 @@ NEEDED = {
     "shell": ["cuda"], "bundle": ["--wheels", "wheels"], "jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
     "compare-cells": ["a/b/c/d.forward", "e/b/c/d.forward"], "sweep": ["own", "--versions", "1.."],
-    "query": ["SELECT 1"], "bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "report-issue": ["a/b"],
+    "query": ["SELECT 1"], "take-junit": ["--platform", "a", "--toolchain", "b", "c.xml"],
+    "bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "report-issue": ["a/b"],
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Which build of a distribution an environment gets, where there is one for each kind of machine."""
+"""An environment gets the build of a distribution for its kind of machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which executor runs a job, and what it checks before a job starts. These tests need no engine."""
+"""An executor is chosen, and checks the machine before a job starts. These tests need no engine."""
 
 from __future__ import annotations
 

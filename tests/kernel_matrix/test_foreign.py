@@ -1,6 +1,8 @@
 """JUnit XML of other tools: what each dialect says, and that what is not taken is said with its reason.
 
-pytest.xml and ctest.xml were written by these programs; gtest.xml and nextest.xml have the form of theirs.
+pytest.xml, ctest.xml and gtest.xml were written by these programs, cargo.xml by `cargo test`'s own formatter.
+nextest.xml and bazel.xml have the documented form of theirs: these programs could not be installed where the files were
+made.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Doubles
 from shown import Page
+from suites import MATRIX, Suite
 
 from kernel_matrix.cli import main
 from kernel_matrix.config.plan import plan
@@ -19,6 +22,7 @@ from kernel_matrix.results import junit
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.record import Record
+from kernel_matrix.vendors.machine import detect
 
 FILES = Path(__file__).parent / "foreign"
 
@@ -29,7 +33,10 @@ FILES = Path(__file__).parent / "foreign"
         ("ctest", {"kernels/scale/kernels/scale": "pass", "fails/fails": "fail", "skips/skips": "unavailable",
                    "off/off": "unavailable", "gone/gone": "unavailable"}),
         ("gtest", {"Scale/Doubles": "pass", "Scale/Halves": "fail", "Scale/DISABLED_Thirds": "unavailable",
-                   "All/Widths/Runs/0": "unavailable"}),
+                   "Scale/Throws": "fail", "Typed/0/IsSmall": "pass", "Typed/1/IsSmall": "fail",
+                   "All/Widths/Runs/0": "pass", "All/Widths/Runs/1": "unavailable"}),
+        ("cargo", {"scale/doubles": "pass", "scale/halves": "fail"}),  # it does not list what it ignores
+        ("bazel", {"kernels/scale_test/kernels/scale_test": "error", "kernels/good_test/kernels/good_test": "pass"}),
         ("nextest", {"kernels/scale::doubles": "pass", "kernels/scale::flaky": "pass",
                      "kernels/scale::halves": "fail"}),
     ],
@@ -55,7 +62,7 @@ def test_results_of_other_tools_are_named_on_the_terminal_and_on_the_page(double
     for name, words in (
         ("pytest", "9 tests of another tool were not taken (2 fail, 2 error, 2 unavailable, 3 pass): test_foo/test_f,"),
         ("ctest", "5 tests of another tool were not taken (1 fail, 3 unavailable, 1 pass): fails/fails,"),
-        ("gtest", "4 tests of another tool were not taken"),
+        ("gtest", "8 tests of another tool were not taken"),
         ("nextest", "3 tests of another tool were not taken"),
     ):
         assert f"{name}.xml: {words}" in printed
@@ -85,3 +92,66 @@ def test_the_harness_s_own_records_are_of_no_other_tool(tmp_path):
     junit.write(tmp_path / "a.xml", "here.old", [Record("here/any/old/double.forward/tokens1", "pass")],
                 {"job": "here.old"})  # fmt: skip
     assert collect([tmp_path]).foreign == {}
+
+
+def test_all_failures_of_a_test_are_kept_and_what_it_printed_where_there_is_no_other_text():
+    records = {record.case: record for file in ("gtest", "cargo") for record in junit.read(FILES / f"{file}.xml")}
+    gtest = records["Scale/Halves"]
+    assert "Expected equality" in gtest.message
+    assert gtest.message.endswith("; scale_test.cc:4\nFailed")
+    assert "Grüße & <tags>" in gtest.detail
+    assert "assertion `left == right` failed: Grüße & <tags>" in records["scale/halves"].detail
+    assert records["scale/doubles"].detail == ""
+
+
+@pytest.fixture
+def of_tools(tmp_path) -> Suite:
+    target = detect().devices[0].targets[-1]
+    return Suite.made(tmp_path, {}, MATRIX.replace("[any]", f"[{target}]"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "states"),
+    [
+        ("pytest", {"held": 3, "fail": 2, "error": 2, "unavailable": 2}),
+        ("ctest", {"held": 1, "fail": 1, "unavailable": 3}),
+        ("gtest", {"held": 3, "fail": 3, "unavailable": 2}),
+        ("nextest", {"held": 1, "fail": 1, "flaky": 1}),
+        ("cargo", {"held": 1, "fail": 1}),
+        ("bazel", {"held": 1, "error": 1}),
+    ],
+)
+def test_the_tests_of_another_tool_are_cases_like_those_of_pytest(of_tools, tool, states, monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    file = of_tools.root / "matrix.yaml"
+    words = ["--matrix", str(file), "--platform", "here", "--toolchain", "plain", str(FILES / f"{tool}.xml")]
+    assert main(["take-junit", *words]) == 0
+    main(["report", "--matrix", str(file)])
+    document = json.loads((of_tools.root / "build" / "site" / "compat.json").read_text())
+    counts = document["run"]["cases_by_state"]
+    assert counts.pop("held") - 1 == states.pop("held")  # one is that there are tests
+    assert counts == states
+
+
+def test_results_that_cannot_be_taken_say_why(of_tools, doubles, capsys, monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    def said(*words: str, matrix: Path | None = None) -> str:
+        file = matrix or of_tools.root / "matrix.yaml"
+        assert main(["take-junit", "--matrix", str(file), *words]) == 2
+        return capsys.readouterr().err
+
+    here = ("--platform", "here", "--toolchain", "plain")
+    gtest = str(FILES / "gtest.xml")
+    assert "--platform there: there is no such platform" in said("--platform", "there", "--toolchain", "plain", gtest)
+    assert "--toolchain other: there is no such toolchain of the platform" in said(
+        "--platform", "here", "--toolchain", "other", gtest
+    )
+    assert "absent.xml" in said(*here, str(FILES / "absent.xml"))
+    assert "not whole JUnit XML" in said(*here, __file__)
+    assert "names operators" in said(*here, gtest, matrix=doubles.root / "matrix.yaml")
+    main(["take-junit", "--matrix", str(of_tools.root / "matrix.yaml"), *here, gtest])
+    own = of_tools.root / "build" / "results" / "here.plain.xml"
+    assert "kernel-matrix has written it" in said(*here, str(own))
+    (of_tools.root / "empty.xml").write_text("<testsuites/>")
+    assert "there is no test in it" in said(*here, str(of_tools.root / "empty.xml"))

@@ -299,6 +299,7 @@ def test_an_edited_job_is_green_nowhere_and_says_why(results, name):
         ("time", "1e309"),
         ("time", "nan"),
         ("metric.time.ratio", "1e309"),
+        ("metric.repeats", "1e309"),
         ("metric.artifact.bytes", "nan"),
         ("metric.h_res.steps", "inf"),
         ("metric.h_res.unit", "nan"),

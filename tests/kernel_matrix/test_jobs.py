@@ -1,4 +1,4 @@
-"""What a job imports, what it records of its environment, and how a case of several tests ends."""
+"""A job imports little and records its environment, and a case of several tests ends once."""
 
 from __future__ import annotations
 

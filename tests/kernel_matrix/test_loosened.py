@@ -1,4 +1,4 @@
-"""What a change of matrix.yaml loosens is a table of the plan and of a pull request."""
+"""A change of matrix.yaml that loosens something is a table of the plan and of a pull request."""
 
 from __future__ import annotations
 

@@ -6,22 +6,15 @@ import time
 import pytest
 
 from kernel_matrix.job import race as timing
-from kernel_matrix.job.case import RunningCase
-from kernel_matrix.job.journal import Journal
 
 pytestmark = pytest.mark.alone
 
 SPINNING = 0.05
 
 
-def running_case(tmp_path, device: str) -> RunningCase:
-    case = {"id": "c", "name": "c", "op": "o", "direction": "forward", "target": "t", "axes": {}, "action": "run"}
-    return RunningCase({"backend": "b", "device": device}, case, Journal(tmp_path / "journal.jsonl"))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("device", "at_rest"), [("cpu", True), ("cuda", False)])
-def test_a_cpu_runner_begins_when_the_threads_of_the_other_are_at_rest(tmp_path, monkeypatch, device, at_rest):
+@pytest.mark.parametrize("rest", [True, False])
+def test_with_rest_a_runner_begins_when_the_threads_of_the_other_are_at_rest(monkeypatch, rest):
     monkeypatch.setattr(timing, "RACE_SECONDS", 0.0)
     spinning, met = threading.Event(), []
 
@@ -40,10 +33,9 @@ def test_a_cpu_runner_begins_when_the_threads_of_the_other_are_at_rest(tmp_path,
         met.append(spinning.is_set())
         time.sleep(0.001)
 
-    case = running_case(tmp_path, device)
-    case.race(run, baseline)
-    assert case.metrics["time.rounds"] * 2 == len(met) >= 20
-    assert (not any(met)) is at_rest
+    times = timing.race(run, baseline, rest=rest)
+    assert times["time.rounds"] * 2 == len(met) >= 20
+    assert (not any(met)) is rest
 
 
 @pytest.mark.slow
@@ -71,7 +63,7 @@ def test_a_process_at_rest_does_not_wait_long():
 
 
 @pytest.mark.slow
-def test_what_only_a_first_run_needs_is_not_timed(tmp_path, monkeypatch):
+def test_what_only_a_first_run_needs_is_not_timed(monkeypatch):
     monkeypatch.setattr(timing, "RACE_SECONDS", 0.0)
     cold = {"run": True, "eager": True}
 
@@ -79,7 +71,6 @@ def test_what_only_a_first_run_needs_is_not_timed(tmp_path, monkeypatch):
         time.sleep(0.03 if cold[name] else 0.001)
         cold[name], cold[other] = False, True
 
-    case = running_case(tmp_path, "cpu")
-    case.race(lambda: runner("run", "eager"), lambda: runner("eager", "run"))
-    assert case.metrics["time.run"] < 0.02
-    assert case.metrics["time.eager"] < 0.02
+    times = timing.race(lambda: runner("run", "eager"), lambda: runner("eager", "run"), rest=True)
+    assert times["time.run"] < 0.02
+    assert times["time.eager"] < 0.02

@@ -102,3 +102,9 @@ def test_the_docstring_of_a_function_begins_with_a_verb(path):
         if isinstance(node, ast.FunctionDef):
             is_property = any(getattr(mark, "id", "").endswith("property") for mark in node.decorator_list)
             assert is_property or not _NO_VERB.match(ast.get_docstring(node) or ""), f"{node.name} in {path}"
+
+
+def test_no_docstring_begins_with_a_question_word():
+    question = re.compile(r'"""(What|Which|Whether|How) ')
+    files = [path for folder in ("src", "tests", "ci") for path in (ROOT / folder).rglob("*.py")]
+    assert [str(path) for path in [*files, ROOT / "noxfile.py"] if question.search(path.read_text())] == []

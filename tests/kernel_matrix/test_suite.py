@@ -483,3 +483,23 @@ def test_text_that_xml_cannot_hold_is_replaced(tmp_path):
     junit.write(tmp_path / "a.xml", "a", [Record("a/b/c/d.e/f", "error", message="x\ud800\uffff\x00y")], {})
     [record] = junit.read(tmp_path / "a.xml")
     assert record.message == "x???y".replace("?", "\N{REPLACEMENT CHARACTER}")
+
+
+def test_sql_counts_what_only_asserts_as_held_and_what_compares_as_passed(tmp_path):
+    text = """
+        import numpy as np
+
+        def test_one():
+            pass
+
+        def test_two(matrix):
+            x = np.ones(4, np.float32)
+            matrix.compare(x, x.astype(np.float64), eager=x)
+        """
+    suite = Suite.made(tmp_path, {"tests/test_a.py": text})
+    suite.run()
+    words = "SELECT cell, passed, held, outcome FROM cells ORDER BY cell"
+    answer = harness("query", "--json", words, str(tmp_path / "build" / "results"))
+    assert [(row["passed"], row["held"], row["outcome"]) for row in json.loads(answer.stdout)] == [
+        (0, 1, "held"), (1, 1, "held")
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which installed versions meet the requirements."""
+"""Installed versions meet the requirements or do not."""
 
 from __future__ import annotations
 

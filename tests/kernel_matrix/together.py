@@ -1,4 +1,4 @@
-"""How the tests run beside each other in several processes of pytest-xdist.
+"""Let the tests run beside each other in several processes of pytest-xdist.
 
 The tests of one file stay in one process and share its fixtures (--dist loadfile). The files that take longest begin
 first, so that the processes end at about the same time: ``--durations=0`` tells how long each test takes. A test
@@ -27,7 +27,7 @@ NEEDS = {
 LONGEST = (
     *("test_cpu_platform", "test_images", "test_package", "test_examples", "test_container", "test_tvm_gpu"),
     *("test_without_gpu", "test_probes", "test_launches", "test_machines", "test_run", "test_mutated_page"),
-    *("test_columns", "test_scale", "test_owed", "test_tables", "test_query"),
+    *("test_columns", "test_diff", "test_scale", "test_tables", "test_query"),
 )
 _LAST = len(LONGEST) + 2
 

@@ -59,7 +59,9 @@ _MESSAGES = ["h: max_abs 1 is over 0.1", "ValueError: no such function", "segfau
 def world(random: Random) -> tuple[Plan, list[list[Record]], Present | None]:
     """Return a plan, the records of some files, and perhaps the present that they must agree with."""
     outputs = random.choice([("h", "m"), ("h", "m"), ("h",), ()])
-    owed = Owed(outputs, 4.0, 8.0, random.choice([1.0, 4.0]), 0.5, True, outputs[:1], random.choice([None, (2.5, 1.0)]))
+    owed = Owed(
+        outputs, 4.0, 8.0, random.choice([1.0, 4.0]), 0.5, True, outputs[:1], (2.5, 1.0) if len(outputs) == 1 else None
+    )
     names = random.sample([f"tokens{n}" for n in range(9)], random.randint(3, 9))
     cases = [case for cell in random.sample(_CELLS, random.randint(2, 6)) for case in _cases(random, cell, names, owed)]
     plan = Plan("package", "quick", tuple(Job(c.cell.platform, c.cell.toolchain, (c,)) for c in cases))

@@ -63,10 +63,15 @@ def rounded_like(inputs: Any, values: Any) -> Any:
     return type(inputs)(*(b.to(a.dtype) if isinstance(a, torch.Tensor) else b for a, b in pairs))
 
 
+def allocated(op: str, direction: str, inputs: Any) -> Any:
+    """Return outputs for the inputs of an operator; nothing is written into them."""
+    module = OPS[op]
+    return module.empty_outputs(inputs) if direction == "forward" else module.empty_grads(inputs)
+
+
 def empty_of(case: RunningCase, inputs: Any) -> Any:
     """Return outputs for the inputs, filled with NaN: an element that a kernel does not write is then seen."""
-    op = OPS[case.op]
-    outputs = op.empty_outputs(inputs) if case.direction == "forward" else op.empty_grads(inputs)
+    outputs = allocated(case.op, case.direction, inputs)
     for tensor in outputs:
         if tensor is not None:
             tensor.fill_(math.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,13 @@ def guard_bytes(shape: tuple[int, ...], itemsize: int) -> int:
     return -(-max(row, 1) // _LEAST) * _LEAST
 
 
+@lru_cache(maxsize=8)  # the outputs of a run have guards of few sizes
 def pattern(size: int, secret: int) -> Array:
-    """Return the bytes of a guard; ``secret`` determines them."""
+    """Return the bytes of a guard; ``secret`` determines them. Nobody may write into the array: it is kept."""
     words = np.random.Philox(key=secret).random_raw(size // 8)
-    return np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
+    made = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
+    made.flags.writeable = False
+    return made
 
 
 class Guarded:
@@ -39,7 +43,7 @@ class Guarded:
         size = like.numel() * like.element_size()
         guard = guard_bytes(tuple(like.shape), like.element_size())
         whole = torch.full((size + 2 * guard,), _POISON, dtype=torch.uint8, device=like.device)
-        edge = torch.from_numpy(pattern(guard, secret)).to(like.device)
+        edge = torch.from_numpy(pattern(guard, secret).copy()).to(like.device)
         whole[:guard] = edge
         whole[guard + size :] = edge
         return cls(whole, whole[guard : guard + size].view(like.dtype).view(like.shape))

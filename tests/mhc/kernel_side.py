@@ -1,4 +1,4 @@
-"""What the kernel's process does for the suite: import the backend, run it on the arrays that come, compile, time.
+"""Do the suite's work in the kernel's process: import the backend, run it on the arrays that come, compile, time.
 
 The process that compares calls these functions by name and never imports this module. It gets the raw bytes of the
 outputs, with the guards around them. The checks that can only be made here, beside the kernel, are of accidents; a
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import surroundings
-from draws import OPS, spec_of
+from draws import OPS, allocated, spec_of
 from guards import Guarded, Scratch
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.race import race as race_in_turns
@@ -207,8 +207,7 @@ def _of_class(kernel: dict[str, Any], inputs: dict[str, Any], tensors: Mapping[s
 
 
 def _empty(kernel: dict[str, Any], given: Any) -> Any:
-    op = OPS[kernel["op"]]
-    return op.empty_outputs(given) if kernel["direction"] == "forward" else op.empty_grads(given)
+    return allocated(kernel["op"], kernel["direction"], given)
 
 
 def _device_memory(device: torch.device) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -59,16 +59,28 @@ def conform(case: RunningCase, kernel: UnderTest) -> None:
     before = case.kernel_memory()
     for variant, out in outputs.items():
         again = kernel.run(inputs, variant, checked=True)
+        case.record_repeat(same=has_same_bits(arrays_of(again), arrays_of(out)))
         properties.check(case.op, case.direction, partial(kernel.run, variant=variant), inputs, out, again)
     kernel.check_memory(inputs, outputs[""], before)
     if case.canary and (case.action == "run" or case.interpreted):
         kernel.check_through_torch(inputs)
     if case.timed:
-        for repeat in kernel.race(inputs, REPEATS):
-            for name, expected in arrays_of(outputs[""]).items():
-                same = np.array_equal(repeat[name], expected.reshape(-1).view(np.uint8))
-                assert same, f"{name}: one of {REPEATS} runs one after the other gives other bits"
+        expected = arrays_of(outputs[""])
+        repeats = kernel.race(inputs, REPEATS)
+        for repeat in repeats:
+            case.record_repeat(same=has_same_bits(repeat, expected))
+        for name, values in expected.items():
+            same = all(has_same_bits({name: repeat[name]}, {name: values}) for repeat in repeats)
+            assert same, f"{name}: one of {REPEATS} runs one after the other gives other bits"
         times.hold(case, kernel.run, inputs)
+
+
+def has_same_bits(results: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> bool:
+    """Return whether every output has the bits of the expected one; a result may be its bytes alone."""
+    return all(
+        np.array_equal(results[name].reshape(-1).view(np.uint8), values.reshape(-1).view(np.uint8))
+        for name, values in expected.items()
+    )
 
 
 def compare(case: RunningCase, inputs: Any, outputs: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from draws import OPS, empty_of
+from draws import empty_of
 from guards import opened
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import Array
@@ -134,6 +134,3 @@ def _output(name: str, like: torch.Tensor, arrays: dict[str, Array], secret: int
     if not intact:
         raise MisbehavedError(f"the kernel wrote past the end of its output {name}")
     return from_numpy(data).view(like.dtype).view(like.shape)
-
-
-__all__ = ["OPS", "MisbehavedError", "UnderTest"]

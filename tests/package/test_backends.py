@@ -1,4 +1,4 @@
-"""How a backend is found and loaded, and how an operator is registered."""
+"""A backend is found and loaded by its name, and an operator is registered."""
 
 from __future__ import annotations
 

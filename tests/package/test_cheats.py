@@ -16,7 +16,7 @@ from kernel_matrix.job import kernel_process, plugin
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
-from test_accuracy import conform
+from test_accuracy import REPEATS, conform
 from under_test import MisbehavedError, UnderTest
 
 HERE = Path(__file__).parent
@@ -189,6 +189,14 @@ def test_answers_that_a_cheat_keeps_for_the_race_are_red(frame: Frame):
 def test_an_honest_race_passes(frame: Frame):
     case = frame.conform("honest_race", "mhc_post", timed=True)
     assert case.metrics["time.run"] > 0
+    assert (case.metrics["repeats"], case.metrics["repeats_differing"]) == (1 + REPEATS, 0)
+
+
+def test_runs_that_give_other_bits_are_counted(frame: Frame):
+    case = frame.case("right_once", "sinkhorn", tokens=7)
+    with pytest.raises(AssertionError, match="a second run gives other bits"):
+        conform(case, UnderTest(case))
+    assert (case.metrics["repeats"], case.metrics["repeats_differing"]) == (1, 1)
 
 
 def test_times_that_a_cheat_forges_are_red(frame: Frame):

@@ -1,4 +1,4 @@
-"""What Triton's launches hand over, with a device function and a driver that are made up."""
+"""Triton's launches hand over the right values, to a device function and a driver that are made up."""
 
 from __future__ import annotations
 

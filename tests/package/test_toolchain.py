@@ -1,4 +1,4 @@
-"""What backends share of the compilers that they call: finding nvcc, reading its report, and the cache."""
+"""Backends share the finding of nvcc, the reading of its report, and the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process that compares makes of the facts that come back with a run."""
+"""The process that compares judges the facts that come back with a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one kernel is chosen among several for the same operator, and what a wrong table of choices says."""
+"""One kernel is chosen among several for the same operator, and a wrong table of choices says what is wrong."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _FILES = ("pyproject.toml", "setup.cfg", "setup.py")
 
 @dataclass(frozen=True)
 class ProjectFile:
-    """What a project says of itself; empty where it says nothing."""
+    """A project by its own words; empty where it says nothing."""
 
     name: str = ""
     python: str = ""

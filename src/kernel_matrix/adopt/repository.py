@@ -23,7 +23,7 @@ _NO_PACKAGE = {"tests", "test", "docs", "doc", "examples", "benchmarks", "benchm
 
 @dataclass(frozen=True)
 class Repository:
-    """What a repository holds. ``suite`` is None if no test was seen; ``module`` is empty if no package was."""
+    """The parts of a repository. ``suite`` is None if no test was seen; ``module`` is empty if no package was."""
 
     root: Path
     project: ProjectFile

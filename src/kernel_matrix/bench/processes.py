@@ -24,7 +24,7 @@ _PARTS = ("__init__.py", "job/*.py", "bench/__init__.py", "bench/inside/*.py")
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a process: cases at a place, rivals, and whether the kernels are only compiled."""
+    """The orders of a process: cases at a place, rivals, and whether the kernels are only compiled."""
 
     place: Place
     toolchains: tuple[str, ...]
@@ -37,7 +37,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Said:
-    """What a process has said: of the device, of each case, and of first calls; and how it ended."""
+    """The answers of a process: of the device, of each case, and of first calls; and how it ended."""
 
     device: Mapping[str, Any]
     cases: Mapping[str, Mapping[str, Any]]

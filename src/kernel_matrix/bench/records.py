@@ -1,4 +1,4 @@
-"""What the benchmark's process says of a case -> the record of each toolchain. Pure functions."""
+"""Answers of the benchmark's process -> the record of each toolchain. Pure functions."""
 
 from __future__ import annotations
 

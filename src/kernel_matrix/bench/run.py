@@ -32,7 +32,7 @@ _MOST_PROCESSES = 20  # that are started anew for one environment, because the o
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be timed; empty means all. ``parallel`` processes first compile what the timing needs."""
+    """The choice of what is timed; empty means all. ``parallel`` processes first compile what the timing needs."""
 
     platforms: tuple[str, ...] = ()
     toolchains: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
 COMMANDS = (
-    *("init", "run", "matrix", "bench", "launches", "report", "audit", "serve", "shell", "bundle"),
+    *("init", "run", "matrix", "take-junit", "bench", "launches", "report", "audit", "serve", "shell", "bundle"),
     *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "lock", "labels", "schema"),
     *("expectations", "calibrate"),
     *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),

@@ -50,7 +50,7 @@ def load_project(options: argparse.Namespace) -> Project:
     Raises:
         UserError: the file cannot be used.
     """
-    given = [Path(name) for name in (*vars(options).get("results", ()), *_compared(options))]
+    given = [Path(name) for name in (*(vars(options).get("results") or ()), *_compared(options))]
     project = pipeline.load(options.matrix, options.build)
     project = pipeline.with_tests(project, [path for path in given if path.exists()])
     options.start = project.matrix.start  # for the commands in the message of an error

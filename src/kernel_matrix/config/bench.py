@@ -37,7 +37,7 @@ class RivalError(_Section):
 
 
 class Samples(_Section):
-    """How many samples each contender gets."""
+    """The number of samples that each contender gets."""
 
     least: int = Field(default=20, ge=5, description="Samples that each contender gets however long they take.")
     most: int = Field(default=200, ge=5, description="Samples after which a contender has enough.")
@@ -45,7 +45,7 @@ class Samples(_Section):
 
 
 class Bench(_Section):
-    """What ``kernel-matrix bench`` times."""
+    """The cases that ``kernel-matrix bench`` times."""
 
     adapter: str = Field(description="The folder with the package's 'adapter.py', and all that it imports.")
     shapes: dict[Kind, list[_Axes]] = Field(

@@ -1,4 +1,4 @@
-"""Which cases of a job carry canaries: faults that are put into a result, to see that the comparison finds them."""
+"""Choose the cases of a job that carry canaries: faults put into a result, to see that the comparison finds them."""
 
 from __future__ import annotations
 

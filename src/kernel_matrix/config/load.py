@@ -39,13 +39,26 @@ def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
         UserError: one line per fault, each ``FILE:LINE: where: what. What to do.``
     """
     document = Document(path)
-    try:
-        matrix = with_tests(Matrix.model_validate(document.root), tests or SuiteTests())
-    except ValidationError as error:
-        raise document.error(model_faults(error)) from None
+    matrix = with_tests(_model(document), tests or SuiteTests())
     if faults := list(reference_faults(matrix, path.parent)):  # a plan needs names that exist
         raise document.error(faults)
     full = plan(matrix, "full")
     if faults := list(plan_faults(matrix, path.parent, full)):
         raise document.error(faults)
     return Checked(matrix, full)
+
+
+def load_unchecked(path: Path) -> Matrix:
+    """Read ``path`` without looking for the files that it names: some of them may have to be made first.
+
+    Raises:
+        UserError: the file is not in the form of a matrix.yaml; one line per fault.
+    """
+    return _model(Document(path))
+
+
+def _model(document: Document) -> Matrix:
+    try:
+        return Matrix.model_validate(document.root)
+    except ValidationError as error:
+        raise document.error(model_faults(error)) from None

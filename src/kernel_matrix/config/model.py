@@ -164,7 +164,7 @@ class Amount(_Limit):
 
 
 class Growth(_Section):
-    """How fast an error may grow with the number of tokens, and where that comes from.
+    """The limits of the growth of an error with the number of tokens, and where they come from.
 
     Each limit is of the slope of log(error / noise) over log(tokens).
     """

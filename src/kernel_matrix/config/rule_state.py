@@ -41,7 +41,7 @@ class RuleState:
 
     @property
     def sentence(self) -> str:
-        """What is wrong with an entry that does not hold, with whom and where to ask."""
+        """Say what is wrong with an entry that does not hold, with whom and where to ask."""
         return f"{self.name} {self.reason} ({self.rule.owner}, {self.rule.link})"
 
 

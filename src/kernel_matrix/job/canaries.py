@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ Axes = Mapping[str, Sequence[str]]  # the names of the axes of each output
 
 @dataclass(frozen=True)
 class Subject:
-    """What a comparison of one output needs, for the faults to be put in."""
+    """One output with all that its comparison needs, for the faults to be put in."""
 
     result: Array
     golden: Golden
@@ -44,7 +44,7 @@ def try_canaries(subjects: Mapping[str, Subject], shortened: Mapping[str, Golden
     """
     canaries = []
     outputs = list(subjects.items())
-    for place, (fault, inject) in enumerate(_FAULTS.items() if outputs else ()):
+    for place, (fault, inject) in enumerate(FAULTS.items() if outputs else ()):
         first = place % len(outputs)  # not every fault in the same output
         for output, subject in outputs[first:] + outputs[:first]:
             faulty = inject(output, subject, shortened)
@@ -109,7 +109,7 @@ def _short(output: str, subject: Subject, shortened: Mapping[str, Golden]) -> Ar
     return golden.astype(subject.result.dtype)
 
 
-_FAULTS: dict[str, Callable[[str, Subject, Mapping[str, Golden]], Array | None]] = {
+FAULTS: dict[str, Callable[[str, Subject, Mapping[str, Golden]], Array | None]] = {
     "an element off by four times its budget": _element,
     "a NaN": _nan,
     "two streams exchanged": _streams,
@@ -117,11 +117,6 @@ _FAULTS: dict[str, Callable[[str, Subject, Mapping[str, Golden]], Array | None]]
     "the whole output off by twice its budget in the norm": _whole,
     "a parameter's gradient without the last token": _short,
 }
-
-
-def faults() -> Iterator[str]:
-    """Yield the names of the faults."""
-    yield from _FAULTS
 
 
 def _changed(subject: Subject, change: Callable[[Array], object]) -> Array:

@@ -16,7 +16,6 @@ from kernel_matrix.job.comparison import Comparison, compare_outputs
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.journal import FIRST_STAGE, Journal
 from kernel_matrix.job.kernel_process import KernelProcess, KernelProcessError
-from kernel_matrix.job.race import race
 
 
 class OutOfBudgetError(AssertionError):
@@ -199,13 +198,14 @@ class RunningCase:
             self.facts["canary.missed"] = "; ".join(missed)
             raise BlindComparisonError(f"the comparison does not find a fault that was put in: {'; '.join(missed)}")
 
-    def race(self, run: Callable[[], object], baseline: Callable[[], object]) -> None:
-        """Time ``run`` and ``baseline`` as :func:`kernel_matrix.job.race.race` does, and record the times."""
-        self.metrics |= race(run, baseline, rest=self.device == "cpu")
-
     def record_race(self, times: Mapping[str, float]) -> None:
         """Record the times that :func:`kernel_matrix.job.race.race` returned in the kernel's process."""
         self.metrics |= {name: float(value) for name, value in times.items() if name.startswith("time.")}
+
+    def record_repeat(self, *, same: bool) -> None:
+        """Record that the kernel ran once more on the same inputs, and whether each output had the same bits."""
+        self.metrics["repeats"] = self.metrics.get("repeats", 0) + 1
+        self.metrics["repeats_differing"] = self.metrics.get("repeats_differing", 0) + (not same)
 
     def compiled(self, kind: str, data: bytes, resources: Mapping[str, int]) -> None:
         """Record the artifact that a compiler made: its kind, its bytes and the resources that the toolchain reports.

@@ -13,7 +13,7 @@ from kernel_matrix.job.inputs import Array
 
 @dataclass(frozen=True)
 class Noise:
-    """What moves an output without a fault: ``floor`` of the baseline, ``conditioning`` of the golden itself."""
+    """The noise that moves an output without a fault: ``floor`` of the baseline, ``conditioning`` of the golden."""
 
     floor: Errors
     conditioning: Errors

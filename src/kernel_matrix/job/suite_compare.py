@@ -72,21 +72,7 @@ class Comparer:
     ) -> None:
         """Hold ``actual`` to its budget, and see that the comparison finds faults that are put in.
 
-        Args:
-            actual: the result, in the dtype that is tested.
-            golden: the exact result as float64. With a declared budget it may have another dtype.
-            eager: what plain code gives in the dtype of ``actual``, or a list of such results: the budget follows from
-                their error, as ``min(cap, factor * error)``.
-            name: the name of this output: another one for each comparison of a test.
-            nudged: goldens (a list, or one) of inputs that are off by a rounding error: where the golden itself moves
-                so much, no result is better.
-            budget: without ``eager``, the largest absolute error, declared here.
-            relative: with ``budget``, the largest error relative to the golden's Frobenius norm; by default what
-                follows from ``budget``.
-            source: where ``budget`` comes from, as a sentence.
-            unit: what "unit scale" is for this output: the cap is in this unit. By default the golden's largest
-                value, or one.
-            steps: how many rounded operations make an element, one after the other.
+        The comment at the end of this module says what each argument is.
 
         Raises:
             OutOfBudgetError: an AssertionError: the result is outside its budget.
@@ -95,12 +81,7 @@ class Comparer:
             TypeError: an argument is no array of floating-point numbers.
         """
         self._check_name(name)
-        result, exact = as_floats(actual, "the result"), as_floats(golden, "the golden")
-        if budget is None and exact.dtype != np.float64:
-            raise ValueError(f"the golden is {exact.dtype}: give it as float64, or declare a budget with its source")
-        wide: Golden = exact.astype(np.float64)
-        if result.shape != wide.shape:
-            raise ValueError(f"{name}: the result has shape {result.shape} and the golden {wide.shape}")
+        result, wide = _pair(name, actual, golden, declared=budget is not None)
         unit = max(1.0, float(np.abs(wide).max(initial=0.0))) if unit is None else float(unit)
         if budget is not None:
             compared = self._with_declared(name, result, wide, budget, relative, source, unit, steps)
@@ -193,8 +174,40 @@ class Comparer:
             raise BlindComparisonError(f"{name}: the comparison does not find a fault that was put in: {missed[0]}")
 
 
+def _pair(name: str, actual: Any, golden: Any, *, declared: bool) -> tuple[Array, Golden]:
+    """Return the result, and the golden as float64.
+
+    Raises:
+        ValueError: the golden is narrower and no budget is declared, or the shapes differ.
+        TypeError: one of them is no array of floating-point numbers.
+    """
+    result, exact = as_floats(actual, "the result"), as_floats(golden, "the golden")
+    if not declared and exact.dtype != np.float64:
+        raise ValueError(f"the golden is {exact.dtype}: give it as float64, or declare a budget with its source")
+    if result.shape != exact.shape:
+        raise ValueError(f"{name}: the result has shape {result.shape} and the golden {exact.shape}")
+    return result, exact.astype(np.float64)
+
+
 def _several(given: Any) -> list[Any]:
     """Return a list or tuple as a list, nothing as an empty one, and anything else as a list of one."""
     if given is None:
         return []
     return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+# The arguments of ``compare``:
+#
+# actual    the result, in the dtype that is tested
+# golden    the exact result as float64; with a declared budget it may have another dtype
+# eager     what plain code gives in the dtype of ``actual``, or a list of such results: the budget follows from their
+#           error, as ``min(cap, factor * error)``
+# name      the name of this output: another one for each comparison of a test
+# nudged    a golden, or several, of inputs that are off by a rounding error: where the golden itself moves so much, no
+#           result is better
+# budget    without ``eager``, the largest absolute error, declared here
+# relative  with ``budget``, the largest error relative to the golden's Frobenius norm; by default what follows from
+#           ``budget``
+# source    where ``budget`` comes from, as a sentence
+# unit      what "unit scale" is for this output, and the cap's unit; by default the golden's largest value, or one
+# steps     how many rounded operations make an element, one after the other

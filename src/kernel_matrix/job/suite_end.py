@@ -12,7 +12,7 @@ _ASSERTIONS = (AssertionError, pytest.fail.Exception)
 
 
 class Compared(Protocol):
-    """What a test has compared through the fixture ``matrix``."""
+    """The comparisons of a test through the fixture ``matrix``."""
 
     metrics: dict[str, float]
     facts: dict[str, str]

@@ -26,7 +26,12 @@ Key = tuple[str, str]  # the operator and the name of a case
 def op_of(path: Path, suite: Path) -> str:
     """Return the operator of a test file: its path in the suite, with points for slashes, without its suffix."""
     inside = path.relative_to(suite) if path.is_relative_to(suite) else Path(path.name)
-    plain = ".".join(inside.with_suffix("").parts)
+    return op_named(".".join(inside.with_suffix("").parts))
+
+
+def op_named(plain: str) -> str:
+    """Return the operator of a file or class of tests, which is ``plain`` itself where that fits."""
+    plain = plain.replace("/", ".").replace("::", ".")
     name = _NOT_IN_AN_OP.sub("_", plain)
     if not name[:1].isalnum() or name == SUITE:
         name = f"file.{name}"
@@ -43,9 +48,13 @@ def case_of(test: str) -> str:
 
 def keys_of(tests: Iterable[tuple[Path, str]], suite: Path) -> Iterator[Key]:
     """Yield the key of each test, given its file and its name there. A name that comes again gets a number."""
+    return numbered((op_of(path, suite), case_of(test)) for path, test in tests)
+
+
+def numbered(keys: Iterable[Key]) -> Iterator[Key]:
+    """Yield the keys; one that comes again gets a number."""
     times: Counter[Key] = Counter()
-    for path, test in tests:
-        key = op_of(path, suite), case_of(test)
+    for key in keys:
         times[key] += 1
         yield key if times[key] == 1 else (key[0], f"{key[1]}~{times[key]}")
 

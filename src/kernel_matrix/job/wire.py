@@ -33,7 +33,7 @@ _DIMENSIONS = 32  # NumPy 1 has no more
 
 
 class Readable(Protocol):
-    """What messages are read from: an unbuffered file, for example."""
+    """A source of messages: an unbuffered file, for example."""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """Fill a part of the buffer and return how much; 0 at the end."""

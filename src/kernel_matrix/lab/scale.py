@@ -102,7 +102,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What every process that writes needs. It is sent to each of them once."""
+    """The data that every process that writes needs. It is sent to each of them once."""
 
     templates: Templates
     scale: Scale

@@ -19,7 +19,7 @@ _START = Path(__file__).with_name("inside") / "start.py"
 
 @dataclass(frozen=True)
 class Options:
-    """How programs are recorded and launches compiled. None as a number means all."""
+    """The settings of recording and of compiling launches. None as a number means all."""
 
     interpret: bool = False
     configurations: int | None = 1
@@ -58,7 +58,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What came of one launch for one target: an empty stage and figures, or the stage and the error."""
+    """The end of one launch for one target: an empty stage and figures, or the stage and the error."""
 
     identity: str
     target: str
@@ -74,7 +74,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a program launched when it was told that it runs on a device of a vendor, and what came of each launch.
+    """The launches of a program that was told of a device of a vendor, and the end of each.
 
     ``fault`` says in words how the program ended if it did not end well.
     """

@@ -1,4 +1,4 @@
-"""What was compiled -> records, in the same JUnit XML that a job of the matrix writes."""
+"""Compiled launches -> records, in the same JUnit XML that a job of the matrix writes."""
 
 from __future__ import annotations
 

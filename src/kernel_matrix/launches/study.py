@@ -21,7 +21,7 @@ from kernel_matrix.launches.targets import Target, told
 
 @dataclass(frozen=True)
 class Study:
-    """What was recorded, and the dashboard of what was compiled."""
+    """The recorded launches, and the dashboard of those that were compiled."""
 
     recordings: tuple[Recording, ...]
     dashboard: Dashboard

@@ -1,4 +1,4 @@
-"""What was found, in lines for a terminal and as a page of Markdown."""
+"""Say the findings in lines for a terminal and as a page of Markdown."""
 
 from __future__ import annotations
 

@@ -74,6 +74,7 @@ def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
         noise=figures.noise(by_dtype(verdict.cases)),
         artifact=figures.artifact(records),
         canaries=figures.canaries(records),
+        determinism=figures.determinism(records),
         timed=tuple(timed for v in verdict.cases if (timed := _timed(v))),
         versions=figures.versions(records, _shown(matrix)),
         lock=matrix.toolchains[place.toolchain].lock,

@@ -70,6 +70,13 @@ class Canaries(_Model):
     caught: int
 
 
+class Determinism(_Model):
+    """Runs of a kernel on the same inputs as one before, and how many of them gave other bits."""
+
+    repeats: int
+    differing: int
+
+
 class Times(_Model):
     """The seconds that a case took, and those that the baseline took."""
 
@@ -141,6 +148,7 @@ class Cell(CellOutline):
     accuracy: Accuracy | None
     artifact: Artifact | None
     canaries: Canaries | None
+    determinism: Determinism | None = Field(default=None, description="None if no case says that it ran twice.")
     timed: tuple[Timed, ...]
     versions: dict[str, tuple[str, ...]] = Field(description="More than one of a name where machines differ.")
     lock: str
@@ -160,6 +168,7 @@ class Lane(_Model):
     by_evidence: dict[Evidence, int]
     stale_by_evidence: dict[Evidence, int] = Field(description="The stale cells by their evidence.")
     canaries: Canaries | None
+    determinism: Determinism | None = None
     history: LaneHistory
 
     @property
@@ -211,7 +220,7 @@ class BenchTime(_Model):
 
 
 class BenchResult(_Model):
-    """What the benchmark says of one operator, shape and toolchain on one device."""
+    """The benchmark of one operator, shape and toolchain on one device."""
 
     platform: str
     target: str

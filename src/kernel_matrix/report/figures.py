@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Noise, Number, Times
+from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Determinism, Noise, Number, Times
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record
@@ -101,6 +101,13 @@ def canaries(records: Iterable[Record]) -> Canaries | None:
     """Return how many injected faults the comparison found; None if none was injected."""
     found = detection(records)
     return Canaries(injected=found.injected, caught=found.caught) if found.injected else None
+
+
+def determinism(records: Iterable[Record]) -> Determinism | None:
+    """Return how many repeated runs gave other bits; None if no record says that a run was repeated."""
+    counts = [(record.metrics.get("repeats", 0), record.metrics.get("repeats_differing", 0)) for record in records]
+    repeats, differing = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
+    return Determinism(repeats=int(repeats), differing=int(differing)) if repeats else None
 
 
 def versions(records: Iterable[Record], distributions: Iterable[str]) -> dict[str, tuple[str, ...]]:

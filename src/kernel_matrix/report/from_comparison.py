@@ -17,6 +17,7 @@ from kernel_matrix.report.document import (
     SCHEMA_VERSION,
     Canaries,
     Cell,
+    Determinism,
     Document,
     Lane,
     PlatformEntry,
@@ -156,8 +157,16 @@ def _lane(cells: Sequence[Cell]) -> Lane:
         by_evidence=_by_evidence(cells),
         stale_by_evidence=_by_evidence(cell for cell in cells if cell.stale),
         canaries=_canaries(cells),
+        determinism=_determinism(cells),
         history=LaneHistory(),
     )
+
+
+def _determinism(cells: Sequence[Cell]) -> Determinism | None:
+    counts = [cell.determinism for cell in cells if cell.determinism]
+    if not counts:
+        return None
+    return Determinism(repeats=sum(c.repeats for c in counts), differing=sum(c.differing for c in counts))
 
 
 def _canaries(cells: Sequence[Cell]) -> Canaries | None:

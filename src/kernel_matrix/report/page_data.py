@@ -98,7 +98,7 @@ class Op(_Model):
 
 
 class Overview(_Model):
-    """What the page shows first: every cell, and all totals."""
+    """The part that the page shows first: every cell, and all totals."""
 
     schema_version: int
     title: str

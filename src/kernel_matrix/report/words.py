@@ -40,7 +40,7 @@ def headline(document: Document) -> str:
         "compiled": evidence.get("compiled"),
         "became source": evidence.get("lowered"),
         "failed as expected": state.get("known"),
-        "had no device": state.get("unavailable"),
+        "had no device or a skipped test": state.get("unavailable"),
         "were left out": state.get("excluded"),
     }
     known = [f"{count} {words}" for words, count in counts.items() if count]

@@ -69,7 +69,7 @@ def _paths(runs: Sequence[JobFiles]) -> Iterator[Path]:
 
 @dataclass
 class _Reading:
-    """What was read so far."""
+    """The results that were read so far."""
 
     asked: Mapping[str, Asked] | None
     bounds: Bounds

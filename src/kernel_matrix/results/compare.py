@@ -43,7 +43,7 @@ RED: frozenset[State] = frozenset({"fail", "error", "fixed", "missing"})
 
 @dataclass(frozen=True)
 class Others:
-    """What the results together say of one of them: of its inputs, of its figures, and of the comparison of its job."""
+    """The word of all results on one of them: on its inputs, its figures, and the comparison of its job."""
 
     inputs: CommonInputs = field(default_factory=CommonInputs)
     figures: CommonFigures = field(default_factory=CommonFigures)

@@ -32,7 +32,7 @@ class _Job:
 
     @property
     def samples(self) -> int:
-        """How many of the records have samples."""
+        """The number of records that have samples."""
         return sum(bool(record.samples) for record in self.records)
 
     @property

@@ -127,21 +127,32 @@ def _to_record(case: Any, job: Mapping[str, str]) -> Record:
     properties = {item.name: item.value or "" for item in case.properties()}
     result = max(case.result, key=lambda element: _ELEMENTS.index(element._tag), default=None)
     element = "" if result is None else result._tag
+    same = [one for one in case.result if one._tag == element]  # a test of some tools has several failures
     if not element and case._elem.get("status") in _NOT_RUN:
         element = "skipped"
     return Record(
-        case=properties.get("case", f"{case.classname}/{case.name}"),
+        case=properties.get("case", f"{case.classname or case.name}/{case.name}"),
         outcome=_outcome(element, properties.get("outcome", "")),
         action=properties.get("action", ""),
         stage=properties.get("stage", ""),
-        message=(result.message or "") if result is not None else "",
-        detail=(result.text or "").strip() if result is not None else "",
+        message="; ".join(dict.fromkeys(one.message for one in same if one.message)),
+        detail="\n".join(dict.fromkeys(text for one in same if (text := (one.text or "").strip())))
+        or _printed(case, element),
         seconds=float(case.time or 0.0),
         attempts=_attempts(case, properties),
         metrics={key[7:]: float(value) for key, value in properties.items() if key.startswith("metric.")},
         facts={key[5:]: value for key, value in properties.items() if key.startswith("fact.")},
         job=job,
     )
+
+
+def _texts(results: Sequence[Any]) -> str:
+    return "\n".join(dict.fromkeys(text for one in results if (text := (one.text or "").strip())))
+
+
+def _printed(case: Any, element: str) -> str:
+    """Return what a test that failed has printed: some tools say there alone why it failed."""
+    return (case.system_out or "").strip() if element in ("failure", "error") else ""
 
 
 def _attempts(case: Any, properties: Mapping[str, str]) -> tuple[str, ...]:

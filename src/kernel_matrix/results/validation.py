@@ -16,7 +16,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz|parquet)")
 # The figures that must be finite. An error may be infinite, and so may the limits that follow from it: a case with such
 # a figure is judged, and its file is not refused.
 FINITE = re.compile(
-    r"time|(?:time|artifact|canary|bench)\..*|(?:.*\.)?(?:elements|nan|inf|unit|steps|largest|itemsize)"
+    r"time|repeats|repeats_differing|(?:time|artifact|canary|bench)\..*"
+    r"|(?:.*\.)?(?:elements|nan|inf|unit|steps|largest|itemsize)"
 )
 
 

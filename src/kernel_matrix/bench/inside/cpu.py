@@ -63,7 +63,7 @@ class CpuClock:
 
     @property
     def method(self) -> str:
-        """How it times, in a sentence."""
+        """Say in a sentence how it times."""
         return (
             "Single calls by the clock of the process, each on the next copy of the inputs, each when the threads of "
             "the call before are at rest"

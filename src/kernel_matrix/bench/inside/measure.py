@@ -17,7 +17,7 @@ _ROUND = 5  # samples that a contender takes before it is the next one's turn
 
 @dataclass(frozen=True)
 class Amount:
-    """How many samples a contender gets: at least ``least``, then until ``most`` or ``seconds`` are reached."""
+    """The number of samples that a contender gets: at least ``least``, then until ``most`` or ``seconds`` are reached."""
 
     least: int
     most: int
@@ -30,7 +30,7 @@ class Amount:
 
 @dataclass
 class Result:
-    """What became of one contender. A time is only there if its outcome is ``pass``."""
+    """The end of one contender. A time is only there if its outcome is ``pass``."""
 
     outcome: str
     message: str = ""

@@ -21,7 +21,7 @@ class AbsentError(Exception):
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an output is from its golden; ``finite`` is false where an element is NaN or infinite."""
+    """The distance of an output from its golden; ``finite`` is false where an element is NaN or infinite."""
 
     error: Pair
     finite: bool = True
@@ -29,7 +29,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What the budget of an output follows from, as :func:`kernel_matrix.job.budget.limits` takes it."""
+    """The figures that the budget of an output follows from, as :func:`kernel_matrix.job.budget.limits` takes it."""
 
     floor: Pair
     conditioning: Pair
@@ -77,11 +77,11 @@ class Subject(Protocol):
 
 
 class Clock(Protocol):
-    """How runs are timed on a device."""
+    """The way in which runs are timed on a device."""
 
     @property
     def method(self) -> str:
-        """How it times, in a sentence."""
+        """Say in a sentence how it times."""
 
     @property
     def cache_bytes(self) -> int:
@@ -89,7 +89,7 @@ class Clock(Protocol):
 
     @property
     def most_copies(self) -> int:
-        """How many copies of the inputs can be used in turn."""
+        """The number of copies of the inputs that can be used in turn."""
 
     def sampler(self, runs: Sequence[Run]) -> Run:
         """Make the runs ready, and return a function that returns the seconds of one of them each time."""
@@ -114,7 +114,7 @@ class Clock(Protocol):
 
 
 class Adapter(Protocol):
-    """What a package brings to the benchmark, for one device."""
+    """The part of the benchmark that a package brings, for one device."""
 
     @property
     def clock(self) -> Clock: ...

@@ -1,1 +1,1 @@
-"""What runs in the environment of the user's program. It imports nothing of the harness; see :mod:`.start`."""
+"""The part that runs in the environment of the user's program. It imports nothing of the harness; see :mod:`.start`."""

@@ -76,6 +76,7 @@ def of_cell(cell: Shown, raws: Sequence[Raw], dtypes: Mapping[str, str]) -> Iter
     yield from unequal("stale_cases", cell["stale_cases"], sum(bool(result["stale"]) for result in results))
     yield from unequal("stale", cell["stale"], next((r["stale"] for r in results if r["stale"]), ""))
     yield from unequal("canaries", cell["canaries"], _canaries(raws))
+    yield from unequal("determinism", cell.get("determinism"), _determinism(raws))
     yield from _accuracy(cell["accuracy"], raws)
     yield from _artifact(cell["artifact"], raws)
     yield from _noise(cell["noise"], raws, dtypes)
@@ -94,6 +95,14 @@ def _canaries(raws: Iterable[Raw]) -> dict[str, int] | None:
     counts = [(int(r.metrics.get("canary.injected", 0)), int(r.metrics.get("canary.caught", 0))) for r in raws]
     injected, caught = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     return {"injected": injected, "caught": caught} if injected else None
+
+
+def _determinism(raws: Iterable[Raw]) -> dict[str, int] | None:
+    repeats, differing = 0, 0
+    for raw in raws:
+        repeats += int(raw.metrics.get("repeats", 0))
+        differing += int(raw.metrics.get("repeats_differing", 0))
+    return {"repeats": repeats, "differing": differing} if repeats else None
 
 
 def _accuracy(shown: Shown | None, raws: Sequence[Raw]) -> Iterator[Difference]:
@@ -192,6 +201,9 @@ def of_lane(lane: Shown, cells: Sequence[Shown]) -> Iterator[Difference]:
     counts = [cell["canaries"] for cell in cells if cell["canaries"]]
     summed = {key: sum(count[key] for count in counts) for key in ("injected", "caught")} if counts else None
     yield from unequal("canaries", lane["canaries"], summed)
+    runs = [cell["determinism"] for cell in cells if cell.get("determinism")]
+    total = {key: sum(run[key] for run in runs) for key in ("repeats", "differing")} if runs else None
+    yield from unequal("determinism", lane.get("determinism"), total)
 
 
 def of_run(run: Shown, cells: Sequence[Shown], raws: Iterable[Raw], planned: int) -> Iterator[Difference]:

@@ -11,6 +11,7 @@ Each function makes one table, named in its docstring, from those before it.
 
 from __future__ import annotations
 
+from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.job.budget import EPSILON
 from kernel_matrix.results.columns.sql import Connection, temporary
 from kernel_matrix.results.common_figures import FEWEST, FLOOR
@@ -298,6 +299,7 @@ WITH judged AS (
            d.job IN (FROM faulty_jobs) AS faulty_job,
            h.job IS NOT NULL AS expected, h.reason AS expectation,
            (d.job, d.cell, d.action) IN (SELECT (job, cell, action) FROM misplaced) AS is_misplaced,
+           p.named IN (SELECT named FROM plan_names WHERE ends_with(operator, '.{ASSERTED}')) AS asserts,
            coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact
     FROM planned p
     LEFT JOIN deciding d USING (planned)
@@ -310,6 +312,7 @@ kinds AS (
         WHEN NOT has_records THEN 'missing'
         WHEN record IS NULL OR outcome = 'excluded' THEN 'doubtful'
         WHEN outcome IN ('unavailable', 'missing') THEN 'no device'
+        WHEN asserts AND outcome IN ('pass', 'fail') THEN 'doubtful'
         WHEN expected AND outcome <> 'pass' THEN 'doubtful'
         WHEN outcome = 'error' THEN 'error'
         WHEN outcome = 'fail' THEN CASE WHEN {_RAN} THEN 'fail' ELSE 'doubtful' END

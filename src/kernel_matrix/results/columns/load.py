@@ -80,7 +80,7 @@ def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
 
 @dataclass
 class _Loading:
-    """What was read so far: the numbers of the files, and why others are not taken."""
+    """The files that were read so far, by their numbers, and why others are not taken."""
 
     connection: Connection
     bounds: Bounds

@@ -26,7 +26,7 @@ _OF_A_CELL = ("platform", "target", "toolchain", "op", "direction")  # what an e
 
 @dataclass(frozen=True)
 class Named:
-    """What the cases of one name have in common in all cells of an operator and a direction."""
+    """The common part of the cases of one name in all cells of an operator and a direction."""
 
     op: str
     direction: str

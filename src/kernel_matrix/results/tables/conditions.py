@@ -1,4 +1,4 @@
-"""What a row of a table must not be, as SQL: each condition with the sentence that names the row."""
+"""Refuse rows of a table by conditions in SQL, each with the sentence that names the row."""
 
 from __future__ import annotations
 

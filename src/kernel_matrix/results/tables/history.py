@@ -74,12 +74,12 @@ WHERE c.action <> '' AND c.seconds > 0 AND j.started < $now GROUP BY c."case"
 """
 _LANES = """
 SELECT platform || '/' || target || '/' || toolchain, max(started) FROM states
-WHERE outcome IN ('pass', 'compiled', 'fail', 'error') AND started < $now GROUP BY ALL
+WHERE outcome IN ('pass', 'held', 'compiled', 'fail', 'error') AND started < $now GROUP BY ALL
 """
 
 
 class Past(TypedDict):
-    """What a report takes from earlier runs: the last result of each lane, the seconds of each case, and the trends."""
+    """The past of a report: the last result of each lane, the seconds of each case, and the trends."""
 
     lanes: dict[str, datetime]
     seconds: dict[str, float]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.results.tables.names import TABLES
 from kernel_matrix.results.tables.source import literals
 
@@ -23,7 +24,7 @@ VIEWS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Dialect:
-    """What one engine calls otherwise than another."""
+    """The words that one engine has for what another calls otherwise."""
 
     source: str  # reads Parquet files; FILES stands for their list or pattern
     versions: str  # the distributions of a job, one in a row
@@ -52,17 +53,24 @@ _STATES = """SELECT c.run AS run, c.case AS "case", j.job AS job, j.started AS s
     j.device AS device, c.platform || '/' || c.target || '/' || c.toolchain || '/' || c.op || '.' || c.direction
     AS cell, c.platform AS platform, c.target AS target, c.toolchain AS toolchain, c.op AS op,
     c.direction AS direction, c.message AS message, c.seconds AS seconds,
-    CASE WHEN c.outcome = 'pass' AND c.action = 'compile' THEN 'compiled' ELSE c.outcome END AS outcome,
-    CASE WHEN c.outcome = 'fail' THEN 7 WHEN c.outcome = 'error' THEN 6 WHEN c.outcome = 'missing' THEN 5
-        WHEN c.outcome = 'unavailable' THEN 4 WHEN c.outcome = 'excluded' THEN 1
-        WHEN c.action = 'compile' THEN 3 ELSE 2 END AS badness
+    CASE WHEN c.outcome = 'pass' AND c.action = 'compile' THEN 'compiled'
+        WHEN c.outcome = 'pass' AND ONLY_ASSERTS THEN 'held' ELSE c.outcome END AS outcome,
+    CASE WHEN c.outcome = 'fail' THEN 8 WHEN c.outcome = 'error' THEN 7 WHEN c.outcome = 'missing' THEN 6
+        WHEN c.outcome = 'unavailable' THEN 5 WHEN c.outcome = 'excluded' THEN 1
+        WHEN c.action = 'compile' THEN 4 WHEN ONLY_ASSERTS THEN 3 ELSE 2 END AS badness
 FROM cases AS c JOIN jobs AS j ON c.run = j.run
-WHERE c.op <> '' AND c.case NOT LIKE 'bench:%'"""
-_WORD = """CASE WHEN BADNESS = 7 THEN 'fail' WHEN BADNESS = 6 THEN 'error' WHEN BADNESS = 5 THEN 'missing'
-        WHEN BADNESS = 4 THEN 'unavailable' WHEN BADNESS = 3 THEN 'compiled' WHEN BADNESS = 2 THEN 'pass'
+WHERE c.op <> '' AND c.case NOT LIKE 'bench:%'""".replace(
+    # The test of a suite that asserts by itself, and has compared no number.
+    "ONLY_ASSERTS",
+    f"c.direction = '{ASSERTED}' AND NOT coalesce(c.figures['elements'] > 0, false)",
+)
+_WORD = """CASE WHEN BADNESS = 8 THEN 'fail' WHEN BADNESS = 7 THEN 'error' WHEN BADNESS = 6 THEN 'missing'
+        WHEN BADNESS = 5 THEN 'unavailable' WHEN BADNESS = 4 THEN 'compiled' WHEN BADNESS = 3 THEN 'held'
+        WHEN BADNESS = 2 THEN 'pass'
         ELSE 'excluded' END"""
 _COUNTED = {
     "passed": "pass",
+    "held": "held",
     "compiled": "compiled",
     "failed": "fail",
     "errors": "error",
@@ -133,7 +141,7 @@ def _transitions(dialect: Dialect) -> str:
 )
 SELECT c.cell AS cell, {_word("c.earlier")} AS before, {_word("c.now")} AS after, c.started AS since,
     c.commit AS commit, j.commit AS commit_before, coalesce(u.versions, '') AS versions,
-    CASE WHEN c.now > 4 THEN c.reason ELSE '' END AS reason, c.job AS job, c.device AS device, c.run AS run,
+    CASE WHEN c.now > 5 THEN c.reason ELSE '' END AS reason, c.job AS job, c.device AS device, c.run AS run,
     c.run_before AS run_before
 FROM changes AS c
 JOIN jobs AS j ON j.run = c.run_before

@@ -12,6 +12,7 @@ from mhc.backends.reference.kernel import Equations, full_precision, write
 # Dynamo keeps one list of specialisations per function and by default refuses the ninth. Here every combination of
 # streams, hidden, dtype and gamma is one, on purpose.
 _SPECIALISATIONS = 1024
+_OF_ALL_TOKENS = {"phi", "alpha", "bias", "gamma"}  # every other tensor has the tokens as its first dimension
 
 
 class Kernel:
@@ -28,8 +29,15 @@ class Kernel:
         """
         if (needs := getattr(inputs, "needs", None)) is not None:
             inputs = inputs._replace(needs=(True,) * len(needs))
-        torch._dynamo.maybe_mark_dynamic(inputs[0], 0)
+        # Dynamo compiles anew where a tensor needs a gradient that did not before, and where gradients are switched on
+        # or off. Autograd calls with both; a kernel never needs a gradient.
+        values = {name: value.detach() for name, value in inputs._asdict().items() if isinstance(value, torch.Tensor)}
+        for name, value in values.items():
+            if name not in _OF_ALL_TOKENS:  # one tensor whose size counts as fixed fixes the number of tokens
+                torch._dynamo.maybe_mark_dynamic(value, 0)
+        inputs = inputs._replace(**values)
         with (
+            torch.no_grad(),
             full_precision(inputs[0].device),
             stage("compile"),
             torch._dynamo.config.patch(recompile_limit=_SPECIALISATIONS),

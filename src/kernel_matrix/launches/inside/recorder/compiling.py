@@ -27,7 +27,7 @@ _OF_AMD = {
 
 
 class Source:
-    """What a launch gives to the compiler for one target: the kernel with its types, and the options.
+    """The input of the compiler for one launch and one target: the kernel with its types, and the options.
 
     Making it fails where a launch would fail before anything is compiled, such as with an unknown option.
     """

@@ -73,7 +73,7 @@ class Launch:
 
     @property
     def importable(self) -> bool:
-        """Whether the kernel is in its module under its name."""
+        """Return whether the kernel is in its module under its name."""
         named: Any = vars(sys.modules.get(self.kernel.fn.__module__, sys)).get(self.kernel.fn.__name__)
         while hasattr(named, "fn") and not isinstance(named, JITFunction):
             named = named.fn
@@ -81,7 +81,7 @@ class Launch:
 
 
 class LaunchedKernel(StandIn):
-    """What a launch returns. Some programs keep it, and launch it again without Triton's help."""
+    """The value that a launch returns. Some programs keep it, and launch it again without Triton's help."""
 
     def __getitem__(self, _: object) -> Callable[..., None]:
         """Return what launches the kernel on a grid: it was recorded when it was launched first."""

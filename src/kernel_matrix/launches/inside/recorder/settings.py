@@ -1,4 +1,4 @@
-"""What the harness asks of the recorder: the target that the program is told of, and how its launches are compiled."""
+"""The orders of the harness: the target that the program is told of, and how its launches are compiled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a program is recorded and its launches are compiled.
+    """The settings by which a program is recorded and its launches are compiled.
 
     ``told`` is the device that the program is told of. ``configurations`` and ``specialisations`` are the most that
     are compiled of an autotuned launch and of a kernel; None for all. ``jobs`` compilers work at a time; each has
