@@ -57,8 +57,8 @@ def document(
 ) -> Document:
     """Return everything that is known of the results.
 
-    ``rules`` are by default the harness's own. ``earlier`` says since when a lane is silent. ``left_out`` cases were not
-    asked for. ``presence`` says which results of the benchmark are stale. ``now`` is by default the time of the clock.
+    ``rules`` are by default the harness's own. ``earlier`` says since when a lane is silent. ``left_out`` cases were
+    not asked for. ``presence`` says which results of the benchmark are stale. ``now`` is by default the clock's.
     """
     now, jobs = now or history.now(), JobList()
     cells = _cells(Sources(matrix, rules, jobs, Commands(matrix)), comparison)
