@@ -17,7 +17,7 @@ _ROUND = 5  # samples that a contender takes before it is the next one's turn
 
 @dataclass(frozen=True)
 class Amount:
-    """The number of samples that a contender gets: at least ``least``, then until ``most`` or ``seconds`` are reached."""
+    """The samples of a contender: at least ``least``, then until ``most`` or ``seconds`` are reached."""
 
     least: int
     most: int
