@@ -1,4 +1,4 @@
-"""What the benchmark knows of this package: its operators, the rivals of its kernels, and the clocks of PyTorch."""
+"""The package as the benchmark knows it: its operators, the rivals of its kernels, and the clocks of PyTorch."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class GraphClock:
 
     @property
     def method(self) -> str:
-        """How it times, in a sentence."""
+        """The way it times, in a sentence."""
         return (
             "Replays of a CUDA graph with one run on each of several copies of the inputs, which together are larger "
             "than the L2 cache, between two events; the time of a replay over the number of runs"

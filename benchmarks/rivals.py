@@ -1,4 +1,4 @@
-"""What the kernels are compared with: eager PyTorch, torch.compile, and published kernels that are installed."""
+"""The rivals of the kernels: eager PyTorch, torch.compile, and published kernels that are installed."""
 
 from __future__ import annotations
 

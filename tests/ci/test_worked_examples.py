@@ -1,4 +1,4 @@
-"""What published packages do is compared with what is kept: a difference either way is a failure."""
+"""The results of published packages are compared with what is kept: a difference either way is a failure."""
 
 from __future__ import annotations
 

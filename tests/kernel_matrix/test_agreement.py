@@ -1,4 +1,4 @@
-"""Who agrees with whom is found from samples alone, and the odd one out is named."""
+"""The groups that agree are found from samples alone, and the odd one out is named."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from conftest import ROOT
 
 HARNESS = ROOT / "src" / "kernel_matrix"
 NAMES = re.compile(r"mhc|torch|triton|tilelang|tvm", re.IGNORECASE)  # also inside another word, such as pytorch
-# What `kernel-matrix launches` records are programs of one toolchain, and its room is about that one.
-OF_A_TOOLCHAIN = {"launches"}
+# `kernel-matrix launches` records programs of certain toolchains; `init` finds out which ones a foreign package uses.
+OF_TOOLCHAINS = {"launches", "adopt"}
 # The page as it is built, with minified libraries; what npm installs to build it; the tests of its sources.
 NOT_OWN = {"dist", "node_modules", "tests"}
-ROOMS = sorted({path.name for path in HARNESS.glob("*") if path.name != "__pycache__"} - OF_A_TOOLCHAIN)
+ROOMS = sorted({path.name for path in HARNESS.glob("*") if path.name != "__pycache__"} - OF_TOOLCHAINS)
 
 
 def lines_with_a_name(path: Path) -> list[str]:

@@ -105,6 +105,6 @@ def test_the_docstring_of_a_function_begins_with_a_verb(path):
 
 
 def test_no_docstring_begins_with_a_question_word():
-    question = re.compile(r'"""(What|Which|Whether|How) ')
+    question = re.compile(r'"""(What|Which|Whether|How|Where|Who) ')
     files = [path for folder in ("src", "tests", "ci") for path in (ROOT / folder).rglob("*.py")]
     assert [str(path) for path in [*files, ROOT / "noxfile.py"] if question.search(path.read_text())] == []

@@ -33,6 +33,8 @@ _CELLS = [
     Cell("metal", "m1", "two", "op", "forward", "two", "package", "apple", "compile"),
     Cell("cuda", "sm_90", "one", "op", "backward", "one", "package", "nvidia", "run"),
 ]
+# The tests of a suite: each asserts by itself, and may compare numbers as well.
+_TESTS = Cell("cpu", "any", "two", "op", "tests", "two", "package", "cpu", "run")
 _OWNED = {"owner": "the tests", "link": "lock.txt"}
 _SHARED = {"where": {"op": "op"}, **_OWNED}
 _NEXT_YEAR = {"until": "2027-01-01", **_SHARED}
@@ -64,6 +66,8 @@ def world(random: Random) -> tuple[Plan, list[list[Record]], Present | None]:
     )
     names = random.sample([f"tokens{n}" for n in range(9)], random.randint(3, 9))
     cases = [case for cell in random.sample(_CELLS, random.randint(2, 6)) for case in _cases(random, cell, names, owed)]
+    if random.random() < 0.3:
+        cases += _cases(random, _TESTS, names, replace(owed, outputs=(), sums=(), growth=None, asserted=True))
     plan = Plan("package", "quick", tuple(Job(c.cell.platform, c.cell.toolchain, (c,)) for c in cases))
     jobs = [_job(random, random.choice(cases).cell) for _ in range(random.randint(4, 24))]
     faulty = random.choice([0.0, 0.1, 0.4])
@@ -173,7 +177,7 @@ def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
         return Record(case.id, "pass", "compile", attempts=attempts, facts=facts, metrics=metrics)
     metrics = _metrics(random, case, carries, odd=random.random() < faulty / 2)
     facts = {"inputs.sha256": random.choices(["a" * 16, "b" * 16, ""], [90, 7, 3])[0]}
-    if random.random() < faulty:
+    if metrics and random.random() < faulty:
         _spoil(random, metrics, facts)
     return Record(case.id, "pass", action, "", "", "", 1.5, attempts, metrics, facts)
 
@@ -181,6 +185,8 @@ def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
 def _metrics(random: Random, case: Case, carries: bool, *, odd: bool = False) -> dict[str, float]:
     """Return figures of all outputs, perhaps of a variant too. Odd ones are not those that others have."""
     metrics: dict[str, float] = {}
+    if case.owed.asserted and random.random() < 0.7:
+        return metrics  # a test that compares no numbers
     variants = random.choice([("",), ("",), ("", "@fast"), ("@fast", "", "@")])
     for variant in variants:
         for output in case.owed.outputs or ("h",):

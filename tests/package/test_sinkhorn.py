@@ -198,7 +198,7 @@ def test_lines_that_would_underflow_keep_sums_of_one_in_the_paper_s_form(logits,
 
 
 def test_lines_that_would_underflow_in_deepseek_s_form(backend):
-    """Where a row underflows, its quotients are eps, and after one iteration its sum is n / (n + 1)."""
+    """If a row underflows, its quotients are eps, and after one iteration its sum is n / (n + 1)."""
 
     def run(logits, iterations):
         return mhc.sinkhorn(torch.tensor(logits).float(), iterations=iterations, form="deepseek", backend=backend)

@@ -17,7 +17,7 @@ from kernel_matrix.vendors.registry import vendor_named
 
 @dataclass(frozen=True)
 class Place:
-    """Where something is timed: a platform and its target, on a device of this machine."""
+    """The place where something is timed: a platform and its target, on a device of this machine."""
 
     platform: str
     target: str

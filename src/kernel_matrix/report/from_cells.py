@@ -39,7 +39,7 @@ _SHORTEST = 7  # characters of an abbreviation that names one commit
 
 @dataclass(frozen=True)
 class Facts:
-    """What a report says beside its cells.
+    """The facts of a report beside its cells.
 
     ``with_results`` are the lanes in which a machine tried at least one case. ``stale`` has the number of cases by the
     reason, and ``undiagnosed`` that of the errors that no rule knows, by stage and message.

@@ -62,7 +62,7 @@ class _WorstCase:
 
 @dataclass
 class Sources:
-    """What the cells and the cases of a report are made with."""
+    """The parts that the cells and the cases of a report are made with."""
 
     matrix: Matrix
     judged: Judged

@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Shared:
-    """What the cases of one file share: a function that places a text, and the places of diagnoses and figures."""
+    """The shared parts of the cases of one file: a function that places a text, and the places of diagnoses and figures."""
 
     place: Callable[[str], int]
     diagnoses: dict[Diagnosis, int]

@@ -1,4 +1,4 @@
-"""What the tests share: one function that compares an operator, forward and backward, with its formula."""
+"""Share one function that compares an operator, forward and backward, with its formula."""
 
 import pytest
 import torch

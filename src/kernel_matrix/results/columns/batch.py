@@ -28,7 +28,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the figures of a record go, by the names of its metrics. Most records share one of a few layouts.
+    """The places of a record's figures, by the names of its metrics. Most records share one of a few layouts.
 
     ``outputs`` has the name of each output, a function that takes its row out of the values, and its other figures.
     """

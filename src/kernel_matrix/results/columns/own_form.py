@@ -96,7 +96,7 @@ def _read(text: str, bounds: Bounds) -> Batch:
 
 @dataclass(frozen=True)
 class _Form:
-    """Where the properties of a case stand, by their names: first its own, then its facts, then its metrics."""
+    """The places of a case's properties by their names: first its own, then its facts, then its metrics."""
 
     own: dict[str, int]
     facts: tuple[str, ...]

@@ -43,7 +43,7 @@ class Launch:
 
     @property
     def group(self) -> object:
-        """What is the same for all launches of a kernel."""
+        """Return the part that is the same for all launches of a kernel."""
         return id(self.kernel)
 
     def source(self, target: Target) -> Any:

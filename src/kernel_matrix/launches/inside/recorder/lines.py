@@ -48,7 +48,7 @@ class Line:
 
     @property
     def group(self) -> object:
-        """What is the same for all commands of one source."""
+        """Return the part that is the same for all commands of one source."""
         return self.path
 
     @property

@@ -20,7 +20,7 @@ _KEPT_BY_CLANG = ("-D", "-I", "-O", "-std", "-isystem", "-include", "-U")
 
 
 class Source:
-    """What a line gives to a compiler for one target."""
+    """The input of a compiler for a line and one target."""
 
     def __init__(self, line: Line, target: Target) -> None:
         """Take a line and a target."""

@@ -12,7 +12,7 @@ _OTHER_NAMES = {"float8_e4m3": "float8_e4m3fn", "float": "float32", "half": "flo
 
 
 class Kernel(StandIn):
-    """What ``tilelang.compile`` returns."""
+    """The result of ``tilelang.compile``."""
 
     def __init__(self, function: Any, outputs: Sequence[int], program: Any, told: Target) -> None:
         """Take the function, the places of its outputs, what was recorded of it, and where it is told that it runs."""

@@ -30,7 +30,7 @@ class UnavailableError(RuntimeError):
 
 
 class Source(Protocol):
-    """What is given to a compiler for one target."""
+    """The input of a compiler for one target."""
 
     @property
     def key(self) -> str:
@@ -44,7 +44,7 @@ class Source(Protocol):
 
 
 class Unit(Protocol):
-    """What is compiled: a launch of a kernel, a program, or a source file.
+    """The thing that is compiled: a launch of a kernel, a program, or a source file.
 
     ``tuned`` is the number of the autotuned launch that it is a configuration of, and its place among those.
     """
@@ -57,7 +57,7 @@ class Unit(Protocol):
 
     @property
     def group(self) -> object:
-        """What is the same for all that is a variant of one kernel."""
+        """Return the part that is the same for all variants of one kernel."""
 
     def entry(self) -> dict[str, Any]:
         """Return what the recording has of it beside the fields above."""

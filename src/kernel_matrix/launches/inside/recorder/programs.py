@@ -42,7 +42,7 @@ class Program:
 
     @property
     def group(self) -> object:
-        """What is the same for all programs that one function makes."""
+        """Return the part that is the same for all programs that one function makes."""
         return self.module, self.name
 
     def source(self, target: Target) -> Any:

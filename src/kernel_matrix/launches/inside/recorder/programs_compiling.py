@@ -21,7 +21,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 
 class Source:
-    """What a program gives to TileLang for one target."""
+    """The input of TileLang for a program and one target."""
 
     def __init__(self, program: Program, target: Target) -> None:
         """Take a program, and make TVM's target."""
