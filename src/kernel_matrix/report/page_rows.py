@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Shared:
-    """The shared parts of the cases of one file: a function that places a text, and the places of diagnoses and figures."""
+    """The shared parts of one file: a function that places a text, and the places of diagnoses and figures."""
 
     place: Callable[[str], int]
     diagnoses: dict[Diagnosis, int]
