@@ -177,7 +177,7 @@ def write_page_site(folder: Path) -> None:
     runs = tuple(run.model_copy(update={"speed": {"tokens8192": 3.0}, "seconds": {"tokens8192": 1e-3}}) for run in runs)
     earlier = History(measurements={**earlier.measurements, "bench:cuda/sm_90/triton-3.6/mhc_pre.forward": runs})
     now = document(matrix, comparison, collected, earlier=earlier, toolchains=toolchains())
-    write(now, collected, folder, earlier=earlier, difference=difference(before, now))
+    write(now, folder, earlier=earlier, difference=difference(before, now))
 
 
 def records_of(planned, *, is_broken=True):
