@@ -22,7 +22,7 @@ from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.load import load
 from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.job.budget import Pair
-from kernel_matrix.report.from_comparison import distinct_commits
+from kernel_matrix.report.from_cells import distinct_commits
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import is_bench_record, is_case_record
 from kernel_matrix.vendors.machine import Device, Machine

@@ -123,7 +123,7 @@ def test_a_job_may_write_to_its_folder_and_to_nothing_else(engine, contained: Do
         "no_new_privileges": "1",
         "interfaces": ["lo"],
         "writable": ["/mnt/job", "/tmp"],
-        "source": ["build", "containers", "lock.txt", "matrix.yaml", "src", "suite"],
+        "source": ["bench", "build", "containers", "lock.txt", "matrix.yaml", "src", "suite"],
         "build": [],
         "socket": False,
         "first": "docker-init",

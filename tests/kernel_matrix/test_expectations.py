@@ -116,7 +116,7 @@ def test_an_entry_whose_end_makes_its_versions_impossible_is_over_and_no_fault(d
     doubles.edit("wrong: { backend: wrong, lock: lock.txt, requires: [numpy]", pinned)
     expecting(doubles, until="numpy>=3\n    versions: ['numpy<3']")
     project = pipeline.load(doubles.root / "matrix.yaml")
-    assert [state.state for state in pipeline.rule_states(project, (), LAST_DAY.date())] == ["over"]
+    assert [state.state for state in pipeline.rule_states(project, {}, LAST_DAY.date())] == ["over"]
 
 
 def test_an_entry_that_is_over_does_not_disturb_a_run_of_other_cases(doubles: Doubles, compared):

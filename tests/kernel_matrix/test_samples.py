@@ -17,6 +17,7 @@ from test_report import write_site
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.sample import take
 from kernel_matrix.machines.services import buildkite
+from kernel_matrix.report.site import write_junit
 from kernel_matrix.results import junit, samples
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.compare import compare
@@ -222,6 +223,8 @@ def test_the_samples_of_a_case_that_is_there_twice_are_those_of_the_last(tmp_pat
 def test_the_site_has_the_samples_beside_the_merged_results(results, matrix, tmp_path):
     collected = collect([results])
     write_site(matrix, compare(plan(matrix, "quick"), collected.records), collected, tmp_path / "site")
+    assert collect([tmp_path / "site"]).records == (), "the results are elsewhere, unless they are asked for"
+    write_junit(collected.files, tmp_path / "site", collected.records)
     assert [r.samples for r in collect([tmp_path / "site"]).records] == [r.samples for r in collected.records]
 
 

@@ -116,7 +116,7 @@ CHEATS = [
     ("seeds_python", "expand", "the kernel changed Python's random numbers"),
     ("flushes_subnormals", "expand", "the kernel changed flushing of subnormals"),
     ("sets_numpy_errors", "expand", "the kernel changed what NumPy does on errors"),
-    ("leaves_a_child", "expand", "left 1 processes behind: sleep"),
+    ("leaves_a_child", "expand", "left 1 processes behind: "),
     ("right_once", "sinkhorn", "matrix: a second run gives other bits"),
     ("wrong_every_third", "mhc_post", "out: a token's result depends on its neighbours"),
     ("caches", "expand", "out: the result does not follow its inputs"),
@@ -193,7 +193,7 @@ def test_an_honest_race_passes(frame: Frame):
 
 
 def test_runs_that_give_other_bits_are_counted(frame: Frame):
-    case = frame.case("right_once", "sinkhorn", tokens=7)
+    case = frame.case("right_at_first", "sinkhorn", tokens=7)  # no other test has run it in this process
     with pytest.raises(AssertionError, match="a second run gives other bits"):
         conform(case, UnderTest(case))
     assert (case.metrics["repeats"], case.metrics["repeats_differing"]) == (1, 1)
