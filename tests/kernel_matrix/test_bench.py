@@ -395,7 +395,8 @@ def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
 def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
     project, records, _ = run_bench(doubles, "good", "wrong", quick=False)
     collected = pipeline.collect(project, [project.results])
-    report = pipeline.report(project, pipeline.compare(project, pipeline.plan(project, "quick"), collected), collected)
+    with pipeline.judged(project, pipeline.plan(project, "quick"), [project.results]) as results:
+        report = pipeline.report(project, results)
     assert report.differences == ()
     by_toolchain = {(one.toolchain, one.case): one for one in report.document.bench}
     good, wrong = by_toolchain["good", "tokens1"], by_toolchain["wrong", "tokens1"]

@@ -46,7 +46,7 @@ def site(tmp_path_factory):
         matrix, compare(planned, records), collected, earlier=History(measurements={PASSING: runs, HOSTILE: runs})
     )
     folder = tmp_path_factory.mktemp("hostile") / "site"
-    write(made, collected, folder, earlier=History(measurements={PASSING: runs, HOSTILE: runs}))
+    write(made, folder, earlier=History(measurements={PASSING: runs, HOSTILE: runs}))
     return folder
 
 
