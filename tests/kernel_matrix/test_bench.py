@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import threading
+import time
 
 import pytest
 from conftest import CPU, ROOT, harness
@@ -301,6 +304,22 @@ def test_a_kernel_that_hangs_is_ended(doubles):
     _, records, _ = run_bench(doubles, "hang", "good")
     assert (records["hang"][0].outcome, records["hang"][0].stage) == ("error", "timeout")
     assert records["good"][0].outcome == "pass"
+
+
+def test_an_interrupt_ends_the_processes_that_compile(doubles):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before, began = signal.signal(signal.SIGUSR1, interrupt), time.monotonic()
+    timer = threading.Timer(4, signal.pthread_kill, [threading.main_thread().ident, signal.SIGUSR1])
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_bench(doubles, "hang", parallel=2)
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGUSR1, before)
+    assert time.monotonic() - began < 30, "the limit of a process is 60 seconds"
 
 
 def test_a_toolchain_that_is_not_there_is_unavailable_and_has_no_time(doubles):

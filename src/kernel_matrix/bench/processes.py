@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,25 @@ class Said:
         )
 
 
-def ask(project: Project, asked: Asked, interpreter: Interpreter, name: str, seconds: float) -> Said:
-    """Start a process for what is asked, wait so many seconds for its end, and return what it has said."""
+_STOPPED = object()
+
+
+def _never() -> bool:
+    return False
+
+
+def ask(
+    project: Project,
+    asked: Asked,
+    interpreter: Interpreter,
+    name: str,
+    seconds: float,
+    is_over: Callable[[], bool] = _never,
+) -> Said:
+    """Start a process for what is asked, wait for its end, and return what it has said.
+
+    It is ended after so many seconds, and as soon as ``is_over`` says so.
+    """
     folder = project.build / "bench" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -71,7 +88,8 @@ def ask(project: Project, asked: Asked, interpreter: Interpreter, name: str, sec
     arguments = [*_PROGRAM, seen(task), seen(results)]
     child = interpreter.start(arguments, _environment(project, asked, interpreter, harness), folder, log)
     try:
-        status = wait_until(child.poll, seconds)
+        answer = wait_until(lambda: _STOPPED if is_over() else child.poll(), seconds)
+        status = answer if isinstance(answer, int) else None
     finally:
         child.kill()
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from threading import Event
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.git import commit
@@ -153,10 +154,15 @@ def _compile(
 
     def one(part: str) -> Said:
         of_part = replace(asked, cases=tuple(parts[part]), only_compile=True)
-        return ask(project, of_part, interpreter, f"{name}.compile.{part}", bench_of(project.matrix).limit)
+        limit = bench_of(project.matrix).limit
+        return ask(project, of_part, interpreter, f"{name}.compile.{part}", limit, stopped.is_set)
 
+    stopped = Event()
     with ThreadPoolExecutor(wish.parallel) as pool:
-        answers = list(pool.map(one, parts))
+        try:
+            answers = list(pool.map(one, parts))
+        finally:  # an interrupted command waits for the threads, and these for their processes
+            stopped.set()
     say(f"  compiled in {time.monotonic() - began:.0f} s, {min(wish.parallel, len(parts))} processes at a time")
     return {case: dict(calls) for said in answers for case, calls in said.first_calls.items()}
 
