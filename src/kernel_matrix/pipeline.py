@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from kernel_matrix.results.columns.judged import Judged
     from kernel_matrix.results.columns.load import Loaded
     from kernel_matrix.results.columns.sql import Connection
-    from kernel_matrix.results.present import Present
     from kernel_matrix.results.side_by_side import CasePair
 
 
