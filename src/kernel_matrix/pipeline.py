@@ -6,26 +6,26 @@ nothing is loaded or planned twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
-from functools import partial
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config import plan as planning
-from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config import suite
 from kernel_matrix.config.former import FormerError, read_former
 from kernel_matrix.config.loosened import Loosening
 from kernel_matrix.config.loosened import loosened as limits_loosened
 from kernel_matrix.config.model import Event, Tier
 from kernel_matrix.config.plan import Job, Plan
-from kernel_matrix.config.rule_state import RuleState, locked_versions
+from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.config.selection import Selection, narrow, plan_with
+from kernel_matrix.judging import ended_rules
+from kernel_matrix.judging import judged as judged  # the pipeline's own as well, as is the next
+from kernel_matrix.judging import rule_states as rule_states
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus
@@ -49,10 +49,9 @@ from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison, State
-from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
-from kernel_matrix.results.present import Present, present
+from kernel_matrix.results.present import present
 from kernel_matrix.results.record import Record, is_case_record
 from kernel_matrix.results.validation import STREAMED, Bounds
 from kernel_matrix.run import schedule
@@ -62,8 +61,6 @@ from kernel_matrix.vendors.machine import Machine
 
 if TYPE_CHECKING:
     from kernel_matrix.results.columns.judged import Judged
-    from kernel_matrix.results.columns.load import Loaded
-    from kernel_matrix.results.columns.sql import Connection
     from kernel_matrix.results.side_by_side import CasePair
 
 
@@ -240,102 +237,13 @@ def compare(
     presence = present(project.matrix, project.root, records, files, now, project.name)
     comparison = comparing.compare(planned, records, presence)
     not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
-    ended = _ended(project, planned, states_of(comparison), now.date())
+    ended = ended_rules(project, planned, states_of(comparison), now.date())
     return replace(comparison, not_taken=not_planned, ended=ended)
 
 
 def states_of(comparison: Comparison) -> dict[str, State]:
     """Return the state of each case by id."""
     return {verdict.case.id: verdict.state for cell in comparison.cells for verdict in cell.cases}
-
-
-@contextmanager
-def judged(
-    project: Project,
-    planned: Plan,
-    folders: Sequence[Path],
-    *,
-    row_plan: RowPlan | None = None,
-    statuses: Mapping[str, JobStatus] | None = None,
-    earlier: History | None = None,
-    now: datetime | None = None,
-    kept: Path | None = None,
-) -> Iterator[Judged]:
-    """Collect the results of the folders as columns and judge them, as :func:`collect` and :func:`compare` do.
-
-    ``kept`` is the file of a database that keeps what was read for the next report. With ``row_plan`` nothing is kept.
-
-    Raises:
-        UserError: a folder does not exist.
-    """
-    from kernel_matrix.results.columns import database, load  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns.absent import enter_absences
-    from kernel_matrix.results.columns.present import present_of
-
-    with database.database(None if row_plan else kept, STREAMED) as connection:
-        asked = asked_of(project.matrix, row_plan) if row_plan else None
-        loaded = load.load(connection, folders, asked, STREAMED)
-        presence = present_of(
-            connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now, project.name
-        )
-        if row_plan:
-            absent = partial(
-                with_absences,
-                row_plan,
-                statuses=statuses or {},
-                history=earlier or History(),
-                refused=loaded.refused,
-                queue_minutes=project.matrix.ci.queue_minutes,
-            )
-            enter_absences(connection, absent)
-            planned = row_plan.only_asked(planned)
-        yield _judged(project, planned, connection, loaded, presence)
-
-
-def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present) -> Judged:
-    """Judge the results that were loaded."""
-    from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns.planned import of_plan
-    from kernel_matrix.results.columns.records import Jobs
-
-    jobs, columns = Jobs(connection), of_plan(planned)
-    verdicts.judge(connection, columns, presence)
-    foreign = load.foreign(connection)
-    return judged.Judged(
-        connection,
-        columns,
-        planned.package,
-        planned.tier,
-        loaded,
-        jobs,
-        notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
-        not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
-        ended=_ended(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
-        presence=presence,
-    )
-
-
-def _ended(project: Project, planned: Plan, states: Mapping[str, State], today: date) -> tuple[RuleState, ...]:
-    """Return the expectations and exclusions that do not hold, apart from those that no planned case has."""
-    ended = [state for state in rule_states(project, states, today) if state.state != "holds"]
-    if not ended:
-        return ()
-    asked = {case.id for case in planned.cases}
-    return tuple(state for state in ended if not state.cases or any(case.id in asked for case in state.cases))
-
-
-def rule_states(project: Project, cases: Mapping[str, State], today: date) -> list[RuleState]:
-    """Return the state of every expectation and exclusion on a day; the states of ``cases`` say which are fixed.
-
-    Of a matrix that was changed after it was read, nothing is said: its entries are those of another plan.
-    """
-    checked = project.checked
-    if not checked or checked.matrix is not project.matrix:
-        return []
-    matrix = project.matrix
-    states = config_rules.rule_states(matrix, checked.full, locked_versions(matrix, project.root), today)
-    of_results = {(state.section, state.index): state for state in fixed(matrix, checked.full, cases)}
-    return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
 
 
 def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | None = None) -> list[RuleState]:

@@ -25,6 +25,7 @@ ORDER = (
     ("diagnosis",),
     ("run", "report", "machines"),
     ("project",),
+    ("judging",),
     ("pipeline",),
     ("lab",),
     ("bench",),

@@ -1,0 +1,119 @@
+"""Results -> verdicts as columns, and the expectations and exclusions of a project that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config.plan import Plan
+from kernel_matrix.config.rule_state import RuleState, locked_versions
+from kernel_matrix.machines.absences import with_absences
+from kernel_matrix.machines.job_status import JobStatus
+from kernel_matrix.machines.row_plan import RowPlan, asked_of
+from kernel_matrix.project import Project
+from kernel_matrix.results import compare as comparing
+from kernel_matrix.results.compare import State
+from kernel_matrix.results.fixed import fixed
+from kernel_matrix.results.foreign import not_taken
+from kernel_matrix.results.history import History
+from kernel_matrix.results.present import Present
+from kernel_matrix.results.validation import STREAMED
+
+if TYPE_CHECKING:
+    from kernel_matrix.results.columns.judged import Judged
+    from kernel_matrix.results.columns.load import Loaded
+    from kernel_matrix.results.columns.sql import Connection
+
+
+@contextmanager
+def judged(
+    project: Project,
+    planned: Plan,
+    folders: Sequence[Path],
+    *,
+    row_plan: RowPlan | None = None,
+    statuses: Mapping[str, JobStatus] | None = None,
+    earlier: History | None = None,
+    now: datetime | None = None,
+    kept: Path | None = None,
+) -> Iterator[Judged]:
+    """Collect the results of the folders as columns and judge them, as the pipeline compares objects.
+
+    ``kept`` is the file of a database that keeps what was read for the next report. With ``row_plan`` nothing is kept.
+
+    Raises:
+        UserError: a folder does not exist.
+    """
+    from kernel_matrix.results.columns import database, load  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns.absent import enter_absences
+    from kernel_matrix.results.columns.present import present_of
+
+    with database.database(None if row_plan else kept, STREAMED) as connection:
+        asked = asked_of(project.matrix, row_plan) if row_plan else None
+        loaded = load.load(connection, folders, asked, STREAMED)
+        presence = present_of(
+            connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now, project.name
+        )
+        if row_plan:
+            absent = partial(
+                with_absences,
+                row_plan,
+                statuses=statuses or {},
+                history=earlier or History(),
+                refused=loaded.refused,
+                queue_minutes=project.matrix.ci.queue_minutes,
+            )
+            enter_absences(connection, absent)
+            planned = row_plan.only_asked(planned)
+        yield _judged(project, planned, connection, loaded, presence)
+
+
+def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present) -> Judged:
+    """Judge the results that were loaded."""
+    from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns.planned import of_plan
+    from kernel_matrix.results.columns.records import Jobs
+
+    jobs, columns = Jobs(connection), of_plan(planned)
+    verdicts.judge(connection, columns, presence)
+    foreign = load.foreign(connection)
+    return judged.Judged(
+        connection,
+        columns,
+        planned.package,
+        planned.tier,
+        loaded,
+        jobs,
+        notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
+        not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
+        ended=ended_rules(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
+        presence=presence,
+    )
+
+
+def ended_rules(project: Project, planned: Plan, states: Mapping[str, State], today: date) -> tuple[RuleState, ...]:
+    """Return the expectations and exclusions that do not hold, apart from those that no planned case has."""
+    ended = [state for state in rule_states(project, states, today) if state.state != "holds"]
+    if not ended:
+        return ()
+    asked = {case.id for case in planned.cases}
+    return tuple(state for state in ended if not state.cases or any(case.id in asked for case in state.cases))
+
+
+def rule_states(project: Project, cases: Mapping[str, State], today: date) -> list[RuleState]:
+    """Return the state of every expectation and exclusion on a day; the states of ``cases`` say which are fixed.
+
+    Of a matrix that was changed after it was read, nothing is said: its entries are those of another plan.
+    """
+    checked = project.checked
+    if not checked or checked.matrix is not project.matrix:
+        return []
+    matrix = project.matrix
+    states = config_rules.rule_states(matrix, checked.full, locked_versions(matrix, project.root), today)
+    of_results = {(state.section, state.index): state for state in fixed(matrix, checked.full, cases)}
+    return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
