@@ -31,7 +31,9 @@ def driver(_: Sequence[Device], folders: Sequence[Path] = _FOLDERS) -> Finding:
         text = "no Vulkan device in software is here: WebGPU kernels are not run"
         return Finding(VENDOR.driver_finding, "absent", text, _INSTALL)
     if find_library("vulkan") is None:
-        return Finding(VENDOR.driver_finding, "broken", f"{found} is here, and the loader libvulkan.so.1 is not", _INSTALL)
+        return Finding(
+            VENDOR.driver_finding, "broken", f"{found} is here, and the loader libvulkan.so.1 is not", _INSTALL
+        )
     return Finding(VENDOR.driver_finding, "good", f"lavapipe, {found}")
 
 

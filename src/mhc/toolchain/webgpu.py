@@ -83,7 +83,9 @@ def build(target: str, source: str, halves: frozenset[str]) -> tuple[Shader, Any
         raise RuntimeError(f"wgpu: {' '.join(str(error).split())}") from error
 
 
-def build_all(target: str, launches: Sequence[Launch], operands: Mapping[str, torch.Tensor]) -> list[tuple[Shader, Any]]:
+def build_all(
+    target: str, launches: Sequence[Launch], operands: Mapping[str, torch.Tensor]
+) -> list[tuple[Shader, Any]]:
     """Compile the kernels of launches for the dtypes of their operands.
 
     Raises:
@@ -121,7 +123,9 @@ def launch(
         if not data.endswith(_GUARD):
             raise RuntimeError(f"webgpu: a kernel wrote behind the end of {name}")
         if name in operands:
-            _bytes(operands[name])[:] = torch.frombuffer(bytearray(data), dtype=torch.uint8)[: _bytes(operands[name]).numel()]
+            _bytes(operands[name])[:] = torch.frombuffer(bytearray(data), dtype=torch.uint8)[
+                : _bytes(operands[name]).numel()
+            ]
 
 
 def _encode(
@@ -137,7 +141,9 @@ def _encode(
     import wgpu
 
     if max(grid) > _MAX_BLOCKS:
-        raise ValueError(f"{shader.entry} needs a grid of {grid}; WebGPU has at most {_MAX_BLOCKS} blocks along an axis")
+        raise ValueError(
+            f"{shader.entry} needs a grid of {grid}; WebGPU has at most {_MAX_BLOCKS} blocks along an axis"
+        )
     values = {**numbers, LAST_BLOCK: grid[0] - 1}
     fields = torch.tensor([values[name] for name in shader.fields], dtype=torch.int32)
     uniform = device(target).create_buffer_with_data(data=fields.numpy(), usage=wgpu.BufferUsage.UNIFORM)

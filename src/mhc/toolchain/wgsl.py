@@ -1,7 +1,7 @@
 """WGSL as TVM and TileLang write it: what a launch must know of it, and a storage form for bf16.
 
-WGSL has no type of 16 bits but ``f16``. A bf16 tensor is stored as 32-bit words of two elements each: the kernel is made
-for fp32 elements, and each of its accesses to such a tensor becomes one that widens a half of a word, or rounds to it.
+WGSL has no type of 16 bits but ``f16``. A bf16 tensor is stored as 32-bit words of two elements each: the kernel is
+made for fp32 elements, and each of its accesses to such a tensor widens a half of a word, or rounds to it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def shader_of(source: str, halves: Collection[str] = ()) -> Shader:
     source = _RESERVED.sub("mhc__", source)
     entries, uniform, fields = _ENTRY.findall(source), _UNIFORM.search(source), _FIELDS.search(source)
     if len(entries) != 1 or not uniform or not fields:
-        raise ValueError(f"the WGSL has {len(entries)} kernels and {'a' if uniform else 'no'} uniform; one each is known")
+        raise ValueError(
+            f"the WGSL has {len(entries)} kernels and {'a' if uniform else 'no'} uniform; one each is known"
+        )
     variables = list(_BINDING.finditer(source))
     bindings = tuple(
         Binding(_tensor(match["variable"]), int(match["index"]), match["access"] == "read_write") for match in variables
