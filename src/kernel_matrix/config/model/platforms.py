@@ -56,6 +56,11 @@ class PlatformToolchain(Section):
         description="Programs of the machine, each with the evidence that this toolchain stays at without it.",
     )
     environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
+    lock: str | None = Field(
+        default=None,
+        description="The lock of the environment where the platform needs more packages than the toolchain's own lock "
+        "has, such as the runtime of its device.",
+    )
 
 
 class Platform(Section):
