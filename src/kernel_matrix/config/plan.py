@@ -124,23 +124,28 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
         for name, direction in directions
     }
     for platform_name, platform in matrix.platforms.items():
-        for entry in platform.entries:
-            cells = list(_cells(matrix, platform_name, entry))
+        for toolchain, entry in platform.by_toolchain.items():
+            cells = [
+                (cell, each)
+                for each in platform.entries
+                if each.toolchain == toolchain
+                for cell in _cells(matrix, platform_name, each)
+            ]
             cases = tuple(
                 case
-                for cell in cells
-                for case in _cases(matrix, cell, _chosen(entry, untimed[cell.op, cell.direction]))
+                for cell, each in cells
+                for case in _cases(matrix, cell, _chosen(each, untimed[cell.op, cell.direction]))
             )
-            yield Job(platform_name, entry.toolchain, cases)
+            yield Job(platform_name, toolchain, cases)
             on_hardware = targets_with_machine(platform) if entry.runs and not entry.emulated else ()
             cases = tuple(
                 case
-                for cell in cells
+                for cell, _ in cells
                 if cell.target in on_hardware
                 for case in _cases(matrix, cell, timed[cell.op, cell.direction], timed=True)
             )
             if cases:
-                yield Job(platform_name, entry.toolchain, cases, "timed")
+                yield Job(platform_name, toolchain, cases, "timed")
 
 
 def _chosen(entry: PlatformToolchain, named: Iterable[NamedCase]) -> Iterator[NamedCase]:
@@ -179,7 +184,7 @@ def _action(vendor: str, entry: PlatformToolchain) -> Action:
 
 
 def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> PlatformToolchain:
-    """Return the platform's entry for a toolchain.
+    """Return the platform's entry for a toolchain: of several, what they have in common is that of each.
 
     Raises:
         KeyError: the platform does not have the toolchain.
