@@ -1,4 +1,4 @@
-"""Of a large page the audit takes some jobs at random: it finds what is wrong in them and in the sums, and says so."""
+"""Of a large report a part is checked, chosen at random: what is wrong in it is found, and the page says what it is."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from kernel_matrix.report.audit import audit_sample, sampled
 from kernel_matrix.report.audit.compat import Compat
 from kernel_matrix.report.audit.sampled import Sample, Source
 from kernel_matrix.report.audit.states import Now
+from kernel_matrix.results.columns.sampled import Samples
+from kernel_matrix.results.tables.names import JobFiles
+from kernel_matrix.results.validation import Bounds
 
 
 @pytest.fixture
@@ -105,3 +108,15 @@ def test_of_jobs_that_are_all_large_the_smallest_is_taken_and_else_none_is_audit
     sample = sampled.choose({("p", "a"): Source((), 90_000)}, 90_000, "")
     assert not sample.sources
     assert "were not computed a second time" in sample.note
+
+
+def test_the_identity_of_few_runs_is_computed_anew_and_the_page_says_of_how_many_it_was_not():
+    runs = [JobFiles(Path("tables"), f"job-{n:016x}") for n in range(100)]
+    samples = Samples(Bounds())
+    assert {*samples.choose_checked(dict.fromkeys(runs, 500))} == {*runs}
+    assert samples.note == ()
+    chosen = [Samples(Bounds()).choose_checked(dict.fromkeys(runs, 1000)) for _ in range(10)]
+    assert all(len(some) == 5 for some in chosen)
+    assert len({frozenset(some) for some in chosen}) > 1
+    samples.choose_checked(dict.fromkeys(runs, 1000))
+    assert "Of 100 runs in tables 95 were not held to the digest in their names" in samples.note[0]
