@@ -46,7 +46,7 @@ class Cell:
         return f"{self.platform}/{self.target}/{self.toolchain}/{self.op}.{self.direction}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Case:
     """One operator with shape, dtype, input scale and seed, in one cell; ``owed`` is what its result must prove."""
 

@@ -54,6 +54,10 @@ class Judge:
         self.missed = self._jobs_that_missed()
         self.medians = self._medians()
 
+    def shown_as(self, case: str, result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
+        """Return the states that a case may have, as the page shows it, each with the raw result that gives it."""
+        return self.allowed(case, bool(result["stale"]))
+
     def allowed(self, case: str, stale: bool) -> list[tuple[str, Raw | None]]:
         """Return the states that a case may have on the page, each with the raw result that gives it.
 
