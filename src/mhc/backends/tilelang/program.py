@@ -18,9 +18,9 @@ import torch
 from mhc.backends import Artifact, stage
 from mhc.backends.tilelang import compilers
 from mhc.backends.tilelang.compat import Lowered, load, lower
+from mhc.toolchain import webgpu
 from mhc.toolchain.cpus import Cpu, foreign
 from mhc.toolchain.emulator import Emulated
-from mhc.toolchain import webgpu
 
 # Below this many multiplications, one thread is done before a second one has started.
 WORK_OF_THREAD = 1 << 20
