@@ -38,8 +38,11 @@ def mhc_post_backward_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
     VECTOR: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     """One program computes ``BLOCK_TOKENS`` tokens, on a GPU each in a warp of its own; gradients of None are left out.
+
+    The loads of ``STAGES`` - 1 later tiles are under way while one is computed.
 
     The gradients of the coefficients are dot products over hidden. A thread keeps partial sums of ``ROWS`` rows of
     h_res and entries of h_post, so that x, y and grad_out are read once. Where these are not all of the streams, the
@@ -62,7 +65,7 @@ def mhc_post_backward_kernel(
     to_post = ()
     for _ in tl.static_range(ROWS):
         to_post = to_post + (tl.zeros([BLOCK_TOKENS, LANES], dtype=tl.float32),)
-    for start in range(0, HIDDEN, BLOCK_HIDDEN):
+    for start in tl.range(0, HIDDEN, BLOCK_HIDDEN, num_stages=STAGES):
         d = span(start, BLOCK_HIDDEN, VECTOR)
         mask = real[:, None] & (d < HIDDEN)[None, :]
         grads = ()
