@@ -19,6 +19,8 @@ from mhc.backends import Artifact, stage
 from mhc.backends.tilelang import compilers
 from mhc.backends.tilelang.compat import Lowered, load, lower
 from mhc.toolchain import webgpu
+from mhc.toolchain.cpus import Cpu, foreign
+from mhc.toolchain.emulator import Emulated
 
 # Below this many multiplications, one thread is done before a second one has started.
 WORK_OF_THREAD = 1 << 20
@@ -103,6 +105,9 @@ def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
             return Artifact("hip-source", target, source.encode(), {**given, "shared_bytes": shared})
         if kind_of(target) == "webgpu":
             return Artifact("webgpu-source", target, source.encode(), given)
+        if cpu := foreign(target):
+            symbols = [text.symbol for text in texts]
+            return Artifact("program", target, compilers.emulated_program(source, symbols, cpu))
         return Artifact("shared-object", target, compilers.shared_object(source, target))
 
 
@@ -176,24 +181,32 @@ def _run_on_webgpu(program: Program, spec: Any, target: str, operands: Operands)
 def run_on_cpu(
     program: Program, spec: Any, target: str, calls: Sequence[Operands], together: tuple[Program, ...] = ()
 ) -> None:
-    """Run one kernel several times at once, on operands that each call has of its own or only reads."""
+    """Run one kernel several times at once, on operands that each call has of its own or only reads.
+
+    On a CPU of another architecture, which is emulated, one call comes after the other.
+    """
     for tensor in calls[0].values():
         if tensor.device.type != "cpu":
             raise ValueError(f"{target} is a CPU target, and an operand is on {tensor.device}")
-    function, parameters = (
-        _cpu_function(program, together or (program,), spec, target),
-        lowered(program, spec, target).parameters,
-    )
-    sizes = program.sizes
+    together = together or (program,)
+    parameters, sizes = lowered(program, spec, target).parameters, program.sizes
 
-    def argument(operands: Operands, name: str) -> int:
+    def argument(operands: Operands, name: str) -> torch.Tensor | int:
         if name not in sizes:
-            return operands[name].data_ptr()
+            return operands[name]
         parameter, dimension = sizes[name]
         return operands[parameter].shape[dimension]
 
+    if cpu := foreign(target):
+        emulated, place = _emulated(together, spec, target, cpu), together.index(program)
+        with stage("launch"):
+            emulated.run([(place, {name: argument(operands, name) for name in parameters}) for operands in calls])
+        return
+    function = _cpu_function(program, together, spec, target)
+
     def call(operands: Operands) -> None:
-        function(*(argument(operands, name) for name in parameters))
+        values = (argument(operands, name) for name in parameters)
+        function(*(value.data_ptr() if isinstance(value, torch.Tensor) else value for value in values))
 
     with stage("launch"):
         others = [_pool(max(1, torch.get_num_threads() - 1)).submit(call, operands) for operands in calls[1:]]
@@ -234,6 +247,11 @@ def _cpu_function(program: Program, together: tuple[Program, ...], spec: Any, ta
         function = getattr(ctypes.CDLL(str(path)), text.symbol)
     function.argtypes = [ctypes.c_int32 if name in program.sizes else ctypes.c_void_p for name in text.parameters]
     return function
+
+
+@cache
+def _emulated(together: tuple[Program, ...], spec: Any, target: str, cpu: Cpu) -> Emulated:
+    return Emulated(artifact(together, spec, target).data, cpu)
 
 
 @cache
