@@ -56,6 +56,8 @@ class Program:
 
 def kind_of(target: str) -> str:
     """Return TileLang's name for the kind of ``target``."""
+    if target == "metal":
+        return "metal"
     return "cuda" if target.startswith("sm_") else "hip" if target.startswith("gfx") else "c"
 
 
@@ -80,11 +82,13 @@ def lowered(program: Program, spec: Any, target: str) -> Lowered:
 def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
     """Compile the kernels of ``programs`` as one source: compilers need most of their time for the headers.
 
-    AMD's targets need a hipcc; without one the result is source. The resources are the most that any kernel uses.
+    AMD's targets need a hipcc; without one the result is source, and for Metal it always is. The resources are the most that any kernel uses.
     """
     texts = [lowered(program, spec, target) for program in programs]
     source = "\n".join(text.source for text in texts)
     given = most(text.resources for text in texts)
+    if kind_of(target) == "metal":
+        return Artifact("metal-source", target, source.encode(), given)
     with stage("compile"):
         if kind_of(target) == "cuda":
             data, resources = compilers.cubin(source, target)
@@ -198,7 +202,7 @@ def run_on_cpu(
 
 def _tilelang_target(target: str) -> dict[str, str]:
     kind = kind_of(target)
-    names = {"cuda": {"arch": target}, "hip": {"mcpu": target}, "c": {}}
+    names = {"cuda": {"arch": target}, "hip": {"mcpu": target}, "metal": {}, "c": {}}
     return {"kind": kind, **names[kind]}
 
 
