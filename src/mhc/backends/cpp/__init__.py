@@ -1,1 +1,1 @@
-"""Hand-written kernels in CUDA C++: one source for nvcc, for hipcc or clang, and, with fibers for threads, for a CPU."""
+"""Hand-written kernels in CUDA C++: one source for nvcc, for hipcc or clang, and for a CPU with fibers for threads."""

@@ -24,7 +24,9 @@ class Kernel:
 
     any_leading_dims = True  # only the number of tokens counts
 
-    def __init__(self, operator: str, kernels: tuple[str, ...], launches: Callable[[Any, Any], Sequence[Launch]]) -> None:
+    def __init__(
+        self, operator: str, kernels: tuple[str, ...], launches: Callable[[Any, Any], Sequence[Launch]]
+    ) -> None:
         self._operator = operator
         self._kernels = kernels
         self._launches = launches
