@@ -102,7 +102,8 @@ def audited(whole, matrix, tmp_path):
     """Return a copy of the site that a test may edit, and the function that audits it."""
     planned, files, site = whole
     shutil.copytree(site, tmp_path / "site")
-    now = Now(NOW, HEAD, dict.fromkeys(matrix.toolchains, LOCK))
+    entries = [(name, entry.toolchain) for name, platform in matrix.platforms.items() for entry in platform.entries]
+    now = Now(NOW, HEAD, dict.fromkeys(entries, LOCK))
     asked = {case.id for case in planned.cases}
     return tmp_path / "site", lambda: audit(tmp_path / "site", files, matrix, ROOT, asked, now)
 

@@ -89,6 +89,7 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
         "rocm": "lowered",
         "intel": "lowered",
         "opencl": "emulated",
+        "webgpu": "emulated",
         "metal": "lowered",
     }
 
