@@ -70,6 +70,7 @@ class Variants:
         self._counts = any(rule.tokens is not None for rule in rules)
         each = variants.values()
         self.any_leading_dims = not self._counts and all(getattr(one, "any_leading_dims", False) for one in each)
+        self.adds_to_first = all(getattr(one, "adds_to_first", False) for one in each)
         self._of_device: dict[tuple[Any, ...], Variant] = {}
 
     def choose(self, spec: Any, target: str | None, tokens: int | None = None) -> str:

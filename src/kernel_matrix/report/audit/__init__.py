@@ -239,7 +239,11 @@ def _json(path: Path) -> Any:
 
 
 def _present(matrix: Matrix, root: Path) -> Now:
-    locks = {name: _digest(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
+    locks = {
+        (name, entry.toolchain): _digest(root / (entry.lock or matrix.toolchains[entry.toolchain].lock))
+        for name, platform in matrix.platforms.items()
+        for entry in platform.entries
+    }
     return Now(datetime.now(UTC), git.commit(root), locks)
 
 

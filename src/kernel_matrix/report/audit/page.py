@@ -135,6 +135,8 @@ def _of_row(overview: Shown, place: int, cell: Shown, odd: set[str]) -> Iterator
     if not abs(float(columns["seconds"][place]) - seconds) <= 0.001 + 1e-6 * seconds and math.isfinite(seconds):
         yield "seconds", columns["seconds"][place], seconds
     yield from unequal("odd", columns["odd"][place], cell["id"] in odd)
+    determinism = cell["determinism"]
+    yield from unequal("differing", columns["differing"][place], determinism and determinism["differing"])
     yield from _of_noise(overview, place, cell["noise"])
     yield from unequal("backend", overview["backends"][columns["lane"][place]], cell["backend"])
 

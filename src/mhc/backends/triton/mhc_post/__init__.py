@@ -1,4 +1,12 @@
-"""``mhc_post`` and its gradient in Triton."""
+"""``mhc_post`` and its gradient in Triton.
+
+The forward has two variants; ``variants.toml`` chooses one of them:
+
+``tiles``
+    A program has a small tile of some tokens: right everywhere, and the default.
+``token``
+    A program has all columns of one token: for wide tokens.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +41,26 @@ def _config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
     return Config({"STREAMS": spec.streams, "HIDDEN": spec.hidden, **tiles}, {} if target is None else options(4))
 
 
+_THREAD = 16  # columns of one token that a thread has at most, of each stream
+
+
+@functools.cache
+def _token_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
+    """Decide the tile of one token: all of its columns at once."""
+    columns = triton.next_power_of_2(spec.hidden)
+    tiles = {"STREAMS": spec.streams, "HIDDEN": spec.hidden, "BLOCK_TOKENS": 1, "BLOCK_HIDDEN": columns}
+    return Config(tiles, {} if target is None else options(min(16, max(1, columns // (_THREAD * target.warp_size)))))
+
+
+def _token_limit(spec: MhcPostSpec, target: GPUTarget | None) -> str | None:
+    """Return why a program does not hold all columns of a token, or None where it does."""
+    if spec.streams > 4:
+        return f"there are {spec.streams} streams; a program holds the columns of 4"
+    if target is not None and triton.next_power_of_2(spec.hidden) > 16 * _THREAD * target.warp_size:
+        return f"hidden is {spec.hidden}: more than a program holds"
+    return None
+
+
 def _launches(inputs: MhcPostInputs, out: MhcPostOutputs, tiles: Config) -> list[Launch]:
     tokens, hidden = inputs.y.shape[:-1].numel(), inputs.y.shape[-1]
     return [Launch(mhc_post_kernel, tiles, elementwise_grid(tokens, hidden, tiles), (*inputs, *out, tokens))]
@@ -49,10 +77,13 @@ def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         tokens, vector, hidden, compiler = 128, 1, min(1024, triton.next_power_of_2(spec.hidden)), {}
+        stages = 1
     else:
         # A tile has as many rows as there are warps, and as many columns as one warp takes at once: no sum leaves it.
         # Its neighbours are those of one load of 16 bytes, fewer where partial sums take the registers.
-        tokens = 4
+        # Where loads go to shared memory by themselves, a warp alone has the next tiles under way meanwhile.
+        pipelined = spec.streams <= 4 and target.backend == "cuda" and target.arch >= 80
+        tokens, stages = (1, 3) if pipelined else (4, 1)
         vector = math.gcd(spec.hidden, 2 if spec.streams > 4 else 16 // spec.dtype.itemsize)
         hidden = target.warp_size * vector
         compiler = options(tokens)
@@ -63,6 +94,7 @@ def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
         "BLOCK_TOKENS": tokens,
         "BLOCK_HIDDEN": hidden,
         "VECTOR": vector,
+        "STAGES": stages,
     }
     return Config(constants, compiler)
 
@@ -106,5 +138,8 @@ def _backward_sources(spec: MhcPostSpec, tiles: Config) -> list[Source]:
     ]
 
 
-FORWARD = Kernel(mhc_post_kernel, _config, _launches, _sources)
+FORWARD = {
+    "tiles": Kernel(mhc_post_kernel, _config, _launches, _sources),
+    "token": Kernel(mhc_post_kernel, _token_config, _launches, _sources, _token_limit),
+}
 BACKWARD = Kernel(mhc_post_backward_kernel, _backward_config, _backward_launches, _backward_sources)
