@@ -50,10 +50,11 @@ pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(together.protocol)
 
 ROOT = Path(__file__).parents[2]
 # What Python and Inductor compile for the environments of the project, which the tests share as they share these.
-SHARED = ("envs", "cache/bytecode", "cache/inductor")
+BYTECODE = "cache/bytecode"
+SHARED = ("envs", BYTECODE, "cache/inductor")
 # The processes that the tests start keep their bytecode, also where a machine says that none should be written. A
 # process of a toolchain imports up to 2,000 modules, and compiling them takes three times as long as running them.
-os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / "cache" / "bytecode")
+os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / BYTECODE)
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 # How long an example takes depends on what else the machine does.
@@ -122,10 +123,16 @@ def few_cases(whole: Plan) -> Plan:
 
 def environments_of(build: Path) -> Path:
     """Give a build folder the environments of the project and what is compiled for them; all tests share these."""
-    for name in SHARED:
+    return share(build, *SHARED)
+
+
+def share(build: Path, *names: str) -> Path:
+    """Give a build folder some folders of the project's own build folder."""
+    for name in names:
         (ROOT / "build" / name).mkdir(parents=True, exist_ok=True)
         (build / name).parent.mkdir(parents=True, exist_ok=True)
-        (build / name).symlink_to(ROOT / "build" / name)
+        if not (build / name).is_symlink():
+            (build / name).symlink_to(ROOT / "build" / name)
     return build
 
 
