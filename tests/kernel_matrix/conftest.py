@@ -25,10 +25,11 @@ from docker import DockerClient
 from hypothesis import settings
 
 from kernel_matrix import cli
-from kernel_matrix.config.document import Document
+from kernel_matrix.config import load as loading
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
+from kernel_matrix.config.suite import SuiteTests
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.compare import Comparison, compare
 from kernel_matrix.results.limits import limits_of
@@ -63,21 +64,20 @@ settings.load_profile("any-machine")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def project_is_parsed_once() -> Iterator[None]:
-    """Parse the YAML of the project's matrix.yaml once in a process, which takes longer than checking it."""
-    parse, path, parsed = Document.__init__, ROOT / "matrix.yaml", {}
+def project_is_loaded_once() -> Iterator[None]:
+    """Read, check and plan the project's matrix.yaml once in a process: most commands begin with that."""
+    load_file, path, loaded = loading.load_and_plan, ROOT / "matrix.yaml", {}
 
-    def parse_once(document: Document, given: Path) -> None:
-        key = given.read_bytes() if given == path else None
-        if key in parsed:
-            vars(document).update(parsed[key])
-            return
-        parse(document, given)
-        if key is not None:
-            parsed[key] = vars(document)
+    def load_once(given: Path, tests: SuiteTests | None = None) -> loading.Checked:
+        if given != path or tests not in (None, SuiteTests()):
+            return load_file(given, tests)
+        key = given.read_bytes()
+        if key not in loaded:
+            loaded[key] = load_file(given)
+        return loaded[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Document, "__init__", parse_once)
+        patch.setattr(loading, "load_and_plan", load_once)
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import re
+import shutil
 import threading
 from dataclasses import replace
 from functools import partial
@@ -45,19 +46,37 @@ def planned(matrix):
     return replace(few, jobs=tuple(jobs))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def good(planned, passing):
     """Return records of all cases, whose outputs have the noise ratio 0.8."""
-    return all_cases(planned, lambda case: passing(case, **dict.fromkeys(case.owed.outputs, noise(0.8))))
+    return tuple(all_cases(planned, lambda case: passing(case, **dict.fromkeys(case.owed.outputs, noise(0.8)))))
+
+
+STARTED = "2026-05-01T00:00:00Z"
+
+
+def write_run(matrix, planned, records, folder, earlier=None, started=STARTED):
+    dated = [replace(r, job={**r.job, "started": started, "commit": "c0ffee"}) for r in records]
+    write_site(matrix, compare(planned, dated), Collected((), tuple(dated), ()), folder, earlier=earlier)
+
+
+@pytest.fixture(scope="module")
+def good_site(matrix, planned, good, tmp_path_factory):
+    """Write the site of the good records once; most tests compare another one with it."""
+    folder = tmp_path_factory.mktemp("good") / "site"
+    write_run(matrix, planned, good, folder)
+    return folder
 
 
 @pytest.fixture
-def site(matrix, planned, tmp_path):
+def site(matrix, planned, good, good_site, tmp_path):
     """Write the site of some records, as a run that started at that time."""
 
-    def write(name, records, earlier=None, started="2026-05-01T00:00:00Z"):
-        dated = [replace(r, job={**r.job, "started": started, "commit": "c0ffee"}) for r in records]
-        write_site(matrix, compare(planned, dated), Collected((), tuple(dated), ()), tmp_path / name, earlier=earlier)
+    def write(name, records, earlier=None, started=STARTED):
+        if records is good and (earlier, started) == (None, STARTED):
+            shutil.copytree(good_site, tmp_path / name)
+        else:
+            write_run(matrix, planned, records, tmp_path / name, earlier, started)
         return tmp_path / name
 
     return write
