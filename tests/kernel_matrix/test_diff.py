@@ -296,6 +296,7 @@ def scatter(count, level=2.0, seed=0):
     return [level * float(np.exp(value)) for value in np.random.default_rng(seed).normal(0, 0.02, count)]
 
 
+@pytest.mark.slow
 def test_a_change_of_speed_that_lasts_is_found_with_its_first_run():
     runs = series([*scatter(12), *scatter(4, 1.5, 1)])
     [one] = trend.slower("cell", runs, runs[11].started)
@@ -481,6 +482,7 @@ def test_a_published_report_is_a_run(site, good, diff, published, page):
     assert diff(f"{published}/before/{page}", now)[0] == 1, "a history is not needed"
 
 
+@pytest.mark.slow
 def test_input_that_cannot_be_used_is_refused(site, good, diff, published, tmp_path):
     now = site("now", good)
     (tmp_path / "empty").mkdir()

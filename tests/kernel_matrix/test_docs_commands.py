@@ -96,6 +96,7 @@ def execute(block: Block, folder: Path, programs: Path) -> subprocess.CompletedP
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({block.page for block in RUN}))
 def test_every_command_of_a_page_ends_as_the_page_says(page, tmp_path, programs):
     for name, text in files_of(page, read(page)).items():
@@ -163,6 +164,7 @@ def build(root: Path, site: Path, generator: Path, **variables: str) -> subproce
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_site_is_built_has_every_page_and_asks_no_other_host(tmp_path, generator):
     done = build(ROOT, tmp_path / "site", generator)
     assert done.returncode == 0, done.stderr
@@ -180,6 +182,7 @@ def test_the_site_is_built_has_every_page_and_asks_no_other_host(tmp_path, gener
     assert "--no-run" in commands
 
 
+@pytest.mark.slow
 def test_a_dead_link_and_a_dead_anchor_stop_the_build(tmp_path, generator):
     copy = tmp_path / "copy"
     for name in ("docs", "ci"):
