@@ -140,6 +140,7 @@ def test_a_made_up_vendor_is_detected_and_its_targets_run(there: Doubles):
     assert todo["device"] == "acme"
 
 
+@pytest.mark.slow
 def test_a_made_up_vendor_s_results_are_reported_and_repeated(there: Doubles, capsys):
     there.run("made-up-1", device=detect().of("acme")[0])
     matrix = ["--matrix", str(there.root / "matrix.yaml"), "--build", str(there.root / "build")]

@@ -1,1 +1,1 @@
-"""Hand-written kernels in CUDA C++: one source for nvcc, hipcc or clang, and a CPU, whose threads are fibers."""
+"""Hand-written kernels in CUDA C++: one source for nvcc, for hipcc or clang, and for a CPU with fibers for threads."""

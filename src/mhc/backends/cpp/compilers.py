@@ -6,6 +6,7 @@ import functools
 import platform
 import re
 import shutil
+import subprocess
 from collections.abc import Sequence
 
 from mhc.backends import Artifact, stage
@@ -33,8 +34,8 @@ _BARE = ("-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc
 def artifact(source: Source, target: str, kernels: tuple[str, ...] = ()) -> Artifact:
     """Compile for ``sm_90``, ``gfx942`` or ``x86-64-v3``; the resources are the most that one of ``kernels`` uses.
 
-    All kernels of the source are in the artifact. AMD's targets need hipcc, or clang with LLVM's linker; without them
-    the artifact is the source.
+    All kernels of the source are in the artifact. AMD's targets need hipcc, or a clang that knows the GPU with LLVM's
+    linker; without them the artifact is the source.
 
     Raises:
         FileNotFoundError: there is no nvcc, or no C++ compiler.
@@ -78,10 +79,19 @@ def _amd_command(target: str) -> list[str] | None:
     flags = [f"--offload-arch={target}", "-O3", "-std=c++17", "-Rpass-analysis=kernel-resource-usage"]
     if hipcc := shutil.which("hipcc"):
         return [hipcc, "--genco", *flags]
-    clang = next((path for name in _CLANGS if (path := shutil.which(name))), None)
+    clangs = (path for name in _CLANGS if (path := shutil.which(name)))
+    clang = next((path for path in clangs if target in _amd_gpus(path)), None)
     if clang is None or not any(shutil.which(name.replace("clang++", "ld.lld")) for name in _CLANGS):
         return None
     return [clang, *_BARE, *flags]
+
+
+@functools.cache
+def _amd_gpus(clang: str) -> tuple[str, ...]:
+    """Return the AMD GPUs that a clang knows; an old one lacks the new ones, and some builds have none."""
+    command = [clang, "--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return tuple(re.findall(r"\bgfx\w+", done.stdout + done.stderr))
 
 
 def _compile(compiler: str, flags: Sequence[str], source: Source, suffixes: tuple[str, str]) -> tuple[bytes, str]:

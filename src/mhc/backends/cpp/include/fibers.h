@@ -111,7 +111,8 @@ inline void prepare(Thread& thread, char* stack, void (*entry)()) {
 }
 #endif
 
-inline char* stack_of(unsigned thread) { return machine.stacks + thread * STACK; }
+// Below each stack there is as much again, which a thread that needs too much does not leave at once.
+inline char* stack_of(unsigned thread) { return machine.stacks + (2 * thread + 1) * STACK; }
 
 // The lowest bytes of a stack hold a number that is gone if the stack was too small.
 inline uint64_t& canary_of(unsigned thread) { return *reinterpret_cast<uint64_t*>(stack_of(thread)); }
@@ -295,7 +296,7 @@ inline int launch(const char* kernel, void (*body)(void**), Index grid, unsigned
   machine.message = message;
   machine.room = room;
   if (!machine.stacks) {
-    void* stacks = mmap(nullptr, MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
+    void* stacks = mmap(nullptr, 2 * MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stacks == MAP_FAILED) fail("there is no memory for the stacks of the threads");
     else machine.stacks = static_cast<char*>(stacks);
