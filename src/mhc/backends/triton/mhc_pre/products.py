@@ -31,6 +31,7 @@ from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 _MOST_PARTS = 8  # of the width: few tokens fill the GPU too
 _WEIGHTS = {"ieee": "*fp32", "tf32": "*fp32", "bf16x3": "*bf16"}
 _BF16_PARTS = 3
+_WIDE = 4096  # columns from which on one program reads the whole input of a token, in the form bf16x3
 _STAGES = {"ieee": 2, "tf32": 3, "bf16x3": 4}  # of the projection
 
 
@@ -129,19 +130,23 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_TOKENS": rows,
         "BLOCK_MIXES": GROUP,
     }
+    hidden = min(hidden, triton.next_power_of_2(spec.hidden))
+    others = compiler
+    if form == "bf16x3" and _WIDE <= spec.hidden <= 2 * _WIDE:
+        few, hidden, others = 1, triton.next_power_of_2(spec.hidden), options(8)
     layer_input = {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
         "MIXES": spec.mixes,
         "PRE_EPS": spec.pre_eps,
         "BLOCK_TOKENS": few,
-        "BLOCK_HIDDEN": min(hidden, triton.next_power_of_2(spec.hidden)),
+        "BLOCK_HIDDEN": hidden,
     }
     return _Tiles(
         weights,
         Config({**project, "BLOCK_WIDTH": tile, "STAGES": _STAGES[form]}, options(8) if form == "bf16x3" else compiler),
         Config(finish, compiler),
-        Config(layer_input, compiler),
+        Config(layer_input, others),
     )
 
 
