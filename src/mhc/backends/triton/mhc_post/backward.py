@@ -9,16 +9,13 @@ from mhc.backends.triton.vectors import fold, span
 
 
 @triton.jit
-def product(grad, value, FUSED: tl.constexpr):
-    """Return grad · value, which the compiler fuses with the sum that follows, or does not, as it finds best.
+def product(grad, value):
+    """Return grad · value, rounded.
 
-    Where it is not ``FUSED`` it is written as fma: of many streams the compiler fuses other products with the sums
-    where other gradients are asked for, and the bits would depend on these.
+    Written as fma: the compiler would fuse some of the products with the sum that follows, and others of them where
+    other gradients are asked for. The bits would then depend on these.
     """
-    result = grad * value
-    if not FUSED:
-        result = tl.fma(grad, value, tl.zeros_like(result))
-    return result
+    return tl.fma(grad, value, tl.zeros_like(grad))
 
 
 @triton.jit
@@ -109,13 +106,13 @@ def mhc_post_backward_kernel(
             added = ()
             for i in tl.static_range(ROWS):
                 for j in tl.static_range(STREAMS):
-                    added = added + (to_res[i * STREAMS + j] + fold(product(grads[i], streams[j], KEPT), VECTOR),)
+                    added = added + (to_res[i * STREAMS + j] + fold(product(grads[i], streams[j]), VECTOR),)
             to_res = added
         if grad_h_post is not None:
             written = tl.load(y + narrow + d[None, :], mask=mask, other=0.0).to(tl.float32)
             added = ()
             for i in tl.static_range(ROWS):
-                added = added + (to_post[i] + fold(product(grads[i], written, KEPT), VECTOR),)
+                added = added + (to_post[i] + fold(product(grads[i], written), VECTOR),)
             to_post = added
 
         if grad_x is not None:
