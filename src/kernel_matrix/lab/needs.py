@@ -24,10 +24,7 @@ def purpose_of(matrix: Matrix, program: str) -> str:
 def targets_needing(platform: Platform, program: str) -> set[str]:
     """Return the targets for which some toolchain of the platform needs a program."""
     return {
-        target
-        for entry in platform.entries
-        if program in entry.needs
-        for target in entry.targets or platform.targets
+        target for entry in platform.entries if program in entry.needs for target in entry.targets or platform.targets
     }
 
 
