@@ -6,7 +6,7 @@
 # requires = ["apache-tvm"]
 # [[expect]]
 # verdict = "fails"
-# match = "with [+]v: "
+# match = "with [+]v: .*Cannot match type float32xvscalex4"
 # ///
 import tvm
 from tvm.script import tirx as T
@@ -14,10 +14,18 @@ from tvm.target import Target
 
 
 @T.prim_func
-def main(x: T.Buffer((32,), "float32"), y: T.Buffer((32,), "float32")):
-    for t in range(8):
+def main(x: T.Buffer((32,), "bfloat16"), sums: T.Buffer((4,), "float32")):
+    v = T.alloc_buffer((32,), "float32")
+    acc = T.alloc_buffer((4,), "float32")
+    for j in T.vectorized(4):
+        acc[j] = T.float32(0)
+    for k in range(8):
         for j in T.vectorized(4):
-            y[T.min(t * 4 + j, 30)] = x[T.min(t * 4 + j, 30)]
+            v[k * 4 + j] = T.Cast("float32", x[k * 4 + j])
+        for j in T.vectorized(4):
+            acc[j] = acc[j] + v[k * 4 + j] * v[k * 4 + j]
+    for j in T.vectorized(4):
+        sums[j] = acc[j]
 
 
 def compile_with(*features: str) -> None:
