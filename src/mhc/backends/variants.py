@@ -91,6 +91,10 @@ class Variants:
         """Return why the chosen variant cannot run the specialisation on ``target``, or None where it can."""
         return self.variants[self.choose(spec, target, tokens)].supports(spec, target, tokens)
 
+    def target_on(self, device: torch.device) -> str | None:
+        """Return the target that a device is, None where it has no name."""
+        return self._target_of(device)
+
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
         """Run the variant that is chosen for the inputs and the target, or for the device that holds the inputs."""
         self.of_inputs(inputs, target).run(inputs, out, target)

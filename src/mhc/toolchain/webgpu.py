@@ -6,7 +6,9 @@ the end of a tensor is NaN.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +25,7 @@ TARGETS = {"lavapipe": "llvmpipe"}
 SHARED_BYTES = 32 * 1024
 
 _MAX_BLOCKS = 65535  # along one axis of a grid, on every adapter
-_GUARD = b"\xff" * 256  # NaN in every dtype
+_GUARD = 256  # bytes of ones behind a tensor, which are NaN in every dtype
 _LIMITS = ("max-storage-buffers-per-shader-stage", "max-compute-workgroup-storage-size")
 
 
@@ -48,12 +50,9 @@ def device(target: str) -> Any:
         NoDeviceError: wgpu or the Vulkan driver is not installed. The text says which, and what installs it.
     """
     try:
-        import wgpu
-        from wgpu.backends.wgpu_native.extras import set_instance_extras
+        adapters = _adapters()
     except (ImportError, OSError) as error:
-        raise NoDeviceError(f"wgpu does not import: {error}") from error
-    set_instance_extras(backends=["Vulkan"])  # OpenGL would be asked too, and complains where there is no screen
-    adapters = {adapter.info["device"]: adapter for adapter in wgpu.gpu.enumerate_adapters_sync()}
+        raise NoDeviceError(f"wgpu does not import: {error}; pip install wgpu") from error
     adapter = next((adapter for name, adapter in adapters.items() if name.startswith(TARGETS[target])), None)
     if adapter is None:
         devices = ", ".join(adapters) or "no device"
@@ -61,6 +60,17 @@ def device(target: str) -> Any:
     limits = {name: adapter.limits[name] for name in _LIMITS}
     features = [name for name in ("shader-f16",) if name in adapter.features]
     return adapter.request_device_sync(required_features=features, required_limits=limits)
+
+
+@functools.cache
+def _adapters() -> Mapping[str, Any]:
+    """Return Vulkan's devices by their names."""
+    import wgpu
+    from wgpu.backends.wgpu_native.extras import set_instance_extras
+
+    with contextlib.suppress(RuntimeError):  # this process has asked for devices of all kinds before
+        set_instance_extras(backends=["Vulkan"])
+    return {adapter.info["device"]: adapter for adapter in wgpu.gpu.enumerate_adapters_sync()}
 
 
 @functools.cache
@@ -76,11 +86,24 @@ def build(target: str, source: str, halves: frozenset[str]) -> tuple[Shader, Any
     shader = shader_of(source, halves)
     try:
         module = device(target).create_shader_module(code=shader.source)
-        return shader, device(target).create_compute_pipeline(
-            layout="auto", compute={"module": module, "entry_point": shader.entry}
+        pipeline = device(target).create_compute_pipeline(
+            layout=device(target).create_pipeline_layout(bind_group_layouts=[_layout(target, shader)]),
+            compute={"module": module, "entry_point": shader.entry},
         )
     except wgpu.GPUError as error:
         raise RuntimeError(f"wgpu: {' '.join(str(error).split())}") from error
+    return shader, pipeline
+
+
+def _layout(target: str, shader: Shader) -> Any:
+    """Return the layout of all buffers that the text declares: an automatic one leaves out those that are not used."""
+    import wgpu
+
+    kinds = {binding.index: "storage" if binding.written else "read-only-storage" for binding in shader.bindings}
+    kinds[shader.uniform] = "uniform"
+    stage = wgpu.ShaderStage.COMPUTE
+    entries = [{"binding": index, "visibility": stage, "buffer": {"type": kind}} for index, kind in kinds.items()]
+    return device(target).create_bind_group_layout(entries=entries)
 
 
 def build_all(
@@ -110,22 +133,20 @@ def launch(
         ValueError: a grid is larger than WebGPU allows.
     """
     kernels = build_all(target, launches, operands)
-    buffers = {name: _buffer(target, _bytes(tensor)) for name, tensor in operands.items()}
+    contents = {name: _bytes(tensor) for name, tensor in operands.items()}
     for name, shape in scratch.items():
-        buffers[name] = _buffer(target, b"\xff" * (4 * functools.reduce(int.__mul__, map(int, shape), 1)))
+        contents[name] = torch.full((4 * math.prod(shape),), 0xFF, dtype=torch.uint8)
+    buffers = {name: _buffer(target, content) for name, content in contents.items()}
     encoder = device(target).create_command_encoder()
     for one, (shader, pipeline) in zip(launches, kernels, strict=True):
         _encode(target, encoder, shader, pipeline, one.grid, buffers, numbers)
     device(target).queue.submit([encoder.finish()])
-    written = {binding.name for shader, _ in kernels for binding in shader.bindings if binding.written}
-    for name in sorted(written):
-        data = bytes(device(target).queue.read_buffer(buffers[name]))
-        if not data.endswith(_GUARD):
+    for name in sorted({binding.name for shader, _ in kernels for binding in shader.bindings if binding.written}):
+        data = torch.frombuffer(bytearray(device(target).queue.read_buffer(buffers[name])), dtype=torch.uint8)
+        size = contents[name].numel()
+        if bool((data[size:] != 0xFF).any()):
             raise RuntimeError(f"webgpu: a kernel wrote behind the end of {name}")
-        if name in operands:
-            _bytes(operands[name])[:] = torch.frombuffer(bytearray(data), dtype=torch.uint8)[
-                : _bytes(operands[name]).numel()
-            ]
+        contents[name].copy_(data[:size])
 
 
 def _encode(
@@ -160,14 +181,14 @@ def _encode(
     commands.end()
 
 
-def _buffer(target: str, data: Any) -> Any:
-    """Return a buffer with these bytes, and the guard behind them."""
+def _buffer(target: str, content: torch.Tensor) -> Any:
+    """Return a buffer with these bytes, and guards up to the end of a word and behind it."""
     import wgpu
 
-    content = bytes(data.numpy() if isinstance(data, torch.Tensor) else data)
-    content += b"\xff" * (-len(content) % 4) + _GUARD
+    data = content.numpy().tobytes()
+    data += b"\xff" * (-len(data) % 4 + _GUARD)
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
-    return device(target).create_buffer_with_data(data=content, usage=usage)
+    return device(target).create_buffer_with_data(data=data, usage=usage)
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:

@@ -141,7 +141,8 @@ class Judge:
         sums = self.matrix["ops"][operator.rpartition(".")[0]]["sums"]
         if any(self._grows(figures, is_sum=name.split("@")[0] in sums) for name, figures in outputs.items()):
             return True
-        return any(self._is_wrong(facts, figures) for figures in outputs.values()) or self._is_out_of_line(case, raw)
+        wrong = any(self._is_wrong(operator, facts, name, figures) for name, figures in outputs.items())
+        return wrong or self._is_out_of_line(case, raw)
 
     def _grows(self, figures: Mapping[str, float], *, is_sum: bool) -> bool:
         """Return whether the error of an output grows faster with the number of tokens than it may."""
@@ -149,7 +150,7 @@ class Judge:
         limit = rules["sums" if is_sum else "others"] if rules else figures.get("limit_growth", 0.0)
         return not figures.get("growth", 0.0) <= limit
 
-    def _is_wrong(self, facts: Facts, figures: Mapping[str, float]) -> bool:
+    def _is_wrong(self, operator: str, facts: Facts, output: str, figures: Mapping[str, float]) -> bool:
         """Return whether the figures of an output are incomplete, impossible, or outside the limits made anew."""
         if any(not (math.isfinite(figures.get(name, math.nan)) and figures[name] >= 0) for name in _OWED):
             return True
@@ -157,13 +158,13 @@ class Judge:
         whole = all(f[name] == int(f[name]) for name in ("elements", "steps", "itemsize"))
         if not whole or min(f["elements"], f["steps"], f["unit"]) <= 0 or f["itemsize"] not in (1, 2, 4, 8):
             return True
-        rules = self.matrix["accuracy"]
+        rules = self._rules(operator.rpartition(".")[0], facts["direction"], output.split("@")[0])
         top = f["largest"]
         step = rules["ulps"] * (2.0 ** (math.floor(math.log2(top)) - 23) if top else 0)
         noise = max(f["floor_max_abs"], f["conditioning_max_abs"], step)
         relative = max(f["floor_rel_fro"], f["conditioning_rel_fro"], rules["ulps"] * 2.0**-23)
         root = math.sqrt(f["steps"])
-        cap = rules["caps"][facts["direction"]] * f["unit"]
+        cap = rules["cap"] * f["unit"]
         limit = min(cap, max(rules["factor"] * noise, root * f["conditioning_max_abs"]))
         factor = rules["rounded"] if f["itemsize"] < 4 else rules["factor"]
         other = max(factor * relative, root * f["conditioning_rel_fro"])
@@ -174,6 +175,16 @@ class Judge:
         norm = f["max_abs"] * math.sqrt(f["elements"])
         unlike = bool(top) and not norm / f["elements"] * 0.999999 <= f["rel_fro"] * top <= norm * 1.000001
         return edited or over or unlike or bool(top and other >= 1)
+
+    def _rules(self, op: str, direction: str, output: str) -> dict[str, float]:
+        """Return the limits of an output: its operator's own entries, each over the earlier ones, over the general."""
+        limits = self.matrix["accuracy"]
+        rules = {name: limits[name] for name in ("factor", "rounded", "ulps")} | {"cap": limits["caps"][direction]}
+        for entry in limits.get("budgets", []):
+            others = [entry["direction"] not in (None, direction), entry["output"] not in (None, output)]
+            if entry["op"] == op and not any(others):
+                rules.update({name: entry[name] for name in rules if name in entry})
+        return rules
 
     def _owed(self, operator: str, facts: Facts) -> list[str]:
         op, _, direction = operator.rpartition(".")

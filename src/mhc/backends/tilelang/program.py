@@ -59,6 +59,8 @@ def kind_of(target: str) -> str:
     """Return TileLang's name for the kind of ``target``."""
     if target in webgpu.TARGETS:
         return "webgpu"
+    if target == "metal":
+        return "metal"
     return "cuda" if target.startswith("sm_") else "hip" if target.startswith("gfx") else "c"
 
 
@@ -84,11 +86,13 @@ def lowered(program: Program, spec: Any, target: str) -> Lowered:
 def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
     """Compile the kernels of ``programs`` as one source: compilers need most of their time for the headers.
 
-    AMD's targets need a hipcc; without one the result is source. The resources are the most that any kernel uses.
+    AMD's targets need a hipcc; without one the result is source, and for Metal it always is. The resources are the most that any kernel uses.
     """
     texts = [lowered(program, spec, target) for program in programs]
     source = "\n".join(text.source for text in texts)
     given = most(text.resources for text in texts)
+    if kind_of(target) == "metal":
+        return Artifact("metal-source", target, source.encode(), given)
     with stage("compile"):
         if kind_of(target) == "cuda":
             data, resources = compilers.cubin(source, target)

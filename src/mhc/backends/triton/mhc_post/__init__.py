@@ -38,6 +38,8 @@ from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs,
 def _config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
     tiles = elementwise(spec.streams, spec.hidden, target)
+    if target is not None and target.backend == "cuda" and tiles["BLOCK_TOKENS"] == 1:
+        tiles = {"BLOCK_TOKENS": 2, "BLOCK_HIDDEN": tiles["BLOCK_HIDDEN"] // 2}
     return Config({"STREAMS": spec.streams, "HIDDEN": spec.hidden, **tiles}, {} if target is None else options(4))
 
 
@@ -77,13 +79,10 @@ def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         tokens, vector, hidden, compiler = 128, 1, min(1024, triton.next_power_of_2(spec.hidden)), {}
-        stages = 1
     else:
         # A tile has as many rows as there are warps, and as many columns as one warp takes at once: no sum leaves it.
         # Its neighbours are those of one load of 16 bytes, fewer where partial sums take the registers.
-        # Where loads go to shared memory by themselves, a warp alone has the next tiles under way meanwhile.
-        pipelined = spec.streams <= 4 and target.backend == "cuda" and target.arch >= 80
-        tokens, stages = (1, 3) if pipelined else (4, 1)
+        tokens = 4
         vector = math.gcd(spec.hidden, 2 if spec.streams > 4 else 16 // spec.dtype.itemsize)
         hidden = target.warp_size * vector
         compiler = options(tokens)
@@ -94,7 +93,6 @@ def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
         "BLOCK_TOKENS": tokens,
         "BLOCK_HIDDEN": hidden,
         "VECTOR": vector,
-        "STAGES": stages,
     }
     return Config(constants, compiler)
 

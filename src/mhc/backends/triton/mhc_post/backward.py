@@ -9,6 +9,16 @@ from mhc.backends.triton.vectors import fold, span
 
 
 @triton.jit
+def product(grad, value):
+    """Return grad · value, rounded.
+
+    Written as fma: the compiler would fuse some of the products with the sum that follows, and others of them where
+    other gradients are asked for. The bits would then depend on these.
+    """
+    return tl.fma(grad, value, tl.zeros_like(grad))
+
+
+@triton.jit
 def weights_of(place, STRIDE: tl.constexpr, real, STREAMS: tl.constexpr):
     """Return the weight of every stream in one sum."""
     weights = ()
@@ -47,11 +57,8 @@ def mhc_post_backward_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
     VECTOR: tl.constexpr,
-    STAGES: tl.constexpr,
 ):
     """One program computes ``BLOCK_TOKENS`` tokens, on a GPU each in a warp of its own; gradients of None are left out.
-
-    The loads of ``STAGES`` - 1 later tiles are under way while one is computed.
 
     The gradients of the coefficients are dot products over hidden. A thread keeps partial sums of ``ROWS`` rows of
     h_res and entries of h_post, so that x, y and grad_out are read once. Where these are not all of the streams, the
@@ -82,7 +89,7 @@ def mhc_post_backward_kernel(
     to_post = ()
     for _ in tl.static_range(ROWS):
         to_post = to_post + (tl.zeros([BLOCK_TOKENS, LANES], dtype=tl.float32),)
-    for start in tl.range(0, HIDDEN, BLOCK_HIDDEN, num_stages=STAGES):
+    for start in range(0, HIDDEN, BLOCK_HIDDEN):
         d = span(start, BLOCK_HIDDEN, VECTOR)
         mask = real[:, None] & (d < HIDDEN)[None, :]
         grads = ()
@@ -99,13 +106,13 @@ def mhc_post_backward_kernel(
             added = ()
             for i in tl.static_range(ROWS):
                 for j in tl.static_range(STREAMS):
-                    added = added + (to_res[i * STREAMS + j] + fold(grads[i] * streams[j], VECTOR),)
+                    added = added + (to_res[i * STREAMS + j] + fold(product(grads[i], streams[j]), VECTOR),)
             to_res = added
         if grad_h_post is not None:
             written = tl.load(y + narrow + d[None, :], mask=mask, other=0.0).to(tl.float32)
             added = ()
             for i in tl.static_range(ROWS):
-                added = added + (to_post[i] + fold(grads[i] * written, VECTOR),)
+                added = added + (to_post[i] + fold(product(grads[i], written), VECTOR),)
             to_post = added
 
         if grad_x is not None:

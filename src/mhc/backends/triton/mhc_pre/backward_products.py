@@ -172,10 +172,10 @@ def grad_x_phi_kernel(
     sums = ()
     for s in tl.static_range(TOGETHER):
         if grad_x is not None:
-            place = weights + mixes[:, None] * LINE + ((stream + s) * HIDDEN + d)[None, :]
-            high = high + (tl.load(place, mask=inside[None, :], other=0.0),)
+            column = weights + mixes[:, None] * LINE + ((stream + s) * HIDDEN + d)[None, :]
+            high = high + (tl.load(column, mask=inside[None, :], other=0.0),)
             if FORM == "bf16x3":
-                middle = middle + (tl.load(place + PADDED * LINE, mask=inside[None, :], other=0.0),)
+                middle = middle + (tl.load(column + PADDED * LINE, mask=inside[None, :], other=0.0),)
         if chunks is not None:
             sums = sums + (tl.zeros([BLOCK_HIDDEN, PADDED], dtype=tl.float32),)
 
@@ -187,12 +187,12 @@ def grad_x_phi_kernel(
         rows = first + (chunk - BLOCK_TOKENS - done) + tl.arange(0, BLOCK_TOKENS)
         real = rows < last
         mask = real[:, None] & inside[None, :]
-        place = coefficients + rows[:, None] * PADDED + mixes[None, :]
-        c = tl.load(place, mask=real[:, None], other=0.0)
+        c_place = coefficients + rows[:, None] * PADDED + mixes[None, :]
+        c = tl.load(c_place, mask=real[:, None], other=0.0)
         if FORM == "bf16x3":
-            c_middle = tl.load(place + long * PADDED, mask=real[:, None], other=0.0)
+            c_middle = tl.load(c_place + long * PADDED, mask=real[:, None], other=0.0)
             if chunks is not None:
-                c_low = tl.load(place + 2 * long * PADDED, mask=real[:, None], other=0.0)
+                c_low = tl.load(c_place + 2 * long * PADDED, mask=real[:, None], other=0.0)
         if grad_x is not None:
             slope = tl.load(scales + STREAMS * long + rows, mask=real, other=0.0)[:, None]
             grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0).to(tl.float32)

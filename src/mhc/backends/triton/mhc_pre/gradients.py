@@ -63,7 +63,7 @@ def configure(spec: Spec, target: GPUTarget | None, form: str) -> Configs:
         tokens, hidden, columns, line, compiler = 512, 1024, 1024, 1024, {}
     else:
         # A warp has a token of its own, and the sums of up to four streams in a pass: no sum leaves it.
-        tokens, hidden, columns, line, compiler = 4, 8 * target.warp_size, 64, 4096, options(4)
+        tokens, hidden, columns, line, compiler = 4, 8 * target.warp_size, 64, 8192, options(4)
     constants = {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
@@ -78,7 +78,7 @@ def configure(spec: Spec, target: GPUTarget | None, form: str) -> Configs:
     }
     return Configs(
         Config(constants, compiler),
-        Config({"STREAMS": spec.streams, "MIXES": spec.mixes, "BLOCK": line}, compiler),
+        Config({"STREAMS": spec.streams, "MIXES": spec.mixes, "BLOCK": line}, compiler and options(8)),
         Config({"WIDTH": spec.width, "MIXES": spec.mixes, "BLOCK_MIXES": 8, "BLOCK": columns}, compiler),
     )
 

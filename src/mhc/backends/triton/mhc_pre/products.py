@@ -31,6 +31,7 @@ from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 _MOST_PARTS = 8  # of the width: few tokens fill the GPU too
 _WEIGHTS = {"ieee": "*fp32", "tf32": "*fp32", "bf16x3": "*bf16"}
 _BF16_PARTS = 3
+_WIDE = 4096  # columns from which on one program reads the whole input of a token, in the form bf16x3
 _STAGES = {"ieee": 2, "tf32": 3, "bf16x3": 4}  # of the projection
 
 
@@ -129,19 +130,23 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_TOKENS": rows,
         "BLOCK_MIXES": GROUP,
     }
+    hidden = min(hidden, triton.next_power_of_2(spec.hidden))
+    others = compiler
+    if form == "bf16x3" and _WIDE <= spec.hidden <= 2 * _WIDE:
+        few, hidden, others = 1, triton.next_power_of_2(spec.hidden), options(8)
     layer_input = {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
         "MIXES": spec.mixes,
         "PRE_EPS": spec.pre_eps,
         "BLOCK_TOKENS": few,
-        "BLOCK_HIDDEN": min(hidden, triton.next_power_of_2(spec.hidden)),
+        "BLOCK_HIDDEN": hidden,
     }
     return _Tiles(
         weights,
         Config({**project, "BLOCK_WIDTH": tile, "STAGES": _STAGES[form]}, options(8) if form == "bf16x3" else compiler),
         Config(finish, compiler),
-        Config(layer_input, compiler),
+        Config(layer_input, others),
     )
 
 
@@ -181,13 +186,17 @@ def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
 
 
 class _BackwardTiles(NamedTuple):
-    """``both`` is None where the two products are launches of their own, and the others are None where they are not."""
+    """``both`` is None where the two products are launches of their own, and the others are None where they are not.
+
+    ``adding`` are the tiles of ``both`` where a gradient of x is added.
+    """
 
     shared: gradients.Configs
     weights: Config
     grad_x: Config | None
     grad_phi: Config | None
     both: Config | None
+    adding: Config | None
 
 
 def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _BackwardTiles:
@@ -197,7 +206,8 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
     shape = {"STREAMS": spec.streams, "HIDDEN": spec.hidden, "LINE": weights.constants["LINE"]}
     products = {"PADDED": padded(spec.mixes), "FORM": form}
     if padded(spec.mixes) == GROUP and (target is None or form == "bf16x3"):
-        return _BackwardTiles(shared, weights, None, None, _both_config({**shape, **products}, spec, target))
+        both = [_both_config({**shape, **products}, spec, target, adding=adding) for adding in (False, True)]
+        return _BackwardTiles(shared, weights, None, None, *both)
     if target is None:
         tokens, hidden, rows, columns, compiler = 512, 1024, 512, 1024, {}
     else:
@@ -210,24 +220,32 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
     del shape["LINE"]
     grad_phi = {**shape, "MIXES": spec.mixes, **products, "BLOCK_TOKENS": rows, "BLOCK_HIDDEN": columns}
     stages = {"STAGES": 2 if form == "ieee" else 3}
-    return _BackwardTiles(shared, weights, Config(grad_x, compiler), Config({**grad_phi, **stages}, compiler), None)
+    by_x, by_phi = Config(grad_x, compiler), Config({**grad_phi, **stages}, compiler)
+    return _BackwardTiles(shared, weights, by_x, by_phi, None, None)
 
 
-def _both_config(constants: dict[str, Any], spec: Spec, target: GPUTarget | None) -> Config:
-    """Decide the tiles of the launch that has both products: few streams at a time, as a thread keeps their sums."""
-    together = math.gcd(spec.streams, 4)
+def _both_config(constants: dict[str, Any], spec: Spec, target: GPUTarget | None, *, adding: bool) -> Config:
+    """Decide the tiles of the launch that has both products.
+
+    A thread keeps the sums of two streams, and a multiprocessor of an H200 has the shared memory for three stages of
+    two programs. Where a gradient is added, this takes half as many tokens in a tile.
+    """
     if target is None:
         tokens, hidden, compiler = 512, min(1024, triton.next_power_of_2(spec.hidden)), {}
     else:
-        tokens, hidden, compiler = 32, 64, options(4)
-    tiles = {"TOGETHER": together, "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": hidden, "STAGES": 2}
+        tokens, hidden, compiler = 32 if adding else 64, 64, options(4)
+    # From sm_120 on a program has 99 KiB of shared memory at most.
+    stages = 2 if target is not None and target.arch >= 120 else 3
+    tiles = {"TOGETHER": math.gcd(spec.streams, 2), "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": hidden, "STAGES": stages}
     return Config({**constants, "MIXES": spec.mixes, **tiles}, compiler)
 
 
 def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles) -> list[Launch]:
     tokens, (streams, hidden) = inputs.x.shape[:-2].numel(), inputs.x.shape[-2:]
-    by_phi = (tiles.both or tiles.grad_phi or tiles.shared.coefficients).constants
-    if tiles.both is not None:
+    added = gradients.added(inputs, out)
+    both = tiles.both if added is None else tiles.adding
+    by_phi = (both or tiles.grad_phi or tiles.shared.coefficients).constants
+    if both is not None:
         blocks = streams // by_phi["TOGETHER"] * cdiv(hidden, by_phi["BLOCK_HIDDEN"])
     else:
         blocks = by_phi["PADDED"] // GROUP * cdiv(streams * hidden, by_phi["BLOCK_HIDDEN"])
@@ -239,11 +257,9 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
     if out.x is not None:
         weights, first = _weights_launch(inputs, tiles.weights, between.weights)
         launches.append(first)
-    read = (inputs.x, weights, inputs[7], between.coefficients, between.scales, gradients.added(inputs, out))
-    if tiles.both is not None and (out.x is not None or between.chunks is not None):
-        launches.append(
-            Launch(grad_x_phi_kernel, tiles.both, (blocks, count), (*read, out.x, between.chunks, tokens, chunk))
-        )
+    read = (inputs.x, weights, inputs[7], between.coefficients, between.scales, added)
+    if both is not None and (out.x is not None or between.chunks is not None):
+        launches.append(Launch(grad_x_phi_kernel, both, (blocks, count), (*read, out.x, between.chunks, tokens, chunk)))
     if tiles.grad_x is not None and out.x is not None:
         by_x = tiles.grad_x.constants
         grid = cdiv(tokens, by_x["BLOCK_TOKENS"]) * streams * cdiv(hidden, by_x["BLOCK_HIDDEN"])
@@ -257,13 +273,15 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
 def _backward_sources(spec: Spec, tiles: _BackwardTiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     weights = _WEIGHTS[tiles.weights.constants["FORM"]]
-    read = (x, weights, x, weights, wide, x if isinstance(spec, MhcPreSpec) else None)
+    read, added = (x, weights, x, weights, wide), x if isinstance(spec, MhcPreSpec) else None
     first, last = gradients.sources(spec, tiles.shared)
     middle = [_weights_source(spec, tiles.weights)]
     if tiles.both is not None:
-        middle.append(Source(grad_x_phi_kernel, tiles.both, (*read, x, wide, "i32", "i32")))
+        middle.append(Source(grad_x_phi_kernel, tiles.both, (*read, None, x, wide, "i32", "i32")))
+    if tiles.adding is not None and added is not None:
+        middle.append(Source(grad_x_phi_kernel, tiles.adding, (*read, added, x, wide, "i32", "i32")))
     if tiles.grad_x is not None:
-        middle.append(Source(grad_x_kernel, tiles.grad_x, (*read, x, "i32")))
+        middle.append(Source(grad_x_kernel, tiles.grad_x, (*read, added, x, "i32")))
     if tiles.grad_phi is not None:
         middle.append(Source(grad_phi_kernel, tiles.grad_phi, (x, weights, wide, "i32", "i32")))
     return [*first, *middle, *last]
