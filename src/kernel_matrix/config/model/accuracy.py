@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
 
-from kernel_matrix.config.model.fields import ASSERTED, Direction, Section
+from pydantic import Field, model_validator
+
+from kernel_matrix.config.model.fields import ASSERTED, Direction, Name, OutputName, Section
 from kernel_matrix.job import defaults
 
 
@@ -43,6 +45,35 @@ def default_cap() -> Amount:
     return Amount(limit=defaults.CAP, source=defaults.SOURCE)
 
 
+class OwnBudget(Section):
+    """The limits that one operator has in place of the section's, or one of its directions or outputs."""
+
+    op: Name
+    direction: Direction | None = Field(default=None, description="Only this direction; all by default.")
+    output: OutputName | None = Field(default=None, description="Only this output; all by default.")
+    factor: Factor | None = Field(default=None, description="In place of the section's 'factor'.")
+    rounded: Factor | None = Field(default=None, description="In place of the section's 'rounded'.")
+    cap: Amount | None = Field(default=None, description="In place of the direction's entry in 'caps'.")
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> OwnBudget:
+        if not self.limits:
+            raise ValueError("this entry has no limit: write 'factor', 'rounded' or 'cap', each with its source")
+        return self
+
+    @property
+    def limits(self) -> dict[str, Factor | Amount]:
+        """The limits that it names."""
+        named = {"factor": self.factor, "rounded": self.rounded, "cap": self.cap}
+        return {name: rule for name, rule in named.items() if rule is not None}
+
+    @property
+    def place(self) -> str:
+        """Its name in messages: ``budgets.OP``, ``budgets.OP.DIRECTION`` or ``budgets.OP.DIRECTION.OUTPUT``."""
+        parts = ["budgets", self.op, self.direction or ("*" if self.output else None), self.output]
+        return ".".join(part for part in parts if part)
+
+
 class Accuracy(Section):
     """Error budgets, as :func:`kernel_matrix.job.accuracy.budget` makes them: ``min(cap, factor × noise)``."""
 
@@ -55,27 +86,46 @@ class Accuracy(Section):
         description="How fast an error may grow with the number of tokens. Without it the suite has a limit of its "
         "own, or measures no growth.",
     )
+    budgets: list[OwnBudget] = Field(
+        default_factory=list,
+        description="Operators, directions and outputs with limits of their own. Where several entries name the same "
+        "limit of an output, the last one holds.",
+    )
 
     def rules(self) -> dict[str, Factor | Amount]:
         """Return every limit with its source, by its place in this section, such as ``caps.forward``."""
-        rules: dict[str, Factor | Amount] = {"factor": self.factor, "rounded": self.rounded, "ulps": self.ulps}
+        rules = self._general()
         rules |= {f"caps.{direction}": cap for direction, cap in self.caps.items()}
         if self.growth:
             rules |= {"growth.sums": self.growth.sums, "growth.others": self.growth.others}
+        for own in self.budgets:
+            rules |= {f"{own.place}.{name}": rule for name, rule in own.limits.items()}
         return rules
 
-    def limits(self) -> dict[str, float | dict[str, float]]:
+    def limits(self) -> dict[str, Any]:
         """Return the limits without their sources, as a job gets them."""
-        limits: dict[str, float | dict[str, float]] = {}
-        for place, rule in self.rules().items():
-            section, _, name = place.rpartition(".")
-            if section:
-                group = limits.setdefault(section, {})
-                assert isinstance(group, dict)
-                group[name] = rule.limit
-            else:
-                limits[name] = rule.limit
+        limits: dict[str, Any] = {name: rule.limit for name, rule in self._general().items()}
+        limits["caps"] = {direction: cap.limit for direction, cap in self.caps.items()}
+        if self.growth:
+            limits["growth"] = {"sums": self.growth.sums.limit, "others": self.growth.others.limit}
+        if self.budgets:
+            limits["budgets"] = [
+                own.model_dump(include={"op", "direction", "output"})
+                | {name: rule.limit for name, rule in own.limits.items()}
+                for own in self.budgets
+            ]
         return limits
+
+    def place_of(self, name: str, op: str, direction: str, output: str) -> str:
+        """Return the place of the ``factor``, ``rounded`` or ``cap`` that holds for an output."""
+        for own in reversed(self.budgets):
+            concerned = own.op == op and own.direction in (None, direction) and own.output in (None, output)
+            if concerned and name in own.limits:
+                return f"{own.place}.{name}"
+        return f"caps.{direction}" if name == "cap" else name
+
+    def _general(self) -> dict[str, Factor | Amount]:
+        return {"factor": self.factor, "rounded": self.rounded, "ulps": self.ulps}
 
     @classmethod
     def default(cls) -> Accuracy:
