@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, Doubles, harness
@@ -20,7 +22,7 @@ from shown import Page
 from kernel_matrix import pipeline
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.keys import key_file
-from kernel_matrix.lab import live_jobs
+from kernel_matrix.lab import live_jobs, live_page
 from kernel_matrix.lab.live_jobs import LiveJob, LiveJobs, LiveRun
 from kernel_matrix.lab.live_page import LivePage, in_words
 from kernel_matrix.lab.page_server import PageServer
@@ -111,7 +113,9 @@ def test_a_result_takes_the_place_of_its_journal(project, held):
     assert "1 of 1 jobs have ended" in shown(project).overview["run_notes"]["running"]
 
 
-def test_nothing_is_written_anew_where_nothing_has_changed(project, held):
+def test_nothing_is_written_anew_where_nothing_has_changed(project, held, monkeypatch):
+    seconds = itertools.count(1)  # each look at the clock takes a second, however busy the machine is
+    monkeypatch.setattr(live_page, "time", SimpleNamespace(monotonic=lambda: next(seconds), time=time.time))
     journal = journal_of(held)
     end(journal, CASES[0], "pass")
     page = page_of(project)
