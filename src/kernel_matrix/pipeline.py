@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
@@ -308,14 +308,9 @@ def report(
 
     sources = from_columns.Sources(project.matrix, results, project.rules)
     sample, files = _sample(results), results.loaded.files
-    document = from_columns.document(
-        sources,
-        earlier=earlier,
-        left_out=left_out,
-        toolchains=toolchains,
-        run_notes=notes,
-        more_notes=(sample.note,) if sample else (),
-    )
+    facts: dict[str, Any] = {"left_out": left_out, "toolchains": toolchains, "run_notes": notes}
+    more_notes = (sample.note,) if sample else ()
+    document = from_columns.document(sources, earlier=earlier, more_notes=more_notes, **facts)
     changes = _changes(document, against, earlier) if against else None
     seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
     site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
