@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
@@ -307,16 +307,10 @@ def report(
     from kernel_matrix.report.page_rows import PageRows
 
     sources = from_columns.Sources(project.matrix, results, project.rules)
-    files, total, now = results.loaded.files, results.results, clock()
-    sample = _sample(results, total, now) if total > auditing.MOST_RESULTS else None
-    document = from_columns.document(
-        sources,
-        earlier=earlier,
-        left_out=left_out,
-        toolchains=toolchains,
-        run_notes=notes,
-        more_notes=(sample.note,) if sample else (),
-    )
+    sample, files = _sample(results), results.loaded.files
+    facts: dict[str, Any] = {"left_out": left_out, "toolchains": toolchains, "run_notes": notes}
+    more_notes = (sample.note,) if sample else ()
+    document = from_columns.document(sources, earlier=earlier, more_notes=more_notes, **facts)
     changes = _changes(document, against, earlier) if against else None
     seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
     site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
@@ -329,10 +323,21 @@ def report(
     return Report(document, tuple(auditing.audit(project.site, files, project.matrix, project.root, results.asked)))
 
 
-def _sample(results: Judged, total: int, now: datetime) -> sampling.Sample:
-    """Return the results of a large report that are audited: other ones each time."""
+def _sample(results: Judged) -> sampling.Sample | None:
+    """Return the results of a large report that are audited, other ones each time; None if all are."""
+    total = results.results
+    if total <= auditing.MOST_RESULTS:
+        return None
     sources = {place: sampling.Source(files, number) for place, files, number in results.files_by_place()}
-    return sampling.choose(sources, total, f"{now}")
+    return sampling.choose(sources, total, f"{clock()}")
+
+
+def _audited(project: Project, results: Judged, sample: sampling.Sample | None) -> list[str]:
+    """Return a sentence for each figure of the dashboard that does not follow from the results, or from a sample."""
+    place = project.matrix, project.root
+    if sample:
+        return auditing.audit_sample(project.site, sample, *place, results.asked_of(sample.sources))
+    return auditing.audit(project.site, results.loaded.files, *place, results.asked)
 
 
 def _changes(document: Document, against: Path, earlier: History | None) -> Difference:

@@ -16,6 +16,7 @@ from kernel_matrix.report.audit import audit_sample, sampled
 from kernel_matrix.report.audit.compat import Compat
 from kernel_matrix.report.audit.sampled import Sample, Source
 from kernel_matrix.report.audit.states import Now
+from kernel_matrix.report.document import Document
 from kernel_matrix.results.columns.sampled import Samples
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Bounds
@@ -91,6 +92,12 @@ def test_the_cells_are_read_one_by_one_as_they_are(sites):
     compat = Compat(path)
     assert list(compat.cells()) == whole_text["cells"]
     assert compat.rest == {**whole_text, "cells": []}
+
+
+def test_a_document_that_is_written_cell_by_cell_has_the_form_of_the_whole(sites):
+    text = (sites[0] / "compat.json").read_bytes()
+    document = Document.model_validate_json(text)
+    assert text == document.__pydantic_serializer__.to_json(document, indent=1) + b"\n"
 
 
 def test_jobs_are_chosen_at_random_up_to_a_number_of_results():

@@ -61,10 +61,17 @@ def write(
 
 
 def _write_document(document: Document, path: Path) -> None:
-    """Write compat.json. With many cells it is a large text, of which no second copy is made in memory."""
+    """Write compat.json, one cell after the other: the text of all is large."""
+    to_json = document.__pydantic_serializer__.to_json
+    # A cell stands two levels deep, and no text in JSON holds a new line.
+    cells = (cell.__pydantic_serializer__.to_json(cell, indent=1).replace(b"\n", b"\n  ") for cell in document.cells)
+    before, empty, after = to_json(document.model_copy(update={"cells": ()}), indent=1).partition(b'\n "cells": []')
     with written_whole(path) as part, part.open("wb") as file:
-        file.write(document.__pydantic_serializer__.to_json(document, indent=1))
-        file.write(b"\n")
+        file.write(before + (b'\n "cells": [' if document.cells else empty))
+        for place, cell in enumerate(cells):
+            file.write(b",\n  " if place else b"\n  ")
+            file.write(cell)
+        file.write((b"\n ]" if document.cells else b"") + after + b"\n")
 
 
 def write_junit(files: Sequence[Path], site: Path, records: Sequence[Record] | None) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_FIRST, _LAST = '\n "cells": [\n', "\n ]"  # the list of cells in a file that is indented by one space
-_BETWEEN = ",\n  {"
+_FIRST, _LAST = ' "cells": [', " ]"  # the lines around the cells in a file that is indented by one space
+_END_OF_CELL = "  }"
 
 
 class Compat:
@@ -20,18 +20,37 @@ class Compat:
         Raises:
             ValueError: it is no compat.json in the form that the report writes.
         """
-        text = path.read_text(encoding="utf-8")
-        before, found, rest = text.partition(_FIRST)
-        self._cells, ended, after = rest.partition(_LAST)
-        if not found or not ended:
+        self._path = path
+        rest: list[str] = []
+        is_cell = has_cells = False
+        for line in self._lines():
+            if is_cell:
+                is_cell = not line.startswith(_LAST)
+            elif line.rstrip() == _FIRST:
+                is_cell = has_cells = True
+                rest.append(line)
+            if not is_cell:
+                rest.append(line)
+        if not has_cells or is_cell:
             raise ValueError("its cells are not indented by one space")
-        self.rest: dict[str, Any] = json.loads(f'{before}\n "cells": []{after}')
+        self.rest: dict[str, Any] = json.loads("".join(rest))
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Yield the cells in their order."""
-        first = 0
-        while first < len(self._cells):
-            end = self._cells.find(_BETWEEN, first)
-            end = len(self._cells) if end < 0 else end
-            yield json.loads(self._cells[first:end])
-            first = end + 1
+        lines = self._lines()
+        for line in lines:
+            if line.rstrip() == _FIRST:
+                break
+        cell: list[str] = []
+        for line in lines:
+            if line.startswith(_LAST):
+                return
+            if line.startswith(_END_OF_CELL):
+                yield json.loads("".join((*cell, "}")))
+                cell = []
+            else:
+                cell.append(line)
+
+    def _lines(self) -> Iterator[str]:
+        with self._path.open(encoding="utf-8", newline="\n") as file:
+            yield from file
