@@ -137,6 +137,8 @@ def test_only_a_kernel_that_is_not_deterministic_has_other_bits_in_a_second_run(
     counts = {lane["toolchain"]: lane["determinism"] for lane in compat["lanes"]}
     assert {name for name, count in counts.items() if count["differing"]} == {"random-order"}
     assert all(count["repeats"] for count in counts.values())
+    for cell in (cell for cell in compat["cells"] if cell["id"] in differing):
+        assert cell["diagnosis"]["rule"] == "runs-differ"
     assert cells(compat, lambda cell: OTHER_BITS.search(cell["reason"])) == {("random-order", op) for op in MAPPINGS}
     for name, record in records(folder, "random-order").items():
         expected = ("fail", True) if name.startswith("mhc_pre") else ("pass", False)

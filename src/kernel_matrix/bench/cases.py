@@ -71,7 +71,7 @@ def places_of(matrix: Matrix, machine: Machine) -> list[Place]:
             continue
         for target in platform.targets:
             device = machine.device_for(platform.device, target)
-            if device is not None:
+            if device is not None and not device.emulated:
                 places.append(Place(name, target, device))
     return places
 
@@ -126,7 +126,7 @@ def _has(matrix: Matrix, place: Place, toolchain: str, case: BenchCase) -> bool:
     if case.op not in matrix.ops:
         return True
     names = {case.op, f"{case.op}.{case.direction}"}
-    entry = matrix.platforms[place.platform].by_toolchain[toolchain]
+    entry = matrix.platforms[place.platform].entry(toolchain, place.target)
     return all(ops is None or names & set(ops) for ops in (matrix.toolchains[toolchain].ops, entry.ops))
 
 

@@ -60,7 +60,7 @@ def platforms(matrix: Matrix) -> Iterator[Fault]:
 
 
 def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> Iterator[Fault]:
-    yield from _twice(place, [entry.toolchain for entry in platform.entries])
+    yield from _entries_of_one_toolchain(platform, place)
     for index, entry in enumerate(platform.entries):
         if entry.toolchain not in matrix.toolchains:
             hint = did_you_mean(entry.toolchain, matrix.toolchains)
@@ -72,6 +72,21 @@ def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> It
         for axis in entry.cases:
             if axis not in axes:
                 yield (*place, index, "cases", axis), f"unknown axis '{axis}'.{did_you_mean(axis, axes)}"
+
+
+def _entries_of_one_toolchain(platform: Platform, place: Place) -> Iterator[Fault]:
+    """Yield the entries of a toolchain that share a target with an earlier one, or say something else of its job."""
+    for index, entry in enumerate(platform.entries):
+        earlier = [other for other in platform.entries[:index] if other.toolchain == entry.toolchain]
+        targets = {target for other in earlier for target in other.targets or platform.targets}
+        if shared := [target for target in entry.targets or platform.targets if target in targets]:
+            text = f"'{entry.toolchain}' is here twice for {', '.join(shared)}, so its cells would be too."
+            yield (*place, index), f"{text} Take one out, or give each its own 'targets'."
+        for key in ("runs", "emulated", "environment", "lock"):
+            if any(getattr(other, key) != getattr(entry, key) for other in earlier):
+                name = entry.toolchain
+                text = f"an earlier entry of '{name}' has another '{key}'. They are one job: give both the same."
+                yield (*place, index, key), text
 
 
 def ops(matrix: Matrix) -> Iterator[Fault]:

@@ -74,3 +74,26 @@ class Matrix(Section):
     ci: Ci = Field(default_factory=Ci)
     expectations: list[Expectation] = Field(default_factory=list)
     exclusions: list[Exclusion] = Field(default_factory=list)
+
+    def lock_of(self, platform: str, toolchain: str) -> str:
+        """Return the lock of a toolchain on a platform: that of its entry, if it has one, else the toolchain's own.
+
+        A job of no platform has the toolchain's own.
+        """
+        entry = self.platforms[platform].by_toolchain.get(toolchain) if platform in self.platforms else None
+        return (entry.lock if entry else None) or self.toolchains[toolchain].lock
+
+    @property
+    def own_locks(self) -> dict[tuple[str, str], str]:
+        """The locks that entries of platforms have of their own, by platform and toolchain."""
+        return {
+            (name, entry.toolchain): entry.lock
+            for name, platform in self.platforms.items()
+            for entry in platform.entries
+            if entry.lock
+        }
+
+    @property
+    def locks(self) -> tuple[str, ...]:
+        """All locks, in order of their names."""
+        return tuple(sorted({*(toolchain.lock for toolchain in self.toolchains.values()), *self.own_locks.values()}))

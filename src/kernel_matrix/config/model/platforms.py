@@ -40,7 +40,10 @@ class Toolchain(Section):
 
 
 class PlatformToolchain(Section):
-    """One toolchain on one platform, where it differs from the rest."""
+    """One toolchain on one platform, where it differs from the rest.
+
+    A toolchain may have several entries with different targets, operators, cases and needs. They are one job.
+    """
 
     toolchain: Name
     targets: list[Target] | None = Field(default=None, description="Only these of the platform's targets.")
@@ -56,6 +59,11 @@ class PlatformToolchain(Section):
         description="Programs of the machine, each with the evidence that this toolchain stays at without it.",
     )
     environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
+    lock: str | None = Field(
+        default=None,
+        description="The lock of the environment where the platform needs more packages than the toolchain's own lock "
+        "has, such as the runtime of its device.",
+    )
 
 
 class Platform(Section):
@@ -88,8 +96,22 @@ class Platform(Section):
 
     @cached_property
     def by_toolchain(self) -> dict[str, PlatformToolchain]:
-        """The toolchains in their long form, by name."""
-        return {entry.toolchain: entry for entry in self.entries}
+        """The toolchains in their long form, by name; of several entries of one toolchain the first."""
+        entries: dict[str, PlatformToolchain] = {}
+        for entry in self.entries:
+            entries.setdefault(entry.toolchain, entry)
+        return entries
+
+    def entry(self, toolchain: str, target: str) -> PlatformToolchain:
+        """Return the entry of a toolchain for a target.
+
+        Raises:
+            KeyError: the platform does not have the toolchain for this target.
+        """
+        for entry in self.entries:
+            if entry.toolchain == toolchain and target in (entry.targets or self.targets):
+                return entry
+        raise KeyError(f"{toolchain} for {target}")
 
     def labels(self, target: str) -> tuple[str, ...]:
         """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.

@@ -24,11 +24,11 @@ _OWED = ("elements", "nan", "inf", "max_abs", "rel_fro", "limit_max_abs", "limit
 
 
 class Now(NamedTuple):
-    """The present: the time, the commit of the checkout, and the digest of each toolchain's lock."""
+    """The present: the time, the commit of the checkout, and the digest of the lock by platform and toolchain."""
 
     time: datetime
     commit: str
-    locks: Mapping[str, str]
+    locks: Mapping[tuple[str, str], str]
 
 
 class Judge:
@@ -53,6 +53,10 @@ class Judge:
         self.inputs = self._common_inputs()
         self.missed = self._jobs_that_missed()
         self.medians = self._medians()
+
+    def shown_as(self, case: str, result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
+        """Return the states that a case may have, as the page shows it, each with the raw result that gives it."""
+        return self.allowed(case, bool(result["stale"]))
 
     def allowed(self, case: str, stale: bool) -> list[tuple[str, Raw | None]]:
         """Return the states that a case may have on the page, each with the raw result that gives it.
@@ -115,6 +119,8 @@ class Judge:
         entry = self._entry(platform, toolchain)
         device = self.matrix["platforms"][platform]["device"]
         action = "emulate" if entry.get("emulated") or vendor_named(device).emulates else "run"
+        if raw.action == "emulate" and target in vendor_named(device).stood_in_for:
+            action = "emulate"  # by software in the place of hardware: less than the plan asks for, and true
         place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action
         if place != (platform, toolchain, device, action if entry.get("runs", True) else "compile"):
             return True
@@ -192,14 +198,14 @@ class Judge:
 
     def _fresh(self, raw: Raw) -> bool | None:
         """Return whether a job is of the present: False if it is stale for certain, None if git has to say."""
-        toolchain = raw.case.split("/")[2]
+        platform, _, toolchain = raw.case.split("/")[:3]
         try:
             started = datetime.fromisoformat(raw.job.get("started", ""))
         except ValueError:
             return False
         started = started if started.tzinfo else started.replace(tzinfo=UTC)
         versions = {key[8:]: value for key, value in raw.job.items() if key.startswith("version.")}
-        lock = self.now.locks.get(toolchain)
+        lock = self.now.locks.get((platform, toolchain))
         requires = self.matrix["toolchains"][toolchain]["requires"]
         if started > self.now.time + timedelta(minutes=10) or (lock and raw.job.get("lock.sha256") != lock):
             return False
