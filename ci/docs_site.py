@@ -25,7 +25,7 @@ ASSETS = (".png", ".svg")
 BESIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "readme.md"),
-    "Tutorials": ("tutorials/*.md", "launches.md"),
+    "Tutorials": ("tutorials/*.md", "launches.md", "worked-examples.md"),
     "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md"),
     "Reference": ("reference/*.md",),
     "Explanation": ("explanation.md", "accuracy.md", "limits.md", "toolchains.md", "mutants.md", "scale.md"),

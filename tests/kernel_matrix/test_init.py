@@ -169,13 +169,18 @@ def test_a_folder_without_a_package_or_without_anything_to_test_ends_in_one_sent
     assert not (tmp_path / "ci").exists()
 
 
-def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(package, resolved, capsys):
+@pytest.mark.parametrize(("wheels", "option"), [([], "--torch-backend cpu "), ([("torch", "2.13.0+cpu")], "")])
+def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(
+    package, resolved, capsys, monkeypatch, wheels, option
+):
+    """A folder of wheels that has PyTorch comes before PyTorch's own index, which a machine may not reach."""
+    monkeypatch.setattr("kernel_matrix.adopt.words.wheels_of", lambda _: wheels)
     (package / "tests" / "test_add.py").unlink()
     assert init("--root", str(package)) == 0
     output = capsys.readouterr().out
     assert not (package / "matrix.yaml").exists()
     assert "PYTHONPATH=src kernel-matrix launches -- .venv/bin/python calls.py" in output
-    assert "uv pip install --python .venv -r ci/locks/triton.txt" in output
+    assert f"uv pip install --python .venv {option}-r ci/locks/triton.txt" in output
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernel_matrix.launches.inside.recorder.ahead import elf
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -15,7 +16,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.launches import matrix_file, naming, targets, words
-from kernel_matrix.launches.inside.recorder import elf, logs, program
+from kernel_matrix.launches.inside.recorder import logs, program
 from kernel_matrix.launches.invocation import Invocation, invocation
 from kernel_matrix.launches.recording import Compiled, Launch, Options, Recording, record
 from kernel_matrix.launches.records import write_records

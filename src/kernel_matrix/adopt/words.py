@@ -10,6 +10,7 @@ from kernel_matrix.adopt import requirements
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.adopt.writing import Written
 from kernel_matrix.base.git import is_checkout
+from kernel_matrix.run.docker.network import wheels_of
 
 _SHOWN = 5
 
@@ -44,12 +45,19 @@ def next_lines(repository: Repository, lock: Path) -> Iterator[str]:
     if repository.suite is not None:
         yield "all tests, and the page: `kernel-matrix matrix`"
     if repository.kernels:
-        yield f"an environment for the package: uv venv .venv && uv pip install --python .venv -r {_word(lock)}"
+        yield "an environment for the package: uv venv .venv"
+        yield f"what belongs into it: uv pip install --python .venv {_backend(repository.root / lock)}-r {_word(lock)}"
         path = "" if repository.source == "." else f"PYTHONPATH={shlex.quote(repository.source)} "
         yield (
             "every Triton kernel that a program launches, for every target, without a GPU: "
             f"{path}`kernel-matrix launches -- .venv/bin/python calls.py`"
         )
+
+
+def _backend(lock: Path) -> str:
+    """Return the option by which uv takes PyTorch's build for a CPU; none where a configured folder has a wheel."""
+    named = "torch==" in lock.read_text(encoding="utf-8")
+    return "--torch-backend cpu " if named and not wheels_of("torch") else ""
 
 
 def _folder(name: str) -> str:

@@ -7,17 +7,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from . import ahead
 from .pool import Source
 
 _KEPT_STAGES = ("", "lower", "compile")  # how long a compiler takes or when it crashes depends on the machine
-_MODULES = ("compiling", "figures", "programs_compiling", "lines_compiling", "nvcc", "pool", "logs", "elf")
+_AHEAD = Path(ahead.__file__).parent
+_MODULES = ("compiling", "programs_compiling", "lines_compiling", "pool", "logs")
 
 
 def _code() -> str:
     """Return the digest of what makes results here."""
     content = hashlib.sha256()
-    for name in _MODULES:
-        content.update(Path(__file__).with_name(f"{name}.py").read_bytes())
+    for path in [*(Path(__file__).with_name(f"{name}.py") for name in _MODULES), *sorted(_AHEAD.glob("*.py"))]:
+        content.update(path.read_bytes())
     return content.hexdigest()
 
 

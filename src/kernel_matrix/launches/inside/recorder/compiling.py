@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .elf import code_bytes
-from .figures import figures_of_amd
+from .ahead.triton import compile_source
 from .launches import Launch
 from .settings import Target
 
@@ -43,26 +42,10 @@ class Source:
 
 def compile_launch(source: Source, report: Callable[[str], None]) -> dict[str, float]:
     """Compile and return the figures of the code. ``report`` is told of each step of the compiler as it begins."""
-    import triton
-    from triton import knobs
-
-    if hasattr(knobs.nvidia, "dump_ptxas_log"):
-        knobs.nvidia.dump_ptxas_log = True  # its own call of ptxas says what it has used
     _follow(source, report)
-    kernel = triton.compile(source.ast, target=source.target, options=source.options.__dict__)
-    threads = kernel.metadata.num_warps * source.target.warp_size
-    code = kernel.asm["hsaco" if source.target.backend == "hip" else "cubin"]
-    tensor_memory = getattr(kernel.metadata, "tmem_size", None) or 0
-    return {
-        "bytes": len(code),
-        "code_bytes": code_bytes(code),
-        "threads": threads,
-        "shared": kernel.metadata.shared,
-        "warps": kernel.metadata.num_warps,
-        "stages": getattr(kernel.metadata, "num_stages", 0) or 0,
-        **({"tensor_memory": tensor_memory} if tensor_memory else {}),
-        **(figures_of_amd(kernel.asm["amdgcn"]) if source.target.backend == "hip" else {}),
-    }
+    figures: dict[str, float]
+    _, figures = compile_source(source.ast, source.target, source.options.__dict__)
+    return figures
 
 
 def _follow(source: Source, report: Callable[[str], None]) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import importing, nvcc
-from .pool import UnavailableError
+from . import importing
+from .ahead import nvcc
+from .ahead.nvcc import UnavailableError
 from .questions import assume, refuse
 
 LOG = "compilers.jsonl"

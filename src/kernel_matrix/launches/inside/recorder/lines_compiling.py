@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from . import nvcc
-from .elf import code_bytes
-from .figures import figures_of_clang
+from .ahead import nvcc
+from .ahead.elf import code_bytes
+from .ahead.figures import figures_of_clang
+from .ahead.nvcc import UnavailableError
 from .lines import Line
-from .pool import UnavailableError
 from .settings import Target
 
 _FOR_HOST = ("-Xcompiler", "--compiler-options", "-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "-ccbin")

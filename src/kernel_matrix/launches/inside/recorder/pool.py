@@ -16,17 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from .figures import figures_of_log
+from .ahead.figures import figures_of_log
+from .ahead.nvcc import UnavailableError
 from .logs import message_of, shortened
 from .settings import Settings, Target
 
 Result = dict[str, Any]
 _FORMS_OF_THE_FRONT_END = ("", "ttir")
 _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
-
-
-class UnavailableError(RuntimeError):
-    """A compiler that a target needs is not on this machine."""
 
 
 class Source(Protocol):

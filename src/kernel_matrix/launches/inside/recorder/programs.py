@@ -187,13 +187,10 @@ def install(told: Target) -> Recorder:
 
 
 def target_of(target: Target) -> Any:
-    """Return a target as TileLang names the device: with the letter ``a``, for the instructions of one generation."""
-    from tilelang.contrib.nvcc import get_target_arch
-    from tvm.target import Target as TvmTarget
+    """Return a target as TileLang names the device."""
+    from .ahead import tilelang
 
-    if target.backend == "hip":
-        return TvmTarget({"kind": "hip", "mcpu": target.name})
-    return TvmTarget({"kind": "cuda", "arch": f"sm_{get_target_arch(target.capability)}"})
+    return tilelang.target_of(target.backend, target.name, target.capability)
 
 
 def _answer_what_is_here(module: Any, told: Target) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from .elf import code_bytes
 from .figures import figures_of_log
-from .pool import UnavailableError
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _STATIC_SHARED = re.compile(r"(\d+) bytes smem")
@@ -22,6 +21,10 @@ _ERROR = re.compile(r"^(?:ptxas )?.*\b(?:fatal\s*:|fatal error:|error\s*:)\s*.*$
 _HIPCC = (
     "hipcc is not on this machine. `apt-get install hipcc` has one, and so has an image such as rocm/dev-ubuntu-24.04"
 )
+
+
+class UnavailableError(RuntimeError):
+    """A compiler that a target needs is not on this machine."""
 
 
 class CompilerError(RuntimeError):
