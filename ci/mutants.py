@@ -26,6 +26,7 @@ from kernel_matrix.config.model import Matrix  # noqa: E402
 from kernel_matrix.config.plan import Case, Job, plan, platform_toolchain  # noqa: E402
 from kernel_matrix.run.environments import venv  # noqa: E402
 from kernel_matrix.run.executors import Request  # noqa: E402
+from kernel_matrix.vendors.registry import vendor_named  # noqa: E402
 
 MUTANTS = ROOT / "tests" / "package" / "mutants"
 BUILD = ROOT / "build"
@@ -104,7 +105,8 @@ def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
         if not case.timed and not case.exclusion and not case.expectations
     ]
     few = [case for case in cases if int(case.axes["tokens"]) <= MOST_TOKENS]
-    software = matrix.platforms[job.platform].device == "software"
+    vendor = vendor_named(matrix.platforms[job.platform].device)
+    software = vendor.emulates or target in vendor.stood_in_for
     action = "emulate" if entry.emulated or software else "run"
     return {
         "job": job.id,

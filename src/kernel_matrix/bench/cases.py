@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.bench import Bench, BenchOp
 from kernel_matrix.config.cases import case_name
-from kernel_matrix.config.model import Matrix, Scalar, ScalarOrList, as_list, has_values
+from kernel_matrix.config.model import Bench, BenchOp, Matrix, Scalar, ScalarOrList, as_list, has_values
 from kernel_matrix.results.record import BENCH
 from kernel_matrix.vendors.machine import Device, Machine
 from kernel_matrix.vendors.registry import vendor_named
@@ -72,7 +71,7 @@ def places_of(matrix: Matrix, machine: Machine) -> list[Place]:
             continue
         for target in platform.targets:
             device = machine.device_for(platform.device, target)
-            if device is not None:
+            if device is not None and not device.emulated:
                 places.append(Place(name, target, device))
     return places
 
@@ -127,7 +126,7 @@ def _has(matrix: Matrix, place: Place, toolchain: str, case: BenchCase) -> bool:
     if case.op not in matrix.ops:
         return True
     names = {case.op, f"{case.op}.{case.direction}"}
-    entry = matrix.platforms[place.platform].by_toolchain[toolchain]
+    entry = matrix.platforms[place.platform].entry(toolchain, place.target)
     return all(ops is None or names & set(ops) for ops in (matrix.toolchains[toolchain].ops, entry.ops))
 
 

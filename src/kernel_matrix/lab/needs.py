@@ -21,6 +21,13 @@ def purpose_of(matrix: Matrix, program: str) -> str:
     return "; ".join(uses) or "no toolchain of matrix.yaml needs it of this machine"
 
 
+def targets_needing(platform: Platform, program: str) -> set[str]:
+    """Return the targets for which some toolchain of the platform needs a program."""
+    return {
+        target for entry in platform.entries if program in entry.needs for target in entry.targets or platform.targets
+    }
+
+
 def evidence_without(platform: Platform, program: str) -> tuple[Evidence, str]:
     """Return the evidence that all toolchains of the platform reach without a program, and which of them need it."""
     least = min((entry.needs[program] for entry in platform.entries if program in entry.needs), key=EVIDENCE.index)
@@ -33,7 +40,8 @@ def _cost(platform: Platform, program: str) -> str:
     toolchains: dict[Evidence, list[str]] = {}
     for entry in platform.entries:
         if program in entry.needs:
-            toolchains.setdefault(entry.needs[program], []).append(entry.toolchain)
+            targets = f" ({', '.join(entry.targets)})" if entry.targets else ""
+            toolchains.setdefault(entry.needs[program], []).append(f"{entry.toolchain}{targets}")
     return ", ".join(
         f"{', '.join(names)} stay{'s' if len(names) == 1 else ''} at '{evidence}' without it"
         for evidence, names in toolchains.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix, Platform
-from kernel_matrix.lab.needs import evidence_without, programs_needed
+from kernel_matrix.lab.needs import evidence_without, programs_needed, targets_needing
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
@@ -51,9 +51,19 @@ def _prospect(matrix: Matrix, name: str, findings: Mapping[str, Finding], machin
     for program in programs_needed(platform):
         finding = findings.get(program)
         evidence, text = evidence_without(platform, program)
-        if finding and finding.status != "good" and EVIDENCE.index(evidence) < EVIDENCE.index(prospect.reaches):
+        if finding is None or finding.status == "good" or EVIDENCE.index(evidence) >= EVIDENCE.index(prospect.reaches):
+            continue
+        if targets_needing(platform, program) & _hardware(platform, machine) or not _hardware(platform, machine):
             prospect = Prospect(name, evidence, text, finding.remedy)
+        elif not prospect.lacking:  # the targets whose hardware is here do not need it
+            prospect = Prospect(name, prospect.reaches, text, finding.remedy)
     return prospect
+
+
+def _hardware(platform: Platform, machine: Machine) -> set[str]:
+    """Return the targets of the platform whose hardware is here."""
+    devices = {target: machine.device_for(platform.device, target) for target in platform.targets}
+    return {target for target, device in devices.items() if device is not None and not device.emulated}
 
 
 def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], machine: Machine, start: str) -> Prospect:

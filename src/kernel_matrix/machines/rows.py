@@ -68,7 +68,8 @@ def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tup
     platform = matrix.platforms[job.platform]
     runs = platform_toolchain(matrix, job.platform, job.toolchain).runs
     machines = targets_with_machine(platform)
-    compiles = vendor_named(platform.device).compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
+    vendor = vendor_named(platform.device)
+    compiles = vendor.compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
     parts: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
     for case in job.cases:
         target = case.cell.target
@@ -77,7 +78,7 @@ def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tup
             labels, name = (matrix.ci.hosted,), ""
         elif runs and target in machines and not hosted_only:
             labels, name = platform.labels(target), target
-        elif compiles:
+        elif compiles or (runs and target in vendor.stood_in_for):
             labels, name = (matrix.ci.hosted,), ""
         else:
             labels, name = (), "no-machine"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results.record import Record
+from kernel_matrix.vendors.registry import vendor_named
 
 
 def misplaced(case: Case, record: Record) -> str:
@@ -15,7 +16,10 @@ def misplaced(case: Case, record: Record) -> str:
 
 def _faults(case: Case, record: Record) -> Iterator[str]:
     cell, job = case.cell, record.job
-    if record.action != cell.action:
+    stood_in = (cell.action, record.action) == ("run", "emulate") and (
+        cell.target in vendor_named(cell.vendor).stood_in_for
+    )
+    if record.action != cell.action and not stood_in:
         done = {"run": "it ran", "emulate": "it was emulated"}[record.action]
         yield f"the record says that {done}; by matrix.yaml the action of this toolchain here is '{cell.action}'"
     for name, wanted in (("platform", cell.platform), ("toolchain", cell.toolchain), ("device.vendor", cell.vendor)):

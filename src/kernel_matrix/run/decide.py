@@ -34,7 +34,9 @@ def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = Fal
     vendor = vendor_named(platform.device)
     device = device_for(matrix, cell.platform, cell.toolchain, [cell.target], machine)
     if device is not None:
-        emulated = vendor.emulates or platform_toolchain(matrix, cell.platform, cell.toolchain).emulated
+        emulated = (
+            device.emulated or vendor.emulates or platform_toolchain(matrix, cell.platform, cell.toolchain).emulated
+        )
         return Decision("emulate" if emulated else "run", device)
     if vendor.compiles_without_device and matrix.toolchains[cell.toolchain].ahead_of_time:
         return Decision("compile")

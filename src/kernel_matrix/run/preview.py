@@ -19,7 +19,10 @@ def preview(matrix: Matrix, jobs: Sequence[Job], machine: Machine, executor: str
         chosen, why = executors.choose(executor, platform)
         yield f"{name}: executor {chosen} ({why})"
         toolchains = {job.toolchain for job in jobs if job.platform == name}
-        present = [target for target in platform.targets if machine.device_for(platform.device, target)]
+        devices = {target: machine.device_for(platform.device, target) for target in platform.targets}
+        present = [target for target, device in devices.items() if device]
+        if emulated := [target for target, device in devices.items() if device and device.emulated]:
+            yield f"{name}: {', '.join(emulated)} can be emulated here."
         if not present:
             yield f"{name}: no {platform.title} device here. Nothing of it will run; what can be is compiled."
         elif not any(device_for(matrix, name, toolchain, present, machine) for toolchain in toolchains):

@@ -1,4 +1,4 @@
-"""The CPU that every machine has."""
+"""The CPU that every machine has, and emulators of other architectures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernel_matrix.vendors.program import Program
@@ -21,24 +22,46 @@ X86_LEVELS = {
     "x86-64": {"sse2"},
 }
 
+# The targets of other architectures, each with the features that its code uses, as Linux names them: flags of an Arm
+# CPU, and extensions of a RISC-V CPU. A job may emulate these.
+OTHERS = {
+    "aarch64": {
+        "neoverse-n1": {"asimd", "atomics", "crc32", "asimdrdm", "asimdhp", "fphp", "lrcpc", "asimddp", "ssbs"},
+        "neoverse-v2": {"sve2", "svebitperm", "i8mm", "bf16", "asimdfhm", "rng", "asimddp", "lrcpc", "ssbs"},
+    },
+    "riscv64": {
+        "rv64gc": {"i", "m", "a", "f", "d", "c"},
+        "rv64gcv": {"i", "m", "a", "f", "d", "c", "v"},
+    },
+}
+
 _SMALL_PROGRAM = "#include <vector>\nint main() { return static_cast<int>(std::vector<int>().size()); }\n"
 
 
 def detect(info: Path = Path("/proc/cpuinfo")) -> list[Device]:
-    """Return the CPU with its name, and the x86-64 levels or the architecture that it has."""
+    """Return the CPU with its name, and the targets whose code it runs."""
     architecture = platform.machine()
     text = info.read_text(encoding="utf-8", errors="replace") if info.exists() else ""
     model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    flags = re.search(r"^flags\s*:\s*(.+)$", text, re.MULTILINE)
     name = model.group(1).strip() if model else platform.processor() or architecture
-    targets = targets_of(architecture, set(flags.group(1).split()) if flags else set())
+    targets = targets_of(architecture, _features(text))
     return [Device("cpu", f"{name} ({os.cpu_count()} threads)", targets)]
 
 
+def _features(info: str) -> set[str]:
+    """Return what /proc/cpuinfo says that the CPU has: flags (x86), features (Arm) or extensions (RISC-V)."""
+    if flags := re.search(r"^(?:flags|Features)\s*:\s*(.+)$", info, re.MULTILINE):
+        return set(flags.group(1).split())
+    if isa := re.search(r"^isa\s*:\s*rv64([a-z]+)(\S*)$", info, re.MULTILINE):
+        return {*isa.group(1).replace("g", "imafd"), *isa.group(2).split("_")}
+    return set()
+
+
 def targets_of(architecture: str, flags: set[str]) -> tuple[str, ...]:
-    """Return the targets whose code a CPU runs: its x86-64 level and those below, or its architecture's name."""
+    """Return the targets whose code a CPU runs: its x86-64 level and those below, or those of its architecture."""
     if architecture not in ("x86_64", "AMD64"):
-        return (architecture,)
+        others = OTHERS.get(architecture, {})
+        return (architecture, *(target for target, features in others.items() if features <= flags))
     if not flags:
         return ("x86-64",)
     levels: list[str] = []
@@ -49,12 +72,39 @@ def targets_of(architecture: str, flags: set[str]) -> tuple[str, ...]:
     return tuple(reversed(levels))
 
 
-def try_compiler(path: str) -> str:
+def emulator(devices: Sequence[Device], target: str) -> Device | None:
+    """Return QEMU for a target of an architecture that this machine does not have; None for any other target."""
+    here = platform.machine()
+    architecture = next((name for name, targets in OTHERS.items() if target in targets and name != here), None)
+    if architecture is None:
+        return None
+    processor = next((device.name for device in devices if device.vendor == "cpu"), "this machine")
+    return Device("cpu", f"QEMU ({architecture}) on {processor}", (target,), emulated=True)
+
+
+def _programs_of(architecture: str) -> tuple[Program, Program]:
+    """Return what an architecture needs that is emulated: its compiler, and its emulator."""
+    return (
+        Program(
+            name=f"{architecture}-linux-gnu-g++",
+            install=f"sudo apt-get install g++-{architecture}-linux-gnu, or use the container of the platform",
+            trial=lambda path: try_compiler(path, static=True),
+        ),
+        Program(
+            name=f"qemu-{architecture}",
+            names=(f"qemu-{architecture}-static",),
+            install="sudo apt-get install qemu-user-static, or use the container of the platform",
+        ),
+    )
+
+
+def try_compiler(path: str, *, static: bool = False) -> str:
     """Compile a small program and return what fails: a compiler that lacks its libraries still shows its version."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "main.cc"
         source.write_text(_SMALL_PROGRAM)
-        fault = ask([path, "-o", f"{folder}/main", str(source)]).fault
+        options = ["-static"] if static else []
+        fault = ask([path, *options, "-o", f"{folder}/main", str(source)]).fault
     return f"it does not compile a small program: {fault}" if fault else ""
 
 
@@ -75,6 +125,9 @@ VENDOR = Vendor(
             trial=try_compiler,
             expected=True,
         ),
+        *(program for architecture in OTHERS for program in _programs_of(architecture)),
     ),
     without_device="planned",
+    stand_in=emulator,
+    stood_in_for=frozenset(target for targets in OTHERS.values() for target in targets),
 )

@@ -15,15 +15,10 @@ class Machine:
     devices: tuple[Device, ...]
 
     def device_for(self, vendor: str, target: str) -> Device | None:
-        """Return the first device of the vendor that runs code for the target.
-
-        A device that comes with the toolchain runs code for any target. Only the job can find out whether it works on
-        this machine.
-        """
+        """Return the first device of the vendor that runs code for the target, or one of software in its place."""
+        device = next((device for device in self.of(vendor) if target in device.targets), None)
         stand_in = vendor_named(vendor).stand_in
-        if stand_in is not None:
-            return stand_in(self.devices, target)
-        return next((device for device in self.of(vendor) if target in device.targets), None)
+        return stand_in(self.devices, target) if device is None and stand_in is not None else device
 
     def of(self, vendor: str) -> tuple[Device, ...]:
         """Return the devices of the vendor."""

@@ -15,6 +15,7 @@ from kernel_matrix.vendors.system import ask
 class Program:
     """A program by the name that matrix.yaml and probes have for it.
 
+    names: Other names that it may have on PATH.
     install: What to do where it is not here.
     reinstall: What to do where it is here and does not work; as ``install`` if empty.
     variable: The environment variable that names another program in its place, such as ``CXX``.
@@ -28,6 +29,7 @@ class Program:
 
     name: str
     install: str
+    names: tuple[str, ...] = ()
     reinstall: str = ""
     variable: str = ""
     homes: tuple[str, ...] = ()
@@ -49,7 +51,7 @@ class Program:
 
     def find(self) -> str | None:
         """Return the program's path on this machine."""
-        path = shutil.which(self.command)
+        path = next((path for name in (self.command, *self.names) if (path := shutil.which(name))), None)
         return path or (shutil.which(self.command, path=f"{self.home}/bin") if self.home else None)
 
     def examine(self, purpose: str) -> Finding:

@@ -15,7 +15,7 @@ def detect() -> list[Device]:
 def stand_in(devices: Sequence[Device], target: str) -> Device:
     """Return the device that a toolchain brings for the target, with the name of what it really runs on."""
     processor = next((device.name for device in devices if device.vendor == "cpu"), "this machine")
-    return Device("software", f"software on {processor}", (target,))
+    return Device("software", f"software on {processor}", (target,), emulated=True)
 
 
 VENDOR = Vendor(

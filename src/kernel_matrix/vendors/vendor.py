@@ -13,12 +13,16 @@ from kernel_matrix.vendors.program import Program
 
 @dataclass(frozen=True)
 class Device:
-    """Something that kernels run on: its vendor, its name, and the targets whose code it runs."""
+    """Something that kernels run on: its vendor, its name, and the targets whose code it runs.
+
+    ``emulated`` says that software stands in for it.
+    """
 
     vendor: str
     name: str
     targets: tuple[str, ...]
     driver: str = ""
+    emulated: bool = False
 
 
 def no_options() -> dict[str, Any]:
@@ -46,7 +50,9 @@ class Vendor:
     without_device: The best evidence where none is. ``planned``: without a device there is nothing to compile.
     limit: Why there is no better evidence than ``with_device``, where that is less than ``ran``.
     lacking: What is lacking where no device is; a device for the targets if empty.
-    stand_in: Make a device that comes with the toolchain, for any target; None where devices are hardware.
+    stand_in: Make a device of software that runs code for a target without its hardware; it returns None where there
+        is none for the target. None where no target has one. Only the job can find out whether it works on a machine.
+    stood_in_for: The targets that may have such a device, on some machine; empty means all or none.
     """
 
     title: str
@@ -65,7 +71,8 @@ class Vendor:
     without_device: Evidence = "compiled"
     limit: str = ""
     lacking: str = ""
-    stand_in: Callable[[Sequence[Device], str], Device] | None = None
+    stand_in: Callable[[Sequence[Device], str], Device | None] | None = None
+    stood_in_for: frozenset[str] = frozenset()
 
     @property
     def driver_finding(self) -> str:

@@ -23,11 +23,13 @@ def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
 
 def chosen_cases(matrix: Matrix, full: Plan) -> Iterator[Fault]:
     """Yield the choices of cases that leave a cell without any: it would be on no page, and nobody would miss it."""
-    planned = {(case.cell.platform, case.cell.toolchain, case.cell.op, case.cell.direction) for case in full.cases}
+    planned = {case.cell for case in full.cases}
+    planned_ops = {(cell.platform, cell.toolchain, cell.target, cell.op, cell.direction) for cell in planned}
     for name, platform in matrix.platforms.items():
         for index, entry in enumerate(platform.entries):
+            target = (entry.targets or platform.targets)[0]  # the same for each of them
             for op, direction in ops_of(matrix, entry) if entry.cases else ():
-                if (name, entry.toolchain, op, direction) not in planned:
+                if (name, entry.toolchain, target, op, direction) not in planned_ops:
                     text = f"no case of {op}.{direction} has these values. Name others, or leave it out by 'ops'."
                     yield ("platforms", name, "toolchains", index, "cases"), text
 

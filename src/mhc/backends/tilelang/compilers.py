@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import tilelang
@@ -11,6 +12,7 @@ from tilelang.contrib.cc import get_cplus_compiler
 from tilelang.env import CUTLASS_INCLUDE_DIR, TILELANG_TEMPLATE_PATH
 
 from mhc.backends.tilelang.headers import with_few_headers, without_half
+from mhc.toolchain import emulator
 from mhc.toolchain.cache import Entry, cached
 from mhc.toolchain.compilers import (
     clang_resources,
@@ -20,6 +22,7 @@ from mhc.toolchain.compilers import (
     identity,
     ptxas_resources,
 )
+from mhc.toolchain.cpus import CPUS, Cpu
 
 # None of these changes a result: no addition is reordered, no operation becomes approximate. TileLang's C reads the
 # bits of a float through a pointer to an integer, hence the first; the peeling limit keeps the loops over lanes whole,
@@ -31,10 +34,9 @@ CPU_FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
     "-std=c++17",
-    "-shared",
-    "-fPIC",
     "-w",
 )
+_SHARED = ("-shared", "-fPIC")
 
 
 def cubin(source: str, arch: str) -> tuple[bytes, dict[str, int]]:
@@ -55,13 +57,30 @@ def hsaco(source: str, arch: str, hipcc: str) -> tuple[bytes, dict[str, int]]:
 
 def shared_object(source: str, march: str) -> bytes:
     """Compile C++ ``source`` for the CPU ``march``: the shared object."""
-    flags = [*CPU_FLAGS, f"-march={march}"]
+    flags = [*CPU_FLAGS, *_SHARED, *(CPUS[march].flags if march in CPUS else (f"-march={march}",))]
     if platform.machine() == "x86_64":
         # Compilers prefer half vectors on machines that have whole ones; without AVX-512 this changes nothing.
         flags.append("-mprefer-vector-width=512")
     includes, short = (TILELANG_TEMPLATE_PATH,), without_half(source, Path(TILELANG_TEMPLATE_PATH))
     data, _ = _compile_shortest(get_cplus_compiler(), flags, includes, short, source, (".cc", ".so"))
     return data
+
+
+def emulated_program(source: str, symbols: Sequence[str], cpu: Cpu) -> bytes:
+    """Compile C++ ``source`` for a CPU of another architecture: a program that calls the functions of these names.
+
+    Raises:
+        mhc.backends.NoDeviceError: there is no compiler for the CPU.
+    """
+    end = f'\n#include "functions.h"\nMHC_FUNCTIONS({", ".join(symbols)})\n'
+    short = without_half(source, Path(TILELANG_TEMPLATE_PATH))
+    if short is not None:
+        try:
+            return emulator.program(cpu, {"kernel.cc": short + end}, CPU_FLAGS)
+        except RuntimeError:
+            # As in _compile_shortest: the error of the source as TileLang wrote it is the one that counts.
+            pass
+    return emulator.program(cpu, {"kernel.cc": source + end}, CPU_FLAGS, [TILELANG_TEMPLATE_PATH])
 
 
 def static_shared_bytes(source: str) -> int:

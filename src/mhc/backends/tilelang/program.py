@@ -18,6 +18,9 @@ import torch
 from mhc.backends import Artifact, stage
 from mhc.backends.tilelang import compilers
 from mhc.backends.tilelang.compat import Lowered, load, lower
+from mhc.toolchain import webgpu
+from mhc.toolchain.cpus import Cpu, foreign
+from mhc.toolchain.emulator import Emulated
 
 # Below this many multiplications, one thread is done before a second one has started.
 WORK_OF_THREAD = 1 << 20
@@ -54,6 +57,10 @@ class Program:
 
 def kind_of(target: str) -> str:
     """Return TileLang's name for the kind of ``target``."""
+    if target in webgpu.TARGETS:
+        return "webgpu"
+    if target == "metal":
+        return "metal"
     return "cuda" if target.startswith("sm_") else "hip" if target.startswith("gfx") else "c"
 
 
@@ -70,6 +77,7 @@ def target_of(device: torch.device) -> str:
 @cache
 def lowered(program: Program, spec: Any, target: str) -> Lowered:
     """Return the source of the kernel."""
+    spec = webgpu.in_words(spec) if kind_of(target) == "webgpu" else spec
     with stage("lower"):
         return lower(lambda: program.prim_func(spec, target), _tilelang_target(target))
 
@@ -78,11 +86,13 @@ def lowered(program: Program, spec: Any, target: str) -> Lowered:
 def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
     """Compile the kernels of ``programs`` as one source: compilers need most of their time for the headers.
 
-    AMD's targets need a hipcc; without one the result is source. The resources are the most that any kernel uses.
+    AMD's targets need a hipcc; without one the result is source, and for Metal it always is. The resources are the most that any kernel uses.
     """
     texts = [lowered(program, spec, target) for program in programs]
     source = "\n".join(text.source for text in texts)
     given = most(text.resources for text in texts)
+    if kind_of(target) == "metal":
+        return Artifact("metal-source", target, source.encode(), given)
     with stage("compile"):
         if kind_of(target) == "cuda":
             data, resources = compilers.cubin(source, target)
@@ -97,6 +107,11 @@ def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
             static = max(compilers.static_shared_bytes(text.source) for text in texts)
             shared = static + given.get("shared_bytes", 0)
             return Artifact("hip-source", target, source.encode(), {**given, "shared_bytes": shared})
+        if kind_of(target) == "webgpu":
+            return Artifact("webgpu-source", target, source.encode(), given)
+        if cpu := foreign(target):
+            symbols = [text.symbol for text in texts]
+            return Artifact("program", target, compilers.emulated_program(source, symbols, cpu))
         return Artifact("shared-object", target, compilers.shared_object(source, target))
 
 
@@ -142,7 +157,10 @@ def run_per_token(
 
 
 def run_on_gpu(program: Program, spec: Any, target: str, operands: Operands, written: Iterable[str]) -> None:
-    """Run one kernel on torch's current stream."""
+    """Run one kernel on torch's current stream, or on copies of the tensors on a WebGPU device."""
+    if kind_of(target) == "webgpu":
+        _run_on_webgpu(program, spec, target, operands)
+        return
     kernel = _gpu_kernel(program, spec, target)
     tensors = operands.values()
     with stage("launch"), _device_of(next(iter(tensors))):
@@ -154,27 +172,45 @@ def run_on_gpu(program: Program, spec: Any, target: str, operands: Operands, wri
                 operands[name].copy_(copy)
 
 
+def _run_on_webgpu(program: Program, spec: Any, target: str, operands: Operands) -> None:
+    text = lowered(program, spec, target)
+    numbers = {name: operands[tensor].shape[dimension] for name, (tensor, dimension) in program.sizes.items()}
+    calls = [webgpu.Launch(text.source, text.grid(numbers))]
+    with stage("compile"):
+        webgpu.build_all(target, calls, operands)
+    with stage("launch"):
+        webgpu.launch(target, calls, operands, {}, numbers)
+
+
 def run_on_cpu(
     program: Program, spec: Any, target: str, calls: Sequence[Operands], together: tuple[Program, ...] = ()
 ) -> None:
-    """Run one kernel several times at once, on operands that each call has of its own or only reads."""
+    """Run one kernel several times at once, on operands that each call has of its own or only reads.
+
+    On a CPU of another architecture, which is emulated, one call comes after the other.
+    """
     for tensor in calls[0].values():
         if tensor.device.type != "cpu":
             raise ValueError(f"{target} is a CPU target, and an operand is on {tensor.device}")
-    function, parameters = (
-        _cpu_function(program, together or (program,), spec, target),
-        lowered(program, spec, target).parameters,
-    )
-    sizes = program.sizes
+    together = together or (program,)
+    parameters, sizes = lowered(program, spec, target).parameters, program.sizes
 
-    def argument(operands: Operands, name: str) -> int:
+    def argument(operands: Operands, name: str) -> torch.Tensor | int:
         if name not in sizes:
-            return operands[name].data_ptr()
+            return operands[name]
         parameter, dimension = sizes[name]
         return operands[parameter].shape[dimension]
 
+    if cpu := foreign(target):
+        emulated, place = _emulated(together, spec, target, cpu), together.index(program)
+        with stage("launch"):
+            emulated.run([(place, {name: argument(operands, name) for name in parameters}) for operands in calls])
+        return
+    function = _cpu_function(program, together, spec, target)
+
     def call(operands: Operands) -> None:
-        function(*(argument(operands, name) for name in parameters))
+        values = (argument(operands, name) for name in parameters)
+        function(*(value.data_ptr() if isinstance(value, torch.Tensor) else value for value in values))
 
     with stage("launch"):
         others = [_pool(max(1, torch.get_num_threads() - 1)).submit(call, operands) for operands in calls[1:]]
@@ -185,8 +221,8 @@ def run_on_cpu(
 
 def _tilelang_target(target: str) -> dict[str, str]:
     kind = kind_of(target)
-    names = {"cuda": {"arch": target}, "hip": {"mcpu": target}, "c": {}}
-    return {"kind": kind, **names[kind]}
+    names = {"cuda": {"arch": target}, "hip": {"mcpu": target}}
+    return {"kind": kind, **names.get(kind, {})}
 
 
 @cache
@@ -215,6 +251,11 @@ def _cpu_function(program: Program, together: tuple[Program, ...], spec: Any, ta
         function = getattr(ctypes.CDLL(str(path)), text.symbol)
     function.argtypes = [ctypes.c_int32 if name in program.sizes else ctypes.c_void_p for name in text.parameters]
     return function
+
+
+@cache
+def _emulated(together: tuple[Program, ...], spec: Any, target: str, cpu: Cpu) -> Emulated:
+    return Emulated(artifact(together, spec, target).data, cpu)
 
 
 @cache

@@ -20,14 +20,28 @@ _KIB = 1024
 # Shared memory (LDS) that one block may have, from NVIDIA's table of compute capabilities (less the 1 KiB per block
 # that the system keeps) and AMD's ISA guides. triton.compile does not check them; only a launch would.
 _SHARED_LIMITS = {
+    "sm_75": 64 * _KIB,
     "sm_80": 163 * _KIB,
+    "sm_86": 99 * _KIB,
+    "sm_89": 99 * _KIB,
     "sm_90": 227 * _KIB,
     "sm_100": 227 * _KIB,
+    "sm_103": 227 * _KIB,
+    "sm_110": 227 * _KIB,
+    "sm_120": 99 * _KIB,
+    "sm_121": 99 * _KIB,
+    "gfx906": 64 * _KIB,
+    "gfx908": 64 * _KIB,
     "gfx90a": 64 * _KIB,
     "gfx942": 64 * _KIB,
     "gfx950": 160 * _KIB,
+    "gfx1030": 64 * _KIB,
     "gfx1100": 64 * _KIB,
+    "gfx1150": 64 * _KIB,
+    "gfx1151": 64 * _KIB,
+    "gfx1200": 64 * _KIB,
     "gfx1201": 64 * _KIB,
+    "gfx1250": 320 * _KIB,
 }
 
 

@@ -1,21 +1,24 @@
-"""LLVM's CPU targets: a script becomes a function to call here, or a shared library for another CPU."""
+"""LLVM's CPU targets: a script becomes a function to call here, or a library or a program for another CPU."""
 
 from __future__ import annotations
 
 import functools
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 import tvm
+import tvm_ffi
 from tvm.runtime import Executable
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
 from mhc.backends import Artifact, stage
+from mhc.toolchain.cpus import CPUS, Cpu, foreign
+from mhc.toolchain.emulator import RUNNER, Emulated, Operand, program
 
 # TVM looks at both when a thread first runs a kernel. Left alone it takes half of the logical cores, and pins the
 # calling thread, and with it every thread that PyTorch starts later, to as many of them as it took.
@@ -38,6 +41,24 @@ class CpuForm:
         self._executable = functools.cache(self._build)
         self.function = functools.cache(self._load)
         self.artifact = functools.cache(self._export)
+        self._emulated = functools.cache(self._program)
+
+    def run(self, spec: Any, target: str | None, operands: Mapping[str, Operand]) -> None:
+        """Run the kernel: in this process, or in an emulator where ``target`` is a CPU of another architecture.
+
+        Raises:
+            ValueError: the target is no CPU that can be had here, or has instructions that this CPU lacks.
+            mhc.backends.NoDeviceError: the emulator or the compiler of the other architecture is not installed.
+        """
+        cpu = foreign(target)
+        if cpu is None:
+            function = self.function(spec, target)
+            with stage("launch"):
+                function(*operands.values())
+            return
+        emulated = self._emulated(spec, target, cpu)
+        with stage("launch"):
+            emulated.run([(0, operands)])
 
     def _load(self, spec: Any, target: str | None) -> Callable[..., None]:
         """Return the kernel in this process; ``target`` is a CPU that LLVM knows, None this one.
@@ -56,14 +77,32 @@ class CpuForm:
     def _export(self, spec: Any, target: str) -> Artifact:
         """Return a shared library with the kernel in TVM's calling convention, for ``tvm.runtime.load_module``.
 
+        For a CPU of another architecture it is LLVM's object file.
+
         Raises:
-            ValueError: the target is not a CPU that LLVM knows for the architecture of this machine.
+            ValueError: the target is no CPU that LLVM knows.
         """
+        if foreign(target):
+            return Artifact("object", target, self._object(spec, target))
         executable = self._executable(spec, target)
         with stage("compile"), tempfile.TemporaryDirectory() as folder:
             library = Path(folder, f"{self._name}.so")
             executable.export_library(str(library), options=["-lm"])
             return Artifact("shared-object", target, library.read_bytes())
+
+    def _object(self, spec: Any, target: str) -> bytes:
+        executable = self._executable(spec, target)
+        with stage("compile"), tempfile.TemporaryDirectory(prefix="mhc-") as folder:
+            path = Path(folder, f"{self._name}.o")
+            executable.mod.write_to_file(str(path), "o")
+            return path.read_bytes()
+
+    def _program(self, spec: Any, target: str, cpu: Cpu) -> Emulated:
+        linked = self._object(spec, target)
+        with stage("compile"):
+            adapter = {"tvm.cc": (RUNNER / "tvm.cc").read_text(encoding="utf-8")}
+            symbol = f"-DMHC_KERNEL=__tvm_ffi_{self._name}"
+            return Emulated(program(cpu, adapter, [symbol], tvm_ffi.libinfo.include_paths(), linked), cpu)
 
     def _build(self, spec: Any, target: str | None) -> Executable:
         with stage("lower"):
@@ -82,6 +121,8 @@ def _target(operator: str, name: str | None) -> Target:
     if name is None:
         host = Target({"kind": "llvm", "mcpu": llvm.llvm_get_system_cpu()})
         return Target({**host.export(), "mattr": [f"-{feature}" for feature in _lacking(host)]})
+    if name in CPUS:
+        return Target(CPUS[name].llvm)
     if not llvm.llvm_is_valid_cpu(name, llvm.llvm_get_system_triple()):
         raise ValueError(f"{operator}: the tvm backend has the operator for LLVM CPU targets only, not for {name!r}")
     return Target({"kind": "llvm", "mcpu": name})

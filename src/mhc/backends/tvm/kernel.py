@@ -29,23 +29,22 @@ class Kernel:
         self._operands = operands
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
-        """Run on the CPU, in the tensors' own memory, or on copies of them in the OpenCL runtime that ``target`` names.
+        """Run on the CPU, in the tensors' own memory, or on copies of them in the device that ``target`` names.
 
-        ``target`` is a CPU that LLVM knows, None this one, or ``pocl`` or ``oclgrind``.
+        ``target`` is a CPU that LLVM knows, None this one, or ``pocl`` or ``oclgrind``. A CPU of another architecture
+        is emulated.
 
         Raises:
             NotSupportedError: :meth:`supports` has a reason against these inputs.
             ValueError: the target is none of these, or has instructions that this CPU lacks.
-            NoDeviceError: the runtime does not work here.
+            NoDeviceError: the runtime or the emulator does not work here.
         """
         spec = self._admitted(inputs.spec, target)
         operands = self._operands(inputs, out)
         if target is not None and gpu.takes(target):
             self._gpu.run(spec, target, operands, inputs[0].shape[0])
             return
-        kernel = self._cpu.function(spec, target)
-        with stage("launch"):
-            kernel(*operands.values())
+        self._cpu.run(spec, target, operands)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Return a shared library for a CPU, in TVM's calling convention, or machine code or source for a GPU.
