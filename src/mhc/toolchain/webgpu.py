@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mhc.backends import NoDeviceError
 from mhc.toolchain.wgsl import LAST_BLOCK, Shader, shader_of
@@ -135,18 +137,18 @@ def launch(
     kernels = build_all(target, launches, operands)
     contents = {name: _bytes(tensor) for name, tensor in operands.items()}
     for name, shape in scratch.items():
-        contents[name] = torch.full((4 * math.prod(shape),), 0xFF, dtype=torch.uint8)
+        contents[name] = np.full(4 * math.prod(shape), 0xFF, np.uint8)
     buffers = {name: _buffer(target, content) for name, content in contents.items()}
     encoder = device(target).create_command_encoder()
     for one, (shader, pipeline) in zip(launches, kernels, strict=True):
         _encode(target, encoder, shader, pipeline, one.grid, buffers, numbers)
     device(target).queue.submit([encoder.finish()])
     for name in sorted({binding.name for shader, _ in kernels for binding in shader.bindings if binding.written}):
-        data = torch.frombuffer(bytearray(device(target).queue.read_buffer(buffers[name])), dtype=torch.uint8)
-        size = contents[name].numel()
-        if bool((data[size:] != 0xFF).any()):
+        data = np.frombuffer(device(target).queue.read_buffer(buffers[name]), np.uint8)
+        size = contents[name].size
+        if (data[size:] != 0xFF).any():
             raise RuntimeError(f"webgpu: a kernel wrote behind the end of {name}")
-        contents[name].copy_(data[:size])
+        contents[name][:] = data[:size]
 
 
 def _encode(
@@ -166,8 +168,8 @@ def _encode(
             f"{shader.entry} needs a grid of {grid}; WebGPU has at most {_MAX_BLOCKS} blocks along an axis"
         )
     values = {**numbers, LAST_BLOCK: grid[0] - 1}
-    fields = torch.tensor([values[name] for name in shader.fields], dtype=torch.int32)
-    uniform = device(target).create_buffer_with_data(data=fields.numpy(), usage=wgpu.BufferUsage.UNIFORM)
+    fields = np.array([values[name] for name in shader.fields], np.int32)
+    uniform = device(target).create_buffer_with_data(data=fields, usage=wgpu.BufferUsage.UNIFORM)
     bound = {binding.index: buffers[binding.name] for binding in shader.bindings} | {shader.uniform: uniform}
     entries = [
         {"binding": index, "resource": {"buffer": buffer, "offset": 0, "size": buffer.size}}
@@ -181,16 +183,17 @@ def _encode(
     commands.end()
 
 
-def _buffer(target: str, content: torch.Tensor) -> Any:
+def _buffer(target: str, content: NDArray[np.uint8]) -> Any:
     """Return a buffer with these bytes, and guards up to the end of a word and behind it."""
     import wgpu
 
-    data = content.numpy().tobytes()
+    data = content.tobytes()
     data += b"\xff" * (-len(data) % 4 + _GUARD)
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
     return device(target).create_buffer_with_data(data=data, usage=usage)
 
 
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+def _bytes(tensor: torch.Tensor) -> NDArray[np.uint8]:
     """Return the tensor's own memory as bytes: NumPy has no bf16."""
-    return tensor.view(-1).view(torch.uint8)
+    content: NDArray[np.uint8] = tensor.view(-1).view(torch.uint8).numpy()
+    return content
