@@ -230,7 +230,9 @@ def _both_config(constants: dict[str, Any], spec: Spec, target: GPUTarget | None
     A thread keeps the sums of two streams, and a multiprocessor of an H200 has the shared memory for three stages of
     two programs. Where a gradient is added, this takes half as many tokens in a tile, of one stream.
     """
-    together = 1 if adding and target is not None else math.gcd(spec.streams, 2)
+    # On sm_100 and later the sums of two streams would spill.
+    alone = target is not None and (adding or target.arch >= 100)
+    together = 1 if alone else math.gcd(spec.streams, 2)
     if target is None:
         tokens, hidden, compiler = 512, min(1024, triton.next_power_of_2(spec.hidden)), {}
     else:
