@@ -228,15 +228,19 @@ def _both_config(constants: dict[str, Any], spec: Spec, target: GPUTarget | None
     """Decide the tiles of the launch that has both products.
 
     A thread keeps the sums of two streams, and a multiprocessor of an H200 has the shared memory for three stages of
-    two programs. Where a gradient is added, this takes half as many tokens in a tile.
+    two programs. Where a gradient is added, this takes half as many tokens in a tile, of one stream.
     """
+    # On sm_100 and later the sums of two streams would spill.
+    alone = target is not None and (adding or target.arch >= 100)
+    together = 1 if alone else math.gcd(spec.streams, 2)
     if target is None:
         tokens, hidden, compiler = 512, min(1024, triton.next_power_of_2(spec.hidden)), {}
     else:
-        tokens, hidden, compiler = 32 if adding else 64, 64, options(4)
+        tokens, hidden = (32, 128) if adding else (64, 64)
+        compiler = options(4)
     # From sm_120 on a program has 99 KiB of shared memory at most.
     stages = 2 if target is not None and target.arch >= 120 else 3
-    tiles = {"TOGETHER": math.gcd(spec.streams, 2), "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": hidden, "STAGES": stages}
+    tiles = {"TOGETHER": together, "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": hidden, "STAGES": stages}
     return Config({**constants, "MIXES": spec.mixes, **tiles}, compiler)
 
 
