@@ -108,6 +108,12 @@ def add_session(name: str, text: str, *arguments: str) -> None:
     command.__doc__ = text
 
 
+@nox.session(venv_backend="none")
+def tune(session: nox.Session) -> None:
+    """Choose among the variants of the kernels by their times on this machine's GPU. -- --show"""
+    session.run(sys.executable, "benchmarks/tune.py", *session.posargs, env=SOURCE, external=True)
+
+
 @nox.session(venv_backend="virtualenv")
 def bundle(session: nox.Session) -> None:
     """Write an archive that the matrix runs from with no network: source, images, wheels, checksums."""

@@ -17,7 +17,7 @@ from mhc.backends import names
 from mhc.backends.reference import mhc_post as write
 from mhc.backends.reference import mhc_pre, sinkhorn
 from mhc.backends.reference.kernel import full_precision, gradients, widen
-from mhc.functional import mhc_post, read
+from mhc.functional import mhc_post, read_with_x
 from mhc.ops.mhc_pre import MhcPreInputs
 
 _NUDGES = 2
@@ -92,12 +92,12 @@ def equations(
 
 
 def through_the_package(backend: str) -> Callable[..., torch.Tensor]:
-    """Return the layer as users call it, with a named backend."""
+    """Return the layer as ``HyperConnection`` calls it, with a named backend."""
 
     def layer(
         x: torch.Tensor, phi: torch.Tensor, alpha: torch.Tensor, bias: torch.Tensor, gamma: torch.Tensor | None
     ) -> torch.Tensor:
-        h_in, h_post, h_res = read(x, phi, alpha, bias, gamma, iterations=_ITERATIONS, backend=backend)
+        x, (h_in, h_post, h_res) = read_with_x(x, phi, alpha, bias, gamma, iterations=_ITERATIONS, backend=backend)
         return mhc_post(x, h_in, h_post, h_res, backend=backend)
 
     return layer

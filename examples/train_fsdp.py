@@ -1,6 +1,7 @@
-"""Train mHC layers with FSDP2 on several processes, in bf16 with gradients reduced in fp32, on CPUs.
+"""Train mHC layers with FSDP2 on several processes, in bf16 with gradients reduced in fp32, on CPUs or GPUs.
 
     python examples/train_fsdp.py --processes 2
+    python examples/train_fsdp.py --processes 2 --device cuda   # each process has a GPU of its own
 
 ``fully_shard`` spreads the parameters of each block over the processes and gathers them in bf16 when the block runs.
 The mapping is computed in fp32 all the same. Each process has its own batches. Blocks of two layers throw the
@@ -64,30 +65,34 @@ class Network(nn.Module):
         return self.head(x)
 
 
-def shard(model: Network) -> None:
+def shard(model: Network, device: str) -> None:
     """Spread the parameters over all processes: a block is gathered as one."""
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.blocks:
         fully_shard(block, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-def train(rank: int, processes: int, rendezvous: str, steps: int, backend: str | None) -> None:
+def train(rank: int, processes: int, rendezvous: str, steps: int, backend: str | None, device: str) -> None:
     """Train as one of the processes; the first one prints."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=processes)
+    if device == "cuda":
+        torch.cuda.set_device(rank)
+    dist.init_process_group(
+        "nccl" if device == "cuda" else "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=processes
+    )
     torch.manual_seed(0)
-    model = Network(backend)
-    shard(model)
+    model = Network(backend).to(device)
+    shard(model, device)
     assert isinstance(model, FSDPModule)
     assert all(isinstance(parameter, DTensor) and parameter.dtype == torch.float32 for parameter in model.parameters())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     random = torch.Generator().manual_seed(rank)
-    turn = torch.linalg.qr(torch.randn(HIDDEN, HIDDEN, generator=torch.Generator().manual_seed(7)))[0]
+    turn = torch.linalg.qr(torch.randn(HIDDEN, HIDDEN, generator=torch.Generator().manual_seed(7)))[0].to(device)
     losses = []
     for _ in range(steps):
-        x = torch.randn(TOKENS, HIDDEN, generator=random)
+        x = torch.randn(TOKENS, HIDDEN, generator=random).to(device)
         loss = (model(x).float() - x @ turn).square().mean()
         optimizer.zero_grad()
         loss.backward()
@@ -106,10 +111,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--backend", help="reference, inductor, triton, tilelang or tvm")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         rendezvous = str(Path(folder) / "rendezvous")
-        mp.spawn(train, (options.processes, rendezvous, options.steps, options.backend), nprocs=options.processes)
+        arguments_of_each = (options.processes, rendezvous, options.steps, options.backend, options.device)
+        mp.spawn(train, arguments_of_each, nprocs=options.processes)
 
 
 if __name__ == "__main__":

@@ -83,16 +83,16 @@ def make(backend: str | None, recompute: bool = False) -> LlamaForCausalLM:
     return model
 
 
-def train(backend: str | None, steps: int, recompute: bool = False) -> list[float]:
+def train(backend: str | None, steps: int, recompute: bool = False, device: str = "cpu") -> list[float]:
     """Train, and return the loss of every step in nats per byte."""
-    model = make(backend, recompute)
+    model = make(backend, recompute).to(device)
     text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
     random = torch.Generator().manual_seed(1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     losses = []
     for _ in range(steps):
         starts = torch.randint(len(text) - CONTEXT, (BATCH,), generator=random)
-        batch = torch.stack([text[start : start + CONTEXT] for start in starts.tolist()])
+        batch = torch.stack([text[start : start + CONTEXT] for start in starts.tolist()]).to(device)
         loss = model(input_ids=batch, labels=batch, use_cache=False).loss
         optimizer.zero_grad()
         loss.backward()
@@ -107,9 +107,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--backend", action="append", help="reference, inductor, triton, tilelang or tvm (repeatable)")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--recompute", action="store_true", help="throw the operators' activations away")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args(arguments)
     for backend in options.backend or ["reference"]:
-        losses = train(backend, options.steps, options.recompute)
+        losses = train(backend, options.steps, options.recompute, options.device)
         print(f"{backend} first={sum(losses[:10]) / 10:.6f} last={sum(losses[-10:]) / 10:.6f}")
 
 

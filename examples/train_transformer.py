@@ -70,13 +70,16 @@ def batches(steps: int) -> list[torch.Tensor]:
     return [torch.stack([text[start : start + CONTEXT + 1] for start in row.tolist()]) for row in starts]
 
 
-def train(backend: str, steps: int, report: Callable[[int, float], None] | None = None) -> list[float]:
+def train(
+    backend: str, steps: int, report: Callable[[int, float], None] | None = None, device: str = "cpu"
+) -> list[float]:
     """Train, and return the loss of every step in nats per byte; ``report`` gets each loss at once."""
     torch.manual_seed(0)
-    model = Transformer(backend)
+    model = Transformer(backend).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     losses = []
     for step, batch in enumerate(batches(steps)):
+        batch = batch.to(device)
         loss = functional.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -92,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", action="append", help="reference, inductor, triton, tilelang or tvm (repeatable)")
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args(arguments)
     for backend in options.backend or ["reference"]:
 
@@ -99,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if step % 20 == 0:
                 print(f"{backend} step {step}: {loss:.3f}", flush=True)
 
-        losses = train(backend, options.steps, report)
+        losses = train(backend, options.steps, report, options.device)
         print(f"{backend} first={sum(losses[:10]) / 10:.6f} last={sum(losses[-10:]) / 10:.6f}")
 
 

@@ -38,6 +38,7 @@ from kernel_matrix.project import load as load
 from kernel_matrix.project import with_tests as with_tests
 from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference, from_comparison
+from kernel_matrix.report.audit import sampled as sampling
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.measurements import measurements
@@ -306,22 +307,32 @@ def report(
     from kernel_matrix.report.page_rows import PageRows
 
     sources = from_columns.Sources(project.matrix, results, project.rules)
-    is_audited, files = results.results <= auditing.MOST_RESULTS, results.loaded.files
+    files, total, now = results.loaded.files, results.results, clock()
+    sample = _sample(results, total, now) if total > auditing.MOST_RESULTS else None
     document = from_columns.document(
         sources,
         earlier=earlier,
         left_out=left_out,
         toolchains=toolchains,
         run_notes=notes,
-        more_notes=() if is_audited else (auditing.NOT_AUDITED,),
+        more_notes=(sample.note,) if sample else (),
     )
     changes = _changes(document, against, earlier) if against else None
     seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
     site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
     site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
-    if not is_audited or (notes and notes.running):  # a page for the time of the run: the one at its end is audited
+    if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)
+    if sample:
+        asked = results.asked_of(sample.sources)
+        return Report(document, tuple(auditing.audit_sample(project.site, sample, project.matrix, project.root, asked)))
     return Report(document, tuple(auditing.audit(project.site, files, project.matrix, project.root, results.asked)))
+
+
+def _sample(results: Judged, total: int, now: datetime) -> sampling.Sample:
+    """Return the results of a large report that are audited: other ones each time."""
+    sources = {place: sampling.Source(files, number) for place, files, number in results.files_by_place()}
+    return sampling.choose(sources, total, f"{now}")
 
 
 def _changes(document: Document, against: Path, earlier: History | None) -> Difference:

@@ -104,6 +104,47 @@ def read(
     For ordinary tensors in eager mode the two are one node of autograd, with the same kernels. Elsewhere (a transform,
     tracing, ``DTensor``) they are called one after the other.
     """
+    return read_with_x(
+        x,
+        phi,
+        alpha,
+        bias,
+        gamma,
+        norm_eps=norm_eps,
+        pre_eps=pre_eps,
+        post_scale=post_scale,
+        precision=precision,
+        main_grad=main_grad,
+        iterations=iterations,
+        sinkhorn_eps=sinkhorn_eps,
+        form=form,
+        backend=backend,
+    )[1]
+
+
+def read_with_x(
+    x: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None = None,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    post_scale: float = 2.0,
+    precision: str = "fp32",
+    main_grad: bool = False,
+    iterations: int = 20,
+    sinkhorn_eps: float | None = None,
+    form: str = "paper",
+    backend: str | None = None,
+) -> tuple[torch.Tensor, MhcPre]:
+    """Return x to hand on to :func:`mhc_post`, and what :func:`read` gives.
+
+    The x that is returned is the same tensor in another place of autograd's graph: the gradient that arrives at it is
+    added inside the gradient of the read. Where x itself goes to both, autograd adds the two gradients in a pass of its
+    own over all streams.
+    """
     if form in FORMS and iterations >= 1:
         tensors = _pre_tensors(x, phi, alpha, bias, gamma, precision, main_grad)
         chosen = _backend(_backend(backend, x, "mhc_pre"), x, "sinkhorn")
@@ -111,7 +152,7 @@ def read(
         sinkhorn_options = (iterations, FORMS[form] if sinkhorn_eps is None else sinkhorn_eps, form)
         results = read_in_one(tensors, options, sinkhorn_options, chosen)
         if results is not None:
-            return MhcPre(*results)
+            return results[0], MhcPre(*results[1:])
     h_in, h_post, logits = mhc_pre(
         x,
         phi,
@@ -126,7 +167,7 @@ def read(
         backend=backend,
     )
     h_res = sinkhorn(logits, iterations=iterations, eps=sinkhorn_eps, form=form, backend=backend)
-    return MhcPre(h_in, h_post, h_res)
+    return x, MhcPre(h_in, h_post, h_res)
 
 
 def sinkhorn(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mhc.functional import MhcPre, mhc_head, mhc_post, read
+from mhc.functional import MhcPre, mhc_head, mhc_post, read_with_x
 from mhc.recompute import current
 
 
@@ -155,21 +155,25 @@ class HyperConnection(_Mapping):
             block = current()
             if block is not None and torch.is_grad_enabled():
                 return block.run(self, x, arguments, options)
-        h_in, h_post, h_res = self.read(x)
+        x, (h_in, h_post, h_res) = self.read_with_x(x)
         y = self.layer(h_in, *arguments, **options)
         return self.write(x, y if y.dtype == x.dtype else y.to(x.dtype), h_post, h_res)
 
     def read(self, x: torch.Tensor) -> MhcPre:
         """Return the layer's input, and the weights that write its output and mix the streams."""
-        coefficients: MhcPre = self._mapped(
-            read,
+        return self.read_with_x(x)[1]
+
+    def read_with_x(self, x: torch.Tensor) -> tuple[torch.Tensor, MhcPre]:
+        """Return x to hand on to :meth:`write` (:func:`mhc.functional.read_with_x`), and what :meth:`read` gives."""
+        results: tuple[torch.Tensor, MhcPre] = self._mapped(
+            read_with_x,
             x,
             post_scale=self.post_scale,
             iterations=self.iterations,
             sinkhorn_eps=self.sinkhorn_eps,
             form=self.form,
         )
-        return coefficients
+        return results
 
     def write(self, x: torch.Tensor, y: torch.Tensor, h_post: torch.Tensor, h_res: torch.Tensor) -> torch.Tensor:
         """Return the new streams of the layer's output and what :meth:`read` gave."""

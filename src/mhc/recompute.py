@@ -69,7 +69,7 @@ class Block:
         self._know(step, "x", x)
         self._reading = True
         try:
-            h_in, h_post, h_res = module.read(x)
+            x, (h_in, h_post, h_res) = module.read_with_x(x)
         finally:
             self._reading = False
         for name, tensor in (("h_in", h_in), ("h_post", h_post), ("h_res", h_res)):

@@ -80,6 +80,7 @@ def test_the_action_pins_what_the_workflows_pin():
     assert [pin for pin in used if pin not in ours] == []
 
 
+@pytest.mark.slow
 def test_a_green_platform_is_run_and_reported(tmp_path):
     made = runner(tmp_path, "--executor current --toolchain good", platform="here")
     done = made.step("Run")
@@ -91,6 +92,7 @@ def test_a_green_platform_is_run_and_reported(tmp_path):
     assert "doubles" in made.summary.read_text()
 
 
+@pytest.mark.slow
 def test_a_red_case_makes_both_steps_red_and_still_leaves_the_page(tmp_path):
     made = runner(tmp_path, "--executor current --toolchain 'raises'")
     assert made.step("Run").returncode == 1

@@ -7,6 +7,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables.write import write
@@ -34,6 +36,7 @@ def test_the_same_records_are_found_in_xml_and_in_tables(tmp_path):
     assert compared(tmp_path / "xml", tmp_path / "tables") == (0, "\n3 cases before, 3 after, 0 differences\n")
 
 
+@pytest.mark.slow
 def test_every_part_of_a_record_that_tables_change_is_found(tmp_path):
     write(tmp_path / "before", RECORDS)
     changes = [

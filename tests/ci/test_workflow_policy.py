@@ -130,6 +130,7 @@ def test_the_label_of_hosted_machines_is_the_matrix_s(files, matrix):
     assert set(re.findall(r"runs-on: (ubuntu\S+)", "\n".join(files.values()))) == {matrix.ci.hosted}
 
 
+@pytest.mark.slow
 def test_the_session_that_plans_prints_nothing_but_the_rows():
     command = [sys.executable, "-m", "nox", "-s", "plan", "--", "--github", "--event", "pull_request"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

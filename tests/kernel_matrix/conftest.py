@@ -25,10 +25,11 @@ from docker import DockerClient
 from hypothesis import settings
 
 from kernel_matrix import cli
-from kernel_matrix.config.document import Document
+from kernel_matrix.config import load as loading
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
+from kernel_matrix.config.suite import SuiteTests
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.compare import Comparison, compare
 from kernel_matrix.results.limits import limits_of
@@ -50,10 +51,11 @@ pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(together.protocol)
 
 ROOT = Path(__file__).parents[2]
 # What Python and Inductor compile for the environments of the project, which the tests share as they share these.
-SHARED = ("envs", "cache/bytecode", "cache/inductor")
+BYTECODE = "cache/bytecode"
+SHARED = ("envs", BYTECODE, "cache/inductor")
 # The processes that the tests start keep their bytecode, also where a machine says that none should be written. A
 # process of a toolchain imports up to 2,000 modules, and compiling them takes three times as long as running them.
-os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / "cache" / "bytecode")
+os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / BYTECODE)
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 # How long an example takes depends on what else the machine does.
@@ -62,21 +64,20 @@ settings.load_profile("any-machine")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def project_is_parsed_once() -> Iterator[None]:
-    """Parse the YAML of the project's matrix.yaml once in a process, which takes longer than checking it."""
-    parse, path, parsed = Document.__init__, ROOT / "matrix.yaml", {}
+def project_is_loaded_once() -> Iterator[None]:
+    """Read, check and plan the project's matrix.yaml once in a process: most commands begin with that."""
+    load_file, path, loaded = loading.load_and_plan, ROOT / "matrix.yaml", {}
 
-    def parse_once(document: Document, given: Path) -> None:
-        key = given.read_bytes() if given == path else None
-        if key in parsed:
-            vars(document).update(parsed[key])
-            return
-        parse(document, given)
-        if key is not None:
-            parsed[key] = vars(document)
+    def load_once(given: Path, tests: SuiteTests | None = None) -> loading.Checked:
+        if given != path or tests not in (None, SuiteTests()):
+            return load_file(given, tests)
+        key = given.read_bytes()
+        if key not in loaded:
+            loaded[key] = load_file(given)
+        return loaded[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Document, "__init__", parse_once)
+        patch.setattr(loading, "load_and_plan", load_once)
         yield
 
 
@@ -122,10 +123,16 @@ def few_cases(whole: Plan) -> Plan:
 
 def environments_of(build: Path) -> Path:
     """Give a build folder the environments of the project and what is compiled for them; all tests share these."""
-    for name in SHARED:
+    return share(build, *SHARED)
+
+
+def share(build: Path, *names: str) -> Path:
+    """Give a build folder some folders of the project's own build folder."""
+    for name in names:
         (ROOT / "build" / name).mkdir(parents=True, exist_ok=True)
         (build / name).parent.mkdir(parents=True, exist_ok=True)
-        (build / name).symlink_to(ROOT / "build" / name)
+        if not (build / name).is_symlink():
+            (build / name).symlink_to(ROOT / "build" / name)
     return build
 
 

@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
 RIGHT = ("reference", "tvm-0.27")  # of the project, as they are
-PARTS = ("src/mhc", "tests/mhc", "ci/locks", "ci/preflight.py")
+PARTS = ("src/mhc", "tests/mhc", "ci/locks", "ci/preflight.py", "probes/diagnosis.yaml", "probes/rules")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def make_backend(backends: Path, toolchain: str) -> None:
 def matrix() -> dict[str, Any]:
     """Return the project's configuration for one platform and few cases, with the wrong toolchains beside the right."""
     whole = YAML(typ="safe").load((ROOT / "matrix.yaml").read_text(encoding="utf-8"))
-    package = {key: value for key, value in whole["package"].items() if key not in ("probes", "rules", "sweeps")}
+    package = {key: value for key, value in whole["package"].items() if key not in ("probes", "sweeps")}
     of_torch = {key: whole["toolchains"]["reference"][key] for key in ("lock", "requires")}
     toolchains = {name: whole["toolchains"][name] for name in RIGHT}
     platform = dict(whole["platforms"]["cpu-llvm"])

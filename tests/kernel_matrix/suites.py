@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conftest import Silent
+from conftest import BYTECODE, Silent, share
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.selection import Selection
@@ -47,6 +47,7 @@ class Suite:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text), encoding="utf-8")
         (root / "tests").mkdir(exist_ok=True)
+        share(root / "build", BYTECODE)
         return cls(root)
 
     def collected(self, selection: Selection | None = None) -> pipeline.Project:

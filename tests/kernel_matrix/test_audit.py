@@ -102,7 +102,8 @@ def audited(whole, matrix, tmp_path):
     """Return a copy of the site that a test may edit, and the function that audits it."""
     planned, files, site = whole
     shutil.copytree(site, tmp_path / "site")
-    now = Now(NOW, HEAD, dict.fromkeys(matrix.toolchains, LOCK))
+    entries = [(name, entry.toolchain) for name, platform in matrix.platforms.items() for entry in platform.entries]
+    now = Now(NOW, HEAD, dict.fromkeys(entries, LOCK))
     asked = {case.id for case in planned.cases}
     return tmp_path / "site", lambda: audit(tmp_path / "site", files, matrix, ROOT, asked, now)
 
@@ -148,6 +149,7 @@ def kind_of(path: tuple[Any, ...]) -> str:
     return "/".join("*" if isinstance(key, int) else str(key) for key in path)
 
 
+@pytest.mark.slow
 def test_every_number_of_compat_json_is_held_to_the_results(audited):
     """Edit one number of each kind: the audit names it."""
     site, differences = audited
@@ -162,6 +164,7 @@ def test_every_number_of_compat_json_is_held_to_the_results(audited):
     assert unseen == []
 
 
+@pytest.mark.slow
 def test_every_number_of_a_case_on_the_page_is_held_to_the_results(audited):
     site, differences = audited
     chunks = {number: Page(site).value(f"cells/{number}") for number in range(len(Page(site).chunks))}
@@ -184,6 +187,7 @@ def test_every_number_of_a_case_on_the_page_is_held_to_the_results(audited):
     assert differences() == []
 
 
+@pytest.mark.slow
 def test_every_column_of_the_overview_is_held_to_the_cells(audited):
     """Edit one entry of each column: the audit names it."""
     site, differences = audited
@@ -212,6 +216,7 @@ def test_every_column_of_the_overview_is_held_to_the_cells(audited):
     assert differences() == []
 
 
+@pytest.mark.slow
 def test_every_other_figure_of_the_overview_is_held_to_compat_json(audited):
     site, differences = audited
     shown = Page(site).overview

@@ -241,6 +241,7 @@ def run_bench(doubles, *toolchains, **wish):
     return project, records, "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_the_doubles_are_timed_and_their_results_are_like_any_others(doubles):
     project, records, text = run_bench(doubles, "good", quick=False)
     assert [record.outcome for record in records["good"]] == ["pass", "pass"]
@@ -265,6 +266,7 @@ def test_the_doubles_are_timed_and_their_results_are_like_any_others(doubles):
     assert comparison.counts["missing"] == len(comparison.plan.cases), "the benchmark makes no case pass"
 
 
+@pytest.mark.slow
 def test_the_view_times_has_the_benchmark_and_the_view_states_has_not(doubles):
     run_bench(doubles, "good")
     words = (str(doubles.root / "build" / "results"),)
@@ -276,6 +278,7 @@ def test_the_view_times_has_the_benchmark_and_the_view_states_has_not(doubles):
     assert "(0 rows)" in harness("query", "SELECT * FROM states", *words).stdout
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_wrong_has_a_record_without_a_time(doubles):
     _, records, text = run_bench(doubles, "good", "wrong", "writes-nothing", "raises")
     assert {name: [record.outcome for record in given] for name, given in records.items()} == {
@@ -291,6 +294,7 @@ def test_a_kernel_that_is_wrong_has_a_record_without_a_time(doubles):
     assert "double.forward/tokens1: fail: out:" in text
 
 
+@pytest.mark.slow
 def test_a_kernel_that_ends_the_process_costs_its_own_times_alone(doubles):
     _, records, _ = run_bench(doubles, "good", "segfault", "leaves", quick=False)
     assert [record.outcome for record in records["good"]] == ["pass", "pass"]
@@ -299,6 +303,7 @@ def test_a_kernel_that_ends_the_process_costs_its_own_times_alone(doubles):
     assert [record.outcome for record in records["leaves"]] == ["error", "error"]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_hangs_is_ended(doubles):
     doubles.edit("  limit: 60", "  limit: 15")
     _, records, _ = run_bench(doubles, "hang", "good")
@@ -389,6 +394,7 @@ def test_what_is_left_when_the_time_is_over_is_missing(doubles):
     assert records["hang"][0].metrics == {}
 
 
+@pytest.mark.slow
 def test_a_rival_may_be_timed_in_some_cases_alone(doubles):
     doubles.edit("rivals: [numpy, somebody]", "rivals: [numpy, somebody]\n  only: { numpy: { tokens: 2 } }")
     _, records, _ = run_bench(doubles, "good", quick=False)
@@ -397,6 +403,7 @@ def test_a_rival_may_be_timed_in_some_cases_alone(doubles):
     assert "bench.ratio.numpy" in two.metrics
 
 
+@pytest.mark.slow
 def test_what_is_compiled_beforehand_keeps_the_time_of_its_first_call(doubles):
     _, records, text = run_bench(doubles, "good", parallel=2)
     assert records["good"][0].metrics["bench.first_call_s"] > 0
@@ -411,6 +418,7 @@ def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
     assert distinct_commits(["abc", "abcdef0123"]) == ("abc", "abcdef0123"), "so few characters name no commit"
 
 
+@pytest.mark.slow
 def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
     project, records, _ = run_bench(doubles, "good", "wrong", quick=False)
     collected = pipeline.collect(project, [project.results])

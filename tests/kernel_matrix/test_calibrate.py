@@ -95,6 +95,7 @@ def test_without_a_seed_nothing_can_be_calibrated(here: Doubles, monkeypatch):
     assert "no operator of matrix.yaml has the axis 'seed'" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_platform_that_cannot_run_here_is_named_with_the_reason(matrix, tmp_path, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     if detect().of("nvidia"):

@@ -10,6 +10,8 @@ import pytest
 from conftest import Doubles
 from test_run import middle, states
 
+from kernel_matrix.job import keys
+
 FORGED = "the journal holds an entry that neither the harness nor the process that compares has written"
 
 
@@ -62,6 +64,45 @@ def test_a_signature_is_not_believed_twice(doubles: Doubles):
     )
     comparison = doubles.run("wrong")
     assert states(comparison) == ["pass", "error", "pass"]
+
+
+KEY = "key_file(journal.parents[2], journal.parent.name)"
+
+
+@pytest.mark.parametrize(
+    ("theft", "refusal"),
+    [
+        (f"{KEY}.read_text()", "Permission denied: '/var/tmp/kernel-matrix-keys-"),
+        (f"os.link({KEY}, journal.with_name('copy'))", "Invalid cross-device link: '/var/tmp/kernel-matrix-keys-"),
+        (f"{KEY}.rename(journal.with_name('copy'))", "Invalid cross-device link: '/var/tmp/kernel-matrix-keys-"),
+        ("open(f'/proc/{os.getppid()}/mem', 'rb')", "Permission denied: '/proc/"),
+        ("open(f'/proc/{harness}/mem', 'rb')", "Permission denied: '/proc/"),
+    ],
+    ids=["reads", "links", "moves", "memory of the process that compares", "memory of the harness"],
+)
+def test_a_kernel_does_not_get_the_key_that_signs_the_journal(doubles: Doubles, theft: str, refusal: str):
+    if not keys.can_be_kept_away():
+        pytest.skip("needs Linux 5.19 or later with Landlock")
+    cheat(
+        doubles,
+        "from kernel_matrix.job.keys import key_file",
+        "journal = Path(os.readlink('/proc/self/fd/1')).with_name('journal.jsonl')",
+        "harness = Path(f'/proc/{os.getppid()}/stat').read_text().rpartition(')')[2].split()[1]",
+        theft,
+        "double(x, out)",
+    )
+    comparison = doubles.run("wrong")
+    assert states(comparison) == ["pass", "error", "pass"]
+    assert refusal in middle(comparison).reason
+    assert middle(comparison).record.job["keys"] == "out of reach"
+
+
+def test_where_landlock_is_absent_the_record_says_that_the_keys_are_within_reach(doubles: Doubles):
+    monkeypatched = "from kernel_matrix.job import running", "running.can_be_kept_away = lambda: False"
+    path = doubles.root / "suite" / "conftest.py"
+    path.write_text("\n".join((path.read_text() if path.exists() else "", *monkeypatched, "")))
+    [cell] = doubles.run("good").cells
+    assert {verdict.record.job["keys"] for verdict in cell.cases} == {"within reach"}
 
 
 def test_a_kernel_that_kills_the_process_that_compares_costs_its_case(doubles: Doubles):

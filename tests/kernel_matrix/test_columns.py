@@ -152,6 +152,7 @@ def kept():
         yield plan, compare(plan, records, now), planned, connection
 
 
+@pytest.mark.slow
 def test_the_kept_results_are_judged_alike(kept):
     plan, comparison, _, connection = kept
     assert comparable(verdicts_of(connection)) == comparable(expected_of(plan, comparison))

@@ -83,6 +83,7 @@ def test_the_command_line_accepts_every_command_that_a_text_marks():
         cli._parse(words)  # exits where it does not
 
 
+@pytest.mark.slow
 def test_the_command_line_accepts_every_command_that_is_printed_for_a_matrix_without_start(matrix, tmp_path):
     lines = [
         line for line in printed(matrix.model_copy(update={"start": Start()}), tmp_path) if "kernel-matrix " in line
@@ -93,6 +94,7 @@ def test_the_command_line_accepts_every_command_that_is_printed_for_a_matrix_wit
         cli._parse(shlex.split(line.partition("kernel-matrix ")[2]))
 
 
+@pytest.mark.slow
 def test_the_sessions_that_are_printed_for_this_repository_exist(matrix, tmp_path):
     lines = [*printed(matrix, tmp_path), *(command(matrix.start, words) for words in marked())]
     named = {name for line in lines for name in re.findall(r"ci/nox -s ([\w-]+)", line)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import re
+import shutil
 import threading
 from dataclasses import replace
 from functools import partial
@@ -45,19 +46,37 @@ def planned(matrix):
     return replace(few, jobs=tuple(jobs))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def good(planned, passing):
     """Return records of all cases, whose outputs have the noise ratio 0.8."""
-    return all_cases(planned, lambda case: passing(case, **dict.fromkeys(case.owed.outputs, noise(0.8))))
+    return tuple(all_cases(planned, lambda case: passing(case, **dict.fromkeys(case.owed.outputs, noise(0.8)))))
+
+
+STARTED = "2026-05-01T00:00:00Z"
+
+
+def write_run(matrix, planned, records, folder, earlier=None, started=STARTED):
+    dated = [replace(r, job={**r.job, "started": started, "commit": "c0ffee"}) for r in records]
+    write_site(matrix, compare(planned, dated), Collected((), tuple(dated), ()), folder, earlier=earlier)
+
+
+@pytest.fixture(scope="module")
+def good_site(matrix, planned, good, tmp_path_factory):
+    """Write the site of the good records once; most tests compare another one with it."""
+    folder = tmp_path_factory.mktemp("good") / "site"
+    write_run(matrix, planned, good, folder)
+    return folder
 
 
 @pytest.fixture
-def site(matrix, planned, tmp_path):
+def site(matrix, planned, good, good_site, tmp_path):
     """Write the site of some records, as a run that started at that time."""
 
-    def write(name, records, earlier=None, started="2026-05-01T00:00:00Z"):
-        dated = [replace(r, job={**r.job, "started": started, "commit": "c0ffee"}) for r in records]
-        write_site(matrix, compare(planned, dated), Collected((), tuple(dated), ()), tmp_path / name, earlier=earlier)
+    def write(name, records, earlier=None, started=STARTED):
+        if records is good and (earlier, started) == (None, STARTED):
+            shutil.copytree(good_site, tmp_path / name)
+        else:
+            write_run(matrix, planned, records, tmp_path / name, earlier, started)
         return tmp_path / name
 
     return write
@@ -277,6 +296,7 @@ def scatter(count, level=2.0, seed=0):
     return [level * float(np.exp(value)) for value in np.random.default_rng(seed).normal(0, 0.02, count)]
 
 
+@pytest.mark.slow
 def test_a_change_of_speed_that_lasts_is_found_with_its_first_run():
     runs = series([*scatter(12), *scatter(4, 1.5, 1)])
     [one] = trend.slower("cell", runs, runs[11].started)
@@ -462,6 +482,7 @@ def test_a_published_report_is_a_run(site, good, diff, published, page):
     assert diff(f"{published}/before/{page}", now)[0] == 1, "a history is not needed"
 
 
+@pytest.mark.slow
 def test_input_that_cannot_be_used_is_refused(site, good, diff, published, tmp_path):
     now = site("now", good)
     (tmp_path / "empty").mkdir()

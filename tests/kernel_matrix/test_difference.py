@@ -54,6 +54,7 @@ def fail(records, message="out: max_abs 1 is over 0.1"):
             for r in records]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_pull_request_is_shown_what_it_breaks_and_not_the_whole_table(site, planned, passing):
     good = all_cases(planned, passing)
     summary = (site("new", fail(good), site("old", good)) / "summary.md").read_text()
@@ -75,6 +76,7 @@ def test_what_a_pull_request_mends_and_what_it_loses_is_shown_too(site, planned,
     assert "unavailable (planned)" in summary
 
 
+@pytest.mark.slow
 def test_no_difference_is_said(site, planned, passing):
     good = all_cases(planned, passing)
     summary = (site("new", good, site("old", good)) / "summary.md").read_text()

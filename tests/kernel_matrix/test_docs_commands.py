@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import BYTECODE, ROOT, share
 
 from kernel_matrix.run.environments import venv
 
@@ -96,12 +96,14 @@ def execute(block: Block, folder: Path, programs: Path) -> subprocess.CompletedP
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({block.page for block in RUN}))
 def test_every_command_of_a_page_ends_as_the_page_says(page, tmp_path, programs):
     for name, text in files_of(page, read(page)).items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    share(tmp_path / "build", BYTECODE)  # a reader's second job has it too
     for block in (block for block in RUN if block.page == page):
         done = execute(block, tmp_path, programs)
         assert done.returncode == block.status, f"{block.text}{done.stdout}{done.stderr}"
@@ -162,6 +164,7 @@ def build(root: Path, site: Path, generator: Path, **variables: str) -> subproce
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_site_is_built_has_every_page_and_asks_no_other_host(tmp_path, generator):
     done = build(ROOT, tmp_path / "site", generator)
     assert done.returncode == 0, done.stderr
@@ -179,6 +182,7 @@ def test_the_site_is_built_has_every_page_and_asks_no_other_host(tmp_path, gener
     assert "--no-run" in commands
 
 
+@pytest.mark.slow
 def test_a_dead_link_and_a_dead_anchor_stop_the_build(tmp_path, generator):
     copy = tmp_path / "copy"
     for name in ("docs", "ci"):

@@ -89,6 +89,7 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
         "rocm": "lowered",
         "intel": "lowered",
         "opencl": "emulated",
+        "webgpu": "emulated",
         "metal": "lowered",
     }
 
@@ -225,6 +226,7 @@ def strange_index(tmp_path) -> Iterator[tuple[str, Path]]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_valid_ca_of_somebody_else_is_told_from_an_index_that_is_down(look, strange_index, monkeypatch):
     address, folder = strange_index
     for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "UV_INDEX", "PIP_EXTRA_INDEX_URL", "SSL_CERT_DIR"):
@@ -419,6 +421,7 @@ def test_a_gpu_without_a_driver_is_found_on_the_pci_bus(tmp_path):
     assert not is_on_pci_bus("0x1002", tmp_path), "a bridge is no GPU"
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_1_when_something_is_broken(monkeypatch):
     command = [sys.executable, "-m", "kernel_matrix", "doctor"]
     monkeypatch.setenv("PIP_CERT", "/nowhere.pem")

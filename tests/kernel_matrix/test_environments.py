@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.run.environments.builds import is_among, pin_of
+from kernel_matrix.run.environments.bytecode import share_bytecode
 from kernel_matrix.run.environments.venv import variables_for
 
 INSTALLER = Installer(builds_of="Many_Builds", cpu={"UV_TORCH_BACKEND": "cpu"}, gpu={"UV_TORCH_BACKEND": "auto"})
@@ -60,3 +63,66 @@ def test_a_lock_without_that_distribution_needs_no_variables(lock):
 
 def test_the_project_says_which_distribution_that_is(matrix: Matrix):
     assert matrix.installer.builds_of == "torch"
+
+
+def imported(packages: Path, bytecode: Path) -> tuple[str, ...]:
+    """Import a package in a new process; return its value, its file, and the files with bytecode of it."""
+    code = "import thing; from thing import part; print(part.VALUE, part.value.__code__.co_filename)"
+    variables = {"PYTHONPATH": str(packages), "PYTHONPYCACHEPREFIX": str(bytecode), "PYTHONDONTWRITEBYTECODE": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **variables}, capture_output=True, text=True, check=True
+    )
+    return tuple(done.stdout.split())
+
+
+@pytest.fixture
+def packages(tmp_path) -> list[Path]:
+    """Return the folders of packages of two environments, whose files are links to the same ones, as uv makes them."""
+    made = [tmp_path / "envs" / name / "lib" / "python3" / "site-packages" for name in ("one", "two")]
+    for folder in made:
+        (folder / "thing").mkdir(parents=True)
+    for name, text in (("__init__.py", ""), ("part.py", "VALUE = 1\ndef value(): return VALUE\n")):
+        (made[0] / "thing" / name).write_text(text)
+        (made[1] / "thing" / name).hardlink_to(made[0] / "thing" / name)
+    return made
+
+
+def compiled(bytecode: Path) -> list[Path]:
+    return sorted(path for path in bytecode.rglob("part.*.pyc") if not path.is_symlink())
+
+
+def test_environments_with_the_same_files_share_their_bytecode(packages, tmp_path):
+    bytecode = tmp_path / "bytecode"
+    for folder in packages:
+        share_bytecode(folder.parents[2], bytecode)
+        share_bytecode(folder.parents[2], bytecode)  # a second time changes nothing
+    assert imported(packages[0], bytecode) == ("1", str(packages[0] / "thing" / "part.py"))
+    [only] = compiled(bytecode)
+    time = only.stat().st_mtime_ns
+    assert imported(packages[1], bytecode) == ("1", str(packages[1] / "thing" / "part.py")), (
+        "an error names its own file"
+    )
+    assert [(path, path.stat().st_mtime_ns) for path in compiled(bytecode)] == [(only, time)]
+
+
+def test_a_file_that_was_changed_in_one_environment_is_compiled_anew(packages, tmp_path):
+    bytecode = tmp_path / "bytecode"
+    for folder in packages:
+        share_bytecode(folder.parents[2], bytecode)
+    assert imported(packages[0], bytecode)[0] == "1"
+    changed = packages[1] / "thing" / "part.py"
+    changed.unlink()
+    changed.write_text("VALUE = 23\ndef value(): return VALUE\n")
+    assert [imported(folder, bytecode)[0] for folder in packages] == ["1", "23"]
+
+
+def test_copied_files_and_other_versions_have_bytecode_of_their_own(packages, tmp_path):
+    for path in (packages[1] / "thing").iterdir():
+        text = path.read_text()
+        path.unlink()
+        path.write_text(text)
+    bytecode = tmp_path / "bytecode"
+    for folder in packages:
+        share_bytecode(folder.parents[2], bytecode)
+        imported(folder, bytecode)
+    assert len(compiled(bytecode)) == 2

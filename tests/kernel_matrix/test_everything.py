@@ -106,11 +106,13 @@ def test_a_job_is_run_again_on_another_machine_and_with_other_variables(committe
     assert run(committed, "good", machine=Machine((CPU, CPU)))[0] == ["here.good"]
 
 
+@pytest.mark.slow
 def test_outside_a_checkout_nothing_is_kept(doubles):
     run(doubles, "good")
     assert run(doubles, "good")[0] == ["here.good"]
 
 
+@pytest.mark.slow
 def test_the_page_is_there_when_the_first_job_has_ended_and_says_that_the_run_goes_on(doubles, monkeypatch):
     pages = []
     write = everything.make_dashboard

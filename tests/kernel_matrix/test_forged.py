@@ -94,7 +94,8 @@ class Results:
         present = Present(NOW, HEAD, True, pins, {HEAD: Concerned(), "b" * 12: None})
         whole = document(self.matrix, compare(self.planned, collected.records, present), collected)
         sites.write(whole, self.site)
-        locks = dict.fromkeys(self.matrix.toolchains, LOCK)
+        platforms = self.matrix.platforms.items()
+        locks = {(name, entry.toolchain): LOCK for name, platform in platforms for entry in platform.entries}
         asked = {case.id for case in self.planned.cases}
         differences = audit(self.site, collected.files, self.matrix, ROOT, asked, Now(NOW, HEAD, locks))
         assert differences == [], "the audit goes another road to the same states"

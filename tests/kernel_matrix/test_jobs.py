@@ -15,7 +15,7 @@ from conftest import ROOT, Doubles
 from test_run import middle, states
 
 from kernel_matrix.job.end import End, combined
-from kernel_matrix.job.plugin import environment_facts
+from kernel_matrix.job.surroundings import environment_facts
 from kernel_matrix.results import junit
 from kernel_matrix.run import harness
 

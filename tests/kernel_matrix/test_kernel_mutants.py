@@ -26,6 +26,13 @@ FEW = {
         "the rest of the iterations is forgotten",
         "stream 0 is added",
     ],
+    "cpp": [
+        "the barrier before the sums are added up is left out",
+        "threads without a mix do not reach the barrier",
+        "the last token of a stage is left out",
+        "lanes beyond the rows are added",
+        "the mapping is transposed",
+    ],
     "tvm": ["1/rms stands twice in the mixes", "only the last span of tokens is in dphi", "the last vector of a row"],
 }
 

@@ -152,6 +152,7 @@ def test_without_a_hipcc_the_message_says_how_to_get_one(monkeypatch, tmp_path):
         nvcc.compiler_of("hip")
 
 
+@pytest.mark.slow
 @needs_nvcc
 def test_the_commands_of_cmake_are_compiled_for_every_target_without_torch(tmp_path):
     (tmp_path / "scale.cu").write_text(SOURCE)

@@ -131,7 +131,14 @@ def test_who_computes_something_else_is_the_odd_one_out(compat, page):
     assert marked == {f"{LANE}/{toolchain}/{op}" for toolchain, op, _ in odd}
 
 
-def test_only_a_kernel_that_is_not_deterministic_has_other_bits_in_a_second_run(compat, folder):
+def test_only_a_kernel_that_is_not_deterministic_has_other_bits_in_a_second_run(compat, page, folder):
+    differing = {name for name, row in page.rows.items() if row["differing"]}
+    assert differing == {f"{LANE}/random-order/{op}" for op in MAPPINGS}
+    counts = {lane["toolchain"]: lane["determinism"] for lane in compat["lanes"]}
+    assert {name for name, count in counts.items() if count["differing"]} == {"random-order"}
+    assert all(count["repeats"] for count in counts.values())
+    for cell in (cell for cell in compat["cells"] if cell["id"] in differing):
+        assert cell["diagnosis"]["rule"] == "runs-differ"
     assert cells(compat, lambda cell: OTHER_BITS.search(cell["reason"])) == {("random-order", op) for op in MAPPINGS}
     for name, record in records(folder, "random-order").items():
         expected = ("fail", True) if name.startswith("mhc_pre") else ("pass", False)

@@ -177,6 +177,7 @@ def test_the_results_of_other_tools_are_told_by_file():
     }
 
 
+@pytest.mark.slow
 def test_several_processes_read_files_in_their_order(tmp_path):
     paths = []
     for number in range(40):

@@ -61,6 +61,7 @@ def test_an_expectation_can_name_the_version_of_the_package_under_test(doubles: 
     assert record.job["version.doubles"] == "1.0"
 
 
+@pytest.mark.slow
 def test_the_version_of_the_source_hides_that_of_an_installed_one(doubles: Doubles, tmp_path, monkeypatch):
     """The source comes first on the import path of a job."""
     installed = tmp_path / "installed" / "Doubles-0.5.dist-info"

@@ -61,6 +61,7 @@ def test_every_file_is_of_its_model(make, planned, passing):
     assert {"overview", "cells", "speed", "agreement", "toolchains", "history"} == set(properties)
 
 
+@pytest.mark.slow
 def test_the_data_are_those_of_the_document(make, planned, passing):
     whole, page = make(good(planned, passing))
     assert list(page.rows) == [cell.id for cell in whole.cells], "in the order of the grid"
@@ -90,6 +91,7 @@ def test_a_chunk_has_the_cells_of_a_lane_together(make, planned, passing, monkey
     assert max(path.stat().st_size for path in (page.site / "data" / "cells").glob("*.js")) < 40_000
 
 
+@pytest.mark.slow
 def test_files_of_an_older_report_are_removed(make, planned, passing, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(page_cells, "CHUNK", 4_000)
@@ -129,6 +131,7 @@ def test_a_number_that_is_not_finite_is_a_word(make, planned, passing, value, wo
     Overview.model_validate(page.overview)
 
 
+@pytest.mark.slow
 def test_a_huge_message_is_cut_and_says_where_the_rest_is(make, planned):
     case, huge = planned.cases[0], "y" * 10_000_000
     _, page = make([Record(case.id, "error", "run", "launch", huge, huge)])
@@ -167,6 +170,7 @@ def test_the_history_has_a_trend_for_each_device_with_several_runs(make, planned
     assert (trend.device, trend.noise["fp32/out"][:2], len(trend.started)) == ("a GPU", [1, 2], len(trend.commits))
 
 
+@pytest.mark.slow
 def test_the_history_has_the_transitions_since_an_earlier_report(matrix, planned, passing, tmp_path):
     case = next(case for case in planned.cases if case.cell.id == TRITON)
     before = good(planned, passing)

@@ -128,3 +128,9 @@ def test_entries_of_one_toolchain_share_no_target_and_one_job(doubles, first, se
     doubles.edit("toolchains: [good,", f"toolchains: [{{ toolchain: good{first} }}, {{ toolchain: good{second} }},")
     with pytest.raises(UserError, match=re.escape(reason)):
         load(doubles.root / "matrix.yaml")
+
+
+def test_a_job_has_the_lock_of_its_platform_where_there_is_one(matrix):
+    assert matrix.lock_of("webgpu", "tvm-0.27") == "ci/locks/tvm-0.27-webgpu.txt"
+    assert matrix.lock_of("opencl", "tvm-0.27") == matrix.lock_of("", "tvm-0.27") == "ci/locks/tvm-0.27.txt"
+    assert {"ci/locks/tvm-0.27.txt", "ci/locks/tvm-0.27-webgpu.txt"} <= set(matrix.locks)

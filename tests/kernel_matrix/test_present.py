@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from ruamel.yaml import YAML
 from test_compare import TRITON, case_of, compiled
 
@@ -78,6 +79,16 @@ def test_a_result_of_the_present_is_not_stale(case, measured):
 def test_what_differs_from_the_present_makes_a_result_stale_and_is_said(case, measured, job, reason):
     verdict = judge(case, [measured(**job)], here())
     assert (verdict.state, verdict.evidence, verdict.stale) == ("pass", "ran", reason)
+
+
+def test_a_toolchain_with_a_lock_of_its_own_on_a_platform_is_held_to_that_one(case, measured):
+    place = (case.cell.platform, case.cell.toolchain)
+    own = here(entries={place: Pins("locks/triton-here.txt", "2" * 64, ("triton==3.6.*",))})
+    reason = f"it was measured with another locks/triton-here.txt (sha256 {LOCK[:12]})"
+    assert judge(case, [measured()], own).stale == reason
+    assert judge(case, [measured(lock_sha256="2" * 64)], own).stale == ""
+    elsewhere = here(entries={("webgpu", case.cell.toolchain): own.entries[place]})
+    assert judge(case, [measured()], elsewhere).stale == "", "another platform's lock does not concern it"
 
 
 def test_a_change_that_does_not_concern_the_toolchain_makes_nothing_stale(case, measured):
@@ -386,3 +397,19 @@ def test_outside_git_the_present_has_no_commit(doubles, monkeypatch):
     made = present(doubles.matrix, doubles.root, [Record("a", "pass", job={"commit": OLD})])
     assert (made.commit, made.is_checkout, dict(made.changed)) == ("", False, {})
     assert made.note
+
+
+def test_the_lock_of_an_entry_concerns_that_entry_alone(matrix):
+    of_entry = concerned(matrix, ["ci/locks/tvm-0.27-webgpu.in", "ci/locks/tilelang-0.1.15-webgpu.txt"])
+    assert (of_entry.toolchains, of_entry.platforms, of_entry.everything) == ({}, {}, "")
+    assert of_entry.file_for("webgpu", "tvm-0.27") == "ci/locks/tvm-0.27-webgpu.in"
+    assert of_entry.file_for("webgpu", "tilelang-0.1.15") == "ci/locks/tilelang-0.1.15-webgpu.txt"
+    assert of_entry.file_for("cpu-llvm", "tvm-0.27") == of_entry.file_for("webgpu", "tilelang-0.1.8") == ""
+
+
+def test_the_present_has_the_locks_of_entries(matrix):
+    now = present(matrix, ROOT, ())
+    lock = ROOT / "ci" / "locks" / "tvm-0.27-webgpu.txt"
+    digest = sha256(lock.read_bytes()).hexdigest()
+    assert now.entries["webgpu", "tvm-0.27"] == Pins(str(lock.relative_to(ROOT)), digest, ("apache-tvm==0.27.*",))
+    assert ("cpu-llvm", "tvm-0.27") not in now.entries

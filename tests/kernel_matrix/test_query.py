@@ -147,6 +147,7 @@ def test_the_jobs_of_one_day_and_commit_are_one_point_of_a_trend(tmp_path):
     assert trend["started"] == ["2026-11-20T12:00:00Z"]
 
 
+@pytest.mark.slow
 def test_trends_are_the_measurements_of_the_report():
     """The ratios of a report come from the plan and from records, and those of the tables from SQL."""
     known = history.read(KEPT)
@@ -292,6 +293,7 @@ def test_the_answer_is_printed_for_people_and_for_programs():
     assert json.loads(in_json(answer)) == [{"name": long, "n": 1, "x": "nan"}, {"name": "b", "n": None, "x": "inf"}]
 
 
+@pytest.mark.slow
 def test_every_type_of_the_tables_can_be_printed(past):
     for table in (*names.TABLES, *views.VIEWS):
         answer = ask(f"SELECT * FROM {table} LIMIT 2", [past, KEPT])
@@ -454,6 +456,7 @@ def test_a_view_has_the_same_rows_in_clickhouse(clickhouse, past, view):
     assert ours
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_its_queries_answer():
     text = PAGE.read_text()
     for query in documented():

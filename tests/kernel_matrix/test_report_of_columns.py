@@ -51,6 +51,7 @@ def same_sites(tmp_path, of_objects, sources):
     assert {**other.overview, "cells": 0, "texts": 0} == {**one.overview, "cells": 0, "texts": 0}
 
 
+@pytest.mark.slow
 def test_the_kept_results_make_the_same_site_in_both_ways(tmp_path):
     project = pipeline.load(ROOT / "matrix.yaml")
     plan, folders = pipeline.plan(project, "quick"), [ROOT / "docs" / "results"]
@@ -91,6 +92,7 @@ def _with_other_figures(record):
     return replace(record, metrics={**record.metrics, **others, "artifact.registers": 12.0})
 
 
+@pytest.mark.slow
 def test_a_report_with_a_database_that_is_kept_reads_a_file_once_and_says_the_same(tmp_path, monkeypatch):
     project = pipeline.load(ROOT / "matrix.yaml")
     plan, folders, kept = pipeline.plan(project, "quick"), [ROOT / "docs" / "results"], tmp_path / "kept.duckdb"

@@ -48,6 +48,7 @@ def test_a_timed_case_has_the_machine_to_itself_and_tells_how_many_times_eager_i
     assert datetime.fromisoformat(timed.job["started"]).timestamp() >= ended - 1  # starts are in whole seconds
 
 
+@pytest.mark.slow
 def test_a_timed_case_that_times_nothing_is_an_error(doubles: Doubles):
     doubles.edit("targets: [any]", "targets: [any]\n    machines: [any]")
     doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1] }\n    timed: [{ tokens: 1000 }]")

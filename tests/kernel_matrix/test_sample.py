@@ -107,6 +107,7 @@ def shapes(op, direction, axes):
     return {"forward": forward, "backward": backward}[direction][op]
 
 
+@pytest.mark.slow
 def test_a_case_of_the_quick_tier_leaves_two_kilobytes_on_average_at_the_most():
     cases = plan(load(ROOT / "matrix.yaml"), "quick").cases
     sizes = [

@@ -234,6 +234,7 @@ def test_artifacts_carry_samples_with_the_results():
     assert "build/results/*.npz" in Path(buildkite.__file__).read_text()
 
 
+@pytest.mark.slow
 def test_a_job_writes_the_samples_of_what_ran_passing_or_not(doubles):
     comparison = doubles.run("wrong", "raises")
     records = [verdict.record for cell in comparison.cells for verdict in cell.cases]

@@ -19,6 +19,7 @@ from shown import Page
 
 from kernel_matrix import pipeline
 from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.keys import key_file
 from kernel_matrix.lab import live_jobs
 from kernel_matrix.lab.live_jobs import LiveJob, LiveJobs, LiveRun
 from kernel_matrix.lab.live_page import LivePage, in_words
@@ -42,7 +43,6 @@ def held(project):
     """Hold the lock of a job in another process, as a run does, and write its journal."""
     folder = project.build / "jobs"
     (folder / "here.good").mkdir(parents=True)
-    (project.build / "keys").mkdir()
     code = (
         "import fcntl, sys, time\n"
         "file = open(sys.argv[1], 'a'); fcntl.flock(file, fcntl.LOCK_EX); print('held', flush=True); time.sleep(600)"
@@ -56,7 +56,7 @@ def held(project):
 
 
 def journal_of(folder, key="k" * 32):
-    (folder.parent.parent / "keys" / folder.name).write_text(key)
+    key_file(folder.parent.parent, folder.name).write_text(key)
     return Journal(folder / "journal.jsonl", key)
 
 

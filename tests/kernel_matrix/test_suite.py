@@ -93,6 +93,7 @@ def test_each_test_is_a_case_with_a_state_of_its_own(tmp_path):
     assert "raise ValueError" in found["test_ends/test_raises"].record.detail
 
 
+@pytest.mark.slow
 def test_the_badge_of_a_suite_that_held_is_not_green(tmp_path, here_target):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
     path = suite.root / "matrix.yaml"
@@ -214,6 +215,7 @@ def test_comes_last():
 """
 
 
+@pytest.mark.slow
 def test_a_hostile_suite_ends_in_states_and_every_test_has_one(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_hostile.py": HOSTILE})
     comparison = suite.run()
@@ -240,6 +242,7 @@ def test_a_hostile_suite_ends_in_states_and_every_test_has_one(tmp_path):
     assert suite.results().broken == ()
 
 
+@pytest.mark.slow
 def test_the_dashboard_of_a_hostile_suite_is_made_and_its_figures_agree(tmp_path, here_target):
     suite = Suite.made(tmp_path, {"tests/test_hostile.py": HOSTILE, "tests/test_bad.py": "import nothing\n"})
     path = suite.root / "matrix.yaml"
@@ -292,6 +295,7 @@ def test_a_target_without_a_device_here_says_so_for_every_test(tmp_path):
     assert "no this machine device for elsewhere" in verdict.reason
 
 
+@pytest.mark.slow
 def test_a_test_that_one_environment_lacks_is_planned_there_and_says_so(tmp_path):
     suite = Suite.made(tmp_path, {
         "tests/test_a.py": "import os\nimport pytest\n\n@pytest.mark.parametrize('n', range(int(os.environ['N'])))\n"
@@ -311,6 +315,7 @@ def test_a_test_that_one_environment_lacks_is_planned_there_and_says_so(tmp_path
     assert "not collected in this environment" in found["here/any/one/test_a.tests/test_n[1]"].reason
 
 
+@pytest.mark.slow
 def test_a_case_by_its_id_and_a_shard_run_their_part_only(tmp_path):
     text = "".join(f"def test_{n}(): pass\n" for n in range(10))
     suite = Suite.made(tmp_path, {"tests/test_a.py": text})
@@ -440,6 +445,7 @@ expectations:
     assert states(suite.run()) == {"test_a/test_one": "known"}
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\ndef test_two(): pass\n"})
     suite.run()
@@ -485,6 +491,7 @@ def test_text_that_xml_cannot_hold_is_replaced(tmp_path):
     assert record.message == "x???y".replace("?", "\N{REPLACEMENT CHARACTER}")
 
 
+@pytest.mark.slow
 def test_sql_counts_what_only_asserts_as_held_and_what_compares_as_passed(tmp_path):
     text = """
         import numpy as np

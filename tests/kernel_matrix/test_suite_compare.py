@@ -63,6 +63,7 @@ def comparison(tmp_path_factory):
     return Suite.made(tmp_path_factory.mktemp("suite"), {"tests/test_a.py": SUITE}).run()
 
 
+@pytest.mark.slow
 def test_a_test_that_compares_has_a_state_as_our_own_cases_have(comparison):
     assert {name.partition("/")[2]: (v.state, v.evidence) for name, v in verdicts(comparison).items()} == {
         "collected": ("held", "held"),

@@ -94,6 +94,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     records=st.lists(_RECORD, min_size=1, max_size=5, unique_by=lambda record: record.case),
@@ -535,6 +536,7 @@ def test_the_kept_results_are_tables_and_whole():
     assert len(collected.files) == len(names.find(kept))
 
 
+@pytest.mark.slow
 def test_tables_take_a_fifth_of_the_room_of_junit_xml_with_samples(tmp_path):
     records = [record for record in honest().records if record.job["job"] == "cuda.triton-3.6" and record.samples]
     of_a_job = [record for record in records if record.job is records[0].job]

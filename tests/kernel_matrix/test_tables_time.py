@@ -25,6 +25,7 @@ def thousand() -> list[Record]:
     return [replace(record, case=f"{record.case}-{number}", job=JOB) for number, record in enumerate(ran[:1000])]
 
 
+@pytest.mark.slow
 def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_each(thousand, tmp_path):
     assert len(thousand) == 1000
     began = time.process_time()
@@ -36,6 +37,7 @@ def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_eac
     assert time.process_time() - began < 1
 
 
+@pytest.mark.slow
 def test_twenty_jobs_of_a_thousand_cases_are_asked_in_a_second(thousand, tmp_path):
     for number in range(20):
         job = {**JOB, "started": f"2026-10-{number + 1:02d}T00:00:00Z"}

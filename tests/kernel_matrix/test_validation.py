@@ -111,6 +111,7 @@ def test_an_artifact_speaks_for_its_own_row_only(results):
     assert len(collect([results.parent], asked).records) == 1
 
 
+@pytest.mark.slow
 def test_honest_results_are_far_from_every_bound():
     found = collect([ROOT / "docs" / "results"])
     assert found.broken == ()

@@ -43,6 +43,7 @@ from kernel_matrix.vendors import (
     registry,
     system,
     vendor_named,
+    webgpu,
 )
 
 # All that the harness must know of a vendor that is new to it.
@@ -139,6 +140,7 @@ def test_a_made_up_vendor_is_detected_and_its_targets_run(there: Doubles):
     assert todo["device"] == "acme"
 
 
+@pytest.mark.slow
 def test_a_made_up_vendor_s_results_are_reported_and_repeated(there: Doubles, capsys):
     there.run("made-up-1", device=detect().of("acme")[0])
     matrix = ["--matrix", str(there.root / "matrix.yaml"), "--build", str(there.root / "build")]
@@ -199,6 +201,7 @@ def test_every_vendor_says_what_a_container_needs(name):
 
 @pytest.mark.parametrize(("cell", "flags"), [
     ("opencl/pocl/tvm-0.27/mhc_pre.forward", "none (the device comes with the toolchain and runs on the CPU)"),
+    ("webgpu/lavapipe/tvm-0.27/mhc_pre.forward", "none (the device is a program in the image and runs on the CPU)"),
     ("metal/metal/tvm-0.27/mhc_pre.forward", "none (a container on a Mac is in a virtual machine, which does not have"),
 ])  # fmt: skip
 def test_a_cell_of_every_vendor_can_be_repeated(matrix, tmp_path, capsys, cell, flags):
@@ -336,3 +339,31 @@ def test_an_intel_gpu_that_this_user_may_not_open_is_broken(tmp_path: Path):
     assert intel.driver(devices, tmp_path).status == "good"
     assert intel.driver([], tmp_path).status == "absent"
     assert intel.container_options(tmp_path)["devices"] == [f"{tmp_path}/dri:/dev/dri:rw"]
+
+
+@pytest.fixture
+def no_named_drivers(monkeypatch):
+    for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_vulkan_device_in_software_is_found_by_the_description_of_its_driver(tmp_path, monkeypatch, no_named_drivers):
+    monkeypatch.setattr(webgpu, "find_library", lambda name: f"lib{name}.so.1")
+    (tmp_path / "nvidia_icd.json").touch()
+    finding = webgpu.driver([], [tmp_path])
+    assert (finding.status, finding.remedy) == ("absent", "sudo apt-get install mesa-vulkan-drivers libvulkan1")
+    (tmp_path / "lvp_icd.x86_64.json").touch()
+    assert webgpu.driver([], [tmp_path]).status == "good"
+    monkeypatch.setattr(webgpu, "find_library", lambda _: None)
+    assert (finding := webgpu.driver([], [tmp_path])).status == "broken"
+    assert "the loader libvulkan.so.1 is not" in finding.text
+    assert finding.remedy == "sudo apt-get install mesa-vulkan-drivers libvulkan1"
+
+
+def test_drivers_that_a_variable_names_are_the_only_ones_that_the_loader_has(tmp_path, monkeypatch, no_named_drivers):
+    monkeypatch.setattr(webgpu, "find_library", lambda name: f"lib{name}.so.1")
+    (tmp_path / "lvp_icd.x86_64.json").touch()
+    monkeypatch.setenv("VK_DRIVER_FILES", f"{tmp_path}/radeon_icd.json")
+    assert webgpu.driver([], [tmp_path]).status == "absent"
+    monkeypatch.setenv("VK_DRIVER_FILES", f"{tmp_path}/radeon_icd.json:{tmp_path}/lvp_icd.x86_64.json")
+    assert webgpu.driver([]).status == "good"

@@ -27,7 +27,8 @@ NEEDS = {
 LONGEST = (
     *("test_cpu_platform", "test_images", "test_package", "test_examples", "test_container", "test_tvm_gpu"),
     *("test_without_gpu", "test_probes", "test_launches", "test_machines", "test_run", "test_mutated_page"),
-    *("test_columns", "test_diff", "test_scale", "test_tables", "test_query"),
+    *("test_docs_commands", "test_launch_toolchains", "test_suite", "test_harness_image", "test_kernel_mutants"),
+    *("test_columns", "test_scale", "test_tables", "test_suite_examples", "test_query", "test_diff"),
 )
 _LAST = len(LONGEST) + 2
 

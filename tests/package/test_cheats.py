@@ -12,8 +12,9 @@ import pytest
 
 import mhc
 import under_test
-from kernel_matrix.job import kernel_process, plugin
+from kernel_matrix.job import kernel_process
 from kernel_matrix.job.case import RunningCase
+from kernel_matrix.job.case_end import end_of
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
 from test_accuracy import REPEATS, conform
@@ -158,7 +159,7 @@ def test_a_cheat_that_says_that_the_device_is_missing_is_red(frame: Frame):
     case = frame.case("says_no_device", "expand", tokens=7)
     with pytest.raises(DeviceMissingError) as raised:
         conform(case, UnderTest(case))
-    end = plugin._end_of(case, raised.value, 0.0)
+    end = end_of(case, raised.value, 0.0)
     assert end.outcome == "error"
     assert end.message == "the device of this case is here, and the test was skipped: no device today"
 

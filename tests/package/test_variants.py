@@ -13,6 +13,7 @@ from mhc import backends
 from mhc.backends.rules import rules_of
 from mhc.backends.variants import Variants, with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 
 
@@ -248,7 +249,8 @@ def test_a_rule_for_an_operator_without_variants_is_refused(tmp_path, kernels):
 
 def test_triton_s_table_is_one():
     folder = Path(backends.__file__).parent / "triton"
-    assert rules_of(folder / "variants.toml", {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec})
+    specs = {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec}
+    assert rules_of(folder / "variants.toml", specs)
 
 
 TRITON = [
@@ -275,6 +277,26 @@ def test_what_triton_chooses(op, direction, target, streams, dtype, precision, v
     kernel = backends.load("triton", op, direction)
     assert kernel.choose(spec, target) == variant
     assert kernel.supports(spec, target) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "hidden", "streams", "variant"),
+    [
+        ("sm_90", 1280, 4, "tiles"),
+        ("sm_90", 4096, 4, "token"),
+        ("sm_100", 7168, 4, "token"),
+        ("sm_90", 7168, 5, "tiles"),
+        ("gfx942", 7168, 4, "tiles"),
+    ],
+)
+def test_what_triton_chooses_for_the_write(target, hidden, streams, variant):
+    pytest.importorskip("triton")
+    spec = MhcPostSpec(streams, hidden, torch.bfloat16)
+    kernel = backends.load("triton", "mhc_post")
+    assert kernel.choose(spec, target) == variant
+    assert kernel.supports(spec, target) is None
+    assert "columns" in kernel.variants["token"].supports(MhcPostSpec(5, 64, torch.float32), None)
+    assert "hidden" in kernel.variants["token"].supports(MhcPostSpec(4, 8193, torch.float32), "sm_90")
 
 
 def test_triton_refuses_what_no_variant_supports():

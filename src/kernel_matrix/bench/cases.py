@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.bench import Bench, BenchOp
 from kernel_matrix.config.cases import case_name
-from kernel_matrix.config.model import Matrix, Scalar, ScalarOrList, as_list, has_values
+from kernel_matrix.config.model import Bench, BenchOp, Matrix, Scalar, ScalarOrList, as_list, has_values
 from kernel_matrix.results.record import BENCH
 from kernel_matrix.vendors.machine import Device, Machine
 from kernel_matrix.vendors.registry import vendor_named

@@ -113,6 +113,7 @@ def _task(project: Project, asked: Asked, interpreter: Interpreter) -> dict[str,
     if asked.quick:
         amount |= {"least": 5, "most": 10, "seconds": 0.02}
     caps = {direction: cap.limit for direction, cap in accuracy.caps.items()}
+    budgets = accuracy.limits().get("budgets", [])
     return {
         "adapter": interpreter.seen(project.root / bench.adapter),
         "device": asked.place.framework_device,
@@ -135,6 +136,9 @@ def _task(project: Project, asked: Asked, interpreter: Interpreter) -> dict[str,
                 "rivals": rivals_of(bench, case, asked.rivals),
                 "skip": [name for identity, name in sorted(asked.skip) if identity == case.id],
                 "cap": caps.get(case.direction, max(caps.values())),
+                "budgets": [
+                    own for own in budgets if own["op"] == case.op and own["direction"] in (None, case.direction)
+                ],
             }
             for case in asked.cases
         ],

@@ -20,8 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Write the locks, and say which. A lock that is not there yet is made."""
     matrix, root = load_unchecked(options.matrix), options.matrix.resolve().parent
-    named = sorted({toolchain.lock for toolchain in matrix.toolchains.values()})
-    locks = {Path(name).stem: root / name for name in named}
+    locks = {Path(name).stem: root / name for name in matrix.locks}
     for name in options.names or locks:
         if name not in locks:
             raise UserError(f"{name}: no toolchain has this lock. There are: {', '.join(locks)}.")

@@ -21,14 +21,30 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--like", type=Path, metavar="FOLDER", help="the real results that are copied (docs/results beside matrix.yaml)"
     )
     parser.add_argument(
-        "--measure", nargs="*", metavar="ROAD", help="measure these roads over the folder: objects, junit, tables"
+        "--measure",
+        nargs="*",
+        metavar="ROAD",
+        help="measure these roads: objects, junit, tables and again",
     )
+    parser.add_argument(
+        "--others",
+        action="store_true",
+        help="give 10,000 results, 100,000 and a million of them, up to --cases, "
+        "to `report` and to other tools, and measure each",
+    )
+    parser.add_argument("--limit", type=float, default=900, help="seconds that each of --others may take (900)")
 
 
 def main(options: argparse.Namespace) -> int:
     """Write the matrix and the results, or measure those that are there."""
-    from kernel_matrix.lab import scale, scale_measure  # what they import takes long
+    from kernel_matrix.lab import scale, scale_measure, scale_others  # what they import takes long
 
+    if options.others:
+        tools = (scale_others.own(options.into), *scale_others.TOOLS)
+        sizes = [size for size in scale_others.SIZES if size <= options.cases]
+        for line in scale_others.others(options.into, tools, sizes or [options.cases], options.limit):
+            print(line, flush=True)
+        return 0
     if options.measure is not None:
         for line in scale_measure.measure(options.into, options.measure or scale_measure.ROADS):
             print(line, flush=True)

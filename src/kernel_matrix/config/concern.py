@@ -53,6 +53,7 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     """Return the toolchains and platforms that the files concern. Paths are relative to the folder of matrix.yaml."""
     toolchains: dict[str, str] = {}
     platforms: dict[str, str] = {}
+    entries: dict[tuple[str, str], str] = {}
     everything = ""
     unread = (*_ONLY_READ_BY_PEOPLE, *matrix.ci.unread)
     for path in sorted(set(paths)):
@@ -61,12 +62,15 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
         if of_toolchains := _toolchains_of(matrix, path):
             for name in of_toolchains:
                 toolchains.setdefault(name, path)
+        elif own := [entry for entry, lock in matrix.own_locks.items() if path in lock_files(lock)]:
+            for entry in own:
+                entries.setdefault(entry, path)
         elif (of_platforms := _platforms_of(matrix, path)) is not None:
             for name in of_platforms:
                 platforms.setdefault(name, path)
         else:
             everything = everything or path
-    return Concerned(toolchains, platforms, everything)
+    return Concerned(toolchains, platforms, everything, entries)
 
 
 def lock_files(lock: str) -> tuple[str, str]:

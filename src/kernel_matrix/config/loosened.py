@@ -51,12 +51,34 @@ def _limits(before: Matrix, after: Matrix) -> Iterator[Loosening]:
     for place, limit in old.items():
         if place not in new:
             yield Loosening(place, "the limit is gone", f"{limit:g}", "-")
+    yield from _own_budgets(before, after)
 
 
 def _numbers(matrix: Matrix) -> dict[str, float]:
-    """Return the limits by their place."""
-    rules = {f"accuracy.{place}": rule.limit for place, rule in matrix.accuracy.rules().items()}
+    """Return the limits by their place, without those of single operators and outputs."""
+    rules = {
+        f"accuracy.{place}": rule.limit
+        for place, rule in matrix.accuracy.rules().items()
+        if not place.startswith("budgets.")
+    }
     return {**rules, "limits.attempts": matrix.limits.attempts}
+
+
+def _own_budgets(before: Matrix, after: Matrix) -> Iterator[Loosening]:
+    """Yield the limits of single operators and outputs that are higher than those that held for them."""
+    old, new = before.accuracy, after.accuracy
+    for own in dict.fromkeys((one.op, one.direction, one.output) for one in (*old.budgets, *new.budgets)):
+        op, only, output = own
+        for direction in (only,) if only else (*new.caps,):
+            for name in ("factor", "rounded", "cap"):
+                places = [accuracy.place_of(name, op, direction, output or "") for accuracy in (old, new)]
+                if places[0] == places[1] and not places[0].startswith("budgets."):
+                    continue
+                known = [accuracy.rules().get(place) for accuracy, place in zip((old, new), places, strict=True)]
+                limits = [rule.limit for rule in known if rule]
+                if len(limits) == 2 and limits[1] > limits[0]:
+                    place = f"accuracy.{'.'.join(part for part in (op, direction, output) if part)}.{name}"
+                    yield Loosening(place, "the limit is higher", f"{limits[0]:g}", f"{limits[1]:g}")
 
 
 def _entries(matrix: Matrix, full: Plan) -> Iterator[_Entry]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kernel_matrix.config.model import ASSERTED, Direction, Matrix, Scalar, has_values
+from kernel_matrix.job.budget import Rules, rules_of
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,8 @@ class Owed:
     Where ``outputs`` is empty, matrix.yaml does not say which outputs the operator has, and one is enough. ``sums`` are
     outputs that are sums over all tokens; ``growth`` has the limits of the growth of their errors and of those of other
     outputs, or is None if matrix.yaml has no such rule. A result of a case that is ``asserted`` owes no output: the
-    suite's test asserts by itself. Where it has figures, they are judged.
+    suite's test asserts by itself. Where it has figures, they are judged. ``own`` has the rules of the outputs
+    that have a budget of their own.
     """
 
     outputs: tuple[str, ...]
@@ -27,6 +29,12 @@ class Owed:
     sums: tuple[str, ...] = ()
     growth: tuple[float, float] | None = None
     asserted: bool = False
+    own: tuple[tuple[str, Rules], ...] = ()
+
+    def rules(self, output: str) -> Rules:
+        """Return the rules of the budget of an output; its name may end with that of a variant."""
+        general = Rules(self.factor, self.rounded, self.ulps, self.cap)
+        return dict(self.own).get(output.partition("@")[0], general)
 
     def limit_growth(self, output: str) -> float | None:
         """Return how fast the error of an output may grow with the number of tokens; None if there is no rule.
@@ -47,13 +55,17 @@ def with_owed(
 ) -> list[NamedCase]:
     """Return the named cases of an operator in a direction, each with what it owes. Equal debts are one object."""
     op, accuracy = matrix.ops[op_name], matrix.accuracy
-    rules = accuracy.factor.limit, accuracy.rounded.limit, accuracy.ulps.limit, accuracy.caps[direction].limit
+    limits = accuracy.limits()
+    general = rules_of(limits, op_name, direction, "")
+    rules = general.factor, general.rounded, general.ulps, general.cap
+    outputs = {own.output for own in accuracy.budgets if own.op == op_name and own.output}
+    own = tuple((output, rules_of(limits, op_name, direction, output)) for output in sorted(outputs))
     growth = (accuracy.growth.sums.limit, accuracy.growth.others.limit) if accuracy.growth else None
     known: dict[tuple[tuple[str, ...], bool], Owed] = {}
     named: list[NamedCase] = []
     for name, axes in cases:
         key = op.owed_outputs(direction, axes), has_values(axes, op.canary)
         if key not in known:
-            known[key] = Owed(key[0], *rules, key[1], tuple(op.sums), growth, direction == ASSERTED)
+            known[key] = Owed(key[0], *rules, key[1], tuple(op.sums), growth, direction == ASSERTED, own)
         named.append((name, axes, known[key]))
     return named

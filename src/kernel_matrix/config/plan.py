@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from kernel_matrix.config.cases import combinations, expand
@@ -15,6 +16,7 @@ from kernel_matrix.config.model import (
     Platform,
     PlatformToolchain,
     Scalar,
+    ScalarOrList,
     Tier,
     as_list,
     has_values,
@@ -40,13 +42,13 @@ class Cell:
     vendor: str = field(compare=False)  # whose devices run it
     action: Action = field(compare=False)  # what a machine with such a device does
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Return the id, such as ``cuda/sm_90/compiler-1.2/op.forward``."""
         return f"{self.platform}/{self.target}/{self.toolchain}/{self.op}.{self.direction}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Case:
     """One operator with shape, dtype, input scale and seed, in one cell; ``owed`` is what its result must prove."""
 
@@ -92,7 +94,7 @@ class Plan:
     tier: Tier
     jobs: tuple[Job, ...]
 
-    @property
+    @cached_property
     def cases(self) -> tuple[Case, ...]:
         """Return the cases of all jobs."""
         return tuple(case for job in self.jobs for case in job.cases)
@@ -125,17 +127,8 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     }
     for platform_name, platform in matrix.platforms.items():
         for toolchain, entry in platform.by_toolchain.items():
-            cells = [
-                (cell, each)
-                for each in platform.entries
-                if each.toolchain == toolchain
-                for cell in _cells(matrix, platform_name, each)
-            ]
-            cases = tuple(
-                case
-                for cell, each in cells
-                for case in _cases(matrix, cell, _chosen(each, untimed[cell.op, cell.direction]))
-            )
+            cells = list(_cells_with_cases(matrix, platform_name, toolchain, untimed))
+            cases = tuple(case for cell, chosen in cells for case in _cases(matrix, cell, chosen))
             yield Job(platform_name, toolchain, cases)
             on_hardware = targets_with_machine(platform) if entry.runs and not entry.emulated else ()
             cases = tuple(
@@ -148,12 +141,21 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
                 yield Job(platform_name, toolchain, cases, "timed")
 
 
-def _chosen(entry: PlatformToolchain, named: Iterable[NamedCase]) -> Iterator[NamedCase]:
-    """Yield the cases that a platform toolchain has; an axis that a case lacks leaves none out."""
-    for case in named:
-        axes = case[1]
-        if has_values(axes, {axis: values for axis, values in entry.cases.items() if axis in axes}):
-            yield case
+def _cells_with_cases(
+    matrix: Matrix, platform: str, toolchain: str, named: Mapping[tuple[str, str], list[NamedCase]]
+) -> Iterator[tuple[Cell, list[NamedCase]]]:
+    """Yield the cells of all entries of a toolchain on a platform, each with the cases that its entry has."""
+    for entry in matrix.platforms[platform].entries:
+        if entry.toolchain == toolchain:
+            cells = list(_cells(matrix, platform, entry))
+            chosen = {key: _chosen(entry, named[key]) for key in {(cell.op, cell.direction) for cell in cells}}
+            yield from ((cell, chosen[cell.op, cell.direction]) for cell in cells)
+
+
+def _chosen(entry: PlatformToolchain, named: list[NamedCase]) -> list[NamedCase]:
+    """Return the cases that a platform toolchain has; an axis that a case lacks leaves none out."""
+    allowed = [(axis, as_list(values)) for axis, values in entry.cases.items()]
+    return [case for case in named if all(axis not in case[1] or case[1][axis] in values for axis, values in allowed)]
 
 
 def _cells(matrix: Matrix, platform: str, entry: PlatformToolchain) -> Iterator[Cell]:
@@ -201,21 +203,20 @@ def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: boo
         "op": cell.op,
         "direction": cell.direction,
     }
-    # Few rules could select a case of this cell. Only these are looked at for each of its cases.
-    exclusions = [rule for rule in matrix.exclusions if _selects_some(rule, facts)]
-    expectations = [rule for rule in matrix.expectations if _selects_some(rule, facts)]
+    # Few rules could select a case of this cell, and of these only what they say of axes differs from case to case.
+    exclusions = [(rule, _of_axes(rule, facts)) for rule in matrix.exclusions if _selects_some(rule, facts)]
+    expectations = [(rule, _of_axes(rule, facts)) for rule in matrix.expectations if _selects_some(rule, facts)]
     for name, axes, owed in named:
-        case_facts = {**axes, **facts} if exclusions or expectations else facts
-        exclusion = next((rule for rule in exclusions if selects(rule, case_facts)), None)
-        expected = tuple(rule for rule in expectations if selects(rule, case_facts))
+        exclusion = next((rule for rule, where in exclusions if has_values(axes, where)), None)
+        expected = tuple(rule for rule, where in expectations if has_values(axes, where))
         yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, owed, timed)
-
-
-def selects(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
-    """Return whether every key of the rule's ``where`` names one of its values for this case."""
-    return all(key in facts and facts[key] in as_list(values) for key, values in rule.where.items())
 
 
 def _selects_some(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
     """Return whether a rule could select a case of a cell with these facts; axes of the case may still decide."""
     return all(key not in facts or facts[key] in as_list(values) for key, values in rule.where.items())
+
+
+def _of_axes(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> dict[str, ScalarOrList]:
+    """Return what a rule says of the axes of a case: all of ``where`` but the parts of a cell."""
+    return {key: values for key, values in rule.where.items() if key not in facts}

@@ -7,7 +7,9 @@ the same limits. The comment at the end of :mod:`kernel_matrix.job.accuracy` say
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 EPSILON = 2.0**-23  # of fp32: the distance from 1 to the next number
 
@@ -18,6 +20,30 @@ class Pair:
 
     max_abs: float
     rel_fro: float
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The limits that a budget is made with: factors of the noise, ULP, and the cap at unit scale."""
+
+    factor: float
+    rounded: float
+    ulps: float
+    cap: float
+
+
+def rules_of(accuracy: Mapping[str, Any], op: str, direction: str, output: str) -> Rules:
+    """Return the limits that hold for an output, by matrix.yaml's ``accuracy`` without its sources.
+
+    The name of the output may end with that of a variant (``phi@tensor_cores``).
+    """
+    general = {name: accuracy[name] for name in ("factor", "rounded", "ulps")}
+    limits = {**general, "cap": accuracy["caps"][direction]}
+    wanted = {"op": op, "direction": direction, "output": output.partition("@")[0]}
+    for own in accuracy.get("budgets", ()):
+        if all(own[key] in (None, value) for key, value in wanted.items()):
+            limits |= {name: own[name] for name in ("factor", "rounded", "cap") if name in own}
+    return Rules(**limits)
 
 
 def least_noise(largest: float, ulps: float) -> Pair:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +13,7 @@ import numpy.typing as npt
 
 from kernel_matrix.job import inputs, sample
 from kernel_matrix.job.accuracy import Golden
+from kernel_matrix.job.budget import rules_of
 from kernel_matrix.job.canaries import Subject, try_canaries
 from kernel_matrix.job.comparison import Comparison, compare_outputs
 from kernel_matrix.job.inputs import Array
@@ -62,6 +65,7 @@ class RunningCase:
         self.samples: dict[str, dict[str, Any]] = {}
         self.last_stage = FIRST_STAGE
         self._sums: frozenset[str] = frozenset(case.get("sums", ()))
+        self._artifacts: dict[str, tuple[str, bytes, dict[str, float]]] = {}
         self._key = f"{self.op}.{self.direction}/{self.name}"
         self._kernel_process = kernel_process
 
@@ -148,10 +152,8 @@ class RunningCase:
             OutOfBudgetError: after all outputs were measured, naming every one that is outside.
             ValueError: an output is missing or has another shape.
         """
-        rules = self._job["accuracy"]
-        factors = {name: rules[name] for name in ("factor", "rounded", "ulps")}
-        cap = rules["caps"][self.direction]
-        compared = compare_outputs(results, golden, baseline, nudged, units, steps, cap, factors)
+        rules = functools.partial(rules_of, self._job["accuracy"], self.op, self.direction)
+        compared = compare_outputs(results, golden, baseline, nudged, units, steps, rules)
         self._record(compared)
         if faults := [f"{output}: {fault}" for output, one in compared.items() for fault in one.faults]:
             raise OutOfBudgetError("; ".join(faults))
@@ -207,16 +209,52 @@ class RunningCase:
         self.metrics["repeats"] = self.metrics.get("repeats", 0) + 1
         self.metrics["repeats_differing"] = self.metrics.get("repeats_differing", 0) + (not same)
 
-    def compiled(self, kind: str, data: bytes, resources: Mapping[str, int]) -> None:
+    def compiled(self, kind: str, data: bytes, resources: Mapping[str, float], *, name: str = "") -> None:
         """Record the artifact that a compiler made: its kind, its bytes and the resources that the toolchain reports.
 
+        A case with several artifacts calls this once for each, and gives each a ``name``. The case then has the figures
+        of each, the sum of their bytes, and the largest of every other resource. It is **lowered** if one of them is
+        source.
+
         Raises:
-            ValueError: it made nothing.
+            ValueError: it made nothing, or the name is none, or another artifact has it.
         """
         if not data:
             raise ValueError("the compiler returned an empty artifact")
+        if name and not re.fullmatch(r"[a-z]\w*", name):
+            raise ValueError(f"{name!r} is no name of an artifact: write small letters, digits and '_'")
+        if name and name in self._artifacts:
+            raise ValueError(f"this case has an artifact {name!r} already: give each another name")
+        if bool(name) != bool(self._artifacts) and "artifact.kind" in self.facts:
+            raise ValueError("this case has several artifacts: give each a name")
+        figures = {"bytes": float(len(data)), **resources}
+        if name:
+            self._artifacts[name] = kind, data, figures
+            kind, data, figures = self._together(name, figures)
         self.facts |= {"artifact.kind": kind, "artifact.sha256": inputs.digest([np.frombuffer(data, np.uint8)])}
-        self.metrics |= {"artifact.bytes": len(data)} | {f"artifact.{name}": value for name, value in resources.items()}
+        self.metrics |= {f"artifact.{key}": value for key, value in figures.items()}
+
+    def _together(self, name: str, figures: Mapping[str, float]) -> tuple[str, bytes, dict[str, float]]:
+        """Record one of several artifacts, and return what all of them are together: source, if one of them is."""
+        self.metrics |= {f"artifact.{name}_{key}": value for key, value in figures.items()}
+        kinds, parts, each = zip(*self._artifacts.values(), strict=True)
+        kind = next((one for one in kinds if one.endswith("-source")), kinds[0])
+        most = {key: max(one.get(key, 0.0) for one in each) for key in {key for one in each for key in one}}
+        return kind, b"".join(parts), {**dict(sorted(most.items())), "bytes": sum(one["bytes"] for one in each)}
+
+    def compile(self, function: str, arrays: Mapping[str, Array] | None = None, **options: Any) -> None:
+        """Call a function of the kernel's process that compiles, and record the artifacts that it returns.
+
+        It returns what :func:`kernel_matrix.job.ahead.sent` makes of them.
+
+        Raises:
+            KernelProcessError: it did not compile, or the process died.
+        """
+        told, codes = self.call(function, arrays, **options)
+        for name, artifact in told.items():
+            self.compiled(
+                artifact["kind"], codes[name].tobytes(), artifact["resources"], name=name if len(told) > 1 else ""
+            )
 
     def require_proof(self) -> None:
         """Check that the test proved something of the case.

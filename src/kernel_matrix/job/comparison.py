@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernel_matrix.job.accuracy import Budget, Errors, Golden, budget, measure, noise_ratio, worst
+from kernel_matrix.job.budget import Rules
 from kernel_matrix.job.inputs import Array
 
 
@@ -68,12 +69,11 @@ def compare_outputs(
     nudged: Sequence[Mapping[str, Golden]],
     units: Mapping[str, float],
     steps: Mapping[str, int],
-    cap: float,
-    factors: Mapping[str, float],
+    rules_of: Callable[[str], Rules],
 ) -> dict[str, Comparison]:
     """Compare every output with its golden; the arguments are those of :meth:`RunningCase.compare`.
 
-    ``cap`` is that of the direction at unit scale; ``factors`` are the other rules of matrix.yaml's ``accuracy``.
+    ``rules_of`` returns the limits that matrix.yaml's ``accuracy`` has for an output.
 
     Raises:
         ValueError: an output is missing or has another shape.
@@ -89,7 +89,8 @@ def compare_outputs(
         noise, result = noises[id(expected)], results[output]
         unit, in_turn = units[output], steps[output]
         floor, conditioning = noise.floor, noise.conditioning
-        rules = {**factors, "cap": cap * unit}
-        limit = budget(floor, conditioning, expected, result.dtype, steps=in_turn, **rules)
+        rules = rules_of(output)
+        factors = {"factor": rules.factor, "rounded": rules.rounded, "ulps": rules.ulps, "cap": rules.cap * unit}
+        limit = budget(floor, conditioning, expected, result.dtype, steps=in_turn, **factors)
         compared[output] = Comparison(result, expected, measure(result, expected), noise, limit, unit, in_turn)
     return compared

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 FACTOR = 4.0  # times the noise
 ROUNDED = 1.5  # times the noise, of the Frobenius error of an output narrower than fp32
 ULPS = 4.0  # of fp32 at the largest value: the least noise
@@ -10,3 +13,9 @@ SOURCE = (
     "The default of kernel-matrix: chosen to allow another order of summation; docs/limits.md has what was measured "
     "with the same limits."
 )
+
+
+def accuracy(direction: str, limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits of matrix.yaml's ``accuracy``, with these in place of those that it does not name."""
+    general = {"factor": FACTOR, "rounded": ROUNDED, "ulps": ULPS}
+    return {**general, **limits, "caps": {direction: CAP, **limits.get("caps", {})}}

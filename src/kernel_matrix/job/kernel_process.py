@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import select
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from kernel_matrix.job import wire
 from kernel_matrix.job.inputs import Array
+from kernel_matrix.job.pipes import Answers, pipe
+from kernel_matrix.job.process_log import ProcessLog
 from kernel_matrix.job.processes import (
     adopt_orphans,
     anonymous_memory,
@@ -26,10 +25,6 @@ from kernel_matrix.job.processes import (
 )
 
 _START = Path(__file__).with_name("start.py")
-_LOG_TAIL = 60  # lines of a dead process's output that go into its case
-_LOG_READ = 1 << 16  # bytes of the log's end in which these lines are looked for
-_PIPE_BYTES = 1 << 20
-_LOOK = 0.5  # seconds between two looks at whether a process that does not answer still runs
 _PATIENCE = 5.0  # seconds that a process gets to end by itself
 
 
@@ -54,9 +49,8 @@ class KernelProcess:
 
     def __init__(self, suite: Path, log: Path) -> None:
         """``suite`` is the folder of the modules that calls name; ``log`` gets the output of the process."""
-        self._suite, self._log = suite, log
+        self._suite, self._log = suite, ProcessLog(log)
         self._process: subprocess.Popen[bytes] | None = None
-        self._log_start = 0
         self._count = 0  # of the calls; an answer says to which of them it belongs
         self._kills = 0  # of processes of this container that reached its memory limit, before this one
         adopt_orphans()
@@ -96,7 +90,7 @@ class KernelProcess:
             raise self._death(process, stage, error) from None
         if answer["kind"] == "result":
             return answer["value"], results
-        self._flush()
+        self._log.set_mark()
         kind = DeviceMissingError if answer.get("unavailable") else KernelProcessError
         raise kind(str(answer.get("text")), str(answer.get("detail")), answer.get("stage") or stage)
 
@@ -133,10 +127,9 @@ class KernelProcess:
             return self._process
         self.close()
         self._kills = memory_limit_kills()
-        theirs_in, ours_out = _pipe()
-        ours_in, theirs_out = _pipe()
-        with self._log.open("ab") as log:
-            self._log_start = log.tell()
+        theirs_in, ours_out = pipe()
+        ours_in, theirs_out = pipe()
+        with self._log.open() as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(_START), "--kernel", str(theirs_in), str(theirs_out), str(self._suite)],
                 pass_fds=(theirs_in, theirs_out),
@@ -147,7 +140,7 @@ class KernelProcess:
         os.close(theirs_in)
         os.close(theirs_out)
         self._calls = os.fdopen(ours_out, "wb")
-        self._answers = _Answers(os.fdopen(ours_in, "rb", buffering=0), self._process)
+        self._answers = Answers(os.fdopen(ours_in, "rb", buffering=0), self._process)
         return self._process
 
     def _death(self, process: subprocess.Popen[bytes], stage: str, error: Exception) -> KernelProcessError:
@@ -163,48 +156,6 @@ class KernelProcess:
             limit = memory_limit() if memory_limit_kills() > self._kills else None
             why = f": it reached the container's memory limit of {limit / 2**30:g} GiB" if limit else ""
             text = f"the process {end} in stage {stage}{why}"
-        output = self._output()
+        output = self._log.tail()
         self.close()
         return KernelProcessError(text, output, "crash")
-
-    def _output(self) -> str:
-        """Return the last lines that the process has printed."""
-        with self._log.open("rb") as log:
-            size = log.seek(0, os.SEEK_END)
-            log.seek(max(self._log_start, size - _LOG_READ))
-            lines = log.read().decode("utf-8", errors="replace").splitlines()
-        return "\n".join(lines[-_LOG_TAIL:])
-
-    def _flush(self) -> None:
-        """Let the next death's output begin after what was printed until now."""
-        self._log_start = self._log.stat().st_size
-
-
-class _Answers:
-    """The stream of a process's answers. It ends with the process, even if a child of it still holds the pipe."""
-
-    def __init__(self, stream: FileIO, process: subprocess.Popen[bytes]) -> None:
-        self._stream, self._process = stream, process
-
-    def readinto(self, buffer: memoryview) -> int | None:
-        while not self._is_readable(_LOOK) and self._process.poll() is None:
-            pass
-        return self._stream.readinto(buffer) if self._is_readable(0) else 0
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def _is_readable(self, seconds: float) -> bool:
-        """Return whether there is something to read, or the end, within so many seconds."""
-        poll = select.poll()
-        poll.register(self._stream, select.POLLIN)
-        return bool(poll.poll(1000 * seconds))
-
-
-def _pipe() -> tuple[int, int]:
-    """Return the ends of a pipe, as large as a user may make one: arrays go through it in few pieces."""
-    reading, writing = os.pipe()
-    if hasattr(fcntl, "F_SETPIPE_SZ"):
-        with contextlib.suppress(OSError):  # beyond what the system grants this user
-            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    return reading, writing

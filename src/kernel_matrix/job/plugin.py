@@ -10,146 +10,14 @@ that ask for ``case`` are deselected, and pytest's count says so.
 from __future__ import annotations
 
 import json
-import os
-import sys
-import time
-import traceback
-from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kernel_matrix.job.case import RunningCase
-from kernel_matrix.job.end import End, combined
+from kernel_matrix.job.collecting import Collecting, NoCases
 from kernel_matrix.job.journal import Journal, taken_key
-from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
-from kernel_matrix.job.processes import hide_memory
-from kernel_matrix.job.surroundings import environment_facts
-
-
-class JobPlugin:
-    """Parametrize the suite's tests with the job's cases, and journal their starts and ends."""
-
-    def __init__(self, job: Mapping[str, Any], journal: Journal, suite: Path) -> None:
-        """``suite`` is the folder of the suite, where the functions are that the kernel's process calls."""
-        self.job = job
-        self.journal = journal
-        self.kernel_process = KernelProcess(suite, journal.path.with_name("log.txt"))
-        self.ends: list[End] = []  # of the case that runs, one for each of its tests so far
-        self.running = ""  # the id of that case
-
-    def pytest_sessionstart(self) -> None:
-        """Journal the process and its environment."""
-        hide_memory()
-        self.journal.write("job", job=self.job["job"], pid=os.getpid(), facts=environment_facts())
-
-    def pytest_sessionfinish(self) -> None:
-        """End the kernel's process."""
-        self.kernel_process.close()
-
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Give a test that asks for ``case`` the cases of its operator."""
-        if "case" not in metafunc.fixturenames:
-            return
-        marks = {mark.args for mark in metafunc.definition.iter_markers("op")}
-        cases = [case for case in self.job["cases"] if (case["op"], case["direction"]) in marks]
-        parameters = [RunningCase(self.job, case, self.journal, self.kernel_process) for case in cases]
-        metafunc.parametrize("case", parameters, ids=[case["id"] for case in cases])
-
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep the tests that run a case, in the job's order: the tests of one case follow each other."""
-        order = {case["id"]: index for index, case in enumerate(self.job["cases"])}
-        kept = [item for item in items if _case_of(item)]
-        config.hook.pytest_deselected(items=[item for item in items if not _case_of(item)])
-        items[:] = sorted(kept, key=lambda item: order[_case_of(item).id])  # type: ignore[union-attr]
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Journal once that the suite does not import: it is an error of every case."""
-        if report.failed:
-            detail = str(report.longrepr)
-            lines = [line for line in detail.splitlines() if line.strip()]
-            message = lines[-1] if lines else "the suite does not import"
-            self.journal.write("broken", message=_plain(message), detail=detail)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(
-        self, item: pytest.Item, nextitem: pytest.Item | None
-    ) -> Generator[None, object, object]:
-        """Journal the start of a case before its first test, and its end after its last one."""
-        case = _case_of(item)
-        if case is None:
-            return (yield)
-        if case.id != self.running:
-            self.running, self.ends = case.id, []
-            self.journal.write("start", case=case.id, action=case.action, attempt=case.attempt)
-        try:
-            result = yield
-        except BaseException as error:  # pytest itself is to end here
-            self.ends = self.ends or [_end_of(case, error, 0.0)]
-            self._write_end(case)
-            raise
-        following = _case_of(nextitem) if nextitem else None
-        if following is None or following.id != case.id:
-            self._write_end(case)
-        return result
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-        """Keep the end of the test itself, and demand that it proved something."""
-        case = _case_of(pyfuncitem)
-        if case is None:
-            return (yield)
-        began = time.perf_counter()
-        error: BaseException | None = None
-        try:
-            result = yield
-            case.require_proof()
-            self._require_own_process()
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            self.ends.append(_end_of(case, error, time.perf_counter() - began))
-        return result
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep the end of a test whose fixtures failed, before it or after it."""
-        case = _case_of(item)
-        if case is not None and call.when != "call" and call.excinfo:
-            self.ends.append(_end_of(case, call.excinfo.value, call.duration))
-        return (yield)
-
-    def _require_own_process(self) -> None:
-        """Check that the comparison was made where the backend cannot reach it.
-
-        Raises:
-            RuntimeError: this process has imported the backend.
-        """
-        module = self.job.get("backend_module")
-        if module and any(name == module or name.startswith(f"{module}.") for name in sys.modules):
-            raise RuntimeError(
-                f"the process that compares has imported {module}, which could change the comparison: "
-                "run the kernel with case.call(), which does it in a process of its own"
-            )
-
-    def _write_end(self, case: RunningCase) -> None:
-        """Journal the end that follows from the ends of all tests of the case."""
-        end = combined(self.ends)
-        self.journal.write("end", case=case.id, action=case.action, attempt=case.attempt, **vars(end))
-
-
-class NoJobPlugin:
-    """Deselect the tests that ask for a case: outside a job there is none."""
-
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect the tests, so that pytest's closing line counts them."""
-        kept = [item for item in items if "case" not in getattr(item, "fixturenames", ())]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
+from kernel_matrix.job.kernel_process import KernelProcess
+from kernel_matrix.job.running import Running
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -164,50 +32,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "op(name, direction): the operator whose cases the test runs")
     path: Path | None = config.getoption("--job")
     if path is None:
-        config.pluginmanager.register(NoJobPlugin())
+        config.pluginmanager.register(NoCases())
         return
     job = json.loads(path.read_text(encoding="utf-8"))
-    journal = config.getoption("--journal") or path.with_name("journal.jsonl")
+    file = config.getoption("--journal") or path.with_name("journal.jsonl")
     suite = Path(config.args[0]).resolve() if config.args else config.rootpath
     suite = suite if suite.is_dir() else suite.parent
-    config.pluginmanager.register(JobPlugin(job, Journal(journal, taken_key(journal)), suite))
-
-
-def _case_of(item: pytest.Item) -> RunningCase | None:
-    """Return the case that the test runs; None if it runs none."""
-    callspec = getattr(item, "callspec", None)
-    case = callspec.params.get("case") if callspec else None
-    return case if isinstance(case, RunningCase) else None  # pytest puts a marker of its own for "no parameters"
-
-
-def _end_of(case: RunningCase, error: BaseException | None, seconds: float) -> End:
-    """Return the end of a test of the case, by the exception that ended it."""
-    facts = dict(case.facts)
-    if error is None:
-        return End("pass", seconds=seconds, metrics=dict(case.metrics), facts=facts, samples=dict(case.samples))
-    if isinstance(error, (pytest.skip.Exception, DeviceMissingError)):
-        if case.action != "run":
-            return End("unavailable", message=str(error), seconds=seconds, facts=facts)
-        message = f"the device of this case is here, and the test was skipped: {error}"
-        return End("error", case.last_stage, message, seconds=seconds, facts=facts)
-    message, detail = _plain("".join(traceback.format_exception_only(error)).strip()), traceback.format_exception(error)
-    if isinstance(error, KernelProcessError):
-        message, detail = error.text, [error.detail]
-        if error.stage == "crash":
-            facts["during"] = case.last_stage
-    failed = isinstance(error, AssertionError)
-    return End(
-        "fail" if failed else "error",
-        None if failed else getattr(error, "stage", None) or case.last_stage,
-        message,
-        "".join(detail),
-        seconds,
-        dict(case.metrics),
-        facts,
-        dict(case.samples),
-    )
-
-
-def _plain(text: str) -> str:
-    """Return the text without pytest's mark of an error."""
-    return text.removeprefix("E   ").strip()
+    journal = Journal(file, taken_key(file))
+    kernel_process = KernelProcess(suite, file.with_name("log.txt"))
+    config.pluginmanager.register(Collecting(job, journal, kernel_process))
+    config.pluginmanager.register(Running(job, journal, kernel_process))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kernel_matrix.job import defaults, inputs, sample
 from kernel_matrix.job.accuracy import Budget, Golden, measure
 from kernel_matrix.job.arrays import as_floats
+from kernel_matrix.job.budget import Rules, rules_of
 from kernel_matrix.job.canaries import Subject, try_canaries
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.comparison import Comparison, Noise, compare_outputs
@@ -29,17 +30,11 @@ class Comparer:
 
     def __init__(self, key: str, rules: Mapping[str, Any] | None) -> None:
         """``key`` names the test: the inputs that :meth:`draw` returns follow from it."""
-        rules = rules or {"caps": {}}
         self.key = key
         self.metrics: dict[str, float] = {}
         self.facts: dict[str, str] = {}
         self.samples: dict[str, dict[str, Any]] = {}
-        self._factors = {
-            "factor": rules.get("factor", defaults.FACTOR),
-            "rounded": rules.get("rounded", defaults.ROUNDED),
-            "ulps": rules.get("ulps", defaults.ULPS),
-        }
-        self._cap: float = rules["caps"].get(_DIRECTION, defaults.CAP)
+        self._accuracy = defaults.accuracy(_DIRECTION, rules or {})
         self._elements = 0
         self._inputs: list[Array] = []
 
@@ -92,6 +87,10 @@ class Comparer:
             raise OutOfBudgetError("; ".join(f"{name}: {fault}" for fault in compared.faults))
         self._try_canaries(name, compared)
 
+    def _rules_of(self, output: str) -> Rules:
+        operator = self.key.partition("/")[0].removesuffix(f".{_DIRECTION}")
+        return rules_of(self._accuracy, operator, _DIRECTION, output)
+
     def _check_name(self, name: str) -> None:
         if not name.isidentifier() or name in ("artifact", "time", "canary"):
             raise ValueError(f"{name!r} is no name of an output: write letters, digits and '_'")
@@ -119,8 +118,7 @@ class Comparer:
             moved or [{name: golden}],
             {name: unit},
             {name: steps},
-            self._cap,
-            self._factors,
+            self._rules_of,
         )
         return compared[name]
 
@@ -147,7 +145,7 @@ class Comparer:
             relative = min(budget * math.sqrt(golden.size) / norm, 0.5) if norm else budget
         self.facts[f"budget.{name}"] = source
         none = measure(golden, golden)
-        allowed = Budget(min(budget, self._cap * unit), relative)
+        allowed = Budget(min(budget, self._rules_of(name).cap * unit), relative)
         self.metrics |= {f"{name}.declared_max_abs": budget, f"{name}.declared_rel_fro": relative}
         return Comparison(result, golden, measure(result, golden), Noise(none, none), allowed, unit, steps)
 

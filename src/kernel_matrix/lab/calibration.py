@@ -90,7 +90,7 @@ def proposals(noises: Sequence[Noise], present: dict[str, float]) -> list[Propos
         demanded = spread(noises, lambda noise, place=place: noise.demands.get(place))  # type: ignore[misc]
         if demanded is None or not math.isfinite(demanded.largest):
             continue
-        least = 0.0 if "." in place else 1.0  # caps and growth are amounts
+        least = 1.0 if place.rpartition(".")[2] in ("factor", "rounded") else 0.0  # caps and growth are amounts
         needed = max(least, rounded_up(demanded.largest) if demanded.largest > 0 else 0.0)
         if needed > 0:
             proposed.append(Proposal(place, limit, needed, demanded))

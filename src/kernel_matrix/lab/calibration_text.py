@@ -71,6 +71,9 @@ def yaml(found: Sequence[Proposal], calibration: Calibration, seeds: int, comman
     part = "# It holds for what was measured: operators, toolchains and machines that were left out may need more."
     lines = [rule, part, "accuracy:"]
     for section, group in groupby(found, lambda proposal: proposal.place.rpartition(".")[0]):
+        if section.startswith("budgets."):  # entries of a list: a person puts the limit into the one that is named
+            lines += [f"  # {one.place}: limit: {one.limit:g} (now {one.present:g})" for one in group]
+            continue
         lines += [f"  {section}:"] if section else []
         for proposal in group:
             lines += _entry(proposal, "    " if section else "  ", calibration, seeds, command)

@@ -43,7 +43,7 @@ def _on_machine(matrix: Matrix, build: Path, machine: Machine) -> Iterator[Findi
         yield from _programs(vendor, matrix)
         yield from _driver(name, machine)
     yield machine_checks.docker_engine()
-    yield machine_checks.room(build, len({toolchain.lock for toolchain in matrix.toolchains.values()}))
+    yield machine_checks.room(build, len(matrix.locks))
     yield from machine_checks.writable_folders(build)
     yield network_checks.authorities()
     yield network_checks.index(installer)
@@ -53,7 +53,7 @@ def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine
     """Look at what an image is for: its environments are in it already, and nothing is fetched there."""
     yield machine_checks.python()
     yield Finding("image", "good", f"that of {name}; all that its jobs need is in it")
-    for lock in dict.fromkeys(root / matrix.toolchains[entry.toolchain].lock for entry in platform.entries):
+    for lock in dict.fromkeys(root / matrix.lock_of(name, entry.toolchain) for entry in platform.entries):
         yield image_checks.environment(lock, name)
     yield from _devices(machine)
     image_vendor = vendor_named(platform.device)

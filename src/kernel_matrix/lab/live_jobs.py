@@ -12,6 +12,7 @@ from typing import Any
 
 from kernel_matrix.config.plan import Case, Job
 from kernel_matrix.job.journal import Entry, Journal
+from kernel_matrix.job.keys import key_file
 from kernel_matrix.pipeline import Project
 from kernel_matrix.results.compare import State, judge
 from kernel_matrix.results.record import Record
@@ -112,7 +113,7 @@ class LiveJobs:
         return LiveJob(name, cases or self.planned.get(name, ()), has_ended, has_begun, ends)
 
     def _ends(self, name: str, path: Path) -> dict[str, CaseEnd]:
-        reader = self.readers.setdefault(name, _Reader(path, self.project.build / "keys" / name))
+        reader = self.readers.setdefault(name, _Reader(path, key_file(self.project.build, name)))
         try:
             reader.read()
         except OSError:  # the job begins at this very moment

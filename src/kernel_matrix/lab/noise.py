@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kernel_matrix.config.model import Accuracy, Scalar
+from kernel_matrix.config.plan import Cell
 from kernel_matrix.job.budget import Pair, least_noise
 from kernel_matrix.results.compare import Verdict
 
@@ -68,7 +69,7 @@ def _of_case(verdict: Verdict, metrics: Mapping[str, float], accuracy: Accuracy)
             seed=case.axes["seed"],
             share=max(_share(figures, "max_abs"), _share(figures, "rel_fro")),
             ratio=_ratio(figures),
-            demands=_demands(figures, accuracy, case.cell.direction) | _growth(metrics, output, verdict),
+            demands=_demands(figures, accuracy, case.cell, output) | _growth(metrics, output, verdict),
         )
 
 
@@ -96,7 +97,7 @@ def _ratio(figures: Mapping[str, float]) -> float | None:
     return figures["rel_fro"] / floor if floor else None
 
 
-def _demands(figures: Mapping[str, float], accuracy: Accuracy, direction: str) -> dict[str, float]:
+def _demands(figures: Mapping[str, float], accuracy: Accuracy, cell: Cell, output: str) -> dict[str, float]:
     """Return the least limits that leave the error at the target; empty where a figure for it is not there.
 
     Where √steps × conditioning alone leaves it there, no factor is needed.
@@ -105,10 +106,12 @@ def _demands(figures: Mapping[str, float], accuracy: Accuracy, direction: str) -
         return {}
     least, growth = least_noise(figures["largest"], accuracy.ulps.limit), math.sqrt(figures["steps"])
     needed = Pair(figures["max_abs"] / TARGET, figures["rel_fro"] / TARGET)
-    narrow = "rounded" if figures["itemsize"] < 4 else "factor"
-    demands = {f"caps.{direction}": needed.max_abs / figures["unit"]}
+    names = "cap", "factor", "rounded" if figures["itemsize"] < 4 else "factor"
+    of_output = cell.op, cell.direction, output.partition("@")[0]
+    cap, factor, narrow = (accuracy.place_of(name, *of_output) for name in names)
+    demands = {cap: needed.max_abs / figures["unit"]}
     for name, place, minimum, need in (
-        ("max_abs", "factor", least.max_abs, needed.max_abs),
+        ("max_abs", factor, least.max_abs, needed.max_abs),
         ("rel_fro", narrow, least.rel_fro, needed.rel_fro),
     ):
         conditioning = figures[f"conditioning_{name}"]

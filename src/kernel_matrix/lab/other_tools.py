@@ -129,6 +129,6 @@ def _facts(
         "device.vendor": device.vendor if device else "",
         "device.targets": " ".join(device.targets) if device else "",
         "commit": commit(project.root),
-        "lock.sha256": sha256((project.root / project.matrix.toolchains[toolchain].lock).read_bytes()).hexdigest(),
+        "lock.sha256": sha256((project.root / project.matrix.lock_of(platform, toolchain)).read_bytes()).hexdigest(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

@@ -71,7 +71,7 @@ def make_row_plan(
         for job in planned.jobs
         if asked.toolchains is None
         or job.toolchain in asked.toolchains
-        or changed & {*lock_files(matrix.toolchains[job.toolchain].lock)}
+        or changed & {*lock_files(matrix.lock_of(job.platform, job.toolchain))}
     ]
     reasons: Mapping[str, str] = {}
     if paths is not None:

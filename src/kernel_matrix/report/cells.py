@@ -78,7 +78,7 @@ def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
         determinism=figures.determinism(records),
         timed=tuple(timed for v in verdict.cases if (timed := _timed(v))),
         versions=figures.versions({id(r.job): r.job for r in records}.values(), shown(matrix)),
-        lock=matrix.toolchains[place.toolchain].lock,
+        lock=matrix.lock_of(place.platform, place.toolchain),
         repeat=sources.commands.command(place.id, worst_result(verdict.cases).record),
         seconds=sum(result.seconds for result in results),
         measured=tuple(sorted({r.job for r in results if r.job is not None and r.outputs})),

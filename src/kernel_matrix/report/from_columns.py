@@ -188,7 +188,7 @@ class _Cells:
             determinism=_determinism(cell),
             timed=tuple(map(_timed, cell.timed)),
             versions=self._versions_of(cell.jobs),
-            lock=self._matrix.toolchains[place.toolchain].lock,
+            lock=self._matrix.lock_of(place.platform, place.toolchain),
             repeat=self._sources.commands.command(place.id, repeated),
             seconds=cell.seconds,
             measured=self._places.get(number, ()),

@@ -229,6 +229,7 @@ class Columns:
             "speed": max((timed.ratio for timed in cell.timed), default=None),
             "seconds": round(cell.seconds, 3),
             "odd": False,
+            "differing": cell.determinism.differing if cell.determinism else None,
             "chunk": chunk,
         })  # fmt: skip
         self.noise.append(noise)

@@ -86,6 +86,9 @@ class CellColumns(_Model):
     speed: list[Number | None] = Field(description="The largest ratio to the baseline's time.")
     seconds: list[float] = Field(description="The seconds of all its cases.")
     odd: list[bool] = Field(description="Whether it was the odd one out in some output.")
+    differing: list[int | None] = Field(
+        description="The runs on the same inputs as one before that gave other bits; none where no case ran twice."
+    )
     chunk: list[int] = Field(description="The NUMBER of the file ``cells/NUMBER`` that has its details.")
 
 

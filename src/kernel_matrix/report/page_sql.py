@@ -41,7 +41,7 @@ def order_cases(connection: Connection, cells: Sequence[int]) -> None:
 
 
 _SHARE = "(error / floor)"
-_VALUES = ",".join(PAGE_FIGURES)
+_FIGURES = ", ".join(number(name) for name in PAGE_FIGURES)
 CASES = f"""
     WITH part AS (SELECT * FROM page_cases WHERE place BETWEEN $1 AND $2),
     of_outputs AS (
@@ -58,8 +58,8 @@ CASES = f"""
         FROM of_outputs
     ),
     written AS (
-        SELECT record, place, to_json(output) || ':[' || {" || ',' || ".join(number(name) for name in PAGE_FIGURES)}
-            || ']' AS text, others, output
+        SELECT record, place, others, output,
+               to_json(output) || ':[' || concat_ws(',', {_FIGURES}) || ']' AS text
         FROM with_ratio
     ),
     of_records AS (

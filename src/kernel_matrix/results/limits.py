@@ -44,23 +44,25 @@ def is_of_an_earlier_version(outputs: Mapping[str, Figures]) -> bool:
     return bool(outputs) and not any(name in figures for figures in outputs.values() for name in _NEW)
 
 
-def limits_of(figures: Figures, owed: Owed) -> Pair:
+def limits_of(figures: Figures, owed: Owed, output: str = "") -> Pair:
     """Return the limits of one output, computed from its figures and matrix.yaml's ``accuracy``.
 
-    A suite that asserts by itself may declare a budget in its test. The cap of matrix.yaml holds for that one too.
+    ``output`` is its name, by which it may have a budget of its own. A suite that asserts by itself may declare a
+    budget in its test. The cap of matrix.yaml holds for that one too.
     """
+    rules = owed.rules(output)
     if owed.asserted and DECLARED[0] in figures:
-        return Pair(min(figures[DECLARED[0]], owed.cap * figures["unit"]), figures.get(DECLARED[1], 0.0))
+        return Pair(min(figures[DECLARED[0]], rules.cap * figures["unit"]), figures.get(DECLARED[1], 0.0))
     return limits(
         Pair(figures["floor_max_abs"], figures["floor_rel_fro"]),
         Pair(figures["conditioning_max_abs"], figures["conditioning_rel_fro"]),
         largest=figures["largest"],
         itemsize=int(figures["itemsize"]),
         steps=figures["steps"],
-        factor=owed.factor,
-        rounded=owed.rounded,
-        ulps=owed.ulps,
-        cap=owed.cap * figures["unit"],
+        factor=rules.factor,
+        rounded=rules.rounded,
+        ulps=rules.ulps,
+        cap=rules.cap * figures["unit"],
     )
 
 
@@ -70,7 +72,7 @@ def growth_limit(figures: Figures, owed: Owed, output: str) -> float:
     return figures.get("limit_growth", 0.0) if limit is None else limit
 
 
-def fault_of(figures: Figures, owed: Owed) -> str:
+def fault_of(figures: Figures, owed: Owed, output: str = "") -> str:
     """Return why the figures of one output prove nothing or are outside their limits; empty if they are inside."""
     if absent := [name for name in FIGURES if name not in figures]:
         return f"the record owes {', '.join(absent)}"
@@ -80,7 +82,7 @@ def fault_of(figures: Figures, owed: Owed) -> str:
         return f"it has {figures['nan']:.0f} NaN and {figures['inf']:.0f} Inf"
     if not _errors_agree(figures):
         return "its max_abs and its rel_fro cannot both be true"
-    computed = limits_of(figures, owed)
+    computed = limits_of(figures, owed, output)
     for name, limit in zip(ERRORS, (computed.max_abs, computed.rel_fro), strict=True):
         if not math.isclose(figures[f"limit_{name}"], limit, rel_tol=_SAME):
             return (

@@ -36,7 +36,8 @@ class Present:
 
     ``changed`` has an entry for each commit that a record names. It says what is concerned by the files that were
     changed since; it is None if the checkout does not have the commit. In a copy without a history (``is_checkout``
-    is false) only the names of commits are compared.
+    is false) only the names of commits are compared. ``entries`` has the pins of a toolchain that has a lock of its own
+    on a platform, by platform and toolchain.
     """
 
     now: datetime
@@ -44,6 +45,7 @@ class Present:
     is_checkout: bool = False
     toolchains: Mapping[str, Pins] = field(default_factory=dict)
     changed: Mapping[str, Concerned | None] = field(default_factory=dict)
+    entries: Mapping[tuple[str, str], Pins] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
@@ -69,7 +71,7 @@ class Present:
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
         yield from _start_time(job.get("started", ""), self.now)
         yield from self._another_commit(platform, toolchain, job.get("commit", ""))
-        pins = self.toolchains.get(toolchain)
+        pins = self.entries.get((platform, toolchain)) or self.toolchains.get(toolchain)
         if pins is None:
             return
         if pins.sha256 and (lock := job.get("lock.sha256", "")) != pins.sha256:
@@ -125,7 +127,11 @@ def present(
         name: Pins(toolchain.lock, _sha256(root / toolchain.lock), tuple(toolchain.requires))
         for name, toolchain in matrix.toolchains.items()
     }
-    return Present(now or datetime.now(UTC), git.commit(root), is_checkout, toolchains, changed)
+    entries = {
+        (platform, name): Pins(lock, _sha256(root / lock), toolchains[name].requires)
+        for (platform, name), lock in matrix.own_locks.items()
+    }
+    return Present(now or datetime.now(UTC), git.commit(root), is_checkout, toolchains, changed, entries)
 
 
 def _start_time(started: str, now: datetime) -> Iterator[str]:

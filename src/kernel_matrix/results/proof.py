@@ -54,7 +54,7 @@ def doubt_of(record: Record, owed: Owed) -> str:
             return f"the record has figures of {name}, which is no output of this case by matrix.yaml"
         if not figures.get("growth", 0.0) <= growth_limit(figures, owed, name):
             return f"the record says that it passed, and {output}.growth is over its limit"
-        if fault := fault_of(figures, owed):
+        if fault := fault_of(figures, owed, output):
             return f"the record says that it passed, and of {output} {fault}"
     if owed.asserted and not record.metrics.get(INJECTED):
         return "the record compared numbers, and no fault was put in: nothing shows that it compares"

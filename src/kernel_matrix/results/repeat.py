@@ -73,13 +73,14 @@ def needs(matrix: Matrix, identity: str, record: Record | None, machine: Machine
 
 def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
     """Return the facts that a result depends on, each as ``name: value``."""
-    platform = matrix.platforms[identity.partition("/")[0]]
+    name, _, toolchain = identity.split("/")[:3]
+    platform = matrix.platforms[name]
     seed = re.search(r"seed(\d+)", record.case.rpartition("/")[2])
     known = {
         "result": f"{record.outcome}{f' in {record.stage}' if record.stage else ''} ({record.action or 'nothing ran'})",
         "commit": record.job.get("commit", ""),
         "image": record.job.get("image") or record.facts.get("image", ""),
-        "lock": f"{matrix.toolchains[identity.split('/')[2]].lock} sha256:{record.job.get('lock.sha256', 'unknown')}",
+        "lock": f"{matrix.lock_of(name, toolchain)} sha256:{record.job.get('lock.sha256', 'unknown')}",
         "seed": f"{seed[1]}, and the inputs are made from the case's name" if seed else "",
         "noise ratio": in_words(record),
         "inputs": record.facts.get("inputs.sha256", ""),

@@ -71,8 +71,8 @@ class Request:
 
     @property
     def lock(self) -> Path:
-        """The toolchain's lock file."""
-        return self.root / self.toolchain.lock
+        """The lock file of the toolchain on the platform."""
+        return self.root / self.matrix.lock_of(self.job.platform, self.job.toolchain)
 
     @property
     def folder(self) -> Path:

@@ -43,5 +43,5 @@ def copy_folder(build: Path) -> Path:
 @functools.cache
 def _files() -> Mapping[str, bytes]:
     """Return the content of all that is copied, by its path in the copy."""
-    paths = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "job").glob("*.py"))]
+    paths = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "job").rglob("*.py"))]
     return {str(Path("kernel_matrix", path.relative_to(_PACKAGE))): path.read_bytes() for path in paths}

@@ -10,12 +10,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.suite import is_suite
 from kernel_matrix.job.journal import KEY, Journal
+from kernel_matrix.job.keys import key_file, remove_old
 from kernel_matrix.results.record import Record
 from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
@@ -78,28 +80,28 @@ class Supervisor:
         """Take up the journal of an interrupted run of the same cases, or begin anew."""
         self.folder.mkdir(parents=True, exist_ok=True)
         specification = job_command.specification(self.request, self.actions, cases)
-        job_file = self.folder / "job.json"
-        if resume and self.journal.path.exists() and job_file.exists() and job_file.read_text() == specification:
+        job_file, key = self.folder / "job.json", key_file(self.request.build, self.request.job.id)
+        files_are_there = self.journal.path.exists() and job_file.exists() and key.exists()
+        if resume and files_are_there and job_file.read_text() == specification:
             copy = self.journal.path.with_suffix(".copy")  # a process of that run may still write into the other file
             shutil.copyfile(self.journal.path, copy)
             copy.replace(self.journal.path)
         else:
             self.journal.path.unlink(missing_ok=True)
             self.log.unlink(missing_ok=True)
-        self._take_key(anew=not self.journal.path.exists())
+        self._take_key(key, anew=not self.journal.path.exists())
         job_file.write_text(specification)
         self.cases.take_in()
         self.cases.end_in_flight("crash", "the job was interrupted while this case ran")
 
-    def _take_key(self, *, anew: bool) -> None:
+    def _take_key(self, path: Path, *, anew: bool) -> None:
         """Sign the journal with a key that only this process and the one that compares get to know.
 
-        A kernel could otherwise write into the journal that its case has passed. The key stays in the build folder, so
-        that an interrupted run can be resumed.
+        A kernel could otherwise write into the journal that its case has passed. The key stays in a file, so that an
+        interrupted run can be resumed.
         """
-        path = self.request.build / "keys" / self.request.job.id
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if anew or not path.exists():
+            remove_old()
             path.unlink(missing_ok=True)
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(secrets.token_hex(16))

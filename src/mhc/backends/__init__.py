@@ -139,6 +139,11 @@ def load(backend: str, op: str, direction: str = "forward") -> Kernel:
     return kernel
 
 
+def operators_of(backend: str) -> Mapping[tuple[str, str], Kernel]:
+    """Return the kernels of a backend by operator and direction."""
+    return _kernels(backend)
+
+
 @functools.cache  # of what it returns; an import that fails is tried again
 def _kernels(backend: str) -> Mapping[tuple[str, str], Kernel]:
     """Import a backend and return its table."""

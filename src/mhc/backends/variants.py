@@ -70,6 +70,7 @@ class Variants:
         self._counts = any(rule.tokens is not None for rule in rules)
         each = variants.values()
         self.any_leading_dims = not self._counts and all(getattr(one, "any_leading_dims", False) for one in each)
+        self.adds_to_first = all(getattr(one, "adds_to_first", False) for one in each)
         self._of_device: dict[tuple[Any, ...], Variant] = {}
 
     def choose(self, spec: Any, target: str | None, tokens: int | None = None) -> str:
@@ -89,6 +90,10 @@ class Variants:
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the chosen variant cannot run the specialisation on ``target``, or None where it can."""
         return self.variants[self.choose(spec, target, tokens)].supports(spec, target, tokens)
+
+    def target_on(self, device: torch.device) -> str | None:
+        """Return the target that a device is, None where it has no name."""
+        return self._target_of(device)
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
         """Run the variant that is chosen for the inputs and the target, or for the device that holds the inputs."""

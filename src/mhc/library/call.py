@@ -28,7 +28,10 @@ def call(operator: Operator, tensors: Tensors, options: tuple[Any, ...], backend
 def read(
     tensors: Tensors, options: tuple[Any, ...], sinkhorn_options: tuple[Any, ...], backend: str
 ) -> tuple[torch.Tensor, ...] | None:
-    """Return what ``mhc_pre`` gives, its ``h_res`` after ``sinkhorn``; None where the two have to be called apart."""
+    """Return x to hand on, and what ``mhc_pre`` gives with its ``h_res`` after ``sinkhorn``.
+
+    It is None where the two have to be called apart.
+    """
     if torch.compiler.is_compiling() or not eager.takes(tensors):
         return None
     return eager.read(tensors, options, sinkhorn_options, backend)

@@ -50,14 +50,20 @@ def call(operator: Operator, tensors: Tensors, options: Options, backend: str) -
 
 
 def read(tensors: Tensors, options: Options, sinkhorn_options: Options, backend: str) -> tuple[torch.Tensor, ...]:
-    """Return what ``mhc_pre`` gives for ``tensors``, its ``h_res`` after ``sinkhorn``: one node of autograd."""
+    """Return x to hand on, and what ``mhc_pre`` gives with its ``h_res`` after ``sinkhorn``: one node of autograd.
+
+    The gradient of the x that is handed on is added inside that of ``mhc_pre``.
+    """
+    x = tensors[0]
+    assert x is not None
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:
-                return _apply_read(options, sinkhorn_options, backend, *tensors)
+                results = _apply_read(options, sinkhorn_options, backend, *tensors)
+                return results if x.requires_grad else (x, *results)
     (h_in, h_post, logits), _ = _forward(MHC_PRE, tensors, options, backend)
     [h_res], _ = _forward(SINKHORN, (logits,), sinkhorn_options, backend)
-    return h_in, h_post, h_res
+    return x, h_in, h_post, h_res
 
 
 class _Eager(torch.autograd.Function):
@@ -79,26 +85,46 @@ class _Eager(torch.autograd.Function):
 
 
 class _Read(torch.autograd.Function):
-    """``mhc_pre`` and ``sinkhorn`` with their gradient. The first three arguments are not tensors."""
+    """``mhc_pre`` and ``sinkhorn`` with their gradient. The first three arguments are not tensors.
+
+    An x that needs a gradient is also the first result. Autograd makes it a view of the argument.
+    """
 
     @staticmethod
     def forward(ctx: Any, options: Options, sinkhorn_options: Options, backend: str, *tensors: Any) -> Any:
         (h_in, h_post, logits), kept = _forward(MHC_PRE, tensors, options, backend)
         [h_res], _ = _forward(SINKHORN, (logits,), sinkhorn_options, backend)
         ctx.save_for_backward(*tensors, *kept, logits)
+        ctx.set_materialize_grads(False)  # zeros for an x that nobody takes would cost as much as adding them
         ctx.call = options, sinkhorn_options, backend
-        return h_in, h_post, h_res
+        return (tensors[0], h_in, h_post, h_res) if tensors[0].requires_grad else (h_in, h_post, h_res)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         options, sinkhorn_options, backend = ctx.call
         saved, needs = ctx.saved_tensors, ctx.needs_input_grad[3:]
         logits, saved = saved[-1], saved[:-1]
+        handed = grads[0] if len(grads) > 3 and needs[0] else None
+        to_h_in, to_h_post, to_h_res = _materialized(grads[-3:], saved[0], logits)
         if torch.is_grad_enabled():  # create_graph: the logits that were kept are no function of the tensors
             flat = _flat(saved[: len(MHC_PRE.tensors)], MHC_PRE.token_dims)
             logits = torch.ops.mhc.mhc_pre(*flat, *options, backend)[2].view(logits.shape)
-        grads = (*grads[:2], *_gradients(SINKHORN, (logits,), grads[2:], sinkhorn_options, (True,), backend))
-        return (None, None, None, *_gradients(MHC_PRE, saved, grads, options, needs, backend))
+        [to_logits] = _gradients(SINKHORN, (logits,), (to_h_res,), sinkhorn_options, (True,), backend)
+        assert to_logits is not None
+        incoming = (to_h_in, to_h_post, to_logits)
+        return (None, None, None, *_gradients(MHC_PRE, saved, incoming, options, needs, backend, handed))
+
+
+def _materialized(
+    grads: Sequence[torch.Tensor | None], x: torch.Tensor, logits: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """Return the gradients of h_in, h_post and h_res, zeros for a result that nobody took."""
+    to_h_in, to_h_post, to_h_res = grads
+    return (
+        x.new_zeros(x.shape[:-2] + x.shape[-1:]) if to_h_in is None else to_h_in,
+        logits.new_zeros(logits.shape[:-1]) if to_h_post is None else to_h_post,
+        torch.zeros_like(logits) if to_h_res is None else to_h_res,
+    )
 
 
 # ``Function.apply`` without its own search for what ``takes`` has excluded: it takes as long as the rest.
@@ -131,19 +157,23 @@ def _gradients(
     options: Options,
     needs: tuple[bool, ...],
     backend: str,
+    handed: torch.Tensor | None = None,
 ) -> Sequence[torch.Tensor | None]:
     """Return the gradients of the forward's tensors in their shapes, None where one is not asked for.
 
-    ``saved`` are these tensors and the outputs for the backward, nothing where the operator keeps no inputs.
+    ``saved`` are these tensors and the outputs for the backward, nothing where the operator keeps no inputs. ``handed``
+    is added to the gradient of the first tensor: by the kernel where it can, else behind it.
     """
     differentiable = torch.is_grad_enabled()  # create_graph: the gradient has a gradient
     count, shape = len(operator.grads), grads[0].shape
     dims = len(shape) - operator.result_dims[0]
     whole = dims == 1 if differentiable else execution.takes(operator, backend, "backward", dims)
-    values = saved
+    inside = handed is not None and not differentiable and execution.adds(operator, backend, saved)
+    values, added = saved, handed
     if not whole:
         values = _flat(saved, (*operator.token_dims, *operator.result_dims[count:]))
         grads = _flat(grads, operator.result_dims)
+        [added] = _flat((handed,), operator.token_dims)
     if not operator.keeps_inputs:
         values = grads
     elif operator.needs:
@@ -154,14 +184,18 @@ def _gradients(
         made = iter(getattr(torch.ops.mhc, f"{operator.name}_backward")(*values, backend))
         out: Sequence[torch.Tensor | None] = [next(made) if needed else None for needed in needs]
     else:
-        out = execution.backward(operator, values, backend)
-    if whole:
+        out = execution.backward(operator, values, backend, added if inside else None)
+    if not whole:
+        lead = shape[:dims]
+        out = [
+            grad if grad is None or own is None else grad.view(*lead, *grad.shape[1:])
+            for grad, own in zip(out, operator.token_dims, strict=True)
+        ]
+    if handed is None or inside:
         return out
-    lead = shape[:dims]
-    return [
-        grad if grad is None or own is None else grad.view(*lead, *grad.shape[1:])
-        for grad, own in zip(out, operator.token_dims, strict=True)
-    ]
+    first, *others = out
+    assert first is not None
+    return (first + handed if differentiable else first.add_(handed), *others)
 
 
 def _dims(operator: Operator, tensors: Tensors) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from mhc.backends import load
 from mhc.library.operators import Operator
+from mhc.ops.mhc_pre import MhcPreAddingInputs
 
 ALIGNMENT = 16  # bytes: the widest load of one thread of a GPU
 
@@ -28,9 +30,16 @@ def forward(
     return out
 
 
-def backward(operator: Operator, values: tuple[Any, ...], backend: str) -> tuple[torch.Tensor | None, ...]:
-    """Return the gradients, None where one is not asked for; ``values`` are those of the backward's schema."""
+def backward(
+    operator: Operator, values: tuple[Any, ...], backend: str, added: torch.Tensor | None = None
+) -> tuple[torch.Tensor | None, ...]:
+    """Return the gradients, None where one is not asked for; ``values`` are those of the backward's schema.
+
+    ``added`` is added to the gradient of the first tensor, by a kernel that can (:func:`adds`).
+    """
     inputs = operator.backward_inputs(*_ready(values))
+    if added is not None:
+        inputs = MhcPreAddingInputs.of(inputs, *_ready((added,)))
     out = operator.empty_grads(inputs)
     if inputs[0].numel():
         if any(grad is not None for grad in out):
@@ -45,6 +54,11 @@ def backward(operator: Operator, values: tuple[Any, ...], backend: str) -> tuple
 def takes(operator: Operator, backend: str, direction: str, dims: int) -> bool:
     """Return whether a kernel takes tensors whose tokens have ``dims`` dimensions."""
     return dims == 1 or getattr(load(backend, operator.name, direction), "any_leading_dims", False)
+
+
+def adds(operator: Operator, backend: str, tensors: Sequence[Any]) -> bool:
+    """Return whether the kernel of the backward adds a gradient of the first tensor that came from elsewhere."""
+    return bool(tensors[0].numel()) and getattr(load(backend, operator.name, "backward"), "adds_to_first", False)
 
 
 def _ready(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -111,6 +111,23 @@ class MhcPreBackwardInputs(NamedTuple):
         return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
 
 
+class MhcPreAddingInputs(MhcPreBackwardInputs):
+    """The same, and ``added``: a gradient of x that came from elsewhere, of x's shape and dtype.
+
+    It is added to that of x before the sum is rounded to x's dtype. Only a kernel whose attribute ``adds_to_first`` is
+    true gets these inputs.
+    """
+
+    added: torch.Tensor
+
+    @classmethod
+    def of(cls, inputs: MhcPreBackwardInputs, added: torch.Tensor) -> MhcPreAddingInputs:
+        """Return ``inputs`` with the gradient to add."""
+        made = cls(*inputs)
+        made.added = added
+        return made
+
+
 class MhcPreGrads(NamedTuple):
     """Gradients in the shapes and dtypes of the forward's tensors.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from browsing import BROKEN, ERROR, FAILING, PASSING
+from browsing import BROKEN, CPU, DIFFERING, ERROR, FAILING, PASSING
+from shown import Page
 
 
 def test_does_an_operator_work_on_a_vendor(tab):
@@ -63,3 +64,36 @@ def test_how_is_it_repeated(tab):
     tab.page.click("[data-test=copy] >> nth=0")
     tab.until("document.querySelector('.copied').innerText !== ''")
     assert f"--case {FAILING}" in tab.page.evaluate("navigator.clipboard.readText()")
+
+
+def test_does_it_give_the_same_bits_each_time(tab, page_site):
+    """One search; or two clicks."""
+    page = tab.open()
+    page.fill("#search", "determinism:differs")
+    tab.until("document.querySelectorAll('[data-cell]').length === 1")
+    tab.press_square(DIFFERING)
+    runs = Page(page_site).cells[DIFFERING]["determinism"]
+    assert runs["repeats"] == 3 * runs["differing"] > 0
+    said = f"other bits in {runs['differing']} of {runs['repeats']} repeats"
+    assert page.inner_text("dialog#cell [data-test=differs]") == said
+    page.keyboard.press("Escape")
+    page.fill("#search", "")
+    page.click("nav [data-view=machines]")
+    page.wait_for_selector("[data-test=machines] table")
+    lanes = page.eval_on_selector_all(
+        "table[data-test=lanes] tr",
+        "all => all.map(row => [row.querySelector('th').innerText, row.innerText])",
+    )
+    assert [name for name, text in lanes if "other bits in" in text] == [DIFFERING.rpartition("/")[0]]
+    assert any("same bits in" in text for name, text in lanes if name == f"{CPU}/reference")
+    page.click("table[data-test=lanes] a.odd")
+    tab.until("document.querySelectorAll('[data-cell]').length === 1")
+    assert page.get_attribute("[data-cell]", "data-cell") == DIFFERING
+
+
+def test_a_cell_says_that_its_kernel_gave_the_same_bits(tab, page_site):
+    """One click."""
+    tab.open()
+    tab.press_square(PASSING)
+    repeats = Page(page_site).cells[PASSING]["determinism"]["repeats"]
+    assert f"the same bits in {repeats} repeats" in tab.page.inner_text("dialog#cell")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kernel_matrix.bench.inside.protocol import Distance, Yardstick
 from kernel_matrix.job.budget import Pair, limits
@@ -19,6 +20,15 @@ class Rules:
     ulps: float
     cap: float
     rival: float
+    budgets: Sequence[Mapping[str, Any]] = ()  # of the operator in this direction, or of one of its outputs
+
+    def of(self, output: str) -> Rules:
+        """Return the limits of an output: of several entries that name a limit, the last one holds."""
+        rules = self
+        for own in self.budgets:
+            if own["output"] in (None, output):
+                rules = replace(rules, **{name: own[name] for name in ("factor", "rounded", "cap") if name in own})
+        return rules
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ def judge(
     worst, share = 0.0, 0.0
     for name, distance in distances.items():
         error = distance.error
-        limit = _limit(yardsticks[name], rules) if own else Pair(math.inf, rules.rival)
+        limit = _limit(yardsticks[name], rules.of(name)) if own else Pair(math.inf, rules.rival)
         worst = max(worst, error.rel_fro) if error.rel_fro == error.rel_fro else math.inf
         share = max(share, *(_share(*pair) for pair in _pairs(error, limit)))
         if not distance.finite:

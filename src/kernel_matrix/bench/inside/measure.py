@@ -108,7 +108,7 @@ def _time(
             continue
         results[name].figures |= more | ({} if host is None else {"host_us": host * 1e6})
     say("")  # all of them from here on
-    samples = _samples(samplers, amount)
+    samples = samples_in_turns(samplers, amount)
     for name, values in samples.items():
         try:
             figures = summary(values)
@@ -125,7 +125,7 @@ def _time(
         }
 
 
-def _samples(samplers: Mapping[str, Run], amount: Amount) -> dict[str, list[float]]:
+def samples_in_turns(samplers: Mapping[str, Run], amount: Amount) -> dict[str, list[float]]:
     """Return the samples of each contender, taken a few at a time in turns."""
     samples: dict[str, list[float]] = {name: [] for name in samplers}
     spent = dict.fromkeys(samplers, 0.0)
@@ -146,7 +146,7 @@ def _samples(samplers: Mapping[str, Run], amount: Amount) -> dict[str, list[floa
 def bandwidth(clock: Clock, size: int, amount: Amount) -> dict[str, float]:
     """Return the bytes that the device reads and writes in a second while it copies, in GB/s, with their spread."""
     sample = clock.sampler([clock.copy(size)])
-    values = _samples({"copy": sample}, amount)["copy"]
+    values = samples_in_turns({"copy": sample}, amount)["copy"]
     figures = summary(values)
     rate = {"copy_gbs": figures.median, "copy_p5_gbs": figures.p95, "copy_p95_gbs": figures.p5}
     return {name: 2 * size / seconds / 1e9 for name, seconds in rate.items()} | {"copy_bytes": float(size)}

@@ -63,7 +63,7 @@ class Work:
         subject = self.adapter.subject(case["op"], case["direction"], case["axes"])
         own = [self._own[toolchain] for toolchain in case["toolchains"]]
         names = [name for name in dict.fromkeys([*case["rivals"], *own]) if name not in case["skip"]]
-        rules = Rules(**self._task["rules"], cap=case["cap"])
+        rules = Rules(**self._task["rules"], cap=case["cap"], budgets=case["budgets"])
         results = measure(subject, names, own, clock, rules, self._amount, lambda name: self._write(contender=name))
         answer = {
             "results": {name: asdict(result) for name, result in results.items()},

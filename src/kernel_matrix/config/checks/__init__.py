@@ -19,6 +19,7 @@ _OF_NAMES = (
     names.ops,
     names.outputs,
     names.sums,
+    names.budgets,
     names.groups,
     names.events,
     rules.places,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_matrix.base.errors import did_you_mean
-from kernel_matrix.config.document import Fault
+from kernel_matrix.config.document import Fault, Place
 from kernel_matrix.config.model import Matrix
 
 
@@ -29,10 +29,17 @@ def package(matrix: Matrix, root: Path) -> Iterator[Fault]:
 def locks(matrix: Matrix, root: Path) -> Iterator[Fault]:
     """Yield the lock files that do not exist."""
     for name, toolchain in matrix.toolchains.items():
-        if not (root / toolchain.lock).is_file():
-            known = sorted(str(path.relative_to(root)) for path in (root / toolchain.lock).parent.glob("*.txt"))
-            hint = did_you_mean(toolchain.lock, known)
-            yield ("toolchains", name, "lock"), f"the lock file '{toolchain.lock}' does not exist.{hint}"
+        yield from _lock(root, ("toolchains", name, "lock"), toolchain.lock)
+    for name, platform in matrix.platforms.items():
+        for index, entry in enumerate(platform.entries):
+            if entry.lock:
+                yield from _lock(root, ("platforms", name, "toolchains", index, "lock"), entry.lock)
+
+
+def _lock(root: Path, place: Place, lock: str) -> Iterator[Fault]:
+    if not (root / lock).is_file():
+        known = sorted(str(path.relative_to(root)) for path in (root / lock).parent.glob("*.txt"))
+        yield place, f"the lock file '{lock}' does not exist.{did_you_mean(lock, known)}"
 
 
 def containers(matrix: Matrix, root: Path) -> Iterator[Fault]:

@@ -82,10 +82,11 @@ def _entries_of_one_toolchain(platform: Platform, place: Place) -> Iterator[Faul
         if shared := [target for target in entry.targets or platform.targets if target in targets]:
             text = f"'{entry.toolchain}' is here twice for {', '.join(shared)}, so its cells would be too."
             yield (*place, index), f"{text} Take one out, or give each its own 'targets'."
-        for key in ("runs", "emulated", "environment"):
+        for key in ("runs", "emulated", "environment", "lock"):
             if any(getattr(other, key) != getattr(entry, key) for other in earlier):
-                text = f"an earlier entry of '{entry.toolchain}' has another '{key}'."
-                yield (*place, index, key), f"{text} They are one job: give both the same."
+                name = entry.toolchain
+                text = f"an earlier entry of '{name}' has another '{key}'. They are one job: give both the same."
+                yield (*place, index, key), text
 
 
 def ops(matrix: Matrix) -> Iterator[Fault]:
@@ -129,6 +130,27 @@ def sums(matrix: Matrix) -> Iterator[Fault]:
         for index, output in enumerate(op.sums):
             if known and output not in known:
                 yield (*place, index), f"unknown output '{output}'.{did_you_mean(output, known)}"
+
+
+def budgets(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the budgets of operators, directions and outputs that are not there, and those that stand twice."""
+    entries = matrix.accuracy.budgets
+    for index, own in enumerate(entries):
+        place: Place = ("accuracy", "budgets", index)
+        if any(own.place == other.place and own.limits.keys() & other.limits for other in entries[:index]):
+            yield place, f"an earlier entry has a limit of {own.place} too. Take one out."
+        if is_suite(matrix):
+            continue  # its operators are the files of tests, which only an environment knows
+        op = matrix.ops.get(own.op)
+        if op is None:
+            yield (*place, "op"), f"unknown operator '{own.op}'.{did_you_mean(own.op, matrix.ops)}"
+            continue
+        if own.direction and own.direction not in op.directions:
+            hint = did_you_mean(own.direction, op.directions)
+            yield (*place, "direction"), f"unknown direction '{own.direction}'.{hint}"
+        known = {output for entries in (op.outputs or {}).values() for entry in entries for output in _names(entry)}
+        if own.output and known and own.output not in known:
+            yield (*place, "output"), f"unknown output '{own.output}'.{did_you_mean(own.output, known)}"
 
 
 def _names(entry: Output) -> Sequence[str]:

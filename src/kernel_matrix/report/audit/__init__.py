@@ -18,20 +18,18 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.report.audit import figures
 from kernel_matrix.report.audit.bench import of_bench
+from kernel_matrix.report.audit.compat import Compat
 from kernel_matrix.report.audit.figures import LONG, Difference, Shown
-from kernel_matrix.report.audit.page import OVERVIEW, of_overview, read_cells, read_data
+from kernel_matrix.report.audit.page import OVERVIEW, of_overview, of_rows, places_of, read_cells, read_data
 from kernel_matrix.report.audit.planned import planned as plan_of
 from kernel_matrix.report.audit.raw import Raw, read
+from kernel_matrix.report.audit.sampled import Sample, SampleJudge, content_of, sums
 from kernel_matrix.report.audit.states import Judge, Now, evidence_of
 
 # How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
 ONLY_COMPILED = "the machine was to run it"
-# It holds every result as a plain dictionary: 0.1 MB and 2 ms for each.
+# It holds every result as a plain dictionary: 0.1 MB and 2 ms for each. Of more the report audits a sample.
 MOST_RESULTS = 20_000
-NOT_AUDITED = (
-    f"The figures of this page were not computed a second time, because there are more than {MOST_RESULTS:,} results. "
-    "`kernel-matrix audit` does it."
-)
 FIGURES, BADGE = "compat.json", "badge.json"
 
 
@@ -74,6 +72,43 @@ def audit(
     return list(dict.fromkeys(differences))
 
 
+def audit_sample(
+    site: Path,
+    sample: Sample,
+    matrix: Matrix,
+    root: Path,
+    asked: Collection[str] | None = None,
+    now: Now | None = None,
+) -> list[str]:
+    """Return a sentence for each figure of a sample that differs, and for each sum over all cells.
+
+    ``asked`` are the ids of the planned cases of the sample, where only a part of the tier was asked for. For the
+    others see :func:`audit`.
+
+    Raises:
+        UserError: the site has no report.
+    """
+    compat, overview = _read(site / FIGURES, Compat), _read(site / OVERVIEW, read_data)
+    content, shown = content_of(matrix, sample.sources), compat.rest
+    places = places_of(overview, sample.sources)
+    cells, absent = _read(site, lambda folder: read_cells(folder, overview, {*places}))
+    cases = plan_of(content, shown["run"]["tier"])
+    judge = SampleJudge(content, cases, read(sample.files), now or _present(matrix, root), cells)
+    part = {"cells": [cell for cell in compat.cells() if (cell["platform"], cell["toolchain"]) in sample.sources]}
+    lanes = [lane for lane in shown["lanes"] if (lane["platform"], lane["toolchain"]) in sample.sources]
+    differences = [
+        *_of(FIGURES, _of_plan(cells, cases, asked)),
+        *_of(OVERVIEW, absent),
+        *_of(OVERVIEW, of_rows(overview, zip(places, cells, strict=False), shown)),
+        *_of("data", _of_same_cells(part, cells)),
+        *_of(FIGURES, _of_cells(judge, part, cells)),
+        *_of(FIGURES, _of_lanes(lanes, cells)),
+        *_of(FIGURES, sums(compat)),
+        *_of(BADGE, figures.of_badge(_read(site / BADGE, _json)["message"], shown["run"])),
+    ]
+    return list(dict.fromkeys(differences))
+
+
 def _of_plan(cells: Iterable[Shown], cases: Mapping[str, Any], asked: Collection[str] | None) -> Iterator[Difference]:
     """Hold the cases of the page to the plan."""
     ids = [f"{cell['id']}/{result['name']}" for cell in cells for result in cell["results"]]
@@ -95,6 +130,11 @@ def _of_other_files(site: Path, overview: Shown, shown: Shown, cells: Iterable[S
                 yield from figures.unequal("bench", value["bench"], shown["bench"])
     has_speed = bool(shown["speed"] or shown["bench"])
     yield from figures.unequal("speed: there is a file", "speed" in overview["has"], has_speed)
+    yield from _of_same_cells(shown, cells)
+
+
+def _of_same_cells(shown: Shown, cells: Iterable[Shown]) -> Iterator[Difference]:
+    """Hold the cells of the page, without their cases, to those of compat.json."""
     by_name = {cell["id"]: cell for cell in shown["cells"]}
     for cell in cells:
         for key, value in by_name.get(cell["id"], {}).items():
@@ -125,7 +165,7 @@ def _of_cells(judge: Judge, shown: Shown, cells: list[Shown]) -> Iterator[Differ
 
 def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], Raw | None]:
     """Return where a case differs, and the raw result that decides it."""
-    allowed = judge.allowed(case, bool(result["stale"]))
+    allowed = judge.shown_as(case, result)
     if result["state"] == "missing" and result["reason"].startswith(ONLY_COMPILED):
         allowed += [("missing", None) for raw in judge.raws[case] if raw.action == "compile"]
     matching = [raw for state, raw in allowed if state == result["state"]]
@@ -149,14 +189,7 @@ def _of_the_whole(shown: Shown, cells: list[Shown], raws: Mapping[str, list[Raw]
     planned = sum(len(cell["results"]) for cell in cells)
     for key, one, other in figures.of_run(shown["run"], cells, every, planned):
         yield f"run.{key}", one, other
-    lanes: dict[tuple[str, str, str], list[Shown]] = {}
-    for cell in cells:
-        lanes.setdefault((cell["platform"], cell["target"], cell["toolchain"]), []).append(cell)
-    for lane in shown["lanes"]:
-        place = lane["platform"], lane["target"], lane["toolchain"]
-        for key, one, other in figures.of_lane(lane, lanes.pop(place, [])):
-            yield f"{'/'.join(place)}: {key}", one, other
-    yield from figures.unequal("lanes that are absent", sorted("/".join(place) for place in lanes), [])
+    yield from _of_lanes(shown["lanes"], cells)
     yield from figures.of_speed(shown["speed"], cells)
     yield from of_bench(shown["bench"], raws)
     yield from figures.of_undiagnosed(shown["undiagnosed"], cells)
@@ -169,6 +202,18 @@ def _of_the_whole(shown: Shown, cells: list[Shown], raws: Mapping[str, list[Raw]
     for result in (result for cell in cells for result in cell["results"] if result["stale"]):
         reasons[result["stale"]] = reasons.get(result["stale"], 0) + 1
     yield from figures.unequal("stale", {entry["reason"]: entry["cases"] for entry in shown["stale"]}, reasons)
+
+
+def _of_lanes(shown: Iterable[Shown], cells: Iterable[Shown]) -> Iterator[Difference]:
+    """Hold the lanes to their cells."""
+    lanes: dict[tuple[str, str, str], list[Shown]] = {}
+    for cell in cells:
+        lanes.setdefault((cell["platform"], cell["target"], cell["toolchain"]), []).append(cell)
+    for lane in shown:
+        place = lane["platform"], lane["target"], lane["toolchain"]
+        for key, one, other in figures.of_lane(lane, lanes.pop(place, [])):
+            yield f"{'/'.join(place)}: {key}", one, other
+    yield from figures.unequal("lanes that are absent", sorted("/".join(place) for place in lanes), [])
 
 
 def _of(file: str, differences: Iterable[Difference]) -> Iterator[str]:
@@ -194,7 +239,11 @@ def _json(path: Path) -> Any:
 
 
 def _present(matrix: Matrix, root: Path) -> Now:
-    locks = {name: _digest(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
+    locks = {
+        (name, entry.toolchain): _digest(root / (entry.lock or matrix.toolchains[entry.toolchain].lock))
+        for name, platform in matrix.platforms.items()
+        for entry in platform.entries
+    }
     return Now(datetime.now(UTC), git.commit(root), locks)
 
 

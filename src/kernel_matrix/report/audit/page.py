@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +27,39 @@ def read_data(path: Path) -> Any:
     return json.loads(text[start + 1 : end])
 
 
-def read_cells(site: Path, overview: Shown) -> tuple[list[dict[str, Any]], list[Difference]]:
+def read_cells(
+    site: Path, overview: Shown, wanted: Collection[int] | None = None
+) -> tuple[list[dict[str, Any]], list[Difference]]:
     """Return the cells of the page in the order of its grid, with their cases under ``results``.
 
-    Every place in a list of texts is replaced by its text. A cell that no file of data has is a difference.
+    Every place in a list of texts is replaced by its text. A cell that no file of data has is a difference. ``wanted``
+    are the places of the cells that are asked for, by default all: only their files are read.
     """
-    chunks = {path.stem: read_data(path) for path in sorted((site / "data" / "cells").glob("*.js"))}
+    rows = [*enumerate(zip(_ids(overview), overview["cells"]["chunk"], strict=True))]
+    rows = [row for row in rows if wanted is None or row[0] in wanted]
+    folder = site / "data" / "cells"
+    paths = sorted(folder.glob("*.js")) if wanted is None else {folder / f"{number}.js" for _, (_, number) in rows}
+    chunks = {path.stem: read_data(path) for path in paths if path.exists()}
     cells, differences = [], []
-    for name, number in zip(_ids(overview), overview["cells"]["chunk"], strict=True):
+    for _, (name, number) in rows:
         chunk = chunks.get(str(number), {"cells": {}})
         if name in chunk["cells"]:
             cells.append(_whole(name, chunk.get("cells", {})[name], chunk))
         else:
             differences.append((f"{name}: its details", "none", f"a cell of data/cells/{number}.js"))
-    differences += unequal(
-        "the cells in data/cells", sum(len(chunk["cells"]) for chunk in chunks.values()), len(overview["cells"]["lane"])
-    )
+    if wanted is None:
+        differences += unequal(
+            "the cells in data/cells",
+            sum(len(chunk["cells"]) for chunk in chunks.values()),
+            len(overview["cells"]["lane"]),
+        )
     return cells, differences
+
+
+def places_of(overview: Shown, lanes: Collection[tuple[str, str]]) -> list[int]:
+    """Return the places of the cells of these platforms' toolchains."""
+    at = {place for place, lane in enumerate(overview["lanes"]) if (lane["platform"], lane["toolchain"]) in lanes}
+    return [place for place, lane in enumerate(overview["cells"]["lane"]) if lane in at]
 
 
 def of_overview(overview: Shown, cells: Iterable[Shown], shown: Shown) -> Iterator[Difference]:
@@ -56,15 +72,19 @@ def of_overview(overview: Shown, cells: Iterable[Shown], shown: Shown) -> Iterat
         yield from unequal(f"the lane {'/'.join(place)}", lane, by_place.pop(place, None))
     yield from unequal("lanes that are absent", sorted("/".join(place) for place in by_place), [])
     yield from _of_texts(overview, shown)
+    yield from unequal("in_journal", overview["cells"]["in_journal"], [])
+    yield from of_rows(overview, enumerate(cells), shown)
+
+
+def of_rows(overview: Shown, cells: Iterable[tuple[int, Shown]], shown: Shown) -> Iterator[Difference]:
+    """Yield where the rows of some cells, each with its place, differ from the cells with their cases."""
     odd = {
         f"{member['platform']}/{member['target']}/{member['toolchain']}/{table['op']}.{table['direction']}"
         for table in shown["agreement"]["tables"]
         for member in table["members"]
         if member["odd"]
     }
-    columns = overview["cells"]
-    yield from unequal("in_journal", columns["in_journal"], [])
-    for row, cell in enumerate(cells):
+    for row, cell in cells:
         try:
             differences = list(_of_row(overview, row, cell, odd))
         except (IndexError, KeyError) as error:
@@ -115,6 +135,8 @@ def _of_row(overview: Shown, place: int, cell: Shown, odd: set[str]) -> Iterator
     if not abs(float(columns["seconds"][place]) - seconds) <= 0.001 + 1e-6 * seconds and math.isfinite(seconds):
         yield "seconds", columns["seconds"][place], seconds
     yield from unequal("odd", columns["odd"][place], cell["id"] in odd)
+    determinism = cell["determinism"]
+    yield from unequal("differing", columns["differing"][place], determinism and determinism["differing"])
     yield from _of_noise(overview, place, cell["noise"])
     yield from unequal("backend", overview["backends"][columns["lane"][place]], cell["backend"])
 

@@ -24,11 +24,11 @@ _OWED = ("elements", "nan", "inf", "max_abs", "rel_fro", "limit_max_abs", "limit
 
 
 class Now(NamedTuple):
-    """The present: the time, the commit of the checkout, and the digest of each toolchain's lock."""
+    """The present: the time, the commit of the checkout, and the digest of the lock by platform and toolchain."""
 
     time: datetime
     commit: str
-    locks: Mapping[str, str]
+    locks: Mapping[tuple[str, str], str]
 
 
 class Judge:
@@ -53,6 +53,10 @@ class Judge:
         self.inputs = self._common_inputs()
         self.missed = self._jobs_that_missed()
         self.medians = self._medians()
+
+    def shown_as(self, case: str, result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
+        """Return the states that a case may have, as the page shows it, each with the raw result that gives it."""
+        return self.allowed(case, bool(result["stale"]))
 
     def allowed(self, case: str, stale: bool) -> list[tuple[str, Raw | None]]:
         """Return the states that a case may have on the page, each with the raw result that gives it.
@@ -137,7 +141,8 @@ class Judge:
         sums = self.matrix["ops"][operator.rpartition(".")[0]]["sums"]
         if any(self._grows(figures, is_sum=name.split("@")[0] in sums) for name, figures in outputs.items()):
             return True
-        return any(self._is_wrong(facts, figures) for figures in outputs.values()) or self._is_out_of_line(case, raw)
+        wrong = any(self._is_wrong(operator, facts, name, figures) for name, figures in outputs.items())
+        return wrong or self._is_out_of_line(case, raw)
 
     def _grows(self, figures: Mapping[str, float], *, is_sum: bool) -> bool:
         """Return whether the error of an output grows faster with the number of tokens than it may."""
@@ -145,7 +150,7 @@ class Judge:
         limit = rules["sums" if is_sum else "others"] if rules else figures.get("limit_growth", 0.0)
         return not figures.get("growth", 0.0) <= limit
 
-    def _is_wrong(self, facts: Facts, figures: Mapping[str, float]) -> bool:
+    def _is_wrong(self, operator: str, facts: Facts, output: str, figures: Mapping[str, float]) -> bool:
         """Return whether the figures of an output are incomplete, impossible, or outside the limits made anew."""
         if any(not (math.isfinite(figures.get(name, math.nan)) and figures[name] >= 0) for name in _OWED):
             return True
@@ -153,13 +158,13 @@ class Judge:
         whole = all(f[name] == int(f[name]) for name in ("elements", "steps", "itemsize"))
         if not whole or min(f["elements"], f["steps"], f["unit"]) <= 0 or f["itemsize"] not in (1, 2, 4, 8):
             return True
-        rules = self.matrix["accuracy"]
+        rules = self._rules(operator.rpartition(".")[0], facts["direction"], output.split("@")[0])
         top = f["largest"]
         step = rules["ulps"] * (2.0 ** (math.floor(math.log2(top)) - 23) if top else 0)
         noise = max(f["floor_max_abs"], f["conditioning_max_abs"], step)
         relative = max(f["floor_rel_fro"], f["conditioning_rel_fro"], rules["ulps"] * 2.0**-23)
         root = math.sqrt(f["steps"])
-        cap = rules["caps"][facts["direction"]] * f["unit"]
+        cap = rules["cap"] * f["unit"]
         limit = min(cap, max(rules["factor"] * noise, root * f["conditioning_max_abs"]))
         factor = rules["rounded"] if f["itemsize"] < 4 else rules["factor"]
         other = max(factor * relative, root * f["conditioning_rel_fro"])
@@ -170,6 +175,16 @@ class Judge:
         norm = f["max_abs"] * math.sqrt(f["elements"])
         unlike = bool(top) and not norm / f["elements"] * 0.999999 <= f["rel_fro"] * top <= norm * 1.000001
         return edited or over or unlike or bool(top and other >= 1)
+
+    def _rules(self, op: str, direction: str, output: str) -> dict[str, float]:
+        """Return the limits of an output: its operator's own entries, each over the earlier ones, over the general."""
+        limits = self.matrix["accuracy"]
+        rules = {name: limits[name] for name in ("factor", "rounded", "ulps")} | {"cap": limits["caps"][direction]}
+        for entry in limits.get("budgets", []):
+            others = [entry["direction"] not in (None, direction), entry["output"] not in (None, output)]
+            if entry["op"] == op and not any(others):
+                rules.update({name: entry[name] for name in rules if name in entry})
+        return rules
 
     def _owed(self, operator: str, facts: Facts) -> list[str]:
         op, _, direction = operator.rpartition(".")
@@ -183,14 +198,14 @@ class Judge:
 
     def _fresh(self, raw: Raw) -> bool | None:
         """Return whether a job is of the present: False if it is stale for certain, None if git has to say."""
-        toolchain = raw.case.split("/")[2]
+        platform, _, toolchain = raw.case.split("/")[:3]
         try:
             started = datetime.fromisoformat(raw.job.get("started", ""))
         except ValueError:
             return False
         started = started if started.tzinfo else started.replace(tzinfo=UTC)
         versions = {key[8:]: value for key, value in raw.job.items() if key.startswith("version.")}
-        lock = self.now.locks.get(toolchain)
+        lock = self.now.locks.get((platform, toolchain))
         requires = self.matrix["toolchains"][toolchain]["requires"]
         if started > self.now.time + timedelta(minutes=10) or (lock and raw.job.get("lock.sha256") != lock):
             return False

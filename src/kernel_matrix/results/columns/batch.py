@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import itemgetter
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kernel_matrix.results.columns.schema import CASES, FIGURES, JOBS, OUTPUTS, output_and_figure
 from kernel_matrix.results.record import Record
 
-_COLUMNS = frozenset(FIGURES)
+_PLACES = {name: place for place, name in enumerate(FIGURES)}
+_HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds", "attempts")
 _Places = tuple[tuple[int, str], ...]  # the places of figures in the list of values, with their names
 
 
@@ -27,14 +31,52 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class _Output:
+    """An output in a layout: the columns of its figures with their places among the values, and its other figures."""
+
+    name: str
+    columns: tuple[int, ...]
+    places: tuple[int, ...]
+    others: _Places
+
+
+@dataclass(frozen=True)
 class _Layout:
-    """The places of a record's figures, by the names of its metrics. Most records share one of a few layouts.
+    """The places of a record's figures, by the names of its metrics. Most records share one of a few layouts."""
 
-    ``outputs`` has the name of each output, a function that takes its row out of the values, and its other figures.
-    """
+    outputs: tuple[_Output, ...]
+    names: tuple[str, ...]  # the figures that are of no output
+    places: tuple[int, ...]
 
-    outputs: tuple[tuple[str, Callable[[Sequence[float | None]], tuple[float | None, ...]], _Places], ...]
-    rest: _Places
+
+@dataclass
+class _Group:
+    """The records of one layout: their places in the file, and all their values one after the other."""
+
+    layout: _Layout
+    places: list[int] = field(default_factory=list)
+    values: array[float] = field(default_factory=lambda: array("d"))
+
+
+@dataclass
+class _Maps:
+    """A column of maps: the number of entries in each row, and the keys and the values of all rows."""
+
+    lengths: list[int] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+
+    def add(self, keys: Sequence[str], values: Iterable[Any]) -> None:
+        """Add the map of the next row."""
+        self.lengths.append(len(keys))
+        self.keys += keys
+        self.values += values
+
+    def array(self, kind: pa.MapType) -> pa.Array:
+        """Return the column."""
+        offsets = pa.array([0, *accumulate(self.lengths)], pa.int32())
+        keys, items = pa.array(self.keys, kind.key_type), pa.array(self.values, kind.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
 
 
 @dataclass
@@ -42,8 +84,11 @@ class BatchBuilder:
     """Collect records in lists by column; a list becomes an Arrow array at the end."""
 
     jobs: list[tuple[int, list[tuple[str, str]]]] = field(default_factory=list)
-    _cases: list[tuple[Any, ...]] = field(default_factory=list)
-    _outputs: list[tuple[Any, ...]] = field(default_factory=list)
+    _suites: list[int] = field(default_factory=list)
+    _heads: list[tuple[Any, ...]] = field(default_factory=list)
+    _facts: _Maps = field(default_factory=_Maps)
+    _figures: _Maps = field(default_factory=_Maps)
+    _groups: dict[tuple[str, ...], _Group] = field(default_factory=dict)
 
     def add_job(self, facts: Mapping[str, str]) -> int:
         """Add the next suite, with the facts of its job, and return its place."""
@@ -54,33 +99,38 @@ class BatchBuilder:
         self,
         suite: int,
         head: tuple[str, str, str, str, str, str, float, Sequence[str]],
-        facts: Sequence[tuple[str, str]],
+        facts: tuple[Sequence[str], Sequence[str]],
         names: tuple[str, ...],
-        values: Sequence[float],
+        values: list[float],
     ) -> None:
         """Add a record of a suite.
 
-        ``head`` has its case, outcome, action, stage, message, detail, seconds and attempts; ``names`` and ``values``
-        are its metrics.
+        ``head`` has its case, outcome, action, stage, message, detail, seconds and attempts; ``facts`` are the names
+        and the values of its facts, and ``names`` and ``values`` those of its metrics.
         """
-        layout = _layout(names)
-        place = len(self._cases)
-        given = [*values, None]  # None stands for a figure that the record does not have
-        for number, (output, row, others) in enumerate(layout.outputs):
-            self._outputs.append(
-                (place, number, output, *row(given), [(name, values[metric]) for metric, name in others])
-            )
-        figures = [(name, values[metric]) for metric, name in layout.rest]
-        self._cases.append((suite, place, *head, facts, figures))
+        group = self._groups.get(names)
+        if group is None:
+            group = self._groups[names] = _Group(_layout(names))
+        group.places.append(len(self._heads))
+        group.values.fromlist(values)
+        self._suites.append(suite)
+        self._heads.append(head)
+        self._facts.add(*facts)
+        self._figures.add(group.layout.names, map(values.__getitem__, group.layout.places))
 
     @property
     def batch(self) -> Batch:
         """The tables."""
-        return Batch(
-            _table(self.jobs, JOBS),
-            _table(self._cases, CASES),
-            _table(self._outputs, OUTPUTS),
+        return Batch(_jobs(self.jobs), self._cases(), _outputs([*self._groups.values()]))
+
+    def _cases(self) -> pa.Table:
+        columns = list(zip(*self._heads, strict=True)) if self._heads else [()] * len(_HEAD)
+        arrays = [pa.array(column, CASES.field(name).type) for name, column in zip(_HEAD, columns, strict=True)]
+        suites, places = pa.array(self._suites, pa.int32()), pa.array(range(len(self._heads)), pa.int64())
+        facts, figures = (
+            maps.array(CASES.field(name).type) for name, maps in (("facts", self._facts), ("figures", self._figures))
         )
+        return pa.Table.from_arrays([suites, places, *arrays, facts, figures], schema=CASES)
 
 
 def of_records(records: Iterable[Record]) -> Batch:
@@ -92,27 +142,75 @@ def of_records(records: Iterable[Record]) -> Batch:
             suites[id(r.job)] = builder.add_job(r.job), r.job
         head = (r.case, r.outcome, r.action, r.stage, r.message, r.detail, float(r.seconds), list(r.attempts))
         values = [float(value) for value in r.metrics.values()]
-        builder.add(suites[id(r.job)][0], head, list(r.facts.items()), tuple(r.metrics), values)
+        builder.add(suites[id(r.job)][0], head, (tuple(r.facts), tuple(r.facts.values())), tuple(r.metrics), values)
     return builder.batch
 
 
 @lru_cache(maxsize=4096)
 def _layout(names: tuple[str, ...]) -> _Layout:
-    outputs: dict[str, dict[str, int]] = {}
+    of_outputs: dict[str, dict[str, int]] = {}
     rest: list[tuple[int, str]] = []
     for place, name in enumerate(names):
         if (parts := output_and_figure(name)) is None:
             rest.append((place, name))
         else:
-            outputs.setdefault(parts[0], {})[parts[1]] = place
-    rows = []
-    for output, figures in outputs.items():
-        row = itemgetter(*(figures.get(name, len(names)) for name in FIGURES))
-        rows.append((output, row, tuple((place, name) for name, place in figures.items() if name not in _COLUMNS)))
-    return _Layout(tuple(rows), tuple(rest))
+            of_outputs.setdefault(parts[0], {})[parts[1]] = place
+    outputs = []
+    for output, figures in of_outputs.items():
+        columns = tuple(_PLACES[name] for name in figures if name in _PLACES)
+        places = tuple(place for name, place in figures.items() if name in _PLACES)
+        others = tuple((place, name) for name, place in figures.items() if name not in _PLACES)
+        outputs.append(_Output(output, columns, places, others))
+    return _Layout(tuple(outputs), tuple(name for _, name in rest), tuple(place for place, _ in rest))
 
 
-def _table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
+def _jobs(jobs: Sequence[tuple[int, list[tuple[str, str]]]]) -> pa.Table:
+    suites, facts = zip(*jobs, strict=True) if jobs else ((), ())
+    return pa.Table.from_arrays([pa.array(suites, pa.int32()), pa.array(facts, JOBS.field("facts").type)], schema=JOBS)
+
+
+def _outputs(groups: Sequence[_Group]) -> pa.Table:
+    """Return a row for each output of each record, in the order of the records and of their outputs."""
+    rows = sum(len(group.places) * len(group.layout.outputs) for group in groups)
+    names: dict[str, int] = {}
+    record, place, name = np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32)
+    figures, known = np.zeros((len(FIGURES), rows)), np.zeros((len(FIGURES), rows), bool)
+    others: dict[int, list[tuple[str, float]]] = {}  # by row: few outputs have any
+    first = 0
+    for group in groups:
+        values = np.frombuffer(group.values).reshape(len(group.places), -1) if group.layout.outputs else None
+        for number, output in enumerate(group.layout.outputs):
+            part = slice(first, first + len(group.places))
+            record[part], place[part] = group.places, number
+            name[part] = names.setdefault(output.name, len(names))
+            figures[output.columns, part] = values[:, output.places].T  # type: ignore[index]
+            known[output.columns, part] = True
+            if output.others:
+                for row, of_record in enumerate(values[:, [p for p, _ in output.others]].tolist(), first):  # type: ignore[index]
+                    others[row] = [(other, value) for (_, other), value in zip(output.others, of_record, strict=True)]
+            first = part.stop
+    order = np.lexsort((place, record))
+    return pa.Table.from_arrays(
+        [
+            pa.array(record[order]),
+            pa.array(place[order]),
+            pa.array([*names], pa.string()).take(pa.array(name[order])),
+            *(pa.array(column[order], mask=~has[order]) for column, has in zip(figures, known, strict=True)),
+            _others(others, order),
+        ],
+        schema=OUTPUTS,
+    )
+
+
+def _others(others: Mapping[int, list[tuple[str, float]]], order: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the column of the figures without a column of their own, with its rows in this order."""
+    kind = OUTPUTS.field("others").type
+    maps = _Maps()
+    if not others:
+        return pa.MapArray.from_arrays(
+            pa.array(np.zeros(len(order) + 1, np.int32)), pa.array([], kind.key_type), pa.array([], kind.item_type)
+        ).cast(kind)
+    for row in order.tolist():
+        pairs = others.get(row, [])
+        maps.add([name for name, _ in pairs], [value for _, value in pairs])
+    return maps.array(kind)

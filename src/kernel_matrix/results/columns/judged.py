@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+
+import numpy as np
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
@@ -52,6 +55,21 @@ class Judged:
     def asked(self) -> set[str]:
         """The ids of all planned cases."""
         return {self.planned.case(number).id for number in range(len(self.planned.cell))}
+
+    def asked_of(self, places: Container[tuple[str, str]]) -> set[str]:
+        """Return the ids of the planned cases of these platforms' toolchains."""
+        cells = [number for number, cell in enumerate(self.planned.cells) if (cell.platform, cell.toolchain) in places]
+        return {self.planned.case(number).id for number in np.flatnonzero(np.isin(self.planned.cell, cells)).tolist()}
+
+    def files_by_place(self) -> Iterator[tuple[tuple[str, str], tuple[Path, ...], int]]:
+        """Yield every platform and toolchain with results, the files that these are in, and their number."""
+        question = """
+            WITH by_cell AS (SELECT cell, ordinal >> 32 AS position, count(*) AS results FROM results GROUP BY ALL)
+            SELECT platform, toolchain, list(DISTINCT path), sum(results)::BIGINT
+            FROM by_cell JOIN plan_cells USING (cell) JOIN sources USING (position) GROUP BY platform, toolchain
+        """
+        for platform, toolchain, paths, results in rows(self.connection, question):
+            yield (platform, toolchain), tuple(map(Path, sorted(paths))), results
 
     @property
     def is_red(self) -> bool:

@@ -232,8 +232,10 @@ def _spacing(largest: str) -> str:
 _LIMITS = f"""
     of_deciding AS (
         SELECT o.*, w.names, w.sums, w.growth_of_sums, w.growth_of_others,
-               w.factor, w.rounded, w.ulps, w.cap, w.cap * o.unit AS cap_of_unit
+               coalesce(b.factor, w.factor) AS factor, coalesce(b.rounded, w.rounded) AS rounded, w.ulps,
+               coalesce(b.cap, w.cap) * o.unit AS cap_of_unit
         FROM ran_outputs o JOIN deciding d ON d.ordinal = o.ordinal JOIN plan_owed w ON w.owed = d.owed
+        LEFT JOIN plan_budgets b ON b.owed = d.owed AND b.output = o.name
         WHERE d.outcome = 'pass'
     ),
     least AS (

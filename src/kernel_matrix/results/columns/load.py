@@ -16,7 +16,7 @@ from kernel_matrix.results.columns import sources
 from kernel_matrix.results.columns.insert import insert_batches, insert_runs, next_source
 from kernel_matrix.results.columns.parse import Parsed, parse_all
 from kernel_matrix.results.columns.records import Jobs
-from kernel_matrix.results.columns.sampled import MOST_CHECKED, Samples
+from kernel_matrix.results.columns.sampled import Samples
 from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record
@@ -157,10 +157,12 @@ class _Loading:
             if path in self.known and path not in self.refused:
                 self.samples.of_junit(self.connection, path, self.known[path], jobs)
         taken = [files for files in runs if files.path("jobs") not in self.refused]
-        whole = sum(pq.ParquetFile(files.path("cases")).metadata.num_rows for files in taken) <= MOST_CHECKED
+        checked = self.samples.choose_checked(
+            {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in taken}
+        )
         for files in taken:
             try:
-                self.samples.of_run(files, whole=whole)
+                self.samples.of_run(files, whole=files in checked)
             except RefusedError as error:
                 self.refused[files.path("jobs")] = str(error)
 

@@ -18,7 +18,10 @@ _RULES = ("factor", "rounded", "ulps", "cap")
 
 
 def enter_plan(connection: Connection, planned: Planned) -> None:
-    """Make the tables ``planned``, ``plan_cells``, ``plan_names``, ``plan_owed`` and ``plan_exclusions``."""
+    """Make the tables ``planned``, ``plan_cells``, ``plan_names``, ``plan_exclusions``, and what cases owe.
+
+    That is in ``plan_owed``, and of outputs with a budget of their own in ``plan_budgets``.
+    """
     cells = planned.cells
     enter(
         connection,
@@ -65,6 +68,7 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
         },
     )
     _enter_owed(connection, owed)
+    _enter_budgets(connection, owed)
 
 
 def _enter_owed(connection: Connection, owed: Mapping[Owed, int]) -> None:
@@ -88,6 +92,22 @@ def _enter_owed(connection: Connection, owed: Mapping[Owed, int]) -> None:
             "growth_of_sums": [of_sums for of_sums, _ in growth],
             "growth_of_others": [of_others for _, of_others in growth],
             **{name: [getattr(value, name) for value in owed] for name in _RULES},
+        },
+    )
+
+
+def _enter_budgets(connection: Connection, owed: Mapping[Owed, int]) -> None:
+    """Enter the rules of the outputs that have a budget of their own."""
+    own = [(number, output, rules) for value, number in owed.items() for output, rules in value.own]
+    names = ("factor", "rounded", "cap")
+    enter(
+        connection,
+        "plan_budgets",
+        pa.schema({"owed": _NUMBER, "output": _TEXT, **dict.fromkeys(names, pa.float64())}),
+        {
+            "owed": [number for number, _, _ in own],
+            "output": [output for _, output, _ in own],
+            **{name: [getattr(rules, name) for _, _, rules in own] for name in names},
         },
     )
 

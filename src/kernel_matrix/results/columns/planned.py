@@ -5,6 +5,7 @@ A case is a cell with a name; a plan of a million cases has some thousand cells 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -102,7 +103,7 @@ def of_plan(plan: Plan) -> Planned:
     exclusions = {id(case.exclusion): case.exclusion for case in plan.cases if case.exclusion}
     places = {identity: place for place, identity in enumerate(exclusions)}
     expectations: dict[tuple[int, ...], tuple[Expectation, ...]] = {}
-    rows = []
+    numbers = array("i")  # four for each case; tuples of a million cases would take 150 MB
     for case in plan.cases:
         cell = case.cell
         key = cell.op, cell.direction, case.name, case.owed, str(case.axes.get("dtype")), case.timed
@@ -112,7 +113,7 @@ def of_plan(plan: Plan) -> Planned:
         expected = tuple(map(id, case.expectations))
         expectations.setdefault(expected, case.expectations)
         exclusion = places[id(case.exclusion)] if case.exclusion else -1
-        rows.append((cells[cell], names[key], exclusion, rules[expected] if expected else -1))
-    columns = np.array(rows, np.int32).reshape(-1, 4).T
+        numbers.extend((cells[cell], names[key], exclusion, rules[expected] if expected else -1))
+    columns = np.frombuffer(numbers, np.int32).reshape(-1, 4).T
     sets = tuple(expectations[key] for key in rules.values)
     return Planned(tuple(cells.values), of_name, [*exclusions.values()], sets, *columns)

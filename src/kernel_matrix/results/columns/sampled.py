@@ -6,9 +6,10 @@ sentence says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results import samples
@@ -22,7 +23,8 @@ from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Bounds, RefusedError
 
 MOST_BYTES = 256 * 2**20  # of samples in memory
-MOST_CHECKED = 50_000  # cases of runs whose identity is computed anew: it takes about 0.2 ms for each
+# Cases of runs whose identity is computed anew, which takes about 0.2 ms for each; of more, runs with OF_MORE cases.
+MOST_CHECKED, OF_MORE = 50_000, 5_000
 _Key = tuple[str, str, str]  # the job, or the file of one without a name; when it started; the case
 
 
@@ -38,6 +40,22 @@ class Samples:
     _by_case: dict[_Key, Mapping[str, Sample]] = field(default_factory=dict)
     _bytes: int = 0
     _left_out: int = 0
+    _unchecked: tuple[int, int] = (0, 0)  # the runs whose identity is not computed anew, and the number of all
+
+    def choose_checked(self, cases: Mapping[JobFiles, int]) -> Collection[JobFiles]:
+        """Return the runs whose identity is computed anew, from the number of cases of each: all, or some at random."""
+        if sum(cases.values()) <= MOST_CHECKED:
+            return cases.keys()
+        order = sorted(cases, key=lambda files: files.path("jobs"))
+        Random().shuffle(order)  # noqa: S311  other ones in each report, and nothing secret
+        chosen: set[JobFiles] = set()
+        left = OF_MORE
+        for files in order:
+            if cases[files] <= left:
+                chosen.add(files)
+                left -= cases[files]
+        self._unchecked = len(cases) - len(chosen), len(cases)
+        return chosen
 
     def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
         """Read the samples beside a JUnit file that the database has as ``source``."""
@@ -72,13 +90,20 @@ class Samples:
 
     @property
     def note(self) -> tuple[str, ...]:
-        """A sentence about the samples that were left out, if some were."""
-        if not self._left_out:
-            return ()
-        most = f"{MOST_BYTES // 2**20} MiB"
-        return (
-            f"Samples of {self._left_out} files are not compared: all samples that are compared have {most} at most.",
-        )
+        """A sentence about the samples that were left out, and one about runs that were not checked as a whole."""
+        unchecked, runs = self._unchecked
+        sentences = []
+        if self._left_out:
+            sentences.append(
+                f"Samples of {self._left_out} files are not compared: all samples that are compared have "
+                f"{MOST_BYTES // 2**20} MiB at most."
+            )
+        if unchecked:
+            sentences.append(
+                f"Of {runs} runs in tables {unchecked} were not held to the digest in their names, but to all other "
+                "checks: a table that was changed and still holds together is found there by chance alone."
+            )
+        return tuple(sentences)
 
     def deciding(self, connection: Connection, planned: Planned, jobs: Jobs) -> Iterator[tuple[Case, Record]]:
         """Yield the cases with their deciding records that have samples, and one record of each lane without any."""

@@ -63,8 +63,8 @@ class Containers:
         """Return the platform's image; a failed build is not tried again."""
         key = (request.job.platform, request.gpu)
         if key not in self.made:
-            toolchains = [request.matrix.toolchains[entry.toolchain] for entry in request.platform.entries]
-            locks = dict.fromkeys(request.root / toolchain.lock for toolchain in toolchains)
+            names = [entry.toolchain for entry in request.platform.entries]
+            locks = dict.fromkeys(request.root / request.matrix.lock_of(request.job.platform, name) for name in names)
             try:
                 self.made[key] = images.build(
                     engine.client,

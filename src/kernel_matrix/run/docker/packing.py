@@ -40,7 +40,7 @@ def pack(
             platform = matrix.platforms[name]
             if platform.container is None:
                 continue
-            locks = [root / matrix.toolchains[entry.toolchain].lock for entry in platform.entries]
+            locks = [root / matrix.lock_of(name, entry.toolchain) for entry in platform.entries]
             dockerfile = root / platform.container
             image = images.build(client, root, name, dockerfile, locks, installer=matrix.installer, gpu=False, say=say)
             content = content_of(dockerfile, locks, matrix.installer, gpu=False)

@@ -14,6 +14,7 @@ from pathlib import Path
 from kernel_matrix.base.locking import locked
 from kernel_matrix.config.model import Installer
 from kernel_matrix.run.environments.builds import pin_of
+from kernel_matrix.run.environments.bytecode import share_bytecode
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, Interpreter, Prepare, Request
 
@@ -54,6 +55,7 @@ def prepare(request: Request) -> Interpreter:
             uv("venv", "--python", sys.executable, "--no-project", str(folder))
             variables = variables_for(request.matrix.installer, python, lock, gpu=request.gpu)
             uv("pip", "install", "--python", str(python), "-r", str(lock), variables=variables)
+            share_bytecode(folder, request.build / "cache" / "bytecode")
             complete.touch()
     return LocalInterpreter(python)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tilelang
@@ -29,12 +30,16 @@ def reinterpret(value: Any, dtype: str) -> Any:
 
 @dataclass(frozen=True)
 class Lowered:
-    """Source text of one kernel: its symbol, its parameters in order, threads of a block and dynamic shared memory."""
+    """Source text of one kernel: its symbol, its parameters in order, threads of a block and dynamic shared memory.
+
+    ``grid`` returns the blocks in x and y for the sizes that are free at compile time.
+    """
 
     source: str
     symbol: str
     parameters: tuple[str, ...]
     resources: dict[str, int]
+    grid: Callable[[Mapping[str, int]], tuple[int, int]]
 
 
 # TileLang looks for the generator when all else is done. Some wheels have none for HIP: know it half a second earlier.
@@ -68,7 +73,19 @@ def lower(prim_func: Callable[[], Any], target: dict[str, str]) -> Lowered:
         str(attributes["global_symbol"]),
         tuple(str(parameter.name) for parameter in function.params),
         resources,
+        partial(_grid, function),
     )
+
+
+def _grid(function: Any, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many blocks a kernel has in x and y; the extents are expressions of the sizes."""
+    extents = {str(axis): extent for axis, extent in function.attrs["thread_extent"].items()}
+    values = {parameter: sizes[parameter.name] for parameter in function.params if parameter.name in sizes}
+    across, down = (
+        tvm.arith.Analyzer().simplify(tvm.tirx.stmt_functor.substitute(extents.get(axis, tvm.tirx.const(1)), values))
+        for axis in ("blockIdx.x", "blockIdx.y")
+    )
+    return int(across), int(down)
 
 
 def load(prim_func: Any, target: dict[str, str]) -> Any:

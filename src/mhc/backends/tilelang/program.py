@@ -18,6 +18,7 @@ import torch
 from mhc.backends import Artifact, stage
 from mhc.backends.tilelang import compilers
 from mhc.backends.tilelang.compat import Lowered, load, lower
+from mhc.toolchain import webgpu
 from mhc.toolchain.cpus import Cpu, foreign
 from mhc.toolchain.emulator import Emulated
 
@@ -56,6 +57,8 @@ class Program:
 
 def kind_of(target: str) -> str:
     """Return TileLang's name for the kind of ``target``."""
+    if target in webgpu.TARGETS:
+        return "webgpu"
     if target == "metal":
         return "metal"
     return "cuda" if target.startswith("sm_") else "hip" if target.startswith("gfx") else "c"
@@ -74,6 +77,7 @@ def target_of(device: torch.device) -> str:
 @cache
 def lowered(program: Program, spec: Any, target: str) -> Lowered:
     """Return the source of the kernel."""
+    spec = webgpu.in_words(spec) if kind_of(target) == "webgpu" else spec
     with stage("lower"):
         return lower(lambda: program.prim_func(spec, target), _tilelang_target(target))
 
@@ -82,8 +86,8 @@ def lowered(program: Program, spec: Any, target: str) -> Lowered:
 def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
     """Compile the kernels of ``programs`` as one source: compilers need most of their time for the headers.
 
-    AMD's targets need a hipcc. Without one the result is source, as it always is for Metal. The resources are the most
-    that any kernel uses.
+    AMD's targets need a hipcc; without one the result is source, and for Metal and WebGPU it always is. The resources are
+    the most that any kernel uses.
     """
     texts = [lowered(program, spec, target) for program in programs]
     source = "\n".join(text.source for text in texts)
@@ -104,6 +108,8 @@ def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
             static = max(compilers.static_shared_bytes(text.source) for text in texts)
             shared = static + given.get("shared_bytes", 0)
             return Artifact("hip-source", target, source.encode(), {**given, "shared_bytes": shared})
+        if kind_of(target) == "webgpu":
+            return Artifact("webgpu-source", target, source.encode(), given)
         if cpu := foreign(target):
             symbols = [text.symbol for text in texts]
             return Artifact("program", target, compilers.emulated_program(source, symbols, cpu))
@@ -152,7 +158,10 @@ def run_per_token(
 
 
 def run_on_gpu(program: Program, spec: Any, target: str, operands: Operands, written: Iterable[str]) -> None:
-    """Run one kernel on torch's current stream."""
+    """Run one kernel on torch's current stream, or on copies of the tensors on a WebGPU device."""
+    if kind_of(target) == "webgpu":
+        _run_on_webgpu(program, spec, target, operands)
+        return
     kernel = _gpu_kernel(program, spec, target)
     tensors = operands.values()
     with stage("launch"), _device_of(next(iter(tensors))):
@@ -162,6 +171,16 @@ def run_on_gpu(program: Program, spec: Any, target: str, operands: Operands, wri
         for name, copy in zip(operands, aligned, strict=True):
             if name in written and copy is not operands[name]:
                 operands[name].copy_(copy)
+
+
+def _run_on_webgpu(program: Program, spec: Any, target: str, operands: Operands) -> None:
+    text = lowered(program, spec, target)
+    numbers = {name: operands[tensor].shape[dimension] for name, (tensor, dimension) in program.sizes.items()}
+    calls = [webgpu.Launch(text.source, text.grid(numbers))]
+    with stage("compile"):
+        webgpu.build_all(target, calls, operands)
+    with stage("launch"):
+        webgpu.launch(target, calls, operands, {}, numbers)
 
 
 def run_on_cpu(
@@ -203,8 +222,8 @@ def run_on_cpu(
 
 def _tilelang_target(target: str) -> dict[str, str]:
     kind = kind_of(target)
-    names = {"cuda": {"arch": target}, "hip": {"mcpu": target}, "metal": {}, "c": {}}
-    return {"kind": kind, **names[kind]}
+    names = {"cuda": {"arch": target}, "hip": {"mcpu": target}}
+    return {"kind": kind, **names.get(kind, {})}
 
 
 @cache

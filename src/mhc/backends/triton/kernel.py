@@ -34,6 +34,7 @@ class Kernel:
     are asked for, and on nothing else.
     ``function`` is any of the device functions. No device function depends on the ``precision`` of a spec: a kernel
     whose products are in TF32 has a ``limit`` against other precisions, and computes the same whenever it runs.
+    ``adds_to_first`` is whether a backward adds a gradient of its first tensor that came from elsewhere.
     ``limit`` returns why the kernel does not run a spec on a target, and None where it does. No kernel takes more than
     ``MAX_STREAMS`` streams.
     """
@@ -47,7 +48,9 @@ class Kernel:
         launches: Callable[[Any, Any, Any], Sequence[Launch]],
         sources: Callable[[Any, Any], Sequence[Source]],
         limit: Limit | None = None,
+        adds_to_first: bool = False,
     ) -> None:
+        self.adds_to_first = adds_to_first
         self._function = function
         self._configure = configure
         self._launches = launches
@@ -81,7 +84,7 @@ class Kernel:
     def _run(self, inputs: Any, out: Any, device: torch.device, target: str | None) -> None:
         spec = inputs.spec
         # PyTorch's dispatcher hands a list over.
-        key = (spec, device.index, tuple(getattr(inputs, "needs", ())), target)
+        key = (spec, device.index, tuple(getattr(inputs, "needs", ())), target, type(inputs))
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._plan(spec, device, target)

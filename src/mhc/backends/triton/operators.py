@@ -8,6 +8,7 @@ from mhc.backends.triton import expand, mhc_post, mhc_pre, sinkhorn
 from mhc.backends.triton.kernel import device_target
 from mhc.backends.variants import with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 
 KERNELS = with_variants(
@@ -23,7 +24,7 @@ KERNELS = with_variants(
         ("expand", "forward"): expand.FORWARD,
         ("expand", "backward"): expand.BACKWARD,
     },
-    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec},
+    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec},
     Path(__file__).parent,
     device_target,
 )

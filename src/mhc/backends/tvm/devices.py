@@ -16,18 +16,21 @@ import tvm
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
-from mhc.toolchain import intel
+from mhc.toolchain import intel, webgpu
 
 
 @functools.cache
 def target_of(name: str) -> Target:
-    """Return TVM's target for ``sm_90``, ``gfx942``, ``bmg``, ``metal``, or ``opencl`` and its runtimes.
+    """Return TVM's target for ``sm_90``, ``gfx942``, ``bmg``, ``metal``, ``lavapipe``, or ``opencl`` and its
+    runtimes.
 
     Raises:
         ValueError: LLVM does not know the AMD GPU. If it compiled for it all the same, LLVM would end the process.
     """
     if name == "metal":
         device = {"kind": "metal"}
+    elif name in webgpu.TARGETS:
+        device = {"kind": "webgpu"}
     elif name in ("opencl", "pocl", "oclgrind", *intel.DEVICES):
         device = {"kind": "opencl"}
     elif name.startswith("sm_"):
@@ -40,7 +43,7 @@ def target_of(name: str) -> Target:
 
 
 def source(module: tvm.IRModule, target: Target) -> str:
-    """Return the module's scripts as TVM writes them in CUDA, Metal or OpenCL C. Nothing is compiled.
+    """Return the module's scripts as TVM writes them in CUDA, Metal, OpenCL C or WGSL. Nothing is compiled.
 
     Raises:
         ValueError: there is no device code. TVM makes only host code of a script that binds nothing to threads.

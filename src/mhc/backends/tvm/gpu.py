@@ -1,7 +1,7 @@
 """The GPU form: a kernel is a few scripts for blocks of threads, launched one after the other.
 
-One source serves CUDA, ROCm, Metal and OpenCL (Intel's GPUs, and runtimes on CPUs), and every number of tokens. Sums
-have a fixed order, so that the same inputs give the same bits.
+One source serves CUDA, ROCm, Metal, OpenCL (Intel's GPUs, and runtimes on CPUs) and WebGPU, and every number of tokens.
+Sums have a fixed order, so that the same inputs give the same bits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mhc.backends import Artifact, stage
 from mhc.backends.tvm import devices, opencl
 from mhc.backends.tvm.limits import check
 from mhc.backends.tvm.vectors import name_of, narrow, wide
-from mhc.toolchain import intel
+from mhc.toolchain import intel, webgpu
 from mhc.toolchain.cache import Entry, cached
 from mhc.toolchain.compilers import compile_source, cubin_flags, find_nvcc, identity, ptxas_resources
 
@@ -93,7 +93,7 @@ Scratch = Callable[[Any, int], Mapping[str, tuple[int, ...]]]
 
 def takes(target: str | None) -> bool:
     """Return whether the target is one of this form."""
-    names = ("metal", *opencl.RUNTIMES, *intel.DEVICES)
+    names = ("metal", *opencl.RUNTIMES, *webgpu.TARGETS, *intel.DEVICES)
     return target is not None and (target.startswith(("sm_", "gfx")) or target in names)
 
 
@@ -109,10 +109,11 @@ class GpuForm:
         self._scripts = scripts
         self._scratch = scratch
         self._programs = functools.cache(self._program)
+        self._shaders = functools.cache(self._shader)
         self._launches = functools.cache(self._checked)
 
     def run(self, spec: Any, runtime: str, operands: Mapping[str, torch.Tensor | int | None], tokens: int) -> None:
-        """Run in an OpenCL runtime, on copies of the tensors.
+        """Run in an OpenCL runtime or on a WebGPU device, on copies of the tensors.
 
         A number among the operands says whether a gradient is asked for (:meth:`Launch.is_needed`).
 
@@ -120,8 +121,12 @@ class GpuForm:
             ValueError: there is no such runtime; a wheel of TVM has none for other GPUs.
             mhc.backends.NoDeviceError: the runtime does not work here.
         """
+        if runtime in webgpu.TARGETS:
+            self._run_on_webgpu(spec, runtime, operands, tokens)
+            return
         if runtime not in opencl.RUNTIMES:
-            raise ValueError(f"{self._name}: the tvm backend runs GPU code in {', '.join(opencl.RUNTIMES)} only")
+            names = ", ".join((*opencl.RUNTIMES, *webgpu.TARGETS))
+            raise ValueError(f"{self._name}: the tvm backend runs GPU code in {names} only")
         source, launches = self._programs(spec)
         with stage("compile"):
             program = opencl.build(runtime, source)
@@ -130,8 +135,19 @@ class GpuForm:
         with stage("launch"):
             opencl.launch(runtime, program, grids, THREADS, tensors, self._scratch(spec, tokens), {"tokens": tokens})
 
+    def _run_on_webgpu(self, spec: Any, target: str, operands: Mapping[str, Any], tokens: int) -> None:
+        shaders = self._shaders(spec, target)
+        calls = [
+            webgpu.Launch(source, launch.blocks(tokens)) for launch, source in shaders if launch.is_needed(operands)
+        ]
+        tensors = {name: value for name, value in operands.items() if isinstance(value, torch.Tensor)}
+        with stage("compile"):
+            webgpu.build_all(target, calls, tensors)
+        with stage("launch"):
+            webgpu.launch(target, calls, tensors, self._scratch(spec, tokens), {"tokens": tokens})
+
     def artifact(self, spec: Any, target: str) -> Artifact:
-        """Return a cubin through nvcc for ``sm_90``, and source for Metal and OpenCL runtimes.
+        """Return a cubin through nvcc for ``sm_90``, and source for Metal, WebGPU and OpenCL runtimes.
 
         For ``gfx942`` it is a code object where LLVM's linker is, and else the object that one would link. For ``bmg``
         it is a binary where ocloc is, and else source.
@@ -155,6 +171,9 @@ class GpuForm:
     def _compile(self, spec: Any, target: str) -> tuple[str, bytes, dict[str, int]]:
         with stage("lower"):
             device = devices.target_of(target)
+            if target in webgpu.TARGETS:
+                text = "\n".join(source for _, source in self._shaders(spec, target))
+                return "webgpu-source", text.encode(), {}
             module, _ = self._module(spec, device, unrolled=target not in opencl.RUNTIMES)
         if device.kind.name == "rocm":
             with stage("compile"):
@@ -177,6 +196,16 @@ class GpuForm:
             device = devices.target_of("opencl")
             module, launches = self._module(spec, device, unrolled=False)
             return devices.source(module, device), launches
+
+    def _shader(self, spec: Any, target: str) -> tuple[tuple[Launch, str], ...]:
+        """Return each launch with its source in WGSL, which cannot hold several kernels with buffers of one name."""
+        with stage("lower"):
+            device = devices.target_of(target)
+            launches = self._launches(webgpu.in_words(spec), Dialect(device.kind.name, unrolled=False))
+            modules = [tvm.IRModule({launch.name: launch.script}) for launch in launches]
+            return tuple(
+                (launch, devices.source(module, device)) for launch, module in zip(launches, modules, strict=True)
+            )
 
     def _module(self, spec: Any, device: Target, *, unrolled: bool) -> tuple[tvm.IRModule, tuple[Launch, ...]]:
         launches = self._launches(spec, Dialect(device.kind.name, unrolled))

@@ -8,9 +8,17 @@ from typing import Any
 
 import tvm
 
+from mhc.toolchain.webgpu import SHARED_BYTES
+
 # What a block gets on all of these GPUs without special settings; an Apple GPU has less shared memory.
 MAX_THREADS = 1024
-MAX_SHARED_BYTES = {"cuda": 48 * 1024, "rocm": 48 * 1024, "opencl": 48 * 1024, "metal": 32 * 1024}
+MAX_SHARED_BYTES = {
+    "cuda": 48 * 1024,
+    "rocm": 48 * 1024,
+    "opencl": 48 * 1024,
+    "metal": 32 * 1024,
+    "webgpu": SHARED_BYTES,
+}
 
 
 def check(script: tvm.tirx.PrimFunc, kind: str) -> None:

@@ -36,6 +36,14 @@ export function width(most: number, least = 300): number {
   return Math.max(least, Math.min(most, innerWidth - 48));
 }
 
+/** Return the scales that give each contender its colour and its symbol. */
+export function scales(names: readonly string[]): Pick<PlotOptions, "color" | "symbol"> {
+  return {
+    color: { domain: [...names], range: names.map((_, index) => PALETTE[index % PALETTE.length]!) },
+    symbol: { domain: [...names], range: names.map((_, index) => SYMBOLS[index % SYMBOLS.length]!) },
+  };
+}
+
 /** Return marks of an axis for errors that begin at 0 and span many powers. */
 export function steps(largest: number): number[] {
   return [0, 0.5, 1, 2, 4, 16, 64, 256, 1024, 4096, 65_536, 1e6, 1e8, 1e12].filter(
@@ -45,3 +53,4 @@ export function steps(largest: number): number[] {
 
 // Each by its name: what is not used stays out of the page.
 export { dot, lineY, ruleX, ruleY, tickX };
+export type { PlotOptions };

@@ -294,6 +294,10 @@ export interface CellColumns {
    */
   odd: boolean[];
   /**
+   * The runs on the same inputs as one before that gave other bits; none where no case ran twice.
+   */
+  differing: (number | null)[];
+  /**
    * The NUMBER of the file ``cells/NUMBER`` that has its details.
    */
   chunk: number[];

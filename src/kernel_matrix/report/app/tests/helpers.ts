@@ -30,13 +30,14 @@ export interface SmallCell {
   stage?: string;
   rule?: string;
   evidence?: number;
+  differing?: number;
 }
 
 export const CASES = ["tokens5-bf16-seed0", "tokens5-fp32-seed0", "tokens1000-bf16-seed1"];
 
 export const CELLS: readonly SmallCell[] = [
-  { lane: 0, op: 0, cases: "ppp", noise: 1.05 },
-  { lane: 0, op: 1, cases: "pF", noise: 2.5, stale: 1, reason: "out of memory: 3 GiB (of 2)" },
+  { lane: 0, op: 0, cases: "ppp", noise: 1.05, differing: 0 },
+  { lane: 0, op: 1, cases: "pF", noise: 2.5, stale: 1, differing: 3, reason: "out of memory: 3 GiB (of 2)" },
   { lane: 1, op: 0, cases: "EEE", stage: "compile", rule: "no-bf16", reason: "no such instruction", evidence: 0 },
   { lane: 1, op: 1, cases: "c.c", evidence: 2 },
   { lane: 2, op: 0, cases: "uuu", evidence: 0 },
@@ -130,6 +131,7 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
       speed: cells.map(() => null),
       seconds: cells.map((_, index) => index),
       odd: cells.map(() => false),
+      differing: cells.map((cell) => cell.differing ?? null),
       chunk: cells.map(() => 0),
     },
     texts,

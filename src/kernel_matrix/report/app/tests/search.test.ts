@@ -35,6 +35,14 @@ test("keys of names match whole names, with stars and alternatives", () => {
   assert.deepEqual(ids("rule:*"), [2]);
 });
 
+test("determinism is same, differs or once", () => {
+  assert.deepEqual(ids("determinism:differs"), [1]);
+  assert.deepEqual(ids("determinism:same"), [0]);
+  assert.deepEqual(ids("determinism:once"), [2, 3, 4, 5]);
+  assert.deepEqual(ids("-determinism:once state:fail"), [1]);
+  assert.match(problems("determinism:difers")[0]!, /Did you mean 'differs'\?/);
+});
+
 test("a minus takes away", () => {
   assert.deepEqual(ids("-backend:tilelang"), [4, 5]);
   assert.deepEqual(ids("-nvidia -state:error"), [3, 4, 5]);

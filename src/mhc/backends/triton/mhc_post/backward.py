@@ -9,15 +9,34 @@ from mhc.backends.triton.vectors import fold, span
 
 
 @triton.jit
-def write_back(weights, STRIDE: tl.constexpr, real, grads, into, mask, STREAMS: tl.constexpr):
+def product(grad, value):
+    """Return grad · value, rounded.
+
+    Written as fma: the compiler would fuse some of the products with the sum that follows, and others of them where
+    other gradients are asked for. The bits would then depend on these.
+    """
+    return tl.fma(grad, value, tl.zeros_like(grad))
+
+
+@triton.jit
+def weights_of(place, STRIDE: tl.constexpr, real, STREAMS: tl.constexpr):
+    """Return the weight of every stream in one sum."""
+    weights = ()
+    for i in tl.static_range(STREAMS):
+        weights = weights + (tl.load(place + i * STRIDE, mask=real, other=0.0),)
+    return weights
+
+
+@triton.jit
+def write_back(weights, grads, into, mask, STREAMS: tl.constexpr):
     """Store the sum of the gradients of all streams, each by its weight."""
-    total = tl.load(weights, mask=real, other=0.0)[:, None] * grads[0]
+    total = weights[0][:, None] * grads[0]
     for i in tl.static_range(1, STREAMS):
         # Written as fma: which of two products the compiler fuses with a sum depends on the code around it, and with it
         # the bits, which would then depend on the gradients that are asked for.
-        total = tl.fma(tl.load(weights + i * STRIDE, mask=real, other=0.0)[:, None], grads[i], total)
-    # The cast rounds to nearest even.
-    tl.store(into, total.to(into.dtype.element_ty), mask=mask)
+        total = tl.fma(weights[i][:, None], grads[i], total)
+    # The cast rounds to nearest even. What is written is not read again soon: it leaves the cache to the rest.
+    tl.store(into, total.to(into.dtype.element_ty), mask=mask, cache_modifier=".cs")
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -56,6 +75,14 @@ def mhc_post_backward_kernel(
     narrow = rows[:, None] * HIDDEN
     first = 0 if ROWS == STREAMS else tl.program_id(1) * ROWS
 
+    # Of few streams the weights are loaded once. A load in the loop would wait in each turn.
+    KEPT: tl.constexpr = STREAMS <= 4
+    to_x = ()
+    if KEPT:
+        for j in tl.static_range(STREAMS):
+            to_x = to_x + (weights_of(h_res + rows * SQUARE + j, STREAMS, real, STREAMS),)
+        to_y = weights_of(h_post + rows * STREAMS, 1, real, STREAMS)
+
     to_res = ()
     for _ in tl.static_range(ROWS * STREAMS):
         to_res = to_res + (tl.zeros([BLOCK_TOKENS, LANES], dtype=tl.float32),)
@@ -79,25 +106,32 @@ def mhc_post_backward_kernel(
             added = ()
             for i in tl.static_range(ROWS):
                 for j in tl.static_range(STREAMS):
-                    added = added + (to_res[i * STREAMS + j] + fold(grads[i] * streams[j], VECTOR),)
+                    added = added + (to_res[i * STREAMS + j] + fold(product(grads[i], streams[j]), VECTOR),)
             to_res = added
         if grad_h_post is not None:
             written = tl.load(y + narrow + d[None, :], mask=mask, other=0.0).to(tl.float32)
             added = ()
             for i in tl.static_range(ROWS):
-                added = added + (to_post[i] + fold(grads[i] * written, VECTOR),)
+                added = added + (to_post[i] + fold(product(grads[i], written), VECTOR),)
             to_post = added
 
         if grad_x is not None:
             x_tile = grad_x + wide + d[None, :]
-            if ROWS <= 8:
+            if KEPT:
                 for j in tl.static_range(STREAMS):
-                    write_back(h_res + rows * SQUARE + j, STREAMS, real, grads, x_tile + j * HIDDEN, mask, STREAMS)
+                    write_back(to_x[j], grads, x_tile + j * HIDDEN, mask, STREAMS)
+            elif ROWS <= 8:
+                for j in tl.static_range(STREAMS):
+                    weights = weights_of(h_res + rows * SQUARE + j, STREAMS, real, STREAMS)
+                    write_back(weights, grads, x_tile + j * HIDDEN, mask, STREAMS)
             else:  # written out, n² products are too much code
                 for j in range(STREAMS):
-                    write_back(h_res + rows * SQUARE + j, STREAMS, real, grads, x_tile + j * HIDDEN, mask, STREAMS)
+                    weights = weights_of(h_res + rows * SQUARE + j, STREAMS, real, STREAMS)
+                    write_back(weights, grads, x_tile + j * HIDDEN, mask, STREAMS)
         if grad_y is not None:
-            write_back(h_post + rows * STREAMS, 1, real, grads, grad_y + narrow + d[None, :], mask, STREAMS)
+            if not KEPT:
+                to_y = weights_of(h_post + rows * STREAMS, 1, real, STREAMS)
+            write_back(to_y, grads, grad_y + narrow + d[None, :], mask, STREAMS)
 
     for i in tl.static_range(ROWS):
         there = real & (first + i < STREAMS)

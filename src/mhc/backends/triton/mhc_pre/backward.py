@@ -24,7 +24,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from mhc.backends.triton.mhc_pre.equations import gates, sigmoid, to_tf32
+from mhc.backends.triton.mhc_pre.equations import gates, halves, sigmoid, to_tf32
 from mhc.backends.triton.vectors import span
 
 
@@ -113,7 +113,8 @@ def coefficients_kernel(
 ):
     """One program computes ``BLOCK_TOKENS`` tokens.
 
-    ``coefficients`` is [tokens, PADDED] for c, zero in the padding, and rounded as the products with it need it;
+    ``coefficients`` is [tokens, PADDED] for c, zero in the padding, and rounded as the products with it need it; in the
+    form ``bf16x3`` it is [3, tokens, PADDED], the three bf16 numbers whose sum is c.
     ``scales`` is [n + 1, tokens] for h_pre and slope; ``partial`` is [2 · MIXES, programs] for dz and dz · m.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
@@ -144,12 +145,20 @@ def coefficients_kernel(
         grad_logit = tl.where(mix < 2 * STREAMS, grad_logit, grad)
     grad_m = gate * grad_logit
     c = grad_m * reciprocal[:, None]
-    if FORM == "tf32":
-        c = to_tf32(c)
-    tl.store(coefficients + row * PADDED + mix, c, mask=real[:, None] & (mix < PADDED))
-
     # 64 bits: mixes · tokens could pass 2³¹.
     long = tl.zeros([], dtype=tl.int64) + tokens
+    place = coefficients + row * PADDED + mix
+    stored = real[:, None] & (mix < PADDED)
+    if FORM == "bf16x3":
+        high, middle, rest = halves(c)
+        tl.store(place, high, mask=stored)
+        tl.store(place + long * PADDED, middle, mask=stored)
+        tl.store(place + 2 * long * PADDED, rest.to(tl.bfloat16), mask=stored)
+    else:
+        if FORM == "tf32":
+            c = to_tf32(c)
+        tl.store(place, c, mask=stored)
+
     tl.store(scales + mix * long + row, weight + PRE_EPS, mask=pre)
     slope = -tl.sum(grad_m * projection, axis=1) * (reciprocal * reciprocal) / WIDTH
     tl.store(scales + STREAMS * long + rows, slope, mask=real)
@@ -189,6 +198,7 @@ def stream_kernel(
     grad_h_in,
     coefficients,
     scales,
+    added,
     grad_x,
     chunks,
     tokens,
@@ -205,8 +215,9 @@ def stream_kernel(
     """One program takes ``chunk`` tokens through ``BLOCK_HIDDEN`` columns of one stream.
 
     ``chunks`` is [chunks, MIXES, width], or None where neither phi's nor gamma's gradient is asked for; grad_x is None
-    where it is not. A thread owns ``VECTOR`` columns of every row: it keeps phi and the sums over tokens of its columns
-    in registers, and loads ``ROWS`` tiles at once, not to wait for each.
+    where it is not, and ``added`` is None or a gradient to add to it. A thread owns ``VECTOR`` columns of every row: it
+    keeps phi and the sums over tokens of its columns in registers, and loads ``ROWS`` tiles at once, not to wait for
+    each.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
     BLOCKS: tl.constexpr = (HIDDEN + BLOCK_HIDDEN - 1) // BLOCK_HIDDEN
@@ -243,7 +254,7 @@ def stream_kernel(
                 grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0)
                 grads = grads + (grad.to(tl.float32),)
                 totals = totals + (tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32),)
-        added = ()
+        later = ()
         for mix in tl.static_range(MIXES):
             more = ()
             if chunks is not None:
@@ -262,8 +273,8 @@ def stream_kernel(
                         sum_of_mix += tl.sum(c * values[row], axis=0)
             totals = more
             if chunks is not None:
-                added = added + (sum_of_mix,)
-        sums = added
+                later = later + (sum_of_mix,)
+        sums = later
         if grad_x is not None:
             for row in tl.static_range(ROWS):
                 rows = start + row * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
@@ -271,9 +282,12 @@ def stream_kernel(
                 h_pre = tl.load(scales + stream * long + rows, mask=real, other=0.0)[:, None]
                 slope = tl.load(scales + STREAMS * long + rows, mask=real, other=0.0)[:, None]
                 total = tl.fma(h_pre, grads[row], tl.fma(slope, values[row], totals[row] * scale[None, :]))
-                place = grad_x + rows[:, None] * WIDTH + k[None, :]
+                place = rows[:, None] * WIDTH + k[None, :]
+                mask = real[:, None] & inside[None, :]
+                if added is not None:
+                    total += tl.load(added + place, mask=mask, other=0.0).to(tl.float32)
                 # The cast rounds to nearest even.
-                tl.store(place, total.to(grad_x.dtype.element_ty), mask=real[:, None] & inside[None, :])
+                tl.store(grad_x + place, total.to(grad_x.dtype.element_ty), mask=mask)
 
     if chunks is not None:
         into = chunks + tl.program_id(1).to(tl.int64) * (MIXES * WIDTH)

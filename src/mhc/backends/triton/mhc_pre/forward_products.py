@@ -173,8 +173,11 @@ def layer_input_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
 ):
-    """One program computes a tile of tokens by hidden."""
-    rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+    """One program computes a tile of tokens by hidden.
+
+    The last tokens come first: those are in the cache when the pass before this one ends.
+    """
+    rows = (tl.num_programs(0) - 1 - tl.program_id(0)).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
     real = rows < tokens
     d = tl.program_id(1) * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)
     mask = real[:, None] & (d < HIDDEN)[None, :]

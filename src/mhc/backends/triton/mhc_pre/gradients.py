@@ -15,7 +15,7 @@ from triton.backends.compiler import GPUTarget
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
 from mhc.backends.triton.mhc_pre.backward import alpha_bias_kernel, coefficients_kernel, phi_gamma_kernel
 from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadSpec
-from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
+from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
 # Programs to aim at: some for each of the multiprocessors of a large GPU. It bounds the chunks, and with them the
 # memory for their sums.
@@ -63,7 +63,7 @@ def configure(spec: Spec, target: GPUTarget | None, form: str) -> Configs:
         tokens, hidden, columns, line, compiler = 512, 1024, 1024, 1024, {}
     else:
         # A warp has a token of its own, and the sums of up to four streams in a pass: no sum leaves it.
-        tokens, hidden, columns, line, compiler = 4, 8 * target.warp_size, 64, 4096, options(4)
+        tokens, hidden, columns, line, compiler = 4, 8 * target.warp_size, 64, 8192, options(4)
     constants = {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
@@ -78,7 +78,7 @@ def configure(spec: Spec, target: GPUTarget | None, form: str) -> Configs:
     }
     return Configs(
         Config(constants, compiler),
-        Config({"STREAMS": spec.streams, "MIXES": spec.mixes, "BLOCK": line}, compiler),
+        Config({"STREAMS": spec.streams, "MIXES": spec.mixes, "BLOCK": line}, compiler and options(8)),
         Config({"WIDTH": spec.width, "MIXES": spec.mixes, "BLOCK_MIXES": 8, "BLOCK": columns}, compiler),
     )
 
@@ -93,20 +93,28 @@ def chunks_of(tokens: int, programs: int, rows: int) -> tuple[int, int]:
     return chunk, cdiv(tokens, chunk)
 
 
+def added(inputs: BackwardInputs, out: Grads) -> torch.Tensor | None:
+    """Return the gradient to add to that of x, or None where there is none."""
+    return inputs.added if isinstance(inputs, MhcPreAddingInputs) and out.x is not None else None
+
+
 def scratch_of(inputs: BackwardInputs, out: Grads, tiles: Configs, chunks: int, weights: int = 0) -> Scratch:
     """Return uninitialised scratch for so many chunks, and for so many elements of weights."""
     tokens, constants = inputs.x.shape[:-2].numel(), tiles.coefficients.constants
     streams, mixes = constants["STREAMS"], constants["MIXES"]
     programs = cdiv(tokens, constants["BLOCK_TOKENS"])
     needed = out.phi is not None or out.gamma is not None
+    split = constants["FORM"] == "bf16x3"
     sizes = (
-        tokens * constants["PADDED"],
+        cdiv((3 if split else 2) * tokens * constants["PADDED"], 2),
         tokens * (streams + 1),
         2 * mixes * programs,
         chunks * mixes * streams * constants["HIDDEN"] if needed else 0,
         weights,
     )
     coefficients, scales, partial, sums, line = scratch(inputs.x, *sizes)
+    if split:
+        coefficients = coefficients.view(torch.bfloat16)
     return Scratch(coefficients, scales, partial, sums if needed else None, line)
 
 
@@ -139,8 +147,9 @@ def sources(spec: Spec, tiles: Configs) -> tuple[list[Source], list[Source]]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     gamma = wide if spec.gamma else None
     grads = (x, wide, wide) if isinstance(spec, MhcPreSpec) else (x, None, None)
+    coefficients = "*bf16" if tiles.coefficients.constants["FORM"] == "bf16x3" else wide
     first = [
-        Source(coefficients_kernel, tiles.coefficients, (x, *(wide,) * 4, *grads, *(wide,) * 3, "i32")),
+        Source(coefficients_kernel, tiles.coefficients, (x, *(wide,) * 4, *grads, coefficients, wide, wide, "i32")),
         Source(alpha_bias_kernel, tiles.alpha_bias, (wide, wide, wide, "i32")),
     ]
     return first, [Source(phi_gamma_kernel, tiles.phi_gamma, (wide, gamma, wide, wide, gamma, "i32"))]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from triton.backends.compiler import GPUTarget
 from mhc.backends.triton.kernel import Kernel
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
 from mhc.backends.triton.mhc_pre import gradients
-from mhc.backends.triton.mhc_pre.backward_products import grad_phi_kernel, grad_x_kernel
+from mhc.backends.triton.mhc_pre.backward_products import grad_phi_kernel, grad_x_kernel, grad_x_phi_kernel
 from mhc.backends.triton.mhc_pre.forward_products import (
     finish_kernel,
     layer_input_kernel,
@@ -30,6 +31,8 @@ from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 _MOST_PARTS = 8  # of the width: few tokens fill the GPU too
 _WEIGHTS = {"ieee": "*fp32", "tf32": "*fp32", "bf16x3": "*bf16"}
 _BF16_PARTS = 3
+_WIDE = 4096  # columns from which on one program reads the whole input of a token, in the form bf16x3
+_STAGES = {"ieee": 2, "tf32": 3, "bf16x3": 4}  # of the projection
 
 
 def _limit(form: str, spec: Spec, target: GPUTarget | None) -> str | None:
@@ -56,7 +59,7 @@ def _line(spec: Spec, tile: int) -> tuple[int, int]:
 
     Neither depends on the number of tokens: a token's sums have the same order in every batch.
     """
-    parts = min(_MOST_PARTS, max(1, spec.width // 1024))
+    parts = min(_MOST_PARTS, max(1, spec.width // 512))
     part = cdiv(cdiv(spec.width, parts), tile) * tile
     parts = cdiv(spec.width, part)
     return parts * part, parts
@@ -111,7 +114,8 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         tokens, rows, few, hidden, compiler = 512, 512, 512, 1024, {}
     else:
-        tokens, rows, few, hidden, compiler = 32 if form == "ieee" else 64, 16, 4, 256, options(4)
+        tokens = {"ieee": 32, "tf32": 64, "bf16x3": 128}[form]
+        rows, few, hidden, compiler = 16, 4, 256, options(4)
     width = {name: weights.constants[name] for name in ("WIDTH", "LINE", "PADDED")}
     _, parts = _line(spec, tile)
     project = {**width, "FORM": form, "PARTS": parts, "BLOCK_TOKENS": tokens, "BLOCK_MIXES": GROUP}
@@ -126,19 +130,23 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_TOKENS": rows,
         "BLOCK_MIXES": GROUP,
     }
+    hidden = min(hidden, triton.next_power_of_2(spec.hidden))
+    others = compiler
+    if form == "bf16x3" and _WIDE <= spec.hidden <= 2 * _WIDE:
+        few, hidden, others = 1, triton.next_power_of_2(spec.hidden), options(8)
     layer_input = {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
         "MIXES": spec.mixes,
         "PRE_EPS": spec.pre_eps,
         "BLOCK_TOKENS": few,
-        "BLOCK_HIDDEN": min(hidden, triton.next_power_of_2(spec.hidden)),
+        "BLOCK_HIDDEN": hidden,
     }
     return _Tiles(
         weights,
-        Config({**project, "BLOCK_WIDTH": tile, "STAGES": 2 if form == "ieee" else 3}, compiler),
+        Config({**project, "BLOCK_WIDTH": tile, "STAGES": _STAGES[form]}, options(8) if form == "bf16x3" else compiler),
         Config(finish, compiler),
-        Config(layer_input, compiler),
+        Config(layer_input, others),
     )
 
 
@@ -178,15 +186,28 @@ def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
 
 
 class _BackwardTiles(NamedTuple):
+    """``both`` is None where the two products are launches of their own, and the others are None where they are not.
+
+    ``adding`` are the tiles of ``both`` where a gradient of x is added.
+    """
+
     shared: gradients.Configs
     weights: Config
-    grad_x: Config
-    grad_phi: Config
+    grad_x: Config | None
+    grad_phi: Config | None
+    both: Config | None
+    adding: Config | None
 
 
 def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _BackwardTiles:
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
     weights = _weights_config(form, spec, target)
+    shared = gradients.configure(spec, target, form)
+    shape = {"STREAMS": spec.streams, "HIDDEN": spec.hidden, "LINE": weights.constants["LINE"]}
+    products = {"PADDED": padded(spec.mixes), "FORM": form}
+    if padded(spec.mixes) == GROUP and (target is None or form == "bf16x3"):
+        both = [_both_config({**shape, **products}, spec, target, adding=adding) for adding in (False, True)]
+        return _BackwardTiles(shared, weights, None, None, *both)
     if target is None:
         tokens, hidden, rows, columns, compiler = 512, 1024, 512, 1024, {}
     else:
@@ -194,32 +215,56 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
         rows, columns, compiler = 32 if form == "ieee" else 64, 64, options(4)
         if form == "ieee" and target.backend == "hip" and target.warp_size == 32:
             rows = 16  # without matrix cores for fp32 a thread loads its whole part of both operands
-    shape = {"STREAMS": spec.streams, "HIDDEN": spec.hidden}
-    products = {"PADDED": padded(spec.mixes), "FORM": form, "BLOCK_MIXES": GROUP}
-    grad_x = {**shape, "LINE": weights.constants["LINE"], **products, "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": hidden}
+    products["BLOCK_MIXES"] = GROUP
+    grad_x = {**shape, **products, "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": hidden}
+    del shape["LINE"]
     grad_phi = {**shape, "MIXES": spec.mixes, **products, "BLOCK_TOKENS": rows, "BLOCK_HIDDEN": columns}
-    return _BackwardTiles(
-        gradients.configure(spec, target, form),
-        weights,
-        Config(grad_x, compiler),
-        Config({**grad_phi, "STAGES": 2 if form == "ieee" else 3}, compiler),
-    )
+    stages = {"STAGES": 2 if form == "ieee" else 3}
+    by_x, by_phi = Config(grad_x, compiler), Config({**grad_phi, **stages}, compiler)
+    return _BackwardTiles(shared, weights, by_x, by_phi, None, None)
+
+
+def _both_config(constants: dict[str, Any], spec: Spec, target: GPUTarget | None, *, adding: bool) -> Config:
+    """Decide the tiles of the launch that has both products.
+
+    A thread keeps the sums of two streams, and a multiprocessor of an H200 has the shared memory for three stages of
+    two programs. Where a gradient is added, this takes half as many tokens in a tile.
+    """
+    if target is None:
+        tokens, hidden, compiler = 512, min(1024, triton.next_power_of_2(spec.hidden)), {}
+    else:
+        tokens, hidden, compiler = 32 if adding else 64, 64, options(4)
+    # From sm_120 on a program has 99 KiB of shared memory at most.
+    stages = 2 if target is not None and target.arch >= 120 else 3
+    tiles = {"TOGETHER": math.gcd(spec.streams, 2), "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": hidden, "STAGES": stages}
+    return Config({**constants, "MIXES": spec.mixes, **tiles}, compiler)
 
 
 def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles) -> list[Launch]:
     tokens, (streams, hidden) = inputs.x.shape[:-2].numel(), inputs.x.shape[-2:]
-    by_x, by_phi = tiles.grad_x.constants, tiles.grad_phi.constants
-    blocks = by_phi["PADDED"] // GROUP * cdiv(streams * hidden, by_phi["BLOCK_HIDDEN"])
+    added = gradients.added(inputs, out)
+    both = tiles.both if added is None else tiles.adding
+    by_phi = (both or tiles.grad_phi or tiles.shared.coefficients).constants
+    if both is not None:
+        blocks = streams // by_phi["TOGETHER"] * cdiv(hidden, by_phi["BLOCK_HIDDEN"])
+    else:
+        blocks = by_phi["PADDED"] // GROUP * cdiv(streams * hidden, by_phi["BLOCK_HIDDEN"])
     chunk, count = gradients.chunks_of(tokens, blocks, by_phi["BLOCK_TOKENS"])
     room = _weights_elements(tiles.weights) if out.x is not None else 0
     between = gradients.scratch_of(inputs, out, tiles.shared, count, room)
     launches = gradients.first_launches(inputs, out, tiles.shared, between)
+    weights = None
     if out.x is not None:
         weights, first = _weights_launch(inputs, tiles.weights, between.weights)
+        launches.append(first)
+    read = (inputs.x, weights, inputs[7], between.coefficients, between.scales, added)
+    if both is not None and (out.x is not None or between.chunks is not None):
+        launches.append(Launch(grad_x_phi_kernel, both, (blocks, count), (*read, out.x, between.chunks, tokens, chunk)))
+    if tiles.grad_x is not None and out.x is not None:
+        by_x = tiles.grad_x.constants
         grid = cdiv(tokens, by_x["BLOCK_TOKENS"]) * streams * cdiv(hidden, by_x["BLOCK_HIDDEN"])
-        arguments = (inputs.x, weights, inputs[7], between.coefficients, between.scales, out.x, tokens)
-        launches += [first, Launch(grad_x_kernel, tiles.grad_x, (grid,), arguments)]
-    if between.chunks is not None:
+        launches.append(Launch(grad_x_kernel, tiles.grad_x, (grid,), (*read, out.x, tokens)))
+    if tiles.grad_phi is not None and between.chunks is not None:
         arguments = (inputs.x, between.coefficients, between.chunks, tokens, chunk)
         launches.append(Launch(grad_phi_kernel, tiles.grad_phi, (blocks, count), arguments))
     return launches + gradients.last_launches(inputs, out, tiles.shared, between.chunks, count)
@@ -227,15 +272,19 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
 
 def _backward_sources(spec: Spec, tiles: _BackwardTiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
-    weights = _WEIGHTS[tiles.grad_x.constants["FORM"]]
+    weights = _WEIGHTS[tiles.weights.constants["FORM"]]
+    read, added = (x, weights, x, weights, wide), x if isinstance(spec, MhcPreSpec) else None
     first, last = gradients.sources(spec, tiles.shared)
-    return [
-        *first,
-        _weights_source(spec, tiles.weights),
-        Source(grad_x_kernel, tiles.grad_x, (x, weights, x, wide, wide, x, "i32")),
-        Source(grad_phi_kernel, tiles.grad_phi, (x, wide, wide, "i32", "i32")),
-        *last,
-    ]
+    middle = [_weights_source(spec, tiles.weights)]
+    if tiles.both is not None:
+        middle.append(Source(grad_x_phi_kernel, tiles.both, (*read, None, x, wide, "i32", "i32")))
+    if tiles.adding is not None and added is not None:
+        middle.append(Source(grad_x_phi_kernel, tiles.adding, (*read, added, x, wide, "i32", "i32")))
+    if tiles.grad_x is not None:
+        middle.append(Source(grad_x_kernel, tiles.grad_x, (*read, added, x, "i32")))
+    if tiles.grad_phi is not None:
+        middle.append(Source(grad_phi_kernel, tiles.grad_phi, (x, weights, wide, "i32", "i32")))
+    return [*first, *middle, *last]
 
 
 def forward(form: str) -> Kernel:
@@ -247,4 +296,5 @@ def forward(form: str) -> Kernel:
 def backward(form: str) -> Kernel:
     """Return the backward whose products are computed as ``form`` says."""
     configure = functools.cache(functools.partial(_backward_config, form))
-    return Kernel(grad_phi_kernel, configure, _backward_launches, _backward_sources, functools.partial(_limit, form))
+    limit = functools.partial(_limit, form)
+    return Kernel(grad_phi_kernel, configure, _backward_launches, _backward_sources, limit, adds_to_first=True)

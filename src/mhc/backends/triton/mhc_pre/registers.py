@@ -118,7 +118,7 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _Tiles) -> lis
     if out.x is not None or between.chunks is not None:
         grad = inputs[7]
         middle = (inputs.x, inputs.phi, inputs.gamma, grad, between.coefficients, between.scales)
-        arguments = (*middle, out.x, between.chunks, tokens, chunk)
+        arguments = (*middle, gradients.added(inputs, out), out.x, between.chunks, tokens, chunk)
         launches.append(Launch(stream_kernel, tiles.stream, (blocks, count), arguments))
     return launches + gradients.last_launches(inputs, out, tiles.shared, between.chunks, count)
 
@@ -126,9 +126,10 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _Tiles) -> lis
 def _backward_sources(spec: Spec, tiles: _Tiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     first, last = gradients.sources(spec, tiles.shared)
-    types = (x, wide, wide if spec.gamma else None, x, wide, wide, x, wide, "i32", "i32")
+    added = x if isinstance(spec, MhcPreSpec) else None
+    types = (x, wide, wide if spec.gamma else None, x, wide, wide, added, x, wide, "i32", "i32")
     return [*first, Source(stream_kernel, tiles.stream, types), *last]
 
 
 FORWARD = Kernel(mhc_pre_kernel, _config, _launches, _sources, _limit)
-BACKWARD = Kernel(stream_kernel, _backward_config, _backward_launches, _backward_sources, _limit)
+BACKWARD = Kernel(stream_kernel, _backward_config, _backward_launches, _backward_sources, _limit, adds_to_first=True)

@@ -1,7 +1,7 @@
 /** What the panel says of a cell, in the order of a newcomer's questions: does it work, why not, how to repeat it, how exact, how fast. */
 
 import type { Context } from "../context";
-import type { Cell, CellChunk, CellDetail, Diagnosis } from "../data";
+import type { Cell, CellChunk, CellDetail, Determinism, Diagnosis } from "../data";
 import { facts, h, outside, type Child } from "../dom";
 import { daysSince, moment, outOf, plural } from "../numbers";
 import { meaning, pill } from "../states";
@@ -114,6 +114,16 @@ function circumstances(context: Context, place: number, cell: Cell, all: readonl
         "canaries",
         cell.canaries ? `${outOf(cell.canaries.caught, cell.canaries.injected)} injected faults were found` : "",
       ],
+      ["determinism", repeated(cell.determinism)],
     ]),
   );
+}
+
+/** Return whether the kernel gave the same bits when it ran again on the same inputs; nothing where no case ran twice. */
+function repeated(determinism: Determinism | null): Child {
+  if (!determinism) return "";
+  const { differing, repeats } = determinism;
+  return differing === 0
+    ? `the same bits in ${plural(repeats, "repeat")}`
+    : h("b", { class: "odd", "data-test": "differs" }, `other bits in ${outOf(differing, repeats)} repeats`);
 }

@@ -22,6 +22,13 @@ export interface Found {
 
 type Test = (cell: number) => boolean;
 
+const DETERMINISM = ["same", "differs", "once"];
+
+/** Return the index into DETERMINISM of the number of runs that gave other bits. */
+function determinism(differing: number | null): number {
+  return differing === null ? 2 : differing > 0 ? 1 : 0;
+}
+
 /** Return what a search finds. A term that is wrong is left out and explained. */
 export function search(model: Model, query: string): Found {
   const { terms, problems } = parse(query);
@@ -184,6 +191,10 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
       return ofYes((cell) => cells.stale[cell]! > 0);
     case "odd":
       return ofYes((cell) => cells.odd[cell] === true);
+    case "determinism": {
+      const asked = matching(DETERMINISM, term, "answer about determinism", problems);
+      return (cell) => asked[determinism(cells.differing[cell]!)] === 1;
+    }
     case "red":
       return ofYes((cell) => model.red[cells.state[cell]!] === true);
     default:

@@ -46,6 +46,12 @@ export const KEYS: readonly Key[] = [
   { name: "cases", kind: "number", meaning: "the number of planned cases of the cell", example: "cases:>=20" },
   { name: "stale", kind: "yes", meaning: "whether a case of the cell is stale", example: "stale:yes" },
   { name: "odd", kind: "yes", meaning: "whether the cell was the odd one out in some output", example: "odd:yes" },
+  {
+    name: "determinism",
+    kind: "name",
+    meaning: "whether runs on the same inputs gave the same bits: same, differs, or once where no case ran twice",
+    example: "determinism:differs",
+  },
   { name: "red", kind: "yes", meaning: "whether the state is a red one", example: "red:yes" },
 ];
 

@@ -1,13 +1,14 @@
 /** The results of the benchmark: times with their spread, against the rivals of the same process and the memory floor. */
 
-import { chart, dot, PALETTE, ruleX, SYMBOLS, tickX, width } from "../charts";
+import { dot, tickX } from "../charts";
 import type { Context } from "../context";
 import type { BenchResult, BenchTime, HistoryData } from "../data";
 import { facts, h, inSteps, table, type Child, type ColumnOf } from "../dom";
 import { later } from "../later";
 import { load } from "../load";
 import { duration, moment, number, outOf, percent, plural, short, times } from "../numbers";
-import { legend, trendCharts } from "./trends";
+import { rowChart } from "./row_chart";
+import { trendCharts } from "./trends";
 
 const AT_ONCE = 60;
 const MOST_IN_CHART = 60; // rows
@@ -208,33 +209,18 @@ function drawing(timed: readonly BenchResult[], rivals: readonly string[]): HTML
       }));
   });
   if (points.length === 0) return null;
-  const left = Math.min(360, 20 + 6.6 * Math.max(...rows.map((row) => row.length)));
-  return h(
-    "div",
-    null,
-    chart("share of the memory floor, by case and contender", {
-      width: width(1100, left + 320),
-      height: 60 + rows.length * 22,
-      marginLeft: left,
-      marginRight: 24,
-      marginBottom: 40,
-      x: {
-        label: "per cent of the memory floor, log scale →",
-        type: "log",
-        grid: true,
-        tickFormat: (tick: number) => short(tick),
-      },
-      y: { domain: rows, label: null },
-      color: { domain: names, range: names.map((_, index) => PALETTE[index % PALETTE.length]!) },
-      symbol: { domain: names, range: names.map((_, index) => SYMBOLS[index % SYMBOLS.length]!) },
-      marks: [
-        ruleX([100], { strokeDasharray: "4 3" }),
-        ...["low", "high"].map((end) => tickX(points, { x: end, y: "row", stroke: "name", strokeOpacity: 0.5 })),
-        dot(points, { x: "share", y: "row", stroke: "name", symbol: "name", r: 4.5, strokeWidth: 2, title: "title" }),
-      ],
-    }),
-    legend(names),
-  );
+  return rowChart({
+    name: "share of the memory floor, by case and contender",
+    rows,
+    rowHeight: 22,
+    contenders: names,
+    label: "per cent of the memory floor, log scale →",
+    line: 100,
+    marks: [
+      ...["low", "high"].map((end) => tickX(points, { x: end, y: "row", stroke: "name", strokeOpacity: 0.5 })),
+      dot(points, { x: "share", y: "row", stroke: "name", symbol: "name", r: 4.5, strokeWidth: 2, title: "title" }),
+    ],
+  });
 }
 
 function label(one: BenchResult): string {

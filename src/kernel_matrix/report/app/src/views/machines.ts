@@ -2,7 +2,7 @@
 
 import type { Context, View } from "../context";
 import type { Lane, SilentLane } from "../data";
-import { h, inSteps, table } from "../dom";
+import { h, inSteps, table, type Child } from "../dom";
 import { toHash } from "../link";
 import { laneId } from "../model";
 import { daysSince, moment, outOf, plural, short } from "../numbers";
@@ -112,11 +112,25 @@ function lanesTable(context: Context, lanes: readonly Lane[]): HTMLElement {
         number: true,
         cell: (lane) => (lane.canaries ? outOf(lane.canaries.caught, lane.canaries.injected) : ""),
       },
+      { title: "determinism", cell: (lane) => repeated(context, lane, search(lane)) },
       { title: "last result", cell: (lane) => when(lane.history.last_result) },
       { title: "silent since", cell: (lane) => when(lane.history.silent_since) },
     ],
     lanes,
     "lanes",
+  );
+}
+
+/** Return how many runs gave other bits than the run before them, with a link to the cells; nothing where none ran twice. */
+function repeated(context: Context, lane: Lane, search: string): Child {
+  if (!lane.determinism) return "";
+  const { differing, repeats } = lane.determinism;
+  if (differing === 0) return `same bits in ${plural(repeats, "repeat")}`;
+  const q = `${search} determinism:differs`;
+  return h(
+    "a",
+    { class: "odd", href: toHash({ ...context.place, view: "grid", q, cell: "", case: "" }) },
+    `other bits in ${outOf(differing, repeats)} repeats`,
   );
 }
 

@@ -1,15 +1,16 @@
 /** How fast the kernels are: by the benchmark, and by the single calls of the suite. */
 
-import { chart, dot, PALETTE, ruleX, SYMBOLS, width } from "../charts";
+import { dot } from "../charts";
 import type { Context, View } from "../context";
 import type { HistoryData, SpeedData, TimedCase, Times, Trend } from "../data";
 import { h, inSteps, table, type ColumnOf } from "../dom";
 import { later } from "../later";
 import { toHash } from "../link";
 import { load } from "../load";
-import { duration, outOf, plural, short, times } from "../numbers";
+import { duration, outOf, plural, times } from "../numbers";
 import { benchPart } from "./bench";
-import { legend, trendCharts } from "./trends";
+import { rowChart } from "./row_chart";
+import { trendCharts } from "./trends";
 
 const AT_ONCE = 60;
 const MOST_IN_CHART = 40; // cases
@@ -174,45 +175,23 @@ function drawing(cases: readonly Timed[], toolchains: readonly string[], several
         title: `${toolchain}: ${times(known.ratio)}, ${duration(known.run)}\n${one.op} ${one.case} on ${one.target}`,
       })),
   );
-  const rows = [...new Set(names)];
-  const left = Math.min(360, 20 + 6.6 * Math.max(...rows.map((row) => row.length)));
-  return h(
-    "div",
-    null,
-    chart("times as fast as the baseline, by case and toolchain", {
-      width: width(1100, left + 320),
-      height: 60 + rows.length * 24,
-      marginLeft: left,
-      marginRight: 24,
-      marginBottom: 40,
-      x: {
-        type: "log",
-        label: "times as fast as the baseline →",
-        grid: true,
-        tickFormat: (tick: number) => short(tick),
-        nice: true,
-      },
-      y: {
-        domain: rows,
-        label: null,
-        tickFormat: (row: string) =>
-          row.length * 6.6 > left - 16 ? `${row.slice(0, Math.floor(left / 6.6) - 4)}…` : row,
-      },
-      color: { domain: [...toolchains], range: toolchains.map((_, index) => PALETTE[index % PALETTE.length]!) },
-      symbol: { domain: [...toolchains], range: toolchains.map((_, index) => SYMBOLS[index % SYMBOLS.length]!) },
-      marks: [
-        ruleX([1], { strokeDasharray: "4 3" }),
-        dot(points, {
-          x: "ratio",
-          y: "name",
-          stroke: "toolchain",
-          symbol: "toolchain",
-          r: 5,
-          strokeWidth: 2,
-          title: "title",
-        }),
-      ],
-    }),
-    legend(toolchains),
-  );
+  return rowChart({
+    name: "times as fast as the baseline, by case and toolchain",
+    rows: [...new Set(names)],
+    rowHeight: 24,
+    contenders: toolchains,
+    label: "times as fast as the baseline →",
+    line: 1,
+    marks: [
+      dot(points, {
+        x: "ratio",
+        y: "name",
+        stroke: "toolchain",
+        symbol: "toolchain",
+        r: 5,
+        strokeWidth: 2,
+        title: "title",
+      }),
+    ],
+  });
 }

@@ -1,6 +1,6 @@
 /** Figures over the runs, as charts. */
 
-import { chart, dot, lineY, PALETTE, ruleY, SYMBOLS, width } from "../charts";
+import { chart, dot, lineY, PALETTE, ruleY, scales, width } from "../charts";
 import type { Trend } from "../data";
 import { h } from "../dom";
 import { moment } from "../numbers";
@@ -53,8 +53,6 @@ function series(
   if (points.length === 0) return null;
   const names = [...new Set(points.map((point) => point.name))].slice(0, 24);
   const drawn = points.filter((point) => names.includes(point.name));
-  const colours = names.map((_, index) => PALETTE[index % PALETTE.length]!);
-  const symbols = names.map((_, index) => SYMBOLS[index % SYMBOLS.length]!);
   return h(
     "div",
     null,
@@ -77,8 +75,7 @@ function series(
         ticks: 5,
         tickFormat: log ? "~g" : "~r",
       },
-      color: { domain: names, range: colours },
-      symbol: { domain: names, range: symbols },
+      ...scales(names),
       marks: [
         ...(label === "seconds" ? [] : [ruleY([1], { strokeDasharray: "4 3", strokeOpacity: 0.6 })]),
         lineY(drawn, { x: "run", y: "value", z: "name", stroke: "name", strokeWidth: 1.6 }),

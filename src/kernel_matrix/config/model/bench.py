@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field
 
-Scalar = bool | int | float | str
-_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-_Axes = Mapping[_Name, Scalar | list[Scalar]]
+from kernel_matrix.config.model.fields import Name, ScalarOrList, Section
+
+_Axes = Mapping[Name, ScalarOrList]
 Kind = Literal["cpu", "gpu"]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class BenchOp(_Section):
+class BenchOp(Section):
     """An operator of the benchmark: its axes, where they differ from the shape's, and its directions."""
 
-    axes: list[_Name] | None = Field(
+    axes: list[Name] | None = Field(
         default=None, description="What a case says. By default the axes of the operator of this name under 'ops'."
     )
-    directions: list[_Name] | None = Field(
+    directions: list[Name] | None = Field(
         default=None, description="By default those of the operator of this name under 'ops'."
     )
     values: _Axes = Field(default_factory=dict, description="Values of axes that no shape changes.")
 
 
-class RivalError(_Section):
+class RivalError(Section):
     """The largest error that a rival may have; the package's own kernels have the budget of their cases."""
 
     limit: float = Field(gt=0, description="Of the error's Frobenius norm over that of the golden.")
     source: str = Field(min_length=20, description="Where the limit comes from.")
 
 
-class Samples(_Section):
+class Samples(Section):
     """The number of samples that each contender gets."""
 
     least: int = Field(default=20, ge=5, description="Samples that each contender gets however long they take.")
@@ -44,7 +40,7 @@ class Samples(_Section):
     seconds: float = Field(default=0.4, gt=0, description="Seconds of samples after which a contender has enough.")
 
 
-class Bench(_Section):
+class Bench(Section):
     """The cases that ``kernel-matrix bench`` times."""
 
     adapter: str = Field(description="The folder with the package's 'adapter.py', and all that it imports.")
@@ -52,13 +48,13 @@ class Bench(_Section):
         min_length=1, description="Groups of axes for each kind of device; a list makes the product."
     )
     quick: list[_Axes] = Field(min_length=1, description="The groups of the quick form: a check that all of it works.")
-    ops: dict[_Name, BenchOp] = Field(
+    ops: dict[Name, BenchOp] = Field(
         min_length=1, description="Operators of this file, and what the package's adapter times beside them."
     )
-    rivals: list[_Name] = Field(
+    rivals: list[Name] = Field(
         min_length=1, description="What every kernel is compared with, as the adapter names it; the baseline first."
     )
-    only: dict[_Name, _Axes] = Field(
+    only: dict[Name, _Axes] = Field(
         default_factory=dict, description="Rivals that are timed only in cases with these values of axes."
     )
     rival_error: RivalError

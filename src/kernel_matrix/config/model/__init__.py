@@ -1,0 +1,99 @@
+"""The model of matrix.yaml. It validates the file, and the JSON Schema for editors is made from it.
+
+Each module of this folder describes some sections of the file. Others import all of them from here.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kernel_matrix.config.model.accuracy import Accuracy, default_cap
+from kernel_matrix.config.model.bench import Bench, BenchOp
+from kernel_matrix.config.model.ci import Ci, Event
+from kernel_matrix.config.model.fields import (
+    ASSERTED,
+    Direction,
+    Name,
+    Scalar,
+    ScalarOrList,
+    Section,
+    Tier,
+    as_list,
+    has_values,
+)
+from kernel_matrix.config.model.limits import Container, Limits
+from kernel_matrix.config.model.operators import Op, Output
+from kernel_matrix.config.model.package import Package, Start
+from kernel_matrix.config.model.platforms import Installer, Platform, PlatformToolchain, Toolchain
+from kernel_matrix.config.model.rules import Exclusion, Expectation, Rule
+
+__all__ = [
+    "ASSERTED",
+    "Accuracy",
+    "Bench",
+    "BenchOp",
+    "Direction",
+    "Event",
+    "Exclusion",
+    "Expectation",
+    "Installer",
+    "Matrix",
+    "Op",
+    "Output",
+    "Package",
+    "Platform",
+    "PlatformToolchain",
+    "Rule",
+    "Scalar",
+    "ScalarOrList",
+    "Start",
+    "Tier",
+    "Toolchain",
+    "as_list",
+    "default_cap",
+    "has_values",
+]
+
+
+class Matrix(Section):
+    """The whole of matrix.yaml."""
+
+    package: Package
+    start: Start = Field(default_factory=Start)
+    limits: Limits = Field(default_factory=lambda: Limits(case=300, job=3600))
+    container: Container = Field(default_factory=Container)
+    installer: Installer = Field(default_factory=Installer)
+    accuracy: Accuracy = Field(default_factory=Accuracy.default)
+    toolchains: dict[Name, Toolchain]
+    platforms: dict[Name, Platform]
+    ops: dict[Name, Op] = Field(
+        default_factory=dict,
+        description="The operators. Without any, each test of the package's suite is a case.",
+    )
+    bench: Bench | None = Field(default=None, description="The benchmark; without it there is none.")
+    ci: Ci = Field(default_factory=Ci)
+    expectations: list[Expectation] = Field(default_factory=list)
+    exclusions: list[Exclusion] = Field(default_factory=list)
+
+    def lock_of(self, platform: str, toolchain: str) -> str:
+        """Return the lock of a toolchain on a platform: that of its entry, if it has one, else the toolchain's own.
+
+        A job of no platform has the toolchain's own.
+        """
+        entry = self.platforms[platform].by_toolchain.get(toolchain) if platform in self.platforms else None
+        return (entry.lock if entry else None) or self.toolchains[toolchain].lock
+
+    @property
+    def own_locks(self) -> dict[tuple[str, str], str]:
+        """The locks that entries of platforms have of their own, by platform and toolchain."""
+        return {
+            (name, entry.toolchain): entry.lock
+            for name, platform in self.platforms.items()
+            for entry in platform.entries
+            if entry.lock
+        }
+
+    @property
+    def locks(self) -> tuple[str, ...]:
+        """All locks, in order of their names."""
+        return tuple(sorted({*(toolchain.lock for toolchain in self.toolchains.values()), *self.own_locks.values()}))

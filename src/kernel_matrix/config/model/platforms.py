@@ -1,0 +1,123 @@
+"""The toolchains, and the platforms that they compile for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from pydantic import Field
+
+from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.config.model.fields import Driver, Name, ScalarOrList, Section, Target
+from kernel_matrix.config.names import ProgramName, VendorName
+
+
+class Installer(Section):
+    """uv's environment variables for a distribution that has another build for each kind of machine."""
+
+    builds_of: str | None = Field(default=None, description="The distribution that has several builds.")
+    cpu: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of uv that choose the build without a GPU."
+    )
+    gpu: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of uv that choose the build for this machine's GPU."
+    )
+
+
+class Toolchain(Section):
+    """A backend with pinned versions."""
+
+    backend: Name = Field(
+        default="suite", description="The backend of the package that this toolchain compiles, if the package has any."
+    )
+    lock: str = Field(description="The lock file that its environment is made from.")
+    requires: list[str] = Field(
+        default_factory=list, description="What an already provisioned interpreter must have (PEP 508)."
+    )
+    ahead_of_time: bool = Field(default=False, description="Whether it compiles for a GPU that is not there.")
+    ops: list[str] | None = Field(
+        default=None, description="The operators that its backend has, as 'op' or 'op.direction'; all by default."
+    )
+
+
+class PlatformToolchain(Section):
+    """One toolchain on one platform, where it differs from the rest.
+
+    A toolchain may have several entries with different targets, operators, cases and needs. They are one job.
+    """
+
+    toolchain: Name
+    targets: list[Target] | None = Field(default=None, description="Only these of the platform's targets.")
+    ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
+    cases: dict[str, ScalarOrList] = Field(
+        default_factory=dict,
+        description="Only the cases whose axes have these values; an operator without such an axis keeps all of its.",
+    )
+    runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
+    emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
+    needs: dict[ProgramName, Evidence] = Field(
+        default_factory=dict,
+        description="Programs of the machine, each with the evidence that this toolchain stays at without it.",
+    )
+    environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the job.")
+    lock: str | None = Field(
+        default=None,
+        description="The lock of the environment where the platform needs more packages than the toolchain's own lock "
+        "has, such as the runtime of its device.",
+    )
+
+
+class Platform(Section):
+    """A vendor's toolchain, and the architectures that it is asked for."""
+
+    title: str = Field(description="The name that people read.")
+    device: VendorName = Field(
+        description="Whose hardware runs it; 'software' is a device that comes with the toolchain and emulates one."
+    )
+    container: str | None = Field(default=None, description="The Dockerfile of the platform's image.")
+    driver: Driver | None = Field(default=None, description="The oldest driver that the image's runtime works with.")
+    runner: list[str] = Field(
+        min_length=1,
+        description="Labels of the machines that run its jobs; '{target}' stands for the target.",
+    )
+    machines: list[Target] | None = Field(
+        default=None,
+        description="Targets that have a machine with these labels; a self-hosted one has the target's as well. "
+        "The other targets are compiled on a hosted machine. By default none, and of a CPU all: every machine has one.",
+    )
+    targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")
+    toolchains: list[Name | PlatformToolchain] = Field(min_length=1)
+
+    @cached_property  # a copy with other toolchains would keep this: make a new Platform instead
+    def entries(self) -> tuple[PlatformToolchain, ...]:
+        """The toolchains in their long form."""
+        return tuple(
+            PlatformToolchain(toolchain=entry) if isinstance(entry, str) else entry for entry in self.toolchains
+        )
+
+    @cached_property
+    def by_toolchain(self) -> dict[str, PlatformToolchain]:
+        """The toolchains in their long form, by name; of several entries of one toolchain the first."""
+        entries: dict[str, PlatformToolchain] = {}
+        for entry in self.entries:
+            entries.setdefault(entry.toolchain, entry)
+        return entries
+
+    def entry(self, toolchain: str, target: str) -> PlatformToolchain:
+        """Return the entry of a toolchain for a target.
+
+        Raises:
+            KeyError: the platform does not have the toolchain for this target.
+        """
+        for entry in self.entries:
+            if entry.toolchain == toolchain and target in (entry.targets or self.targets):
+                return entry
+        raise KeyError(f"{toolchain} for {target}")
+
+    def labels(self, target: str) -> tuple[str, ...]:
+        """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.
+
+        Where no label has '{target}', a self-hosted machine has the target as its last label.
+        """
+        if any("{target}" in label for label in self.runner):
+            return tuple(label.replace("{target}", target) for label in self.runner)
+        return (*self.runner, target) if "self-hosted" in self.runner else tuple(self.runner)

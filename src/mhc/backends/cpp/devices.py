@@ -1,0 +1,175 @@
+"""Where kernels run: NVIDIA's driver, AMD's runtime, or fibers on this CPU. All are called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from mhc.backends import stage
+from mhc.backends.cpp.compilers import THREADS, artifact, cpu_target
+from mhc.backends.cpp.source import Source
+
+_MESSAGE = 1024  # bytes
+
+I32, I64, F32 = ctypes.c_int32, ctypes.c_int64, ctypes.c_float
+
+
+class Launch(NamedTuple):
+    """One kernel over a grid. An argument is a tensor, None for a tensor that is not given, or a number of ctypes."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    arguments: tuple[Any, ...]
+
+
+class LaunchError(RuntimeError):
+    """A launch failed. The text is that of the driver, or of the fibers."""
+
+
+def run(source: Source, launches: Sequence[Launch], device: torch.device, target: str | None) -> None:
+    """Compile the source for ``target``, or for ``device``, and run the launches one after the other.
+
+    On a GPU they go to PyTorch's current stream.
+
+    Raises:
+        ValueError: ``target`` is not what ``device`` is.
+        LaunchError: a launch failed.
+    """
+    if device.type == "cpu":
+        if target is not None and target.startswith(("sm_", "gfx")):
+            raise ValueError(f"cpp: target is {target}, and the inputs are on a CPU; for others there is compile()")
+        library = _library(source, target or cpu_target())
+        with stage("launch"):
+            for launch in launches:
+                _run_on_cpu(library, launch)
+        return
+    present = target_of(device)
+    if target not in (None, present):
+        raise ValueError(f"cpp: target is {target}, and the inputs are on {present}; for others there is compile()")
+    with torch.cuda.device(device):
+        module = _module(source, present, device.index)
+        stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
+        with stage("launch"):
+            for launch in launches:
+                module.launch(launch, stream)
+
+
+def target_of(device: torch.device) -> str:
+    """Return the target that a GPU is."""
+    if torch.version.hip:
+        return str(torch.cuda.get_device_properties(device).gcnArchName).split(":")[0]
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}"
+
+
+def pointers_of(launch: Launch) -> Any:
+    """Return the addresses of the arguments, as ``cuLaunchKernel`` takes them; they live as long as the result."""
+    values = [
+        ctypes.c_void_p(None if value is None else value.data_ptr())
+        if value is None or isinstance(value, torch.Tensor)
+        else value
+        for value in launch.arguments
+    ]
+    pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+    pointers.values = values  # type: ignore[attr-defined]
+    return pointers
+
+
+def _run_on_cpu(library: ctypes.CDLL, launch: Launch) -> None:
+    message = ctypes.create_string_buffer(_MESSAGE)
+    function = getattr(library, f"{launch.kernel}_launch")
+    if function(*map(ctypes.c_uint, (*launch.grid, THREADS)), pointers_of(launch), message, ctypes.c_size_t(_MESSAGE)):
+        raise LaunchError(message.value.decode(errors="replace"))
+
+
+@functools.cache
+def _library(source: Source, target: str) -> ctypes.CDLL:
+    binary = artifact(source, target)
+    with stage("compile"), tempfile.TemporaryDirectory(prefix="mhc-") as folder:
+        path = Path(folder, "kernels.so")
+        path.write_bytes(binary.data)
+        return ctypes.CDLL(str(path))
+
+
+class _Driver:
+    """The functions of CUDA's driver, or those of HIP, which are the same ones under other names."""
+
+    def __init__(self) -> None:
+        if torch.version.hip:
+            self._library = ctypes.CDLL(_loaded("libamdhip64.so"))
+            names = ("hipModuleLoadData", "hipModuleGetFunction", "hipModuleLaunchKernel")
+        else:
+            self._library = ctypes.CDLL("libcuda.so.1")
+            names = ("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel")
+        self._load, self._get, self._launch = (getattr(self._library, name) for name in names)
+
+    def load(self, data: bytes) -> ctypes.c_void_p:
+        """Load a binary into the current device's context."""
+        module = ctypes.c_void_p()
+        self._check(self._load(ctypes.byref(module), ctypes.c_char_p(data)), "load the binary")
+        return module
+
+    def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
+        """Return a kernel of a loaded binary."""
+        function = ctypes.c_void_p()
+        self._check(self._get(ctypes.byref(function), module, name.encode()), f"find {name}")
+        return function
+
+    def launch(self, function: ctypes.c_void_p, launch: Launch, stream: ctypes.c_void_p) -> None:
+        """Launch a kernel on a stream."""
+        sizes = map(ctypes.c_uint, (*launch.grid, THREADS, 1, 1, 0))
+        self._check(self._launch(function, *sizes, stream, pointers_of(launch), None), f"launch {launch.kernel}")
+
+    def _check(self, status: int, action: str) -> None:
+        if status:
+            raise LaunchError(f"cpp: the driver cannot {action}: {self._text(status)}")
+
+    def _text(self, status: int) -> str:
+        text = ctypes.c_char_p()
+        if torch.version.hip:
+            self._library.hipGetErrorString.restype = ctypes.c_char_p
+            text.value = self._library.hipGetErrorString(status)
+        else:
+            self._library.cuGetErrorString(status, ctypes.byref(text))
+        return f"{(text.value or b'no such error').decode()} ({status})"
+
+
+class _Module:
+    """A source's kernels, loaded into one device."""
+
+    def __init__(self, data: bytes) -> None:
+        self._driver = _driver()
+        self._module = self._driver.load(data)
+        self._functions: dict[str, ctypes.c_void_p] = {}
+
+    def launch(self, launch: Launch, stream: ctypes.c_void_p) -> None:
+        """Launch one of the kernels."""
+        function = self._functions.get(launch.kernel)
+        if function is None:
+            function = self._functions[launch.kernel] = self._driver.function(self._module, launch.kernel)
+        self._driver.launch(function, launch, stream)
+
+
+_driver = functools.cache(_Driver)
+
+
+@functools.cache
+def _module(source: Source, target: str, device: int) -> _Module:
+    binary = artifact(source, target)
+    with stage("compile"):
+        if not binary.is_machine_code:
+            raise FileNotFoundError(f"hipcc is missing: the cpp backend compiles its kernels for {target} with it")
+        torch.cuda.current_stream(device)  # makes the context that the binary is loaded into
+        return _Module(binary.data)
+
+
+def _loaded(name: str) -> str:
+    """Return the file of a library that this process has loaded, or the name where it has not."""
+    paths = (line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if name in line)
+    return next(paths, name)

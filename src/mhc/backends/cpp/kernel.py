@@ -1,0 +1,73 @@
+"""The kernels of the backend: launches of a source's kernels, compiled for one target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams
+from mhc.backends.cpp.compilers import artifact
+from mhc.backends.cpp.devices import I32, Launch, run
+from mhc.backends.cpp.source import Source
+
+_ALIGNMENT = 16  # bytes of four fp32 elements, the widest load
+
+
+class Kernel:
+    """One operator in one direction.
+
+    ``launches`` returns the launches of a call, in their order, and ``kernels`` names all that there may be. Every
+    product is in fp32: the specialisation's ``precision`` permits less, and changes nothing.
+    """
+
+    any_leading_dims = True  # only the number of tokens counts
+
+    def __init__(
+        self, operator: str, kernels: tuple[str, ...], launches: Callable[[Any, Any], Sequence[Launch]]
+    ) -> None:
+        self._operator = operator
+        self._kernels = kernels
+        self._launches = launches
+
+    def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
+        """Return why the kernel does not take the specialisation, or None: the number of streams is the only limit."""
+        return too_many_streams(spec)
+
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+        """Run on the device of the inputs: a GPU, or this CPU with fibers for threads.
+
+        Raises:
+            NotSupportedError: there are too many streams.
+            ValueError: ``target`` is another architecture than the inputs' device.
+        """
+        source = self._source(inputs.spec, target)
+        run(source, self._launches(inputs, out), inputs[0].device, target)
+
+    def compile(self, spec: Any, target: str) -> Artifact:
+        """Compile for ``sm_90``, ``gfx942``, ``x86-64-v3`` or another of their kinds.
+
+        An AMD target gives a code object where there is hipcc, or clang with its linker, and else source.
+
+        Raises:
+            NotSupportedError: there are too many streams.
+        """
+        return artifact(self._source(spec, target), target, self._kernels)
+
+    def _source(self, spec: Any, target: str | None) -> Source:
+        if reason := self.supports(spec, target):
+            with stage("lower"):
+                raise NotSupportedError(reason)
+        return Source(self._operator, spec.streams, getattr(spec, "dtype", torch.float32))
+
+
+def cdiv(a: int, b: int) -> int:
+    """Return the quotient rounded up."""
+    return -(-a // b)
+
+
+def whole(hidden: int, *tensors: torch.Tensor | None) -> Any:
+    """Return whether rows of ``hidden`` elements of these tensors may be read four elements at a time, as a number."""
+    aligned = all(tensor is None or tensor.data_ptr() % _ALIGNMENT == 0 for tensor in tensors)
+    return I32(hidden % 4 == 0 and aligned)

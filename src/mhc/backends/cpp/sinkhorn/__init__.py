@@ -1,0 +1,37 @@
+"""``sinkhorn`` and its gradient: a lane of a warp for each row of a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mhc.backends.cpp.compilers import THREADS
+from mhc.backends.cpp.devices import F32, I32, I64, Launch
+from mhc.backends.cpp.kernel import Kernel, cdiv
+from mhc.ops.sinkhorn import (
+    SinkhornBackwardInputs,
+    SinkhornGrads,
+    SinkhornInputs,
+    SinkhornOutputs,
+    SinkhornSpec,
+)
+
+
+def _launch(kernel: str, tensors: tuple[torch.Tensor, ...], spec: SinkhornSpec) -> list[Launch]:
+    tokens = tensors[0].shape[:-2].numel()
+    lanes = 1 << (spec.streams - 1).bit_length()  # as the kernel has them
+    options: tuple[Any, ...] = (I64(tokens), I32(spec.iterations), F32(spec.eps), I32(spec.form == "deepseek"))
+    return [Launch(kernel, (cdiv(tokens, THREADS // lanes), 1, 1), (*tensors, *options))]
+
+
+def _forward(inputs: SinkhornInputs, out: SinkhornOutputs) -> list[Launch]:
+    return _launch("sinkhorn_forward", (inputs.logits, out.matrix), inputs.spec)
+
+
+def _backward(inputs: SinkhornBackwardInputs, out: SinkhornGrads) -> list[Launch]:
+    return _launch("sinkhorn_backward", (inputs.logits, inputs.grad_matrix, out.logits), inputs.spec)
+
+
+FORWARD = Kernel("sinkhorn", ("sinkhorn_forward",), _forward)
+BACKWARD = Kernel("sinkhorn", ("sinkhorn_backward",), _backward)

@@ -1,0 +1,157 @@
+// sinkhorn and its gradient. A lane has one row of a matrix in registers: sums of rows are its own, sums of columns go
+// through shuffles. A matrix has LANES lanes of a warp; those beyond its rows repeat the last row, and add zero.
+//
+// The compiler is given STREAMS.
+#include "sums.h"
+
+constexpr int LANES = STREAMS <= 1 ? 1 : STREAMS <= 2 ? 2 : STREAMS <= 4 ? 4 : STREAMS <= 8 ? 8 : 16;
+constexpr int MATRICES = THREADS / LANES;  // of a block
+constexpr int KEPT = 20;                   // iterations whose quotients and divisors the backward keeps at a time
+
+struct Row {
+  float of[STREAMS];
+};
+
+// Where a lane's row lies. A matrix beyond the last token repeats that one, and is not stored.
+struct Place {
+  long long first;
+  bool is_row, is_stored;
+
+  __device__ __forceinline__ explicit Place(long long tokens) {
+    const int lane = thread_index() % LANES;
+    const long long token = block_index() * MATRICES + thread_index() / LANES;
+    is_row = lane < STREAMS;
+    is_stored = is_row && token < tokens;
+    first = ((token < tokens ? token : tokens - 1) * STREAMS + (is_row ? lane : STREAMS - 1)) * STREAMS;
+  }
+};
+
+__device__ __forceinline__ Row load_row(const float* matrix, const Place& place) {
+  Row row;
+  for (int j = 0; j < STREAMS; ++j) row.of[j] = matrix[place.first + j];
+  return row;
+}
+
+__device__ __forceinline__ void store_row(float* matrix, const Place& place, const Row& row) {
+  if (!place.is_stored) return;
+  for (int j = 0; j < STREAMS; ++j) matrix[place.first + j] = row.of[j];
+}
+
+__device__ __forceinline__ Row sums_of_columns(const Row& row, const Place& place) {
+  Row sums;
+  for (int j = 0; j < STREAMS; ++j) sums.of[j] = sum_of_lanes<LANES>(place.is_row ? row.of[j] : 0.0f);
+  return sums;
+}
+
+__device__ __forceinline__ float sum_of_row(const Row& row) {
+  float sum = row.of[0];
+  for (int j = 1; j < STREAMS; ++j) sum += row.of[j];
+  return sum;
+}
+
+__device__ __forceinline__ float sum_of_products(const Row& a, const Row& b) {
+  float sum = a.of[0] * b.of[0];
+  for (int j = 1; j < STREAMS; ++j) sum += a.of[j] * b.of[j];
+  return sum;
+}
+
+__device__ __forceinline__ Row products(const Row& a, const Row& b) {
+  Row row;
+  for (int j = 0; j < STREAMS; ++j) row.of[j] = a.of[j] * b.of[j];
+  return row;
+}
+
+// The first iteration: the matrix, the softmax over each column, and what the row was divided by.
+struct First {
+  Row matrix, columns;
+  float divisor;
+};
+
+// In the form of the paper, each row is multiplied by a power of e that makes its largest entry 1 before it is divided:
+// a row whose quotients would all be 0 keeps its proportions.
+__device__ __forceinline__ First first_iteration(const Row& logits, const Place& place, float eps, bool deepseek) {
+  Row below, powers;
+  for (int j = 0; j < STREAMS; ++j) {
+    float largest = logits.of[j];
+    for (int apart = LANES / 2; apart > 0; apart /= 2) largest = larger(largest, MHC_SHUFFLE_XOR(largest, apart));
+    below.of[j] = logits.of[j] - largest;
+    powers.of[j] = exponential(below.of[j]);
+  }
+  const Row sums = sums_of_columns(powers, place);
+  First first;
+  for (int j = 0; j < STREAMS; ++j) first.columns.of[j] = powers.of[j] / sums.of[j];
+  if (deepseek) {
+    for (int j = 0; j < STREAMS; ++j) first.matrix.of[j] = first.columns.of[j] + eps;
+    first.divisor = sum_of_row(first.matrix) + eps;
+  } else {
+    float largest = below.of[0];
+    for (int j = 1; j < STREAMS; ++j) largest = larger(largest, below.of[j]);
+    for (int j = 0; j < STREAMS; ++j) first.matrix.of[j] = exponential(below.of[j] - largest) / sums.of[j];
+    first.divisor = sum_of_row(first.matrix);
+  }
+  for (int j = 0; j < STREAMS; ++j) first.matrix.of[j] /= first.divisor;
+  return first;
+}
+
+// One iteration: divide by the sums of the columns, then by the sums of the rows.
+struct Step {
+  Row by_columns, columns, by_rows;  // the quotients, the divisors of the columns, the quotients
+  float row;                         // the divisor of the row
+
+  __device__ __forceinline__ Row take(const Row& matrix, const Place& place, float eps) {
+    columns = sums_of_columns(matrix, place);
+    for (int j = 0; j < STREAMS; ++j) {
+      columns.of[j] += eps;
+      by_columns.of[j] = matrix.of[j] / columns.of[j];
+    }
+    row = sum_of_row(by_columns) + eps;
+    for (int j = 0; j < STREAMS; ++j) by_rows.of[j] = by_columns.of[j] / row;
+    return by_rows;
+  }
+
+  // The gradient of M' = M / s is (g - sum of g M') / s.
+  __device__ __forceinline__ void undo(Row& grad, const Place& place) const {
+    const float along = sum_of_products(grad, by_rows);
+    for (int j = 0; j < STREAMS; ++j) grad.of[j] = (grad.of[j] - along) / row;
+    const Row down = sums_of_columns(products(grad, by_columns), place);
+    for (int j = 0; j < STREAMS; ++j) grad.of[j] = (grad.of[j] - down.of[j]) / columns.of[j];
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sinkhorn_forward(const float* logits, float* matrix, long long tokens, int iterations, float eps, int deepseek) {
+  const Place place(tokens);
+  Row row = first_iteration(load_row(logits, place), place, eps, deepseek).matrix;
+  for (int k = 1; k < iterations; ++k) row = Step().take(row, place, eps);
+  store_row(matrix, place, row);
+}
+
+// Go back over KEPT iterations at a time. Each time, the iterations before them run again.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sinkhorn_backward(const float* logits, const float* grad_matrix, float* grad_logits, long long tokens,
+                      int iterations, float eps, int deepseek) {
+  const Place place(tokens);
+  const First first = first_iteration(load_row(logits, place), place, eps, deepseek);
+  Row grad = load_row(grad_matrix, place);
+  Step steps[KEPT];
+  for (int left = iterations - 1; left > 0;) {
+    const int count = left < KEPT ? left : KEPT;
+    Row row = first.matrix;
+    for (int k = 0; k < left - count; ++k) row = Step().take(row, place, eps);
+    for (int k = 0; k < count; ++k) row = steps[k].take(row, place, eps);
+    for (int k = count - 1; k >= 0; --k) steps[k].undo(grad, place);
+    left -= count;
+  }
+  const float along = sum_of_products(grad, first.matrix);
+  for (int j = 0; j < STREAMS; ++j) {
+    grad.of[j] = deepseek ? (grad.of[j] - along) / first.divisor : first.matrix.of[j] * (grad.of[j] - along);
+  }
+  const Row down = sums_of_columns(deepseek ? products(grad, first.columns) : grad, place);
+  for (int j = 0; j < STREAMS; ++j) {
+    grad.of[j] = deepseek ? first.columns.of[j] * (grad.of[j] - down.of[j]) : grad.of[j] - first.columns.of[j] * down.of[j];
+  }
+  store_row(grad_logits, place, grad);
+}
+
+EXPORT(sinkhorn_forward)
+EXPORT(sinkhorn_backward)
