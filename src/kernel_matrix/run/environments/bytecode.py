@@ -1,7 +1,7 @@
 """Let environments with the same files share what Python compiles of them.
 
-uv links the files of a distribution from its cache into each environment. A large distribution has over a thousand
-modules, and Python would compile them once for each environment: it keeps bytecode by the path of its source.
+uv links the files of a distribution from its cache into each environment. A framework has 1,500 modules, and Python
+would compile them once for each environment: it keeps bytecode by the path of its source.
 """
 
 from __future__ import annotations
