@@ -97,6 +97,12 @@ def test_a_kernel_does_not_get_the_key_that_signs_the_journal(doubles: Doubles, 
     assert middle(comparison).record.job["keys"] == "out of reach"
 
 
+def test_a_run_whose_key_is_gone_begins_anew_when_it_is_resumed(doubles: Doubles):
+    doubles.run("good")
+    keys.key_file(doubles.root / "build", "here.good").unlink()
+    assert states(doubles.run("good", resume=True)) == ["pass"] * 3
+
+
 def test_where_landlock_is_absent_the_record_says_that_the_keys_are_within_reach(doubles: Doubles):
     monkeypatched = "from kernel_matrix.job import running", "running.can_be_kept_away = lambda: False"
     path = doubles.root / "suite" / "conftest.py"

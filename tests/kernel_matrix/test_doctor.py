@@ -94,6 +94,22 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
     }
 
 
+def test_without_qemu_it_says_which_targets_are_lost_and_the_others_still_run(look, matrix, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv", "g++"))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    found = look()
+    lost = "cpu-llvm: tvm-0.27 (neoverse-n1, neoverse-v2), tilelang-0.1.15 (neoverse-n1, neoverse-v2) stay at 'planned'"
+    for name, command in (("qemu-aarch64", "qemu-user-static"), ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu")):
+        assert found[name].status == "absent"
+        assert lost in found[name].text
+        assert found[name].remedy.startswith(f"sudo apt-get install {command}")
+    here = Machine((Device("cpu", "test", ("x86-64-v3",)),))
+    cpu = next(p for p in prospects(matrix, list(found.values()), here) if p.platform == "cpu-llvm")
+    assert cpu.reaches == "ran"
+    assert "aarch64-linux-gnu-g++" in cpu.lacking
+    assert cpu.command.startswith("sudo apt-get install g++-aarch64-linux-gnu")
+
+
 @pytest.mark.slow
 def test_without_docker_it_says_so_and_that_the_rest_does_without(look, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
@@ -354,12 +370,12 @@ def test_in_an_image_its_environments_are_looked_at_and_nothing_that_fetches(ima
     found = image()
     environments = {what for what in found if what.startswith("environment ")}
     assert environments == {f"environment {name}" for name in (
-        "torch-2.13", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6")}  # fmt: skip
+        "torch-2.13", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6", "cpp")}  # fmt: skip
     assert {found[what].status for what in (*environments, "image", "Python", "g++")} == {"good"}
     assert not found.keys() & {"uv", "Docker", "package index", "CA bundle", "disk", "build folder", "hipcc"}
     seen = {p.platform: p for p in prospects(matrix, list(found.values()), Machine(()), "cuda")}
     assert seen["cuda"].reaches == "compiled"
-    assert seen["cuda"].lacking == "a GPU of sm_80, sm_90, sm_100"
+    assert seen["cuda"].lacking == f"a GPU of {', '.join(matrix.platforms['cuda'].targets)}"
     for name in ("cpu-llvm", "rocm"):
         assert seen[name].lacking == "it belongs to another image: this is cuda's"
     assert seen["metal"].lacking == "it belongs to no image, and runs outside of all"

@@ -22,7 +22,7 @@ from kernel_matrix.config.schema import schema
     [
         ("    runner:", "    runnner:", "matrix.yaml:27: platforms.here.runnner: unknown key 'runnner'. Did you mean 'runner'?"),
         ("targets: [any]", "targets: [any, any]", "platforms.here.targets[1]: 'any' is here twice, so its cells would be too"),
-        ("toolchains: [good,", "toolchains: [good, good,", "'good' is here twice, so its cells would be too"),
+        ("toolchains: [good,", "toolchains: [good, good,", "'good' is here twice for any, so its cells would be too"),
         ("toolchains: [good,", "toolchains: [goood,", "unknown toolchain 'goood'. Did you mean 'good'?"),
         ("tokens: [1, 2, 3]", "tokens: [1, 2, 2]", "the case 'tokens2' is here twice"),
         ("axes: [tokens]", "axes: [tokens]\n    outputs: { forward: [out] }\n    sums: [outt]", "ops.double.sums[0]: unknown output 'outt'. Did you mean 'out'?"),

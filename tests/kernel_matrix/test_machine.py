@@ -7,8 +7,10 @@ import stat
 import pytest
 
 from kernel_matrix.config.plan import plan
+from kernel_matrix.results.place import misplaced
+from kernel_matrix.results.record import Record
 from kernel_matrix.run.decide import decide
-from kernel_matrix.vendors import Machine, amd, cpu, detect, nvidia
+from kernel_matrix.vendors import Device, Machine, amd, cpu, detect, nvidia
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,52 @@ def test_a_device_in_software_is_everywhere_and_emulates(matrix):
     assert not matrix.platforms["opencl"].entries[0].emulated, "it need not be said"
     for machine in (Machine(()), detect()):
         assert decide(matrix, case, machine).action == "emulate"
+
+
+def test_an_arm_or_risc_v_cpu_runs_the_targets_whose_features_it_has(tmp_path, monkeypatch):
+    n1 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp ssbs"
+    info = tmp_path / "cpuinfo"
+    for machine, text, targets in (
+        ("aarch64", f"Features\t: {n1}\n", ("aarch64", "neoverse-n1")),
+        (
+            "aarch64",
+            f"Features\t: {n1} sve asimdfhm sve2 svebitperm i8mm bf16 rng\n",
+            ("aarch64", "neoverse-n1", "neoverse-v2"),
+        ),
+        ("riscv64", "isa\t\t: rv64imafdcv_zicbom_zba\n", ("riscv64", "rv64gc", "rv64gcv")),
+        ("riscv64", "isa\t\t: rv64gc\n", ("riscv64", "rv64gc")),
+    ):
+        monkeypatch.setattr(cpu.platform, "machine", lambda machine=machine: machine)
+        info.write_text(text)
+        [device] = cpu.detect(info)
+        assert device.targets == targets
+
+
+def test_another_architecture_is_emulated_and_its_own_runs(matrix, monkeypatch):
+    cases = {case.cell.target: case for case in plan(matrix, "quick").cases if case.cell.platform == "cpu-llvm"}
+    monkeypatch.setattr(cpu.platform, "machine", lambda: "x86_64")
+    here = Machine((Device("cpu", "a CPU", ("x86-64-v3",)),))
+    found = {
+        target: decide(matrix, case, here) for target, case in cases.items() if case.cell.toolchain != "triton-3.6"
+    }
+    assert {target: decision.action for target, decision in found.items()} == {
+        "neoverse-n1": "emulate",
+        "neoverse-v2": "emulate",
+        "rv64gcv": "emulate",
+    }
+    assert found["rv64gcv"].device == Device("cpu", "QEMU (riscv64) on a CPU", ("rv64gcv",), emulated=True)
+    monkeypatch.setattr(cpu.platform, "machine", lambda: "aarch64")
+    arm = Machine((Device("cpu", "an Arm CPU", ("aarch64", "neoverse-n1")),))
+    assert decide(matrix, cases["neoverse-n1"], arm).action == "run"
+    refused = decide(matrix, cases["neoverse-v2"], arm)  # its architecture is here, and is not emulated
+    assert (refused.action, refused.outcome) == ("", "unavailable")
+    assert decide(matrix, cases["rv64gcv"], arm).action == "emulate"
+
+
+def test_a_record_of_an_emulated_cpu_is_taken_and_of_an_emulated_native_one_is_not(matrix):
+    cases = {case.cell.target: case for case in plan(matrix, "quick").cases if case.cell.toolchain == "tvm-0.27"}
+    for target, taken in (("neoverse-n1", True), ("x86-64-v3", False), ("sm_90", False)):
+        case = cases[target]
+        job = {"platform": case.cell.platform, "toolchain": "tvm-0.27", "device.targets": target}
+        record = Record(case.id, "pass", "emulate", job=job | {"device.vendor": case.cell.vendor})
+        assert (misplaced(case, record) == "") is taken

@@ -103,3 +103,34 @@ def test_a_job_has_the_lock_of_its_platform_where_there_is_one(matrix):
     assert matrix.lock_of("webgpu", "tvm-0.27") == "ci/locks/tvm-0.27-webgpu.txt"
     assert matrix.lock_of("opencl", "tvm-0.27") == matrix.lock_of("", "tvm-0.27") == "ci/locks/tvm-0.27.txt"
     assert {"ci/locks/tvm-0.27.txt", "ci/locks/tvm-0.27-webgpu.txt"} <= set(matrix.locks)
+
+
+def test_a_toolchain_may_have_other_cases_for_other_targets(doubles):
+    doubles.edit("targets: [any]", "targets: [any, other]")
+    doubles.edit(
+        "toolchains: [good,",
+        "toolchains: [{ toolchain: good, targets: [any] }, "
+        "{ toolchain: good, targets: [other], cases: { tokens: 2 } },",
+    )
+    planned = plan(doubles.matrix, "quick")
+    assert [job.toolchain for job in planned.jobs].count("good") == 1, "they are one job"
+    names = [(case.cell.target, case.name) for case in planned.cases if case.cell.toolchain == "good"]
+    assert [name for target, name in names if target == "other"] == ["tokens2"]
+    assert len([name for target, name in names if target == "any"]) == 3
+    assert doubles.matrix.platforms["here"].entry("good", "other").cases == {"tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ("", "", "'good' is here twice for any, other, so its cells would be too."),
+        (", targets: [any]", "", "'good' is here twice for any, so its cells would be too."),
+        (", targets: [any]", ", targets: [other], runs: false", "an earlier entry of 'good' has another 'runs'"),
+        (", targets: [any]", ", targets: [other], cases: { tokens: 9 }", "no case of double.forward has these values"),
+    ],
+)
+def test_entries_of_one_toolchain_share_no_target_and_one_job(doubles, first, second, reason):
+    doubles.edit("targets: [any]", "targets: [any, other]")
+    doubles.edit("toolchains: [good,", f"toolchains: [{{ toolchain: good{first} }}, {{ toolchain: good{second} }},")
+    with pytest.raises(UserError, match=re.escape(reason)):
+        load(doubles.root / "matrix.yaml")

@@ -14,7 +14,7 @@ class ProcessLog:
     """A file that processes print into, one after the other, and what was printed since the last mark in it."""
 
     def __init__(self, path: Path) -> None:
-        """The file need not be there yet."""
+        """Take a path; its file need not be there yet."""
         self.path = path
         self._mark = 0
 

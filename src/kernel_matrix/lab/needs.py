@@ -36,13 +36,19 @@ def evidence_without(platform: Platform, program: str) -> tuple[Evidence, str]:
 
 
 def _cost(platform: Platform, program: str) -> str:
-    """Return which toolchains stay at which evidence without a program."""
-    toolchains: dict[Evidence, list[str]] = {}
+    """Return which toolchains stay at which evidence without a program; the targets, where others do without it."""
+    toolchains: dict[Evidence, dict[str, list[str]]] = {}
+    all_targets: dict[str, int] = {}
     for entry in platform.entries:
+        targets = entry.targets or platform.targets
+        all_targets[entry.toolchain] = all_targets.get(entry.toolchain, 0) + len(targets)
         if program in entry.needs:
-            targets = f" ({', '.join(entry.targets)})" if entry.targets else ""
-            toolchains.setdefault(entry.needs[program], []).append(f"{entry.toolchain}{targets}")
-    return ", ".join(
-        f"{', '.join(names)} stay{'s' if len(names) == 1 else ''} at '{evidence}' without it"
-        for evidence, names in toolchains.items()
-    )
+            toolchains.setdefault(entry.needs[program], {}).setdefault(entry.toolchain, []).extend(targets)
+    parts = []
+    for evidence, by_name in toolchains.items():
+        names = [
+            name if len(targets) == all_targets[name] else f"{name} ({', '.join(targets)})"
+            for name, targets in by_name.items()
+        ]
+        parts.append(f"{', '.join(names)} stay{'s' if len(names) == 1 else ''} at '{evidence}' without it")
+    return ", ".join(parts)

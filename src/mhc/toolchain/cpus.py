@@ -51,8 +51,8 @@ CPUS = {
         ("-march=armv9-a+bf16+fp16fml+i8mm+rng+sve2-bitperm",),
         "max,sve-default-vector-length=16",
     ),
-    # The extension V is Zve64d with registers of 128 bits at least. Of a target with "+v" TVM makes vectors whose
-    # length is not known, with loops of fixed lengths beside them, and fails: probes/tvm/riscv_with_v.py.
+    # The extension V is Zve64d with registers of 128 bits at least. For a target with "+v" TVM makes vectors of unknown
+    # length out of some loops of fixed length, and fails: probes/tvm/riscv_with_v.py.
     "rv64gcv": Cpu(
         "riscv64",
         "generic-rv64",

@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,8 +94,9 @@ class Emulated:
     def __init__(self, data: bytes, cpu: Cpu) -> None:
         """Write the program to a file that is there as long as this object."""
         self._cpu = cpu
-        self._folder = tempfile.TemporaryDirectory(prefix="mhc-")
-        self._path = Path(self._folder.name, "program")
+        folder = tempfile.mkdtemp(prefix="mhc-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._path = Path(folder, "program")
         self._path.write_bytes(data)
         self._path.chmod(0o755)
 

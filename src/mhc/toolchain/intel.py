@@ -52,7 +52,7 @@ def figures(description: str) -> dict[str, int]:
     if "grf_count:" not in description:
         raise RuntimeError(f"ocloc describes no kernel: {description[:200]!r}")
     numbers = {name: re.findall(rf"^ +{key}: +(\d+)$", description, re.MULTILINE) for name, key in _FIGURES.items()}
-    return {name: max(map(int, found), default=0) for name, found in numbers.items()}
+    return {name: max(map(int, sizes), default=0) for name, sizes in numbers.items()}
 
 
 def _run(command: list[str], folder: Path) -> None:

@@ -84,9 +84,8 @@ def _entries_of_one_toolchain(platform: Platform, place: Place) -> Iterator[Faul
             yield (*place, index), f"{text} Take one out, or give each its own 'targets'."
         for key in ("runs", "emulated", "environment", "lock"):
             if any(getattr(other, key) != getattr(entry, key) for other in earlier):
-                name = entry.toolchain
-                text = f"an earlier entry of '{name}' has another '{key}'. They are one job: give both the same."
-                yield (*place, index, key), text
+                text = f"an earlier entry of '{entry.toolchain}' has another '{key}'."
+                yield (*place, index, key), f"{text} They are one job: give both the same."
 
 
 def ops(matrix: Matrix) -> Iterator[Fault]:

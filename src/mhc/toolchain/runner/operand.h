@@ -1,5 +1,6 @@
 // What a kernel is called with: a tensor, a number, or nothing.
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
 enum mhc_kind : int64_t { MHC_NOTHING, MHC_NUMBER, MHC_TENSOR };
