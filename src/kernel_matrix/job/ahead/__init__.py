@@ -1,8 +1,8 @@
 """Compile a kernel for a target that need not be here: a service for the kernel's side of a suite.
 
 ``ahead.triton`` and ``ahead.tilelang`` each have one function that returns an :class:`Artifact`. They import nothing of
-their toolchain before they are called. A function of the suite's kernel_side.py returns :func:`sent`, and its test calls
-``case.compile("kernel_side:function")``.
+their toolchain before they are called. A function of the suite's kernel_side.py returns :func:`sent`, and its test
+calls ``case.compile("kernel_side:function")``.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ def lowered(program: Program, spec: Any, target: str) -> Lowered:
 def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
     """Compile the kernels of ``programs`` as one source: compilers need most of their time for the headers.
 
-    AMD's targets need a hipcc. Without one the result is source, as it always is for Metal and WebGPU. The resources are the
-    most that any kernel uses.
+    AMD's targets need a hipcc. Without one the result is source, as it always is for Metal and WebGPU. The resources
+    are the most that any kernel uses.
     """
     texts = [lowered(program, spec, target) for program in programs]
     source = "\n".join(text.source for text in texts)
