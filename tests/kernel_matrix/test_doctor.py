@@ -80,7 +80,7 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
     found = look()
     assert found["nvcc"].status == found["hipcc"].status == "absent"
     assert found["nvcc"].text.endswith("no toolchain of matrix.yaml needs it of this machine")
-    assert "rocm: tilelang-0.1.8, tilelang-0.1.15 stay at 'lowered' without it" in found["hipcc"].text
+    assert "rocm: tilelang-0.1.8, tilelang-0.1.15, cpp stay at 'lowered' without it" in found["hipcc"].text
     without_gpu = Machine((Device("cpu", "test", ("x86-64-v3",)),))
     reaches = {p.platform: p.reaches for p in prospects(matrix, list(found.values()), without_gpu)}
     assert reaches == {

@@ -1,4 +1,4 @@
-"""Which compiler the backend ``cpp`` takes for a target, and what becomes of its sources."""
+"""The compiler that the backend ``cpp`` takes for a target, and what becomes of its sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where kernels run: NVIDIA's driver, AMD's runtime, or fibers on this CPU. All are called through ctypes."""
+"""Launch kernels by NVIDIA's driver, by AMD's runtime, or as fibers on this CPU. All are called through ctypes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _Grads = MhcPreGrads | MhcHeadGrads
 
 
 class _Factors(NamedTuple):
-    """What the gradients need of each token: the outputs of ``mhc_pre_factors``."""
+    """Hold what the gradients need of each token: the outputs of ``mhc_pre_factors``."""
 
     dz: torch.Tensor
     f: torch.Tensor
