@@ -53,6 +53,7 @@ def run(source: Source, launches: Sequence[Launch], device: torch.device, target
     if target not in (None, present):
         raise ValueError(f"cpp: target is {target}, and the inputs are on {present}; for others there is compile()")
     with torch.cuda.device(device):
+        _driver().enter(torch.cuda.current_device())
         module = _module(source, present, device.index)
         stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
         with stage("launch"):
@@ -108,6 +109,29 @@ class _Driver:
             self._library = ctypes.CDLL("libcuda.so.1")
             names = ("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel")
         self._load, self._get, self._launch = (getattr(self._library, name) for name in names)
+        self._contexts: dict[int, ctypes.c_void_p] = {}
+
+    def enter(self, device: int) -> None:
+        """Make the context of a device, which PyTorch uses too, current in this thread if the thread has none.
+
+        Autograd runs the backward in a thread of its own, and PyTorch makes a context current there only when it needs
+        one itself.
+        """
+        if torch.version.hip:  # HIP has no such context
+            return
+        current = ctypes.c_void_p()
+        self._check(self._library.cuCtxGetCurrent(ctypes.byref(current)), "tell the current context")
+        if current.value is None:
+            self._check(self._library.cuCtxSetCurrent(self._context(device)), "make a context current")
+
+    def _context(self, device: int) -> ctypes.c_void_p:
+        """Return the primary context of a device. It is not given back: PyTorch keeps it until the process ends."""
+        if device not in self._contexts:
+            handle, context = ctypes.c_int(), ctypes.c_void_p()
+            self._check(self._library.cuDeviceGet(ctypes.byref(handle), ctypes.c_int(device)), "find the device")
+            self._check(self._library.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle), "hold the context")
+            self._contexts[device] = context
+        return self._contexts[device]
 
     def load(self, data: bytes) -> ctypes.c_void_p:
         """Load a binary into the current device's context."""
