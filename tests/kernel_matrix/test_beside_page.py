@@ -177,6 +177,22 @@ def test_the_picture_of_many_lanes_has_a_column_for_each_toolchain_of_a_platform
     assert "and 20 more toolchains of platforms" in text
 
 
+def test_lanes_with_few_operators_are_put_together_first(whole):
+    def cells(target, count):
+        made = ({"platform": "p", "toolchain": "c", "target": target, "op": f"op{number}"} for number in range(count))
+        return [whole.cells[0].model_copy(update=update) for update in made]
+
+    few = [cell for number in range(20) for cell in cells(f"few{number}", 2)]
+    lanes = [cell for number in range(MOST_COLUMNS - 1) for cell in cells(f"t{number}", 5)]
+    text = grid(whole.model_copy(update={"cells": (*lanes, *few)}), "light")
+    columns = re.findall(r"rotate\(-90\)[^>]*>([^<]*)<", text)
+    assert columns == [*(f"p t{number} c" for number in range(MOST_COLUMNS - 1)), "p 20 more c"]
+    one_more = cells("another", 5)
+    assert re.findall(
+        r"rotate\(-90\)[^>]*>([^<]*)<", grid(whole.model_copy(update={"cells": (*lanes, *one_more, *few)}), "light")
+    ) == ["p c"]
+
+
 def test_a_name_cannot_break_the_picture(whole):
     cells = (whole.cells[0].model_copy(update={"toolchain": "<script>&\"'", "op": "]]>"}),)
     text = grid(whole.model_copy(update={"cells": cells}), "light")

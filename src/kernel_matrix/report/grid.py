@@ -14,7 +14,7 @@ from kernel_matrix.results.compare import STATES, State
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
-MOST_COLUMNS = 80  # of lanes: with more, the lanes of a toolchain on one platform are one column
+MOST_COLUMNS = 96  # with more lanes, those with few operators are put together, then all of a platform's toolchain
 
 _STEP, _SIDE = 16, 14  # of the squares, in pixels
 _LABEL = 6.2  # the width of a character of the labels
@@ -38,7 +38,7 @@ _INK = {"light": ("#1f2328", "#59636e", "#d1d9e0"), "dark": ("#e6edf3", "#9198a1
 
 
 class Column(NamedTuple):
-    """A lane, or the lanes of one toolchain on one platform."""
+    """A lane, or several lanes of one toolchain on one platform, whose target is then a number or nothing."""
 
     platform: str
     target: str
@@ -56,9 +56,10 @@ class Square(NamedTuple):
 
 def grid(document: Document, theme: Theme) -> str:
     """Return the picture for one of the two colour schemes."""
-    columns = _columns(document.cells)
+    column_of = _columns(document.cells)
+    columns = list(dict.fromkeys(column_of.values()))
     shown = columns[:MOST_COLUMNS]
-    squares = _squares(document.cells, whole=len(columns) > 0 and columns[0].target != "")
+    squares = _squares(document.cells, column_of)
     ops = list(dict.fromkeys(f"{cell.op}.{cell.direction}" for cell in document.cells))
     left = 12 + _LABEL * max((len(op) for op in ops), default=0)
     top = 10 + _LABEL * max((len(_name(column)) for column in shown), default=0)
@@ -93,19 +94,33 @@ _STRIPES = (
 )
 
 
-def _columns(cells: Iterable[Cell]) -> list[Column]:
-    """Return the lanes in their order; toolchains of platforms where there are too many lanes."""
-    lanes = list(dict.fromkeys(Column(cell.platform, cell.target, cell.toolchain) for cell in cells))
-    if len(lanes) <= MOST_COLUMNS:
-        return lanes
-    return list(dict.fromkeys(Column(lane.platform, "", lane.toolchain) for lane in lanes))
+def _columns(cells: Iterable[Cell]) -> dict[Column, Column]:
+    """Return the column of each lane, in the order of the lanes.
+
+    Where there are too many lanes, those with less than half of the operators are one column for each toolchain on a
+    platform: such targets are only compiled, with few kernels. Where that is not enough, all its lanes are one column.
+    """
+    operators = Counter(_lane(cell) for cell in cells)
+    if len(operators) <= MOST_COLUMNS:
+        return {lane: lane for lane in operators}
+    few = [lane for lane, count in operators.items() if 2 * count < max(operators.values())]
+    together = Counter((lane.platform, lane.toolchain) for lane in few)
+    column_of = {lane: lane for lane in operators} | {
+        lane: lane._replace(target=f"{together[lane.platform, lane.toolchain]} more") for lane in few
+    }
+    if len(set(column_of.values())) <= MOST_COLUMNS:
+        return column_of
+    return {lane: lane._replace(target="") for lane in operators}
 
 
-def _squares(cells: Iterable[Cell], *, whole: bool) -> dict[tuple[Column, str], Square]:
+def _lane(cell: Cell) -> Column:
+    return Column(cell.platform, cell.target, cell.toolchain)
+
+
+def _squares(cells: Iterable[Cell], column_of: dict[Column, Column]) -> dict[tuple[Column, str], Square]:
     groups: dict[tuple[Column, str], list[Cell]] = {}
     for cell in cells:
-        column = Column(cell.platform, cell.target if whole else "", cell.toolchain)
-        groups.setdefault((column, f"{cell.op}.{cell.direction}"), []).append(cell)
+        groups.setdefault((column_of[_lane(cell)], f"{cell.op}.{cell.direction}"), []).append(cell)
     return {place: _square(group) for place, group in groups.items()}
 
 
