@@ -127,7 +127,11 @@ def matrix() -> dict[str, Any]:
     platform = dict(whole["platforms"]["cpu-llvm"])
     del platform["container"]
     entries = [entry if isinstance(entry, dict) else {"toolchain": entry} for entry in platform["toolchains"]]
-    platform["toolchains"] = [entry for entry in entries if entry["toolchain"] in RIGHT]
+    platform["targets"] = platform["machines"]  # no target that is emulated
+    platform["toolchains"] = [
+        entry for entry in entries
+        if entry["toolchain"] in RIGHT and set(entry.get("targets", platform["targets"])) & set(platform["targets"])
+    ]  # fmt: skip
     for name in WRONG:
         toolchains[name] = {"backend": backend_of(name), **of_torch}
         platform["toolchains"].append({"toolchain": name})

@@ -60,16 +60,16 @@ def test_compat_json_has_members_groups_pairs_and_the_odd_one_out(site):
         t for t in agreement["tables"] if (t["op"], t["direction"], t["dtype"]) == ("expand", "forward", "fp32")
     )
     names = [member["toolchain"] for member in table["members"]]
-    assert names == ["reference", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6"]
-    assert table["groups"] == [[0, 2, 3, 4], [1]]
-    assert [member["odd"] is not None for member in table["members"]] == [False, True, False, False, False]
+    assert names == ["reference", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6", "cpp"]
+    assert table["groups"] == [[0, 2, 3, 4, 5], [1]]
+    assert [member["odd"] is not None for member in table["members"]] == [False, True, False, False, False, False]
     pair = next(p for p in table["pairs"] if (p["one"], p["other"]) == (0, 1))
     assert pair["outputs"] == {"out": {"median": 40, "p99": 40, "largest": 40}}
     assert pair["identical"] == 0
     assert pair["first"]["index"] == [0, 0]
     assert pair["first"]["one"] != pair["first"]["other"]
     assert table["says"][0] == (
-        f"These 4 agree bit for bit: {', '.join(f'{CPU}/{name}' for name in names if name != 'tvm-0.27')}."
+        f"These 5 agree bit for bit: {', '.join(f'{CPU}/{name}' for name in names if name != 'tvm-0.27')}."
     )
     assert table["says"][1].startswith(
         f"Odd one out: {CPU}/tvm-0.27, in {pair['cases']} of {pair['cases']} cases (out)."

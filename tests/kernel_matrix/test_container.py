@@ -45,7 +45,11 @@ print(json.dumps({
 
 
 def left_over(engine) -> list:
-    return engine.containers.list(all=True, filters={"label": OWNER})
+    """Return the containers of this worker's tests; other workers' tests have containers at the same time."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    place = f"/popen-{worker}/" if worker else "/"
+    containers = engine.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
+    return [each for each in containers if any(place in mount.get("Source", "") for mount in each.attrs["Mounts"])]
 
 
 def processes(*words: str) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import Counter
 
 import pytest
 import torch
@@ -118,7 +119,7 @@ def test_without_gradients_a_layer_costs_less_than_its_forward_with_them(nothing
 
 @pytest.mark.parametrize("lead", [(TOKENS,), (2, TOKENS // 2), ()])
 def test_nothing_is_copied_or_cast(nothing, monkeypatch, lead):
-    """Contiguous fp32 tensors: no operator of PyTorch but allocations, also no view where the kernel needs none."""
+    """Contiguous fp32 tensors: no operator of PyTorch but allocations, and one view, of the x that is handed on."""
     from torch.profiler import ProfilerActivity, profile
 
     monkeypatch.setattr(Nothing, "any_leading_dims", len(lead) != 1, raising=False)
@@ -126,8 +127,10 @@ def test_nothing_is_copied_or_cast(nothing, monkeypatch, lead):
     own()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         own()
-    names = {event.name for event in profiler.events() if event.name.startswith("aten::")}
+    names = Counter(event.name for event in profiler.events() if event.name.startswith("aten::"))
     assert "aten::empty" in {name.replace("_like", "").replace("new_", "") for name in names}
+    assert names["aten::view_as"] == 1, "x is handed on, and what a function returns is another tensor"
+    names["aten::view"] -= names["aten::view_as"]
     copies = {"aten::copy_", "aten::clone", "aten::_to_copy", "aten::contiguous"}
     views = {"aten::view", "aten::reshape", "aten::flatten", "aten::_unsafe_view", "aten::unsqueeze"}
-    assert not names & (copies | views), names
+    assert not [name for name in copies | views if names[name]], names

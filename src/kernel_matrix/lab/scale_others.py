@@ -106,7 +106,7 @@ TOOLS = (
 def own(folder: Path) -> Tool:
     """Return the report of this harness as such a tool; ``folder`` has the matrix.yaml of the results."""
     return Tool(
-        "kernel-matrix report",
+        "`kernel-matrix report`",
         lambda _: "",
         lambda _env, results, _into: [
             sys.executable, "-m", "kernel_matrix", "report", "--matrix", str(folder / "matrix.yaml"), str(results)
