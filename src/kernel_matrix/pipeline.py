@@ -317,10 +317,7 @@ def report(
     site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
     if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)
-    if sample:
-        asked = results.asked_of(sample.sources)
-        return Report(document, tuple(auditing.audit_sample(project.site, sample, project.matrix, project.root, asked)))
-    return Report(document, tuple(auditing.audit(project.site, files, project.matrix, project.root, results.asked)))
+    return Report(document, tuple(_audited(project, results, sample)))
 
 
 def _sample(results: Judged) -> sampling.Sample | None:
