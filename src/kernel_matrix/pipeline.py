@@ -235,7 +235,7 @@ def compare(
         records = with_absences(row_plan, records, statuses or {}, earlier, collected.refused, minutes)
         planned = row_plan.only_asked(planned)
     files = (*collected.files, *collected.paths)
-    presence = present(project.matrix, project.root, records, files, now, project.name)
+    presence = present(project.matrix, project.root, [*records, *collected.records], files, now, project.name)
     comparison = comparing.compare(planned, records, presence)
     not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
     ended = ended_rules(project, planned, states_of(comparison), now.date())

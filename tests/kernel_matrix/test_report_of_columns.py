@@ -47,8 +47,13 @@ def same_sites(tmp_path, of_objects, sources):
         for name, result in wanted["results"].items():
             assert other.cells[cell]["results"][name] == result, f"{cell}/{name}"
     assert other.cells == one.cells
-    assert other.rows == one.rows
+    assert without_chunks(other.rows) == without_chunks(one.rows)
     assert {**other.overview, "cells": 0, "texts": 0} == {**one.overview, "cells": 0, "texts": 0}
+
+
+def without_chunks(rows):
+    """Leave out which file has a cell's details: a file ends after some bytes, and equal figures differ in them."""
+    return {cell: {key: value for key, value in row.items() if key != "chunk"} for cell, row in rows.items()}
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.results.history import History, lane_id
-from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import Commands
 
@@ -37,13 +36,11 @@ def document(
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     run_notes: RunNotes | None = None,
-    presence: Present | None = None,
     now: datetime | None = None,
 ) -> Document:
     """Return everything that is known of the results, with the cases of each cell.
 
-    ``rules`` are the diagnosis rules of the project, by default the harness's own. ``presence`` says which results of
-    the benchmark are stale. For the others see
+    ``rules`` are the diagnosis rules of the project, by default the harness's own. For the others see
     :func:`kernel_matrix.report.from_cells.document`.
     """
     jobs = JobList()
@@ -52,7 +49,7 @@ def document(
     return from_cells.document(
         matrix,
         cells,
-        _facts(comparison, collected, cells, tuple(dict(job) for job in jobs.jobs), presence),
+        _facts(comparison, collected, cells, tuple(dict(job) for job in jobs.jobs)),
         earlier=earlier,
         left_out=left_out,
         toolchains=toolchains,
@@ -66,7 +63,6 @@ def _facts(
     collected: Collected,
     cells: tuple[Cell, ...],
     jobs: tuple[dict[str, str], ...],
-    presence: Present | None,
 ) -> Facts:
     return Facts(
         package=comparison.plan.package,
@@ -81,7 +77,7 @@ def _facts(
         notes=(*comparison.notes, *(state.sentence for state in comparison.ended), *comparison.not_taken),
         agreement=agreement_report((v.case, v.record) for c in comparison.cells for v in c.cases if v.record),
         jobs=jobs,
-        bench=bench_results(collected.records, presence),
+        bench=bench_results(collected.records, comparison.presence),
     )
 
 

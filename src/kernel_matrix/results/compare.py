@@ -99,7 +99,8 @@ class Comparison:
     """All cells, the records that belong to no planned case, and what could not be compared (a sentence each).
 
     ``not_taken`` has a sentence for each file with results of other tools that are of no planned case. ``ended`` has
-    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail.
+    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail. ``presence`` says
+    which results are stale; None where nobody asked.
     """
 
     plan: Plan
@@ -108,6 +109,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     not_taken: tuple[str, ...] = ()
     ended: tuple[RuleState, ...] = ()
+    presence: Present | None = None
 
     @property
     def counts(self) -> dict[State, int]:
@@ -136,7 +138,7 @@ def compare(plan: Plan, records: Iterable[Record], present: Present | None = Non
     cells = tuple(_cell(cell, cases) for cell, cases in verdicts.items())
     unplanned = tuple(record for rest in by_case.values() for record in rest)
     notes = (*((present.note,) if present and present.note else ()), *outputs_not_named(plan))
-    return Comparison(plan, cells, unplanned, notes)
+    return Comparison(plan, cells, unplanned, notes, presence=present)
 
 
 def outputs_not_named(plan: Plan) -> tuple[str, ...]:
