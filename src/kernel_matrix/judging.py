@@ -71,8 +71,7 @@ def judged(
             )
             enter_absences(connection, absent)
             planned = row_plan.only_asked(planned)
-        is_kept = kept is not None and not row_plan
-        yield replace(_judged(project, planned, connection, loaded, presence), is_kept=is_kept)
+        yield replace(_judged(project, planned, connection, loaded, presence), is_kept=bool(kept) and not row_plan)
 
 
 def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present) -> Judged:
