@@ -75,7 +75,7 @@ class Chunk:
         self.number, self.size = number, 0
         self.cells: list[bytes] = []
         self.ids: list[str] = []
-        self.jobs: set[int] = set()
+        self.jobs: dict[int, int] = {}  # numbers here, by the place in the document, which another job can move
         self.texts = Texts()
         self.figures: dict[str, int] = {}
         self.positions: dict[tuple[str, ...], tuple[int, ...]] = {}  # by the names of an output's figures
@@ -106,7 +106,7 @@ class Chunk:
     def write(self, folder: Path, jobs: list[Mapping[str, str]] | tuple[Mapping[str, str], ...]) -> Path:
         """Write the file; ``jobs`` are those of all results."""
         rest = {
-            "jobs": {str(place): dict(jobs[place]) for place in sorted(self.jobs)},
+            "jobs": {str(number): dict(jobs[place]) for place, number in self.jobs.items()},
             "texts": list(self.texts.texts),
             "figures": list(self.figures),
             "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
@@ -134,8 +134,7 @@ class Chunk:
         if result.times:
             case["times"] = result.times.model_dump()
         if result.job is not None:
-            self.jobs.add(result.job)
-            case["job"] = result.job
+            case["job"] = self.jobs.setdefault(result.job, len(self.jobs))
         case["repeat"] = place(result.repeat.replace(f"{cell}/{result.name}", "{case}"))
         return case
 

@@ -90,7 +90,7 @@ def _digests(sources: Sources, document: Document) -> dict[str, str]:
     """Return a digest of all that the page says of a cell, by the cell's id."""
     judged = sources.judged
     jobs = {number for cell in judged.cells for number in cell.jobs}
-    facts = {job: f"{sources.jobs.place(judged.jobs[job])} {sorted(judged.jobs[job].items())}" for job in jobs}
+    facts = {job: f"{sorted(judged.jobs[job].items())}" for job in jobs}
     of_cases = dict(rows(judged.connection, page_sql.DIGESTS))
     digests = {}
     for number, (cell, figures) in enumerate(zip(document.cells, judged.cells, strict=True)):

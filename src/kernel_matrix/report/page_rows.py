@@ -56,11 +56,11 @@ class Row(NamedTuple):
 
 @dataclass
 class Shared:
-    """The shared parts of one file: a function that places a text, and the places of diagnoses and figures."""
+    """The shared parts of one file: a function that places a text, and the numbers of diagnoses, jobs and figures."""
 
     place: Callable[[str], int]
     diagnoses: dict[Diagnosis, int]
-    jobs: set[int]
+    jobs: dict[int, int]
     figures: dict[str, int]
 
 
@@ -148,8 +148,7 @@ class PageRows:
             diagnosis = self.sources.diagnoses.of(row.job, row.outcome, row.stage, row.message, row.detail, row.reason)
             yield f'"diagnosis":{shared.diagnoses.setdefault(diagnosis, len(shared.diagnoses))}'
         if (job := self._job(row.job)) is not None:
-            shared.jobs.add(job)
-            yield f'"job":{job}'
+            yield f'"job":{shared.jobs.setdefault(job, len(shared.jobs))}'
 
     def _name(self, named: int) -> str:
         if not self._names:
