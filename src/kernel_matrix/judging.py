@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -70,7 +71,7 @@ def judged(
             )
             enter_absences(connection, absent)
             planned = row_plan.only_asked(planned)
-        yield _judged(project, planned, connection, loaded, presence)
+        yield replace(_judged(project, planned, connection, loaded, presence), is_kept=bool(kept) and not row_plan)
 
 
 def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present) -> Judged:

@@ -7,10 +7,10 @@ nothing is loaded or planned twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
@@ -36,15 +36,12 @@ from kernel_matrix.project import Project as Project  # these four are the pipel
 from kernel_matrix.project import Selected as Selected
 from kernel_matrix.project import load as load
 from kernel_matrix.project import with_tests as with_tests
-from kernel_matrix.report import audit as auditing
-from kernel_matrix.report import difference, from_comparison
-from kernel_matrix.report.audit import sampled as sampling
-from kernel_matrix.report.difference import Difference
-from kernel_matrix.report.document import Document
+from kernel_matrix.report import from_comparison
 from kernel_matrix.report.measurements import measurements
-from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
-from kernel_matrix.report.toolchains import Toolchains
+from kernel_matrix.reporting import Report as Report
+from kernel_matrix.reporting import audit as audit
+from kernel_matrix.reporting import report as report
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
@@ -54,23 +51,14 @@ from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import present
 from kernel_matrix.results.record import Record, is_case_record
-from kernel_matrix.results.validation import STREAMED, Bounds
+from kernel_matrix.results.validation import Bounds
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
 if TYPE_CHECKING:
-    from kernel_matrix.results.columns.judged import Judged
     from kernel_matrix.results.side_by_side import CasePair
-
-
-@dataclass(frozen=True)
-class Report:
-    """The document of a dashboard that was written, and a sentence for each figure that its results do not make."""
-
-    document: Document
-    differences: tuple[str, ...] = ()
 
 
 def collect_tests(
@@ -281,76 +269,6 @@ def run_and_compare(
     collected = collect(project, files)
     repeat.check(collected.records, expected)
     return compare(project, selected.part, collected)
-
-
-def report(
-    project: Project,
-    results: Judged,
-    *,
-    earlier: History | None = None,
-    against: Path | None = None,
-    left_out: int = 0,
-    toolchains: Toolchains | None = None,
-    notes: RunNotes | None = None,
-    with_junit: bool = False,
-) -> Report:
-    """Write the dashboard, audit it, and return its document with the differences that the audit has found.
-
-    ``against`` is the site of an earlier run: the summary then says what differs from it. ``left_out`` cases were not
-    asked for; ``toolchains`` are the results of probes and sweeps; ``notes`` stand at the top of the page.
-    ``with_junit`` writes all results as one JUnit file too.
-
-    Raises:
-        UserError: ``against`` holds no report.
-    """
-    from kernel_matrix.report import from_columns, site  # what they import takes long, and few commands report
-    from kernel_matrix.report.page_rows import PageRows
-
-    sources = from_columns.Sources(project.matrix, results, project.rules)
-    sample, files = _sample(results), results.loaded.files
-    facts: dict[str, Any] = {"left_out": left_out, "toolchains": toolchains, "run_notes": notes}
-    more_notes = (sample.note,) if sample else ()
-    document = from_columns.document(sources, earlier=earlier, more_notes=more_notes, **facts)
-    changes = _changes(document, against, earlier) if against else None
-    seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
-    site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
-    site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
-    if notes and notes.running:  # a page for the time of the run: the one at its end is audited
-        return Report(document)
-    return Report(document, tuple(_audited(project, results, sample)))
-
-
-def _sample(results: Judged) -> sampling.Sample | None:
-    """Return the results of a large report that are audited, other ones each time; None if all are."""
-    total = results.results
-    if total <= auditing.MOST_RESULTS:
-        return None
-    sources = {place: sampling.Source(files, number) for place, files, number in results.files_by_place()}
-    return sampling.choose(sources, total, f"{clock()}")
-
-
-def _audited(project: Project, results: Judged, sample: sampling.Sample | None) -> list[str]:
-    """Return a sentence for each figure of the dashboard that does not follow from the results, or from a sample."""
-    place = project.matrix, project.root
-    if sample:
-        return auditing.audit_sample(project.site, sample, *place, results.asked_of(sample.sources))
-    return auditing.audit(project.site, results.loaded.files, *place, results.asked)
-
-
-def _changes(document: Document, against: Path, earlier: History | None) -> Difference:
-    """Return what differs from the report in the folder ``against``."""
-    past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
-    return difference.difference(difference.read(against), document, past)
-
-
-def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:
-    """Return a sentence for each figure of the dashboard that does not follow from the results.
-
-    Raises:
-        UserError: there is no dashboard.
-    """
-    asked = {case.id for case in planned.cases}
-    return auditing.audit(site or project.site, collected.files, project.matrix, project.root, asked)
 
 
 def side(project: Project, planned: Plan, name: str, earlier: History | None = None) -> Side:

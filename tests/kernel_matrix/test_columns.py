@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from conftest import ROOT
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worlds import world
 
@@ -88,6 +88,7 @@ def judged(connection, seed):
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=985)  # a test of a suite and a case of the harness that end with the same words in one job
 def test_both_roads_give_the_same_verdicts(tables, seed):
     plan, expected, found = judged(tables, seed)
     for case, wanted, verdict in zip(plan.cases, comparable(expected), comparable(found), strict=True):

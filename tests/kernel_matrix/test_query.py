@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import csv
-import http.server
 import io
 import json
 import math
 import re
 import shutil
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlparse
 
+import object_stores
 import pytest
 from conftest import ROOT, harness
 from test_tables import BAD, GOOD, JOB
@@ -310,67 +310,23 @@ def test_hostile_text_comes_back_as_it_is(tmp_path):
 # --- Object stores ---
 
 
-class _Store(http.server.BaseHTTPRequestHandler):
-    """Answer as an S3 bucket does, for files of a folder: list, head and get, whole or in part."""
-
-    folder: Path
-    asked: list[str]
-
-    def do_HEAD(self) -> None:
-        self.do_GET(body=False)
-
-    def do_GET(self, *, body: bool = True) -> None:
-        url = urlparse(self.path)
-        type(self).asked.append(self.path)
-        key = unquote(url.path).removeprefix("/bucket").strip("/")
-        if "list-type" in parse_qs(url.query):
-            prefix = parse_qs(url.query).get("prefix", [""])[0]
-            files = sorted(path for path in self.folder.rglob("*") if path.is_file())
-            listed = [(path.relative_to(self.folder).as_posix(), path.stat().st_size) for path in files]
-            entries = "".join(
-                f"<Contents><Key>{name}</Key><Size>{size}</Size>"
-                f"<LastModified>2026-11-22T00:00:00.000Z</LastModified></Contents>"
-                for name, size in listed if name.startswith(prefix)
-            )  # fmt: skip
-            self._send(200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>".encode())
-            return
-        path = self.folder / key
-        if not key or not path.is_file():
-            self._send(200 if not key else 404, b"", body=body)
-            return
-        content = path.read_bytes()
-        if match := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")):
-            first, last = int(match[1]), min(int(match[2]), len(content) - 1)
-            whole = f"bytes {first}-{last}/{len(content)}"
-            self._send(206, content[first : last + 1], {"Content-Range": whole}, body=body)
-        else:
-            self._send(200, content, body=body)
-
-    def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None, *, body: bool = True) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if body:
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None: ...
+ADDRESSES = {
+    "s3": "s3://bucket/history?scheme=http&endpoint_override=127.0.0.1:{port}&region=x",
+    "gs": "gs://anonymous@bucket/history?scheme=http&endpoint_override=127.0.0.1:{port}&retry_limit_seconds=5",
+}
 
 
-@pytest.fixture
-def store(past: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(params=list(ADDRESSES))
+def store(past: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
     """Return the address of the past in a stand-in for an object store on this machine."""
-    handler = type("Store", (_Store,), {"folder": past.parent, "asked": []})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
     for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_EC2_METADATA_DISABLED": "true",
                         "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    yield f"s3://bucket/history?scheme=http&endpoint_override=127.0.0.1:{server.server_port}&region=x"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    command = [sys.executable, str(Path(object_stores.__file__)), request.param, str(past.parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout
+        yield ADDRESSES[request.param].format(port=server.stdout.readline().strip())
+        server.terminate()
 
 
 def test_an_object_store_is_asked_like_a_folder(past, store):

@@ -26,6 +26,7 @@ ORDER = (
     ("run", "report", "machines"),
     ("project",),
     ("judging",),
+    ("reporting",),
     ("pipeline",),
     ("lab",),
     ("bench",),

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.document import CaseResult, Cell, Number
+from kernel_matrix.report.document import CaseResult, Cell, Document, Number
 from kernel_matrix.report.page_data import NOT_PLANNED
 from kernel_matrix.report.page_script import encoded, write_script
 from kernel_matrix.report.ratios import as_float, least_exact
@@ -73,7 +74,8 @@ class Chunk:
     def __init__(self, number: int) -> None:
         self.number, self.size = number, 0
         self.cells: list[bytes] = []
-        self.jobs: set[int] = set()
+        self.ids: list[str] = []
+        self.jobs: dict[int, int] = {}  # numbers here, by the place in the document, which another job can move
         self.texts = Texts()
         self.figures: dict[str, int] = {}
         self.positions: dict[tuple[str, ...], tuple[int, ...]] = {}  # by the names of an output's figures
@@ -98,12 +100,13 @@ class Chunk:
         outline["reason"], outline["error"] = shortened(cell.reason), shortened(cell.error)
         text = b'{"cell":%b,"results":%b}' % (encoded(outline), results)
         self.cells.append(b"%b:%b" % (encoded(cell.id), text))
+        self.ids.append(cell.id)
         self.size += len(text)
 
     def write(self, folder: Path, jobs: list[Mapping[str, str]] | tuple[Mapping[str, str], ...]) -> Path:
         """Write the file; ``jobs`` are those of all results."""
         rest = {
-            "jobs": {str(place): dict(jobs[place]) for place in sorted(self.jobs)},
+            "jobs": {str(number): dict(jobs[place]) for place, number in self.jobs.items()},
             "texts": list(self.texts.texts),
             "figures": list(self.figures),
             "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
@@ -131,8 +134,7 @@ class Chunk:
         if result.times:
             case["times"] = result.times.model_dump()
         if result.job is not None:
-            self.jobs.add(result.job)
-            case["job"] = result.job
+            case["job"] = self.jobs.setdefault(result.job, len(self.jobs))
         case["repeat"] = place(result.repeat.replace(f"{cell}/{result.name}", "{case}"))
         return case
 
@@ -152,13 +154,18 @@ class Chunk:
 class CellFiles:
     """Write the cells as they come, and keep the columns of the overview. Cells of one lane should come together."""
 
-    def __init__(self, folder: Path, jobs: list[Mapping[str, str]] | tuple[Mapping[str, str], ...]) -> None:
-        """``folder`` is that of all data; ``jobs`` are what the jobs of the results have in common."""
-        self.folder, self.jobs = folder, jobs
+    def __init__(self, folder: Path, document: Document, numbers: Iterable[int] | None = None) -> None:
+        """``folder`` is that of all data, and ``numbers`` are those that the files get, from 0 by default."""
+        self.folder, self.jobs = folder, document.jobs
         self.written: set[Path] = set()
         self.columns = Columns()
-        self._chunk = Chunk(0)
+        self.cells: dict[int, list[str]] = {}  # the ids of the cells of each file, by its number
+        self._numbers = iter(count() if numbers is None else numbers)
+        self._chunk = Chunk(next(self._numbers))
         self._lane = ""
+        for cell in document.cells:  # lanes and operators keep the order of the grid
+            self.columns.place_of_lane(lane_id(cell.id))
+            self.columns.place_of_op(cell.op, cell.direction)
 
     def add(self, cell: Cell, in_journal: Mapping[str, State] | None = None) -> None:
         """Take in a cell; ``in_journal`` has the states of its cases that only a journal knows, by case name."""
@@ -172,21 +179,30 @@ class CellFiles:
         self._chunk.add_rows(cell, rows, pages)
         self.columns.add(cell, {pages.name(row): row.state for row in rows}, self._chunk.number, {})
 
+    def keep(self, cell: Cell, states: Mapping[str, State], number: int) -> None:
+        """Take in a cell that stands in a file of an earlier report, with the states of its cases by name."""
+        if self._chunk.cells:
+            self._flush()
+        self._lane = lane_id(cell.id)
+        self.written.add(self.folder / "cells" / f"{number}.js")
+        self.cells.setdefault(number, []).append(cell.id)
+        self.columns.add(cell, states, number, {})
+
     def _begin(self, cell: Cell) -> None:
         lane = lane_id(cell.id)
         if self._chunk.size >= CHUNK or (lane != self._lane and self._chunk.size >= CHUNK // 2):
             self._flush()
         self._lane = lane
 
-    def finish(self) -> set[Path]:
-        """Write what is left; return the paths of all files."""
+    def finish(self) -> None:
+        """Write what is left."""
         if self._chunk.cells:
             self._flush()
-        return self.written
 
     def _flush(self) -> None:
         self.written.add(self._chunk.write(self.folder, self.jobs))
-        self._chunk = Chunk(self._chunk.number + 1)
+        self.cells[self._chunk.number] = self._chunk.ids
+        self._chunk = Chunk(next(self._numbers))
 
 
 class Columns:

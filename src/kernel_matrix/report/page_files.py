@@ -38,27 +38,29 @@ def write_data(
     that run at this moment. ``pages`` has the cases of the cells, if these do not have them themselves.
     """
     folder = site / FOLDER
-    files = CellFiles(folder, document.jobs)
-    columns = files.columns
-    for cell in document.cells:  # lanes and operators keep the order of the grid
-        columns.place_of_lane(lane_id(cell.id))
-        columns.place_of_op(cell.op, cell.direction)
-    lanes = [columns.lanes[lane_id(cell.id)] for cell in document.cells]
-    order = sorted(range(len(lanes)), key=lanes.__getitem__)
+    order = _by_lane(document)
     if pages is not None:
-        for number, rows in pages.cells(order):
-            files.add_rows(document.cells[number], rows, pages)
+        files = pages.write(document, folder, order)
     else:
+        files = CellFiles(folder, document)
         for number in order:
             cell = document.cells[number]
             files.add(cell, (in_journal or {}).get(cell.id))
-    written = files.finish()
+        files.finish()
+    columns, written = files.columns, files.written
     others = _others(document, history or HistoryData(transitions=[], trends=[]))
     for name, value in others.items():
         write_script(folder / f"{name}.js", name, encoded(value))
     overview = _overview(document, columns, list(others))
     write_script(folder / "overview.js", "overview", encoded(overview))
     remove_others(folder, {*written, *(folder / f"{name}.js" for name in ("overview", *others))})
+
+
+def _by_lane(document: Document) -> list[int]:
+    """Return the places of the cells, so that those of one lane come together."""
+    lanes: dict[str, int] = {}
+    of_cells = [lanes.setdefault(lane_id(cell.id), len(lanes)) for cell in document.cells]
+    return sorted(range(len(of_cells)), key=of_cells.__getitem__)
 
 
 def _others(document: Document, history: HistoryData) -> dict[str, Any]:

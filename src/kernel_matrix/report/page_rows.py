@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report import page_sql
+from kernel_matrix.report.document import Document
 from kernel_matrix.report.figures import number
 from kernel_matrix.report.from_columns import DIAGNOSED, Sources
+from kernel_matrix.report.page_cells import CellFiles
+from kernel_matrix.report.page_kept import kept_files
 from kernel_matrix.report.page_script import encoded
 from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.compare import State
@@ -52,11 +56,11 @@ class Row(NamedTuple):
 
 @dataclass
 class Shared:
-    """The shared parts of one file: a function that places a text, and the places of diagnoses and figures."""
+    """The shared parts of one file: a function that places a text, and the numbers of diagnoses, jobs and figures."""
 
     place: Callable[[str], int]
     diagnoses: dict[Diagnosis, int]
-    jobs: set[int]
+    jobs: dict[int, int]
     figures: dict[str, int]
 
 
@@ -69,6 +73,23 @@ class PageRows:
     _quick: dict[int, bool] = field(default_factory=dict)
     _names: list[str] = field(default_factory=list)
     _places: dict[int, int | None] = field(default_factory=dict)
+
+    def write(self, document: Document, folder: Path, order: Sequence[int]) -> CellFiles:
+        """Write the files of the cells in this order, apart from those of an earlier report that need no change."""
+        kept = kept_files(self.sources, document, folder, order)
+        files = CellFiles(folder, document, kept.free_numbers if kept else None)
+        stay = kept.stay if kept else {}
+        changed = self.cells([place for place in order if place not in stay])
+        for place in order:
+            cell = document.cells[place]
+            if kept and place in stay:
+                files.keep(cell, kept.states[place], stay[place])
+            else:
+                files.add_rows(cell, next(changed)[1], self)
+        files.finish()
+        if kept:
+            kept.enter(files.cells)
+        return files
 
     def cells(self, order: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:
         """Yield the number of each cell in this order, with its cases in the order of the plan."""
@@ -127,8 +148,7 @@ class PageRows:
             diagnosis = self.sources.diagnoses.of(row.job, row.outcome, row.stage, row.message, row.detail, row.reason)
             yield f'"diagnosis":{shared.diagnoses.setdefault(diagnosis, len(shared.diagnoses))}'
         if (job := self._job(row.job)) is not None:
-            shared.jobs.add(job)
-            yield f'"job":{job}'
+            yield f'"job":{shared.jobs.setdefault(job, len(shared.jobs))}'
 
     def _name(self, named: int) -> str:
         if not self._names:

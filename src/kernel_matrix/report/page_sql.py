@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.columns.sql import Connection, enter, temporary
+from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.noise import MOST_ELEMENTS
 
 # The figures of every output in the page's data. The noise ratio is computed, and never taken from a record.
@@ -39,6 +40,27 @@ def order_cases(connection: Connection, cells: Sequence[int]) -> None:
         """,
     )
 
+
+# The files of cells that a report wrote, as the database keeps them.
+PAGES = pa.schema(
+    {
+        "number": pa.int32(),
+        "folder": pa.string(),
+        "made_with": pa.string(),
+        "cells": pa.list_(pa.string()),
+        "digest": pa.string(),
+        "stamp": pa.string(),
+    }
+)
+# What the page says of the cases of a cell, as a digest. The number of a record stands for all that it says: a database
+# never gives the number of a file to another content. A length comes before each text, so that no two run together.
+DIGESTS = """
+    SELECT cell, sha256(string_agg(concat_ws(
+        ' ', named, state, evidence, length(reason), reason, length(stale), stale, coalesce(record, -1)
+    ), ' ' ORDER BY place)) FROM page_cases GROUP BY cell
+"""
+_NAMES = ", ".join(f"'{state}'" for state in STATES)
+STATES_IN_ORDER = f"SELECT named, list_position([{_NAMES}], state) - 1 AS state FROM page_cases ORDER BY place"
 
 _SHARE = "(error / floor)"
 _FIGURES = ", ".join(number(name) for name in PAGE_FIGURES)

@@ -25,7 +25,7 @@ _NEW = ("unit", "steps", "largest", "itemsize")  # the records of earlier versio
 DECLARED = ("declared_max_abs", "declared_rel_fro")  # a budget that stands in the suite's test
 NOT_OUTPUTS = ("artifact", "time", "canary", "bench")
 _SAME = 1e-9  # relative: how near the limit that a record names must be to the one computed again
-_ROUNDING = 1e-6  # relative: the sums over millions of elements that two figures are made from
+ROUNDING = 1e-6  # relative: the sums over millions of elements that two figures are made from
 _SIZES = (1, 2, 4, 8)  # bytes of a floating-point number
 
 
@@ -118,5 +118,5 @@ def _errors_agree(figures: Figures) -> bool:
     error, relative, largest = figures["max_abs"], figures["rel_fro"], figures["largest"]
     if not error or not relative or not largest:
         return not largest or (not error) == (not relative)
-    root = math.sqrt(figures["elements"]) * (1 + _ROUNDING)
+    root = math.sqrt(figures["elements"]) * (1 + ROUNDING)
     return error / (largest * root) <= relative <= error * root / largest

@@ -13,7 +13,7 @@ import duckdb
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.validation import Bounds
 
-VERSION = 1  # of the tables: a database of another version is made anew
+VERSION = 2  # of the tables: a database of another version is made anew
 MEMORY = "450MB"  # of DuckDB; the objects of Python and the processes that read XML come on top
 THREADS = 2
 # The key of a job and of a case: the number of the file, and the place in it.
@@ -36,6 +36,10 @@ _TABLES = f"""
     CREATE TABLE outputs (
         source INTEGER, record BIGINT, place INTEGER, output VARCHAR,
         {", ".join(f"{name} DOUBLE" for name in FIGURES)}, others MAP(VARCHAR, DOUBLE)
+    );
+    -- The files of the page's cells that the last report wrote, and a digest of what each was made from.
+    CREATE TABLE pages (
+        number INTEGER, folder VARCHAR, made_with VARCHAR, cells VARCHAR[], digest VARCHAR, stamp VARCHAR
     );
 """
 

@@ -27,7 +27,8 @@ class Judged:
     """The verdicts of a plan in a database that is open, and what could not be compared (a sentence each).
 
     ``not_taken`` has a sentence for each file with results of other tools that are of no planned case. ``ended`` has
-    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail.
+    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail. ``is_kept`` says
+    whether the database is kept for the next report.
     """
 
     connection: Connection
@@ -40,6 +41,7 @@ class Judged:
     not_taken: tuple[str, ...] = ()
     ended: tuple[RuleState, ...] = ()
     presence: Present | None = None
+    is_kept: bool = False
 
     @cached_property
     def cells(self) -> list[CellFigures]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from kernel_matrix.job.budget import EPSILON
 from kernel_matrix.results.columns.sql import Connection, temporary
 from kernel_matrix.results.common_figures import FEWEST, FLOOR
-from kernel_matrix.results.limits import FIGURES, SOURCES
+from kernel_matrix.results.limits import FIGURES, ROUNDING, SOURCES
 
 _CAREFUL = 1 - 1e-6  # of a limit: figures nearer to it are left to the functions that compute it exactly
 COMMON = ("elements", *SOURCES)  # the figures that all results of a case have in common
@@ -343,6 +343,7 @@ SELECT planned,
        coalesce(stale, 0) AS stale, record, judgement <> 'doubtful' AS certain
 FROM kinds LEFT JOIN plan_exclusions USING (exclusion)
 """
+_ROOT = f"(sqrt(elements) * {1 + ROUNDING * _CAREFUL!r})"  # of one element, both are the same but for the rounding
 _PRESENT = " AND ".join(f"isfinite(o.{name}) AND o.{name} >= 0" for name in FIGURES)
 _PROOF = f"""
 WITH {_LIMITS},
@@ -353,7 +354,7 @@ good AS (
         AND nan = 0 AND inf = 0 AND itemsize IN (1, 2, 4, 8) AND unit > 0
         -- The norm of n numbers is between the largest of them and the root of n times that.
         AND CASE WHEN max_abs > 0 AND rel_fro > 0 AND largest > 0
-            THEN rel_fro BETWEEN max_abs / (largest * sqrt(elements)) AND max_abs * sqrt(elements) / largest
+            THEN rel_fro BETWEEN max_abs / (largest * {_ROOT}) AND max_abs * {_ROOT} / largest
             ELSE largest = 0 OR (max_abs = 0) = (rel_fro = 0) END
         AND isfinite(most_abs) AND isfinite(most_rel)
         AND abs(limit_max_abs - most_abs) <= {_CAREFUL * 1e-9} * most_abs AND max_abs <= most_abs

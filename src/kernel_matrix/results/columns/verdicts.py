@@ -163,9 +163,10 @@ class _Doubtful:
         """Judge what did not pass and is perhaps expected to. Equal texts of a job are judged once."""
         question = """
             SELECT v.planned, v.record, p.rules, d.job, d.outcome, d.action, c.stage, c.message, c.detail, d.kind,
-                   d.bytes, EXISTS (FROM plan_owed w WHERE w.owed = d.owed AND asserted)
-                   AND (d.elements IS NOT NULL OR EXISTS (FROM outputs o WHERE o.record = d.record))
+                   d.bytes, w.asserted,
+                   w.asserted AND (d.elements IS NOT NULL OR EXISTS (FROM outputs o WHERE o.record = d.record))
             FROM verdicts v JOIN planned p USING (planned) JOIN deciding d USING (planned)
+            JOIN plan_owed w ON w.owed = d.owed
             JOIN cases c ON c.record = d.record
             WHERE NOT certain AND p.exclusion < 0 AND d.outcome <> 'pass'
         """
@@ -174,7 +175,8 @@ class _Doubtful:
 
     def _answer_of(self, number: int, key: tuple[Any, ...]) -> _Answer:
         if key not in self._known:
-            _, job, outcome, action, stage, message, detail, kind, size, compared = key
+            # A test of a suite is judged in another way, so `asserted` is a part of the key.
+            _, job, outcome, action, stage, message, detail, kind, size, _, compared = key
             facts = {"artifact.kind": kind} if kind else {}
             metrics = {"artifact.bytes": size} if size else {}
             metrics |= {"elements": 1.0} if compared else {}  # what a test of a suite reached depends on whether it did
