@@ -26,8 +26,10 @@ from hypothesis import settings
 
 from kernel_matrix import cli
 from kernel_matrix.config import load as loading
+from kernel_matrix.config import plan as planning
+from kernel_matrix.config import selection
 from kernel_matrix.config.load import load
-from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import SuiteTests
 from kernel_matrix.results.collect import collect
@@ -66,7 +68,9 @@ settings.load_profile("any-machine")
 @pytest.fixture(scope="session", autouse=True)
 def project_is_loaded_once() -> Iterator[None]:
     """Read, check and plan the project's matrix.yaml once in a process: most commands begin with that."""
-    load_file, path, loaded = loading.load_and_plan, ROOT / "matrix.yaml", {}
+    load_file, make_plan, path = loading.load_and_plan, planning.plan, ROOT / "matrix.yaml"
+    loaded: dict[bytes, loading.Checked] = {}
+    plans: dict[tuple[int, Tier], Plan] = {}
 
     def load_once(given: Path, tests: SuiteTests | None = None) -> loading.Checked:
         if given != path or tests not in (None, SuiteTests()):
@@ -76,8 +80,18 @@ def project_is_loaded_once() -> Iterator[None]:
             loaded[key] = load_file(given)
         return loaded[key]
 
+    def plan_once(matrix: Matrix, tier: Tier) -> Plan:
+        if not any(matrix is checked.matrix for checked in loaded.values()):  # a changed matrix has another plan
+            return make_plan(matrix, tier)
+        key = id(matrix), tier
+        if key not in plans:
+            plans[key] = make_plan(matrix, tier)
+        return plans[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "load_and_plan", load_once)
+        patch.setattr(planning, "plan", plan_once)
+        patch.setattr(selection, "plan", plan_once)
         yield
 
 
