@@ -108,8 +108,12 @@ def sh(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def program(python: str | Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in the environment of a toolchain, with the variables of a job that shares the machine."""
-    return sh(str(python), *arguments, **{**BESIDE_OTHERS, **environment})
+    """Run a program in the environment of a toolchain, with the variables of a job that shares the machine.
+
+    Inductor takes from its cache what jobs of the tests and other programs have compiled.
+    """
+    shared = {**BESIDE_OTHERS, "TORCHINDUCTOR_CACHE_DIR": str(ROOT / "build" / "cache" / "inductor")}
+    return sh(str(python), *arguments, **{**shared, **environment})
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:

@@ -7,8 +7,10 @@ import http.server
 import io
 import json
 import math
+import os
 import re
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -398,13 +400,16 @@ def documented() -> list[str]:
 
 @pytest.fixture(scope="module")
 def clickhouse() -> Iterator[object]:
-    from chdb.session import Session  # a large library: ci/locks/engines.txt
+    with pytest.MonkeyPatch.context() as patch:
+        if folder := os.environ.get("KERNEL_MATRIX_ENGINES"):  # what ci/nox has installed of ci/locks/engines.txt
+            patch.setattr(sys, "path", [*sys.path, folder])
+        from chdb.session import Session  # a large library
 
-    session = Session()
-    session.query("CREATE DATABASE matrix")
-    session.query("USE matrix")
-    yield session
-    session.close()
+        session = Session()
+        session.query("CREATE DATABASE matrix")
+        session.query("USE matrix")
+        yield session
+        session.close()
 
 
 def views_in(clickhouse, folder: Path) -> None:
