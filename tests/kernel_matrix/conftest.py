@@ -139,6 +139,21 @@ def few_cases(whole: Plan) -> Plan:
     return replace(whole, jobs=tuple(jobs))
 
 
+def few_targets(whole: Plan) -> Plan:
+    """Return a plan with all platforms and toolchains of another one: each target that is run, and two others of each."""
+    kept: dict[tuple[str, str], set[str]] = {}
+    for case in whole.cases:
+        cell = case.cell
+        targets = kept.setdefault((cell.platform, cell.toolchain), set())
+        if case.timed or len(targets) < 2:
+            targets.add(cell.target)
+    jobs = [
+        replace(job, cases=tuple(case for case in job.cases if case.cell.target in kept[job.platform, job.toolchain]))
+        for job in whole.jobs
+    ]
+    return replace(whole, jobs=tuple(jobs))
+
+
 def environments_of(build: Path) -> Path:
     """Give a build folder the environments of the project and what is compiled for them; all tests share these."""
     return share(build, *SHARED)
