@@ -26,8 +26,10 @@ from hypothesis import settings
 
 from kernel_matrix import cli
 from kernel_matrix.config import load as loading
+from kernel_matrix.config import plan as planning
+from kernel_matrix.config import selection
 from kernel_matrix.config.load import load
-from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import SuiteTests
 from kernel_matrix.results.collect import collect
@@ -66,7 +68,9 @@ settings.load_profile("any-machine")
 @pytest.fixture(scope="session", autouse=True)
 def project_is_loaded_once() -> Iterator[None]:
     """Read, check and plan the project's matrix.yaml once in a process: most commands begin with that."""
-    load_file, path, loaded = loading.load_and_plan, ROOT / "matrix.yaml", {}
+    load_file, make_plan, path = loading.load_and_plan, planning.plan, ROOT / "matrix.yaml"
+    loaded: dict[bytes, loading.Checked] = {}
+    plans: dict[tuple[int, Tier], Plan] = {}
 
     def load_once(given: Path, tests: SuiteTests | None = None) -> loading.Checked:
         if given != path or tests not in (None, SuiteTests()):
@@ -76,8 +80,18 @@ def project_is_loaded_once() -> Iterator[None]:
             loaded[key] = load_file(given)
         return loaded[key]
 
+    def plan_once(matrix: Matrix, tier: Tier) -> Plan:
+        if not any(matrix is checked.matrix for checked in loaded.values()):  # a changed matrix has another plan
+            return make_plan(matrix, tier)
+        key = id(matrix), tier
+        if key not in plans:
+            plans[key] = make_plan(matrix, tier)
+        return plans[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "load_and_plan", load_once)
+        patch.setattr(planning, "plan", plan_once)
+        patch.setattr(selection, "plan", plan_once)
         yield
 
 
@@ -94,8 +108,12 @@ def sh(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def program(python: str | Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in the environment of a toolchain, with the variables of a job that shares the machine."""
-    return sh(str(python), *arguments, **{**BESIDE_OTHERS, **environment})
+    """Run a program in the environment of a toolchain, with the variables of a job that shares the machine.
+
+    Inductor takes from its cache what jobs of the tests and other programs have compiled.
+    """
+    shared = {**BESIDE_OTHERS, "TORCHINDUCTOR_CACHE_DIR": str(ROOT / "build" / "cache" / "inductor")}
+    return sh(str(python), *arguments, **{**shared, **environment})
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:
@@ -118,6 +136,21 @@ def few_cases(whole: Plan) -> Plan:
         places = Counter()
         cases = [case for case in job.cases if places.update([case.cell]) or case.timed or places[case.cell] <= 3]
         jobs.append(replace(job, cases=tuple(cases)))
+    return replace(whole, jobs=tuple(jobs))
+
+
+def few_targets(whole: Plan) -> Plan:
+    """Return a plan with all platforms and toolchains of another: the first two targets, and those that are timed."""
+    kept: dict[tuple[str, str], set[str]] = {}
+    for case in whole.cases:
+        cell = case.cell
+        targets = kept.setdefault((cell.platform, cell.toolchain), set())
+        if case.timed or len(targets) < 2:
+            targets.add(cell.target)
+    jobs = [
+        replace(job, cases=tuple(case for case in job.cases if case.cell.target in kept[job.platform, job.toolchain]))
+        for job in whole.jobs
+    ]
     return replace(whole, jobs=tuple(jobs))
 
 

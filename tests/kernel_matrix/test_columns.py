@@ -138,17 +138,24 @@ def test_the_worlds_reach_every_rule_and_every_state(tables):
 
 
 @pytest.fixture(scope="module")
-def kept():
-    """Return the kept results as both roads have them: the comparison, the plan, and a connection with verdicts."""
+def both_plans():
+    """Return the project, its plan, and the plan as columns."""
     project = pipeline.load(ROOT / "matrix.yaml")
-    plan, collected = pipeline.plan(project, "quick"), collect([ROOT / "docs" / "results"])
+    plan = pipeline.plan(project, "quick")
+    return project, plan, of_plan(plan)
+
+
+@pytest.fixture(scope="module")
+def kept(both_plans):
+    """Return the kept results as both roads have them: the comparison, the plan, and a connection with verdicts."""
+    project, plan, planned = both_plans
+    collected = collect([ROOT / "docs" / "results"])
     records = [record for record in collected.records if is_case_record(record)]
     now = present(project.matrix, project.root, records, collected.files)
     with database(None, Bounds()) as connection:
         loaded = load(connection, [ROOT / "docs" / "results"])
         assert loaded.files == collected.files
         assert loaded.broken == collected.broken
-        planned = of_plan(plan)
         judge(connection, planned, now)
         yield plan, compare(plan, records, now), planned, connection
 
@@ -159,8 +166,8 @@ def test_the_kept_results_are_judged_alike(kept):
     assert comparable(verdicts_of(connection)) == comparable(expected_of(plan, comparison))
 
 
-def test_the_plan_as_columns_has_the_same_cases(kept):
-    plan, _, planned, _ = kept
+def test_the_plan_as_columns_has_the_same_cases(both_plans):
+    _, plan, planned = both_plans
     assert tuple(planned.case(number) for number in range(len(planned.cell))) == plan.cases
     table = planned.table()
     assert table.column("case").to_pylist() == [case.id for case in plan.cases]

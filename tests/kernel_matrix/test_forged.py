@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -154,15 +155,21 @@ def grown(growth: float | str, limit: float) -> Callable[[Results], None]:
     return edit
 
 
-@pytest.fixture
-def results(matrix: Matrix, planned: Plan, tmp_path: Path) -> Results:
-    folder = tmp_path / "results"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def good_files(planned: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the files of good results, which every test copies."""
+    folder = tmp_path_factory.mktemp("good")
     for toolchain in TOOLCHAINS:
         cases = [case for case in planned.cases if case.cell.toolchain == toolchain and case.cell.vendor == "cpu"]
         records = [Record(case.id, "pass", "run", metrics=figures_of(case), facts={"inputs.sha256": "i" * 64})
                    for case in cases if not case.exclusion]  # fmt: skip
         junit.write(folder / f"cpu-llvm.{toolchain}.xml", toolchain, records, facts_of(cases[0]))
+    return folder
+
+
+@pytest.fixture
+def results(matrix: Matrix, planned: Plan, good_files: Path, tmp_path: Path) -> Results:
+    folder = shutil.copytree(good_files, tmp_path / "results")
     return Results(matrix, planned, folder, ElementTree.parse(folder / "cpu-llvm.reference.xml"))
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -354,13 +355,16 @@ def documented() -> list[str]:
 
 @pytest.fixture(scope="module")
 def clickhouse() -> Iterator[object]:
-    from chdb.session import Session  # a large library: ci/locks/engines.txt
+    with pytest.MonkeyPatch.context() as patch:
+        if folder := os.environ.get("KERNEL_MATRIX_ENGINES"):  # what ci/nox has installed of ci/locks/engines.txt
+            patch.setattr(sys, "path", [*sys.path, folder])
+        from chdb.session import Session  # a large library
 
-    session = Session()
-    session.query("CREATE DATABASE matrix")
-    session.query("USE matrix")
-    yield session
-    session.close()
+        session = Session()
+        session.query("CREATE DATABASE matrix")
+        session.query("USE matrix")
+        yield session
+        session.close()
 
 
 def views_in(clickhouse, folder: Path) -> None:

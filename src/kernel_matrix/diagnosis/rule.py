@@ -72,7 +72,6 @@ class Rule(BaseModel):
         return re.search(self.match, text, re.MULTILINE) is not None
 
 
-@functools.cache
 def harness_rules() -> tuple[Rule, ...]:
     """Return the rules that every package shares."""
     return _parse(files("kernel_matrix.diagnosis").joinpath("rules.yaml").read_text(encoding="utf-8"))
@@ -95,6 +94,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         raise UserError(f"{path}: {error.title}: {first_fault(error)}. Correct it there.") from None
 
 
+@functools.cache
 def _parse(text: str) -> tuple[Rule, ...]:
     entries: list[Any] = YAML(typ="safe").load(text) or []
     return tuple(Rule.model_validate(entry) for entry in entries)

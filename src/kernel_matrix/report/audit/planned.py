@@ -4,50 +4,79 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernel_matrix.vendors.registry import vendor_named
 
 Facts = dict[str, Any]  # of a case: its axes, platform, target, toolchain, op and direction
 
 
+class _Named(NamedTuple):
+    """The axes of a case and its name, which are the same in every cell of an operator's direction."""
+
+    name: str
+    axes: Facts
+
+
 def planned(matrix: Mapping[str, Any], tier: str) -> dict[str, Facts]:
     """Return the facts of every planned case of the tier, by id."""
     cases: dict[str, Facts] = {}
+    tiers = ["quick"] if tier == "quick" else ["quick", "full"]
+    directions = [(op, direction) for op, spec in matrix["ops"].items() for direction in spec["directions"]]
+    # Thousands of cells have the same cases, so each is named once.
+    untimed = {key: list(_named(matrix["ops"][key[0]], key[1], tiers)) for key in directions}
+    timed = {key: list(_timed(matrix["ops"][key[0]], key[1])) for key in directions}
     for platform_name, platform in matrix["platforms"].items():
         for entry in platform["toolchains"]:
             entry = {"toolchain": entry} if isinstance(entry, str) else entry
             for target in entry.get("targets") or platform["targets"]:
                 place = {"platform": platform_name, "target": target, "toolchain": entry["toolchain"]}
-                for name, facts in _of_cell(matrix, platform, entry, tier, place):
-                    cases[name] = facts
+                for key in directions:
+                    if _has(matrix, entry, *key):
+                        named = [*untimed[key], *(timed[key] if _on_hardware(platform, entry, target) else ())]
+                        cases.update(_of_cell(entry, place, *key, named))
     return cases
 
 
-def _of_cell(
-    matrix: Mapping[str, Any], platform: Mapping[str, Any], entry: Mapping[str, Any], tier: str, place: Facts
-) -> Iterator[tuple[str, Facts]]:
+def _has(matrix: Mapping[str, Any], entry: Mapping[str, Any], op: str, direction: str) -> bool:
+    """Return whether a toolchain has the operator in this direction on a platform."""
+    asked = [matrix["toolchains"][entry["toolchain"]].get("ops"), entry.get("ops")]
+    return not any(ops is not None and op not in ops and f"{op}.{direction}" not in ops for ops in asked)
+
+
+def _on_hardware(platform: Mapping[str, Any], entry: Mapping[str, Any], target: str) -> bool:
+    """Return whether some machine runs the target's kernels on its own device: only these are timed."""
     machines = platform.get("machines")
     if machines is None:
         machines = platform["targets"] if vendor_named(platform["device"]).hosted else ()
-    hardware = place["target"] in machines and entry.get("runs", True) and not entry.get("emulated", False)
-    for op_name, op in matrix["ops"].items():
-        tiers = ["quick"] if tier == "quick" else ["quick", "full"]
-        groups = [(group, "") for name in tiers for group in op["cases"].get(name) or []]
-        groups += [(group, "-timed") for group in op.get("timed") or [] if hardware]
-        for direction in op["directions"]:
-            asked = [matrix["toolchains"][place["toolchain"]].get("ops"), entry.get("ops")]
-            if any(ops is not None and op_name not in ops and f"{op_name}.{direction}" not in ops for ops in asked):
-                continue
-            cell = "/".join((place["platform"], place["target"], place["toolchain"], f"{op_name}.{direction}"))
-            for group, end in groups:
-                if direction in _list(group.get("direction", direction)):
-                    for axes in _products(op, group):
-                        only = entry.get("cases") or {}
-                        if any(axis in axes and axes[axis] not in _list(only[axis]) for axis in only):
-                            continue
-                        name = "-".join(_label(axis, value) for axis, value in axes.items())
-                        yield f"{cell}/{name}{end}", {**axes, **place, "op": op_name, "direction": direction}
+    return target in machines and entry.get("runs", True) and not entry.get("emulated", False)
+
+
+def _of_cell(
+    entry: Mapping[str, Any], place: Facts, op: str, direction: str, named: list[_Named]
+) -> Iterator[tuple[str, Facts]]:
+    """Yield the id and the facts of each case of a cell."""
+    cell = "/".join((place["platform"], place["target"], place["toolchain"], f"{op}.{direction}"))
+    only = entry.get("cases") or {}
+    for name, axes in named:
+        if not any(axis in axes and axes[axis] not in _list(only[axis]) for axis in only):
+            yield f"{cell}/{name}", {**axes, **place, "op": op, "direction": direction}
+
+
+def _named(op: Mapping[str, Any], direction: str, tiers: list[str]) -> Iterator[_Named]:
+    groups = [group for tier in tiers for group in op["cases"].get(tier) or []]
+    return _of_groups(op, direction, groups, "")
+
+
+def _timed(op: Mapping[str, Any], direction: str) -> Iterator[_Named]:
+    return _of_groups(op, direction, op.get("timed") or [], "-timed")
+
+
+def _of_groups(op: Mapping[str, Any], direction: str, groups: list[Mapping[str, Any]], end: str) -> Iterator[_Named]:
+    for group in groups:
+        if direction in _list(group.get("direction", direction)):
+            for axes in _products(op, group):
+                yield _Named("-".join(_label(axis, value) for axis, value in axes.items()) + end, axes)
 
 
 def _products(op: Mapping[str, Any], group: Mapping[str, Any]) -> Iterator[Facts]:
