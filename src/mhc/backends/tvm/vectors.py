@@ -75,3 +75,8 @@ def narrow(dtype: str, value: Any) -> Any:
     if dtype == "bfloat16":
         value = T.Select(T.isnan(value), T.float32(float("nan")), value)
     return T.Cast(dtype, value)
+
+
+def fetch(element: Any, cache: int = 1) -> Any:
+    """Ask the CPU for the line of an element that is read soon, into the first or the second cache."""
+    return T.call_intrin("void", "tirx.prefetch", T.address_of(element), 0, 4 - cache, 1)
