@@ -77,6 +77,6 @@ def narrow(dtype: str, value: Any) -> Any:
     return T.Cast(dtype, value)
 
 
-def fetch(element: Any, cache: int = 1) -> Any:
-    """Ask the CPU for the line of an element that is read soon, into the first or the second cache."""
-    return T.call_intrin("void", "tirx.prefetch", T.address_of(element), 0, 4 - cache, 1)
+def fetch(element: Any, cache: int = 2, *, for_writing: bool = False) -> Any:
+    """Ask the CPU for the line of an element that is needed soon, into the first or the second cache."""
+    return T.call_intrin("void", "tirx.prefetch", T.address_of(element), int(for_writing), 4 - cache, 1)

@@ -99,7 +99,8 @@ def projection(spec: Spec, blocking: Tile) -> Any:
                                 x[
                                     T.min(first + g * height + t, tokens - 1),
                                     row.start(T.min((c + 1) * chunk + k, row.vectors - 1)),
-                                ]
+                                ],
+                                cache=1,
                             )
                         )
                         if row.ragged:
