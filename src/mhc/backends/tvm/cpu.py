@@ -17,11 +17,13 @@ from tvm.target import Target
 from tvm.target import codegen as llvm
 
 from mhc.backends import Artifact, stage
+from mhc.backends.tvm.openmp import launched_by_openmp
 from mhc.toolchain.cpus import CPUS, Cpu, foreign
 from mhc.toolchain.emulator import RUNNER, Emulated, Operand, program
 
-# TVM looks at both when a thread first runs a kernel. Left alone it takes half of the logical cores, and pins the
-# calling thread, and with it every thread that PyTorch starts later, to as many of them as it took.
+# Both concern TVM's own threads, which kernels get where this process has no OpenMP. TVM looks at them when a thread
+# first runs a kernel. Left alone it takes half of the logical cores, and pins the calling thread, and with it every
+# thread that PyTorch starts later, to as many of them as it took.
 os.environ.setdefault("TVM_NUM_THREADS", str(torch.get_num_threads()))
 os.environ.setdefault("TVM_BIND_THREADS", "0")
 
@@ -71,7 +73,7 @@ class CpuForm:
             if lacking:
                 raise ValueError(f"{self._name}: this CPU cannot run code for {target}: it lacks {', '.join(lacking)}")
         executable = self._executable(spec, target)
-        with stage("compile"):
+        with stage("compile"), launched_by_openmp():
             return executable[self._name]
 
     def _export(self, spec: Any, target: str) -> Artifact:

@@ -75,3 +75,8 @@ def narrow(dtype: str, value: Any) -> Any:
     if dtype == "bfloat16":
         value = T.Select(T.isnan(value), T.float32(float("nan")), value)
     return T.Cast(dtype, value)
+
+
+def fetch(element: Any, cache: int = 2, *, for_writing: bool = False) -> Any:
+    """Ask the CPU for the line of an element that is needed soon, into the first or the second cache."""
+    return T.call_intrin("void", "tirx.prefetch", T.address_of(element), int(for_writing), 4 - cache, 1)

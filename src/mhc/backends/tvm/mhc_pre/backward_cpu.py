@@ -7,11 +7,11 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from mhc.backends.tvm.mhc_pre.tensors import Spec, gates, operator, post_scale, tensors_of, writes_back
-from mhc.backends.tvm.vectors import Row, name_of, narrow, registers, wide
+from mhc.backends.tvm.vectors import Row, fetch, name_of, narrow, registers, wide
 
-# Bytes of the rows of grad_phi that one iteration of the second part owns. With the same of phi, and of the sums of a
-# span of tokens, they stay in the second-level cache, near the first.
-_OWNED_BYTES = 12288
+# Bytes of the rows of grad_phi that one iteration of the second part owns at most. With the same of phi, and of the
+# sums of a span of tokens, they stay in the second-level cache. Smaller pieces of x are read slower from the memory.
+_OWNED_BYTES = 36864
 
 # Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small.
 _SPAN = 32
@@ -37,8 +37,8 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
     row = Row.of(hidden, lanes)
     # Tokens that meet a vector of phi, or of its gradient, at once: half of the registers are theirs.
     group = held // 2
-    owned = max(1, min(row.vectors, _OWNED_BYTES // (4 * mixes * row.lanes)))
-    pieces = -(-row.vectors // owned)
+    pieces = -(-row.vectors // max(1, _OWNED_BYTES // (4 * mixes * row.lanes)))
+    owned = -(-row.vectors // pieces)
     spanned = _SPAN // group
     tensors = tensors_of(spec, dtype)
     tokens = tensors.tokens
@@ -168,6 +168,15 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                     t0: T.let = (span * spanned + b) * group
                     for k in range(vectors):
                         column: T.let = row.start(first + k)
+                        # The rows of the next group lie far apart: the CPU does not see that they come next.
+                        for t in T.unroll(group):
+                            following: T.let = T.min(t0 + group + t, tokens - 1)
+                            T.evaluate(fetch(x[following, stream * hidden + column]))
+                            T.evaluate(fetch(grad_h_in[following, column]))
+                            T.evaluate(fetch(grad_x[following, stream * hidden + column], for_writing=True))
+                        for t in T.unroll(group):
+                            for j in T.vectorized(row.lanes):
+                                v[t, j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
                         if needs_x + needs_gamma != 0:
                             for t in T.unroll(group):
                                 for j in T.vectorized(row.lanes):
@@ -179,11 +188,9 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                                     for j in T.vectorized(row.lanes):
                                         dv[t, j] = dv[t, j] + grad_q[t0 + t, o] * one[j]
                             for t in T.unroll(group):
-                                for j in T.vectorized(row.lanes):
-                                    one[j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
                                 if spec.gamma:
                                     for j in T.vectorized(row.lanes):
-                                        to_gamma[k * row.lanes + j] = to_gamma[k * row.lanes + j] + dv[t, j] * one[j]
+                                        to_gamma[k * row.lanes + j] = to_gamma[k * row.lanes + j] + dv[t, j] * v[t, j]
                                     for j in T.vectorized(row.lanes):
                                         dv[t, j] = dv[t, j] * gamma[stream * hidden + column + j]
                                 if needs_x != 0 and t0 + t < tokens:
@@ -191,13 +198,11 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                                         grad_x[t0 + t, stream * hidden + column + j] = narrow(
                                             dtype,
                                             dv[t, j]
-                                            + slope[t0 + t] * one[j]
+                                            + slope[t0 + t] * v[t, j]
                                             + h_pre[t0 + t, stream] * wide(grad_h_in[t0 + t, column + j]),
                                         )
                         if needs_phi != 0:
                             for t in T.unroll(group):
-                                for j in T.vectorized(row.lanes):
-                                    v[t, j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
                                 if spec.gamma:
                                     for j in T.vectorized(row.lanes):
                                         v[t, j] = v[t, j] * gamma[stream * hidden + column + j]

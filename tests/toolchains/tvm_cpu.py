@@ -1,0 +1,82 @@
+"""Print what the threads of TVM's CPU kernels do: a program for TVM's environment, whose answer is one line of JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import torch
+import tvm
+from tvm.script import tirx as T
+
+from mhc.backends import load
+from mhc.backends.tvm import openmp
+from mhc.ops.expand import ExpandInputs, ExpandOutputs
+
+BODY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+
+
+def threads_of_process() -> int:
+    """Return the number of threads that the system counts."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Threads:"))
+
+
+def launched(status_of_task: int, tasks: int = 3) -> tuple[int, list[tuple[int, int, int]]]:
+    """Launch a loop whose last task returns a status; return the loop's own, and what each task was given."""
+    given: list[tuple[int, int, int]] = []
+
+    @BODY
+    def body(number: int, environment: int, captured: int) -> int:
+        given.append((number, ctypes.c_int.from_address(environment + 8).value, captured))
+        return status_of_task if number == tasks - 1 else 0
+
+    status = LAUNCH(openmp.launcher())(ctypes.cast(body, ctypes.c_void_p), 77, tasks)
+    return status, sorted(given)
+
+
+def expanded(x: torch.Tensor) -> bool:
+    """Run a kernel and return whether its output is right."""
+    out = torch.full((len(x), 4, x.shape[1]), float("nan"))
+    load("tvm", "expand", "forward").run(ExpandInputs(x, 4), ExpandOutputs(out))
+    return bool((out == x.unsqueeze(1)).all())
+
+
+@T.prim_func
+def of_others(x: T.Buffer((4096,), "float32")):
+    """Do what a kernel of another package does."""
+    T.func_attr({"global_symbol": "of_others", "tirx.noalias": True})
+    for i in T.parallel(4096):
+        x[i] = T.float32(i)
+
+
+torch.set_num_threads(3)
+torch.ones(1 << 20).add(1.0)  # PyTorch's threads are there from here on
+before = threads_of_process()
+answer = {"right": expanded(torch.randn(50, 40)), "started": threads_of_process() - before}
+answer["good"], answer["bad"] = launched(0), launched(-1)
+
+x = torch.randn(50, 40)
+results: list[bool] = []
+beside = [threading.Thread(target=lambda: results.append(expanded(x))) for _ in range(4)]
+for thread in beside:
+    thread.start()
+for thread in beside:
+    thread.join()
+answer["beside"] = results
+
+before = threads_of_process()
+other = tvm.compile(tvm.IRModule({"of_others": of_others}), target=tvm.target.Target("llvm"))["of_others"]
+y = torch.empty(4096)
+other(y)
+time.sleep(0.01)
+answer["others"] = bool((y == torch.arange(4096.0)).all()), threads_of_process() > before
+if "without" in sys.argv:  # as where PyTorch was built without OpenMP
+    openmp.launcher = lambda: None  # type: ignore[assignment]
+    answer["without"] = expanded(torch.randn(7, 33))
+print(json.dumps(answer))
