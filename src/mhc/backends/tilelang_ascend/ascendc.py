@@ -18,6 +18,7 @@ from tilelang.env import TILELANG_TEMPLATE_PATH
 from mhc.backends import Artifact, stage
 from mhc.backends.tilelang_ascend.tiles import THREADS
 
+
 @dataclass(frozen=True)
 class Lowered:
     """The AscendC of a kernel, its parameters in order, its cores as an expression of them, and its bytes of memory."""

@@ -32,7 +32,9 @@ class Kernel:
         Raises:
             NoDeviceError: always.
         """
-        raise NoDeviceError("tilelang_ascend: no launcher for Ascend NPUs is written here; its kernels are only lowered")
+        raise NoDeviceError(
+            "tilelang_ascend: no launcher for Ascend NPUs is written here; its kernels are only lowered"
+        )
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``target``: AscendC, or machine code where Huawei's ``bisheng`` is.

@@ -55,7 +55,9 @@ def mhc_post_backward(spec: MhcPostSpec) -> Any:
                 T.copy(grad_out[token, 0:n, block * width : block * width + width], grads)
                 with T.SimtVF(threads=THREADS):
                     for j, d in T.Parallel(n, width):
-                        to_streams[j, d] = T.cast(added(lambda at: res[at * n + j] * T.cast(grads[at, d], FP32), n), dtype)
+                        to_streams[j, d] = T.cast(
+                            added(lambda at: res[at * n + j] * T.cast(grads[at, d], FP32), n), dtype
+                        )
                     for d in T.Parallel(width):
                         to_written[d] = T.cast(added(lambda at: post[at] * T.cast(grads[at, d], FP32), n), dtype)
                 with T.SimtVF(threads=THREADS):

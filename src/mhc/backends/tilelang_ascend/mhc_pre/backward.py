@@ -166,9 +166,7 @@ def read_columns(spec: Any) -> Any:
                 for k, d in T.Parallel(mixes, width):
                     to_phi[k, d] = T.float32(0)
             for segment in T.serial(T.ceildiv(tokens, SEGMENT)):
-                T.copy(
-                    x[segment * SEGMENT : segment * SEGMENT + SEGMENT, block * width : block * width + width], tile
-                )
+                T.copy(x[segment * SEGMENT : segment * SEGMENT + SEGMENT, block * width : block * width + width], tile)
                 T.copy(grad_sums[segment * SEGMENT : segment * SEGMENT + SEGMENT, 0:mixes], sums)
                 with T.SimtVF(threads=THREADS):
                     acc = T.alloc_local((1,), FP32)

@@ -91,17 +91,15 @@ def read(spec: Any) -> Any:
                     total[0] = T.float32(0)
                     for lane in T.serial(THREADS):
                         total[0] = total[0] + squares[lane]
-                    scale[0] = T.float32(1) / T.sqrt(
-                        total[0] / T.float32(n * hidden) + T.float32(spec.norm_eps)
-                    )
+                    scale[0] = T.float32(1) / T.sqrt(total[0] / T.float32(n * hidden) + T.float32(spec.norm_eps))
             with T.SimtVF(threads=THREADS):
                 for k in T.Parallel(mixes):
                     mix[k] = added(lambda at: part_of_sum[k, at], PARTS) * scale[0]
             with T.SimtVF(threads=THREADS):
                 for i in T.Parallel(n):
-                    gates[i] = T.float32(1) / (
-                        T.float32(1) + T.exp(-(factors[0] * mix[i] + biases[i]))
-                    ) + T.float32(spec.pre_eps)
+                    gates[i] = T.float32(1) / (T.float32(1) + T.exp(-(factors[0] * mix[i] + biases[i]))) + T.float32(
+                        spec.pre_eps
+                    )
                 if writes_back:
                     for i in T.Parallel(n):
                         post[i] = T.float32(post_scale) / (

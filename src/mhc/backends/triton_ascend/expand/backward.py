@@ -7,9 +7,7 @@ import triton.language as tl
 
 
 @triton.jit
-def expand_backward_kernel(
-    grad_out, grad_x, STREAMS: tl.constexpr, HIDDEN: tl.constexpr, BLOCK_HIDDEN: tl.constexpr
-):
+def expand_backward_kernel(grad_out, grad_x, STREAMS: tl.constexpr, HIDDEN: tl.constexpr, BLOCK_HIDDEN: tl.constexpr):
     """One program adds up the streams of a part of one token's columns, in fp32."""
     token = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)
