@@ -1,5 +1,6 @@
-"""Run the kernels for Ascend NPUs on a CPU, and compare them with the golden: ``python ascend.py triton`` or ``tilelang``,
-and ``few`` for a few shapes.
+"""Run the kernels for Ascend NPUs on a CPU, and compare them with the golden.
+
+``python ascend.py triton`` or ``python ascend.py tilelang``, with ``few`` behind it for a few shapes.
 
 No NPU is needed, and none is emulated: Triton's interpreter runs the source of the device functions, and g++ compiles
 the AscendC with a header that stands in for the vendor's (``asc.h``). That shows that the equations of the kernels are

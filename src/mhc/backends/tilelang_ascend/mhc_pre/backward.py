@@ -6,7 +6,7 @@ from typing import Any
 
 import tilelang.ascend.language as T
 
-from mhc.backends.tilelang_ascend.tiles import DTYPES, FP32, PARTS, SEGMENT, THREADS, added, columns_of
+from mhc.backends.tilelang_ascend.tiles import DTYPES, FP32, SEGMENT, THREADS, columns_of
 
 
 def read_backward(spec: Any) -> Any:

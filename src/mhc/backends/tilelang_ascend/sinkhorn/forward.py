@@ -53,7 +53,7 @@ def make_first(spec: SinkhornSpec) -> Any:
 
 
 def make_half(spec: SinkhornSpec, rows: bool) -> Any:
-    """Return a macro: divide the entries of ``matrix`` by the sums of its rows, or of its columns, and keep the sums."""
+    """Return a macro: divide the entries of ``matrix`` by the sums of its rows, or columns, and keep the sums."""
     n, eps = spec.streams, spec.eps
 
     @T.macro
