@@ -1,6 +1,6 @@
 """Run the kernels for Ascend NPUs on a CPU, and compare them with the golden.
 
-``python ascend.py triton`` or ``python ascend.py tilelang``, with ``few`` behind it for a few shapes.
+``python ascend.py triton`` or ``python ascend.py tilelang``, with ``few`` behind it for one shape.
 
 No NPU is needed, and none is emulated: Triton's interpreter runs the source of the device functions, and g++ compiles
 the AscendC with a header that stands in for the vendor's (``asc.h``). That shows that the equations of the kernels are
@@ -28,6 +28,8 @@ from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 
 OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head": mhc_head, "expand": expand}
 TOKENS = 5
+# The kernels of TileLang take a second each to lower: these have every kind of step that the others have.
+FEW = {("mhc_pre", "forward"), ("mhc_pre", "backward"), ("sinkhorn", "backward")}
 SHAPES = [(4, 200, torch.float32), (3, 77, torch.float32), (4, 200, torch.bfloat16)]
 
 Operands = Mapping[str, torch.Tensor | int]
@@ -141,13 +143,15 @@ RUNS: dict[str, Run] = {"triton": with_triton, "tilelang": with_tilelang}
 
 
 def main(which: str, few: bool) -> None:
-    """Run every operator in both directions, in a few shapes or in all, and print the errors."""
+    """Run every operator in both directions and in all shapes, or a few kernels in one, and print the errors."""
     torch.manual_seed(0)
-    chosen = [(SHAPES[-1], False), (SHAPES[1], True)] if few else list(product(SHAPES, (False, True)))
-    for op, ((streams, hidden, dtype), second) in product(OPS, chosen):
+    shapes = [(SHAPES[1], False)] if few else list(product(SHAPES, (False, True)))
+    for op, ((streams, hidden, dtype), second) in product(OPS, shapes):
         form = "deepseek" if second else "paper"
         pair = inputs_of(op, streams, hidden, dtype, gamma=not second, form=form)
         for direction, inputs in zip(("forward", "backward"), pair, strict=True):
+            if few and which == "tilelang" and (op, direction) not in FEW:
+                continue
             module = OPS[op]
             out = module.empty_outputs(inputs) if direction == "forward" else module.empty_grads(inputs)
             for tensor in out:
