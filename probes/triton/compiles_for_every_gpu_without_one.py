@@ -9,6 +9,14 @@
 # verdict = "fails"
 # match = "gfx942: ROCm linker"
 # [[expect]]
+# versions = ["triton<3.6"]
+# verdict = "fails"
+# match = "'103: PTXAS error"
+# [[expect]]
+# versions = ["triton>=3.9"]
+# verdict = "fails"
+# match = "'gfx1030: "
+# [[expect]]
 # verdict = "works"
 # ///
 import triton
