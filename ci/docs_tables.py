@@ -20,7 +20,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Rule, as_list
 from kernel_matrix.lab.attempts import Attempt, Sweep, read
 from kernel_matrix.lab.judging import judge_all
-from kernel_matrix.lab.probe import Probe, load_probes
+from kernel_matrix.lab.probe import Probe, Window, load_probes
 from kernel_matrix.report.words import MEANING
 from kernel_matrix.results.record import versions_of
 from kernel_matrix.results.tables import names, schema, views
@@ -201,6 +201,35 @@ def probes(family: str) -> str:
     return markdown(("probe", "question", "what it really was", "verdict"), lines)
 
 
+def lessons(_: str) -> str:
+    """Return what stood in the way of each platform, as its probes show it, in the order of matrix.yaml.
+
+    A platform without such a probe is named, as nothing is known to have stood in its way.
+    """
+    platforms, probed = load(ROOT / "matrix.yaml").platforms, load_probes(ROOT / "probes")
+    lines, without = [], []
+    for name in platforms:
+        of_platform = [probe for probe in probed if name in probe.platforms]
+        for probe in of_platform:
+            verdicts = "; ".join(
+                window.verdict + (f" ({', '.join(window.versions)})" if window.versions else "")
+                for window in probe.expect
+            )
+            link = f"[`{probe.id}`](../{probe.path.relative_to(ROOT)})"
+            versions = ", ".join(f"`{one}`" for one in probe.requires)
+            lines.append((f"`{name}`", escaped(probe.asks), escaped(probe.truth), versions, escaped(verdicts), link))
+        if not of_platform:
+            without.append(f"`{name}`")
+    head = ("platform", "question", "what it really was", "toolchain", "expected", "probe")
+    end = f"\nNo probe is a lesson of {', '.join(without)}.\n" if without else ""
+    return markdown(head, lines) + end
+
+
+def expected(window: Window) -> str:
+    """Return a verdict, and the versions that it is expected of where those are not all."""
+    return window.verdict + (f" ({', '.join(window.versions)})" if window.versions else "")
+
+
 def verdicts_in_sweep(probe: Probe) -> Verdicts:
     """Return a probe's verdict in every version of the kept sweep of its toolchain.
 
@@ -321,6 +350,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "columns": columns,
     "events": events,
     "exceptions": exceptions,
+    "lessons": lessons,
     "limits": limits,
     "noise": noise,
     "pairs": pairs,

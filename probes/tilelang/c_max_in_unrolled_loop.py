@@ -2,6 +2,7 @@
 # asks = "Does the C target compute a running maximum in an explicitly unrolled loop?"
 # means = "s = T.max(s, x) sees the last iteration's s."
 # met = "our own Sinkhorn kernel: wrong numbers, no error"
+# platforms = ["cpu-llvm"]
 # truth = "The C generator stores the first operand in a variable before the unrolled loop and never updates it. Swap the operands, or do not unroll."
 # requires = ["tilelang"]
 # needs = ["g++"]

@@ -2,6 +2,7 @@
 # asks = "Does the C target have bfloat16?"
 # means = "A bf16 buffer compiles for the CPU."
 # met = "our own CPU kernels"
+# platforms = ["cpu-llvm"]
 # truth = "The C generator has no such type. Carry uint16 and shift."
 # requires = ["tilelang"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does T.gemm of fp32 lower for RDNA (gfx1100)?"
 # means = "fp32 matrix products need no cast for RDNA."
 # met = "our own matrix, platform rocm"
+# platforms = ["rocm"]
 # truth = "RDNA's WMMA has no fp32 input, and tilelang has no fallback for it. Use bf16 or fp16 operands."
 # requires = ["tilelang>=0.1.10"]
 # [[expect]]

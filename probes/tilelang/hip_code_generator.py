@@ -2,6 +2,7 @@
 # asks = "Does the wheel generate HIP source?"
 # means = "A kernel becomes source for gfx942 with no ROCm on the machine."
 # met = "our own matrix, platform rocm"
+# platforms = ["rocm"]
 # truth = "The wheels of 0.1.8 and 0.1.9 are built without the HIP code generator. Later wheels have it."
 # requires = ["tilelang"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does the wheel bring every header that its HIP source includes, beyond those of HIP itself?"
 # means = "Generated HIP source compiles with hipcc alone."
 # met = "our own ROCm image: fatal error: 'rocwmma/rocwmma.hpp' file not found"
+# platforms = ["rocm"]
 # truth = "The wheel's common.h includes rocWMMA, uses nothing of it and does not bring it. A stub header is enough."
 # requires = ["tilelang"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does TileLang generate WGSL for bf16?"
 # means = "A kernel that reads bf16 becomes source."
 # met = "our own matrix, platform webgpu"
+# platforms = ["webgpu"]
 # truth = "The generator has no type for vectors of bf16, and WGSL has none for bf16. Words of 32 bits with two elements each do it: src/mhc/toolchain/wgsl.py."
 # requires = ["tilelang"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does WGSL allow the name that TileLang gives a loop variable called '_'?"
 # means = "No name in the source begins with two underscores."
 # met = "our own matrix, platform webgpu"
+# platforms = ["webgpu"]
 # truth = "TileLang writes `__1` for Python's `_`, and WGSL keeps names that begin with two underscores for itself. Another name in the kernel, or in the text, is enough."
 # requires = ["tilelang"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Is tl.dot of bf16 right under the interpreter?"
 # means = "What TRITON_INTERPRET=1 computes in bf16 is a proof."
 # met = "our own matrix on the CPU: errors of 1e11"
+# platforms = ["cpu-llvm"]
 # truth = "The interpreter multiplies the bits of bf16 as if they were integers. Cast to fp32 there, or do not count the result."
 # requires = ["triton", "torch"]
 # [[expect]]

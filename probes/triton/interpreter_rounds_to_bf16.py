@@ -2,6 +2,7 @@
 # asks = "Does the interpreter round fp32 to the nearest bf16?"
 # means = "Its bf16 results have the same bits as a GPU's."
 # met = "our own matrix on the CPU"
+# platforms = ["cpu-llvm"]
 # truth = "The interpreter cuts the low half off. Hardware rounds to nearest even."
 # requires = ["triton", "torch"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does triton.compile refuse more shared memory than the architecture has?"
 # means = "A compilation that succeeds can be launched."
 # met = "our own matrix, compiling without a GPU"
+# platforms = ["cuda"]
 # truth = "triton.compile does not compare metadata.shared with the device. Only the launch does (OutOfResources)."
 # requires = ["triton"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does tl.where between two pointers compile for AMD?"
 # means = "A kernel may choose its buffer per element."
 # met = "our own expand kernel for gfx942"
+# platforms = ["rocm"]
 # truth = "The AMD backend's pointer passes (ConvertToBufferOps, TritonAMDGPUCanonicalizePointers) cannot follow a select of pointers. Choose between the offsets, or load both."
 # requires = ["triton>=3.5"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does tvm.compile for CUDA fail if there is no nvcc?"
 # means = "Its success proves that the kernel compiles."
 # met = "our own matrix: a green compile on a machine without a CUDA toolkit"
+# platforms = ["cuda"]
 # truth = "Standard TVM compiles CUDA when the module is loaded, so success only proves that source was generated. To know more, compile the source with tvm.support.nvcc."
 # requires = ["apache-tvm"]
 # [[expect]]

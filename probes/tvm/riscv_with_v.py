@@ -2,6 +2,7 @@
 # asks = "Can a loop over a vector of fixed length be compiled for RISC-V with the extension V?"
 # means = "A script with T.vectorized needs no other form for RISC-V."
 # met = "our own kernels: mhc_pre in bf16 and sinkhorn, for rv64gcv"
+# platforms = ["cpu-llvm"]
 # truth = "Some cannot with +v: TVM makes vectors of unknown length out of them. The same instructions by their other name, +zve64d and +zvl128b, can."
 # requires = ["apache-tvm"]
 # [[expect]]

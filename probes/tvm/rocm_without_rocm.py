@@ -2,6 +2,7 @@
 # asks = "Does tvm.compile for ROCm work if no ROCm is on the machine?"
 # means = "AMDGPU machine code comes from the wheel alone."
 # met = "our own matrix, platform rocm"
+# platforms = ["rocm"]
 # truth = "It needs device bitcode and ld.lld from a ROCm installation. If you override tvm_callback_rocm_bitcode_path and tvm_callback_rocm_link, it needs neither."
 # requires = ["apache-tvm"]
 # [[expect]]

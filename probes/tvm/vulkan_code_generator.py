@@ -2,6 +2,7 @@
 # asks = "Does the wheel of TVM generate SPIR-V for Vulkan?"
 # means = "A kernel becomes SPIR-V with no GPU on the machine."
 # met = "the search for a way to WebGPU"
+# platforms = ["webgpu"]
 # truth = "The wheel is built without the generator for Vulkan. WGSL goes to Vulkan all the same, through wgpu."
 # requires = ["apache-tvm"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does TVM generate WGSL for bf16?"
 # means = "The source has no type that WGSL lacks."
 # met = "our own matrix, platform webgpu"
+# platforms = ["webgpu"]
 # truth = "TVM keeps bf16 in `u16`, which WGSL does not have. Words of 32 bits with two elements each do it: src/mhc/toolchain/wgsl.py."
 # requires = ["apache-tvm"]
 # [[expect]]

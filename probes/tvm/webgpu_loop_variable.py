@@ -2,6 +2,7 @@
 # asks = "Does WGSL allow the name that TVM gives a loop variable called '_'?"
 # means = "No name in the source begins with two underscores."
 # met = "our own matrix, platform webgpu"
+# platforms = ["webgpu"]
 # truth = "TVM writes `__1` for Python's `_`, and WGSL keeps names that begin with two underscores for itself. Another name in the script, or in the text, is enough."
 # requires = ["apache-tvm"]
 # [[expect]]

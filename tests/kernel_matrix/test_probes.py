@@ -332,3 +332,37 @@ def test_a_probe_gives_its_verdict_in_the_real_toolchain(matrix, environment, pr
     [one] = judge_all(probes, records, [environment])
     assert one.verdict == verdict, one.record.detail
     assert words in f"{one.record.message}"
+
+
+def test_the_probe_of_every_gpu_names_those_of_the_matrix(matrix):
+    """A target that the matrix has, and its Triton compiles for, is asked for; others are not."""
+    content = vars_of(ROOT / "probes" / "triton" / "compiles_for_every_gpu_without_one.py", "CUDA", "HIP")
+    asked = {f"sm_{arch}" for arch in content["CUDA"]} | {*content["HIP"]}
+    entries = [(platform, entry) for platform in matrix.platforms.values() for entry in platform.entries]
+    targets = {
+        target
+        for platform, entry in entries
+        if matrix.toolchains[entry.toolchain].backend == "triton" and not entry.emulated
+        for target in entry.targets or platform.targets
+    }
+    known = {rule.where["target"] for rule in matrix.expectations if rule.where.get("toolchain") == "triton-3.6"}
+    assert asked == targets - known
+
+
+def vars_of(path: Path, *names: str) -> dict[str, tuple[object, ...]]:
+    """Return constants of a program, without running it."""
+    nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
+    return {node.targets[0].id: ast.literal_eval(node.value) for node in nodes if node.targets[0].id in names}
+
+
+def test_a_lesson_of_a_platform_that_is_not_there_is_bad_input(doubles: Doubles):
+    header = 'asks = "Does it work at all?"\nmeans = "It works here."\nmet = "the test"\ntruth = "It does."\n'
+    header += 'platforms = ["hree"]'
+    lines = [*header.splitlines(), 'requires = ["numpy"]', "[[expect]]", 'verdict = "works"']
+    folder = doubles.root / "probes" / "family"
+    folder.mkdir(parents=True)
+    text = "".join(f"# {line}\n" for line in lines)
+    (folder / "one.py").write_text(f"# /// probe\n{text}# ///\n")
+    doubles.edit("suite: suite", "suite: suite, probes: probes")
+    with pytest.raises(UserError, match=r"one\.py: platforms.*hree.*Did you mean 'here'"):
+        select_probes(doubles.matrix, doubles.root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -20,11 +21,13 @@ from kernel_matrix.cli.labels import labels
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.config.schema import schema
+from kernel_matrix.diagnosis import diagnose, rules_of
 from kernel_matrix.lab.doctor import examine
 from kernel_matrix.lab.reachable import Prospect, prospects
 from kernel_matrix.machines.rows import rows
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
+from kernel_matrix.run.decide import decide
 from kernel_matrix.run.docker.container import Containers
 from kernel_matrix.run.docker.sandbox import Sandbox
 from kernel_matrix.run.environments.local import LocalInterpreter
@@ -38,6 +41,7 @@ from kernel_matrix.vendors import (
     amd,
     apple,
     detect,
+    huawei,
     intel,
     nvidia,
     registry,
@@ -46,26 +50,14 @@ from kernel_matrix.vendors import (
     webgpu,
 )
 
-# All that the harness must know of a vendor that is new to it.
-ACME = '''
-"""ACME's GPUs."""
+# All that a maintainer with a new vendor's machine writes, as the docs say it.
+PAGE = ROOT / "docs" / "how-to" / "vendor.md"
 
-from kernel_matrix.vendors.finding import Finding
-from kernel_matrix.vendors.program import Program
-from kernel_matrix.vendors.vendor import Device, Vendor
 
-VENDOR = Vendor(
-    title="ACME",
-    kind="GPU",
-    gpu=True,
-    framework_device="acme",
-    detect=lambda: [Device("acme", "ACME One", ("acme1",), "7.3")],
-    docker_flags="--device /dev/acme",
-    container_options=lambda: {"devices": ["/dev/acme:/dev/acme:rw"]},
-    driver=lambda devices: Finding("ACME driver", "good", devices[0].driver),
-    programs=(Program(name="acmecc", install="install ACME's compiler", homes=("ACME_HOME",)),),
-)
-'''
+def block(title: str) -> str:
+    """Return a block of the page, word for word."""
+    [body] = re.findall(rf'^```\w+ title="{re.escape(title)}"\n(.*?)^```$', PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return body
 
 
 @pytest.fixture
@@ -73,7 +65,7 @@ def acme(tmp_path: Path, monkeypatch):
     """Add one file to the vendors, for one test."""
     folder = tmp_path / "more_vendors"
     folder.mkdir()
-    (folder / "acme.py").write_text(ACME)
+    (folder / "acme.py").write_text(block("src/kernel_matrix/vendors/acme.py"))
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
     importlib.invalidate_caches()
     registry.vendors.cache_clear()
@@ -86,25 +78,12 @@ def acme(tmp_path: Path, monkeypatch):
 @pytest.fixture
 def there(acme: None, doubles: Doubles) -> Doubles:
     """Add a platform of the made-up vendor and a toolchain: one lock, one entry."""
-    (doubles.root / "made-up.txt").write_text("numpy==2.4.6\n")
+    (doubles.root / "made-up.txt").write_text(block("made-up.txt"))
     (doubles.root / "preflight.py").write_text("import pathlib\npathlib.Path('asked').touch()\n")
     doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
     doubles.edit("{ case: 15,", "{ case: 60,")
-    doubles.edit(
-        "toolchains:\n",
-        "toolchains:\n  made-up-1: { backend: good, lock: made-up.txt, requires: [numpy], ahead_of_time: true }\n",
-    )
-    doubles.edit(
-        "platforms:\n",
-        "platforms:\n"
-        "  there:\n"
-        "    title: ACME\n"
-        "    device: acme\n"
-        "    runner: [self-hosted, linux, x64, acme]\n"
-        "    targets: [acme1, acme2]\n"
-        "    machines: [acme1]\n"
-        "    toolchains: [{ toolchain: made-up-1, needs: { acmecc: lowered } }]\n",
-    )
+    doubles.edit("toolchains:\n", f"toolchains:\n{block('toolchains of matrix.yaml')}")
+    doubles.edit("platforms:\n", f"platforms:\n{block('platforms of matrix.yaml')}")
     return doubles
 
 
@@ -187,7 +166,7 @@ def test_names_of_vendors_and_programs_are_checked_and_offered_to_editors(there:
     there.edit("needs: { acmecc:", "needs: { acmec:")
     with pytest.raises(
         UserError,
-        match=r"this should be 'g\+\+', .*'qemu-riscv64', 'acmecc', 'hipcc', 'ocloc' or 'nvcc', and it is 'acmec'",
+        match=r"'g\+\+', .*'acmecc', 'hipcc', 'hivmc', 'bisheng', 'ocloc' or 'nvcc', and it is 'acmec'",
     ):
         load(there.root / "matrix.yaml")
 
@@ -368,3 +347,46 @@ def test_drivers_that_a_variable_names_are_the_only_ones_that_the_loader_has(tmp
     assert webgpu.driver([], [tmp_path]).status == "absent"
     monkeypatch.setenv("VK_DRIVER_FILES", f"{tmp_path}/radeon_icd.json:{tmp_path}/lvp_icd.x86_64.json")
     assert webgpu.driver([]).status == "good"
+
+
+NPU_SMI = """
++---------------------------+---------------+----------------------------------------------------+
+| NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
++===========================+===============+====================================================+
+| 0     910B2               | OK            | 92.5        38                0    / 0             |
+| 0                         | 0000:C1:00.0  | 0           0    / 0          3342 / 65536         |
+| 1     910B2               | OK            | 95.1        39                0    / 0             |
+"""
+
+
+def test_ascend_npus_are_those_that_npu_smi_lists(tmp_path: Path):
+    assert huawei.listed(NPU_SMI) == [Device("huawei", "Ascend 910B2", ("ascend910b2",))] * 2
+    assert huawei.listed("") == huawei.detect() == []
+    devices = huawei.listed(NPU_SMI)
+    assert huawei.driver(devices, tmp_path).status == "broken"
+    (tmp_path / "davinci0").touch()
+    assert huawei.driver(devices, tmp_path).status == "good"
+    assert huawei.driver([], tmp_path).status == "absent"
+    assert f"{tmp_path}/davinci0:/dev/davinci0:rw" in huawei.container_options(tmp_path)["devices"]
+
+
+UNREACHED = ("cambricon", "hygon", "metax", "moore_threads")
+
+
+@pytest.mark.parametrize("name", UNREACHED)
+def test_a_vendor_that_nobody_reached_says_why_and_when_it_was_looked_for(matrix, name):
+    """Its cases are unavailable, and the page has the cause: nothing of it is drawn as if it were compiled."""
+    vendor = vendor_named(name)
+    [(platform, entry)] = [item for item in matrix.platforms.items() if item[1].device == name]
+    [looked] = re.findall(r"\(last looked for on (\d{4}-\d\d-\d\d)\)", vendor.lacking)
+    assert vendor.driver([]).status == "absent"
+    assert looked in vendor.driver([]).text
+    cases = [case for case in plan(matrix, "quick").cases if case.cell.platform == platform]
+    assert {case.cell.op for case in cases} == set(matrix.ops)
+    decisions = [decide(matrix, case, Machine(())) for case in cases]
+    assert {(one.action, one.outcome) for one in decisions} == {("", "unavailable")}
+    diagnosis = diagnose(decisions[0].reason, "unavailable", rules=rules_of(matrix, ROOT))
+    assert diagnosis is not None
+    assert diagnosis.rule == f"nobody-reached-{platform}"
+    assert vendor.lacking.partition(": ")[2] in diagnosis.cause
+    assert entry.title == vendor.title

@@ -20,6 +20,7 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.faults import first_fault
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.model.fields import Name
 from kernel_matrix.config.names import NeedName
 from kernel_matrix.diagnosis.rule import Pattern
 
@@ -53,6 +54,7 @@ class Probe(BaseModel):
     met: str = Field(min_length=5, description="Where the failure was met.")
     truth: str = Field(min_length=5, description="What it really was.")
     link: str = ""
+    platforms: list[Name] = Field(default_factory=list, description="Platforms that it is a lesson of.")
     requires: list[str] = Field(min_length=1, description="What an environment must have for it to make sense.")
     needs: list[NeedName] = Field(default_factory=list, description="What the machine must have beside it.")
     seconds: float = Field(default=180, gt=0, description="The time limit.")
@@ -100,6 +102,10 @@ def select_probes(matrix: Matrix, root: Path, names: Sequence[str] = ()) -> tupl
     if matrix.package.probes is None:
         raise UserError("matrix.yaml: package.probes names no folder, so there is no probe to run.")
     probes = load_probes(root / matrix.package.probes)
+    for probe in probes:
+        for platform in probe.platforms:
+            if platform not in matrix.platforms:
+                raise unknown(f"{probe.path.relative_to(root)}: platforms", "platform", platform, matrix.platforms)
     known = {probe.id for probe in probes}
     for name in names:
         if name not in known:

@@ -1,0 +1,16 @@
+"""Cambricon's MLUs, which the toolkit Neuware compiles for."""
+
+from __future__ import annotations
+
+import datetime
+
+from kernel_matrix.vendors.unreached import unreached
+
+VENDOR = unreached(
+    "Cambricon",
+    "MLU",
+    framework_device="mlu",
+    lacking="no public wheel has a compiler for them (there is no torch_mlu), and LLVM has no target",
+    looked=datetime.date(2026, 11, 22),
+    pci="0xcabc",
+)

@@ -1,0 +1,15 @@
+"""Hygon's DCUs, which the toolkit DTK, made from ROCm, compiles for."""
+
+from __future__ import annotations
+
+import datetime
+
+from kernel_matrix.vendors.unreached import unreached
+
+VENDOR = unreached(
+    "Hygon",
+    "DCU",
+    framework_device="cuda",
+    lacking="every LLVM that was tried refuses gfx936 (TVM 0.27, Triton 3.6), and no public wheel has DTK",
+    looked=datetime.date(2026, 11, 22),
+)

@@ -1,0 +1,16 @@
+"""Moore Threads' GPUs, which the toolkit MUSA compiles for."""
+
+from __future__ import annotations
+
+import datetime
+
+from kernel_matrix.vendors.unreached import unreached
+
+VENDOR = unreached(
+    "Moore Threads",
+    "GPU",
+    framework_device="musa",
+    lacking="no public wheel has a compiler for them (there is no torch_musa), and LLVM has no target",
+    looked=datetime.date(2026, 11, 22),
+    pci="0x1ed5",
+)
