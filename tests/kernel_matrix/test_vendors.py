@@ -41,6 +41,7 @@ from kernel_matrix.vendors import (
     intel,
     nvidia,
     registry,
+    software,
     system,
     vendor_named,
     webgpu,
