@@ -76,7 +76,7 @@ def cubin(program: Program, target: str) -> tuple[bytes, dict[str, int], str]:
 def compiled(program: Program, target: str) -> tuple[str, bytes]:
     """Return the PTX and the machine code of a kernel."""
     arguments = tuple(
-        cutlass.Int64(1)
+        cutlass.Int32(1)
         if dtype is None
         else make_ptr(ELEMENTS[dtype], 0, cute.AddressSpace.gmem, assumed_align=4 * program.sizes.vector)
         for dtype in program.parameters

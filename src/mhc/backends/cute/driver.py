@@ -53,7 +53,7 @@ def _launch(launch: Launch, function: Any, stream: int) -> None:
         value.data_ptr() if isinstance(value, torch.Tensor) else 0 if value is None else value
         for value in launch.arguments
     ]
-    kinds = [ctypes.c_int64 if dtype is None else ctypes.c_void_p for dtype in launch.program.parameters]
+    kinds = [ctypes.c_int32 if dtype is None else ctypes.c_void_p for dtype in launch.program.parameters]
     arguments = (tuple(addresses), tuple(kinds))
     driver = _driver()
     _checked(driver.cuLaunchKernel(function, *launch.grid, THREADS, 1, 1, 0, stream, arguments, 0), launch.program.name)

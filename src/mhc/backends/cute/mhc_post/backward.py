@@ -37,15 +37,15 @@ def mhc_post_grad_rows(
     to_layer = rows(grad_y, token, 1, sizes)
     for pack in cutlass.range(thread, sizes.packs, THREADS):
         grad = [load(source[i, pack, None]) for i in range(n)]
-        for j in cutlass.range_constexpr(n):
+        for j in cutlass.range_constexpr(sizes.streams):
             total = registers(sizes.vector)
             for k in cutlass.range_constexpr(sizes.vector):
-                for i in cutlass.range_constexpr(n):
+                for i in cutlass.range_constexpr(sizes.streams):
                     total[k] = total[k] + mapping[i * n + j] * grad[i][k]
             store(total, to_streams[j, pack, None])
         read = registers(sizes.vector)
         for k in cutlass.range_constexpr(sizes.vector):
-            for i in cutlass.range_constexpr(n):
+            for i in cutlass.range_constexpr(sizes.streams):
                 read[k] = read[k] + writing[i] * grad[i][k]
         store(read, to_layer[0, pack, None])
 
@@ -70,7 +70,7 @@ def mhc_post_grad_coefficients(
     source, streams = rows(grad_out, token * n, n, sizes), rows(x, token * n, n, sizes)
     layer = rows(y, token, 1, sizes)
     to_mapping, to_writing = vector_of(grad_h_res, token * (n * n), n * n), vector_of(grad_h_post, token * n, n)
-    for first in cutlass.range_constexpr(0, n, height):
+    for first in cutlass.range_constexpr(0, sizes.streams, height):
         total = registers(height * wide)
         for pack in cutlass.range(thread, sizes.packs, THREADS):
             grad = [load(source[min(first + i, n - 1), pack, None]) for i in range(height)]

@@ -36,10 +36,10 @@ def mhc_post_forward(
     for pack in cutlass.range(thread, sizes.packs, THREADS):
         written = load(layer[0, pack, None])
         v = [load(streams[j, pack, None]) for j in range(n)]
-        for i in cutlass.range_constexpr(n):
+        for i in cutlass.range_constexpr(sizes.streams):
             total = registers(sizes.vector)
             for k in cutlass.range_constexpr(sizes.vector):
                 total[k] = writing[i] * written[k]
-                for j in cutlass.range_constexpr(n):
+                for j in cutlass.range_constexpr(sizes.streams):
                     total[k] = total[k] + mapping[i * n + j] * v[j][k]
             store(total, target[i, pack, None])

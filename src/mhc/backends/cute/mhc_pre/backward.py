@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int64
+from cutlass import Float32, Int32, Int64
 
 from mhc.backends.cute.device import add_up, load, registers, rows, shared, sigmoid, store, vector_of, wide_row
 from mhc.backends.cute.mhc_pre.forward import TOKENS
@@ -56,7 +56,7 @@ def mhc_pre_factors(
     streams, above = rows(x, token * n, n, sizes), rows(grad_h_in, token, 1, sizes)
     for pack in cutlass.range(thread, sizes.packs, THREADS):
         grad = load(above[0, pack, None])
-        for i in cutlass.range_constexpr(n):
+        for i in cutlass.range_constexpr(sizes.streams):
             v = load(streams[i, pack, None])
             for k in cutlass.range_constexpr(sizes.vector):
                 total[i] = total[i] + grad[k] * v[k]
@@ -96,15 +96,15 @@ def mhc_pre_grad_x(
     h_pre: cute.Pointer,
     slope: cute.Pointer,
     grad_x: cute.Pointer,
-    tokens: Int64,
+    tokens: Int32,
     sizes: cutlass.Constexpr,
 ):
     """Write gamma times (sum over o of f_o phi_o) - slope v + h_pre grad_h_in, of some tokens and a vector a thread."""
     n, mixes = cutlass.const_expr(sizes.streams), cutlass.const_expr(sizes.mixes)
     thread, _, _ = cute.arch.thread_idx()
     block, part, _ = cute.arch.block_idx()
-    start, pack = Int64(block) * TOKENS, part * THREADS + thread
-    at = [cutlass.min(start + t, tokens - 1) for t in range(TOKENS)]
+    start, pack = block * TOKENS, part * THREADS + thread
+    at = [Int64(cutlass.min(start + t, tokens - 1)) for t in range(TOKENS)]
     factors = shared(TOKENS * mixes)
     for t in cutlass.range_constexpr(TOKENS):
         of_token = vector_of(f, at[t] * mixes, mixes)
@@ -136,34 +136,34 @@ def mhc_pre_grad_x(
 
 @cute.kernel
 def mhc_pre_sums(
-    x: cute.Pointer, f: cute.Pointer, q: cute.Pointer, tokens: Int64, chunk: Int64, sizes: cutlass.Constexpr
+    x: cute.Pointer, f: cute.Pointer, q: cute.Pointer, tokens: Int32, chunk: Int32, sizes: cutlass.Constexpr
 ):
     """Write q[chunk, o] = sum over the chunk's tokens of f_o v, for ``ROWS`` rows and a vector a thread."""
     mixes = cutlass.const_expr(sizes.mixes)
     thread, _, _ = cute.arch.thread_idx()
     part, number, layer = cute.arch.block_idx()
     pack, first = part * THREADS + thread, layer * ROWS
-    begin = Int64(number) * chunk
+    begin = number * chunk
     end = cutlass.min(begin + chunk, tokens)
-    if pack < sizes.streams * sizes.packs:
-        total, stage = registers(ROWS * sizes.vector), registers(ROWS * sizes.vector)
-        for staged in cutlass.range(begin, end, Int64(STAGE)):
-            stage.fill(0.0)
-            for token in cutlass.range(staged, cutlass.min(staged + STAGE, end), Int64(1)):
-                v = load(wide_row(x, token, sizes)[pack, None])
-                factors = vector_of(f, token * mixes, mixes)
-                for o in cutlass.range_constexpr(ROWS):
-                    factor = factors[cutlass.min(first + o, mixes - 1)]
-                    for k in cutlass.range_constexpr(sizes.vector):
-                        stage[o * sizes.vector + k] = stage[o * sizes.vector + k] + factor * v[k]
-            for i in cutlass.range_constexpr(ROWS * sizes.vector):
-                total[i] = total[i] + stage[i]
-        for o in cutlass.range_constexpr(ROWS):
-            if first + o < mixes:
-                row = registers(sizes.vector)
+    own = cutlass.min(pack, sizes.streams * sizes.packs - 1)  # a thread without a vector repeats the last one
+    total, stage = registers(ROWS * sizes.vector), registers(ROWS * sizes.vector)
+    for staged in cutlass.range(begin, end, STAGE):
+        stage.fill(0.0)
+        for token in cutlass.range(staged, cutlass.min(staged + STAGE, end)):
+            v = load(wide_row(x, Int64(token), sizes)[own, None])
+            factors = vector_of(f, Int64(token) * mixes, mixes)
+            for o in cutlass.range_constexpr(ROWS):
+                factor = factors[cutlass.min(first + o, mixes - 1)]
                 for k in cutlass.range_constexpr(sizes.vector):
-                    row[k] = total[o * sizes.vector + k]
-                store(row, wide_row(q, Int64(number) * mixes + first + o, sizes)[pack, None])
+                    stage[o * sizes.vector + k] = stage[o * sizes.vector + k] + factor * v[k]
+        for i in cutlass.range_constexpr(ROWS * sizes.vector):
+            total[i] = total[i] + stage[i]
+    for o in cutlass.range_constexpr(ROWS):
+        if first + o < mixes and pack < sizes.streams * sizes.packs:
+            row = registers(sizes.vector)
+            for k in cutlass.range_constexpr(sizes.vector):
+                row[k] = total[o * sizes.vector + k]
+            store(row, wide_row(q, Int64(number) * mixes + first + o, sizes)[pack, None])
 
 
 @cute.kernel
@@ -173,7 +173,7 @@ def mhc_pre_grad_phi_gamma(
     gamma: cute.Pointer,
     grad_phi: cute.Pointer,
     grad_gamma: cute.Pointer,
-    chunks: Int64,
+    chunks: Int32,
     sizes: cutlass.Constexpr,
 ):
     """Add the chunks up: grad_phi = q gamma, grad_gamma = sum over o of phi_o q_o. A thread has one column."""
@@ -188,8 +188,8 @@ def mhc_pre_grad_phi_gamma(
         over_mixes = Float32(0.0)
         for o in cutlass.range(mixes):
             total = Float32(0.0)
-            for number in cutlass.range(Int64(0), chunks, Int64(1)):
-                total = total + vector_of(q, (number * mixes + o) * width, width)[column]
+            for number in cutlass.range(chunks):
+                total = total + vector_of(q, (Int64(number) * mixes + o) * width, width)[column]
             vector_of(grad_phi, Int64(o) * width, width)[column] = total * weight
             over_mixes = over_mixes + total * vector_of(phi, Int64(o) * width, width)[column]
         vector_of(grad_gamma, Int64(0), width)[column] = over_mixes
@@ -201,7 +201,7 @@ def mhc_pre_grad_alpha_bias(
     m: cute.Pointer,
     grad_alpha: cute.Pointer,
     grad_bias: cute.Pointer,
-    tokens: Int64,
+    tokens: Int32,
     sizes: cutlass.Constexpr,
 ):
     """Write grad_bias_o = sum over tokens of dz_o, in the first blocks, and grad_alpha of a gate in each block after."""
@@ -214,13 +214,13 @@ def mhc_pre_grad_alpha_bias(
     if gate >= 0:
         begin, end = gate * n, gate * n + n
         if gate == 2:
-            end = cutlass.Int32(mixes)
+            end = Int32(mixes)
     total, stage = registers(1), registers(1)
-    for staged in cutlass.range(Int64(thread), tokens, Int64(STAGE * THREADS)):
+    for staged in cutlass.range(thread, tokens, STAGE * THREADS):
         stage[0] = 0.0
         last = cutlass.min(staged + STAGE * THREADS, tokens)
-        for token in cutlass.range(staged, last, Int64(THREADS)):
-            of_dz, of_m = vector_of(dz, token * mixes, mixes), vector_of(m, token * mixes, mixes)
+        for token in cutlass.range(staged, last, THREADS):
+            of_dz, of_m = vector_of(dz, Int64(token) * mixes, mixes), vector_of(m, Int64(token) * mixes, mixes)
             term = Float32(0.0)
             for i in cutlass.range(begin, end):
                 factor = Float32(1.0)
@@ -230,8 +230,10 @@ def mhc_pre_grad_alpha_bias(
             stage[0] = stage[0] + term
         total[0] = total[0] + stage[0]
     add_up(total, partial, sums)
+    gates = cutlass.const_expr(1 if sizes.mixes == sizes.streams else 3)
+    to_alpha, to_bias = vector_of(grad_alpha, Int64(0), gates), vector_of(grad_bias, Int64(0), mixes)
     if thread == 0:
         if gate >= 0:
-            vector_of(grad_alpha, Int64(0), 1 if sizes.mixes == sizes.streams else 3)[gate] = sums[0]
+            to_alpha[gate] = sums[0]
         else:
-            vector_of(grad_bias, Int64(0), mixes)[block] = sums[0]
+            to_bias[block] = sums[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int64
+from cutlass import Float32, Int32, Int64
 
 from mhc.backends.cute.device import add_up, load, registers, rows, shared, sigmoid, store, vector_of, wide_row
 from mhc.backends.cute.sizes import THREADS
@@ -63,18 +63,18 @@ def mhc_pre_forward(
     h_res: cute.Pointer,
     m: cute.Pointer,
     r: cute.Pointer,
-    tokens: Int64,
+    tokens: Int32,
     sizes: cutlass.Constexpr,
 ):
     """Write the mixes, what they become, and h_in."""
     n, mixes = cutlass.const_expr(sizes.streams), cutlass.const_expr(sizes.mixes)
     thread, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
-    start = Int64(block) * TOKENS
-    at = [cutlass.min(start + t, tokens - 1) for t in range(TOKENS)]
+    start = block * TOKENS
+    at = [Int64(cutlass.min(start + t, tokens - 1)) for t in range(TOKENS)]
     partial, sums = shared(_SUMS * THREADS), shared(_SUMS)
     projected, h_pre = shared(TOKENS * mixes), shared(TOKENS * n)
-    for first in cutlass.range_constexpr(0, mixes, _ROWS):
+    for first in cutlass.range_constexpr(0, sizes.mixes, _ROWS):
         add_up(_project(x, phi, gamma, at, first, sizes), partial, sums)
         if thread < TOKENS * _ROWS:
             t, o = thread // _ROWS, thread % _ROWS
@@ -109,7 +109,7 @@ def mhc_pre_forward(
             streams, target = rows(x, at[t] * n, n, sizes), rows(h_in, at[t], 1, sizes)
             for pack in cutlass.range(thread, sizes.packs, THREADS):
                 total = registers(sizes.vector)
-                for i in cutlass.range_constexpr(n):
+                for i in cutlass.range_constexpr(sizes.streams):
                     v = load(streams[i, pack, None])
                     for k in cutlass.range_constexpr(sizes.vector):
                         total[k] = total[k] + h_pre[t * n + i] * v[k]
