@@ -1,7 +1,7 @@
 """Run PTX on the CPU: each instruction becomes a statement of C++, and each thread of a block a thread of the system.
 
-It knows the instructions that the kernels of the backend ``cute`` have, and stops at any other. What ptxas would make of
-them is not looked at.
+It knows the instructions that the kernels of the backend ``cute`` have, and stops at any other. What ptxas would make
+of them is not looked at.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _HEAD = r"""
 #include <thread>
 #include <vector>
 typedef uint16_t b16; typedef uint32_t b32; typedef uint64_t b64;
-typedef int32_t s32; typedef int64_t s64; typedef uint32_t u32; typedef uint64_t u64; typedef int16_t s16; typedef uint16_t u16;
-typedef float f32; typedef double f64;
+typedef int32_t s32; typedef int64_t s64; typedef uint32_t u32; typedef uint64_t u64;
+typedef int16_t s16; typedef uint16_t u16; typedef float f32; typedef double f64;
 template <class T, class F> static inline T as(F from) {
   T to{}; memcpy(&to, &from, sizeof to < sizeof from ? sizeof to : sizeof from); return to;
 }
@@ -58,7 +58,18 @@ extern "C" void launch(u32 x, u32 y, u32 z, const u64* params) {
 """
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "div": "/"}
-_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+_COMPARE = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
 _WIDER = {"s32": "s64", "u32": "u64", "s16": "s32", "u16": "u32"}
 _SPECIAL = {"%tid.x": "thread", "%ctaid.x": "block.x", "%ctaid.y": "block.y", "%ctaid.z": "block.z"}
 
@@ -68,7 +79,17 @@ def compile_for_cpu(ptx: str, folder: Path) -> ctypes.CDLL:
     source = folder / "kernel.cc"
     source.write_text(_HEAD + _function(ptx) + _TAIL)
     library = folder / "kernel.so"
-    flags = ["-std=c++20", "-O1", "-fno-strict-aliasing", "-ffp-contract=off", "-mfma", "-shared", "-fPIC", "-pthread", "-w"]
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-fno-strict-aliasing",
+        "-ffp-contract=off",
+        "-mfma",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        "-w",
+    ]
     subprocess.run(["g++", *flags, source, "-o", library], check=True)
     return ctypes.CDLL(str(library))
 
@@ -80,16 +101,19 @@ def launch(library: ctypes.CDLL, grid: tuple[int, int, int], arguments: Sequence
 
 def _function(ptx: str) -> str:
     body = ptx[ptx.index("{", ptx.index(".entry")) + 1 : ptx.rindex("}")]
-    parameters = re.findall(r"\.param \.\w+ .*?(\w+)(?:,|\s*\))", ptx[ptx.index(".entry") : ptx.index("{", ptx.index(".entry"))])
+    parameters = re.findall(
+        r"\.param \.\w+ .*?(\w+)(?:,|\s*\))", ptx[ptx.index(".entry") : ptx.index("{", ptx.index(".entry"))]
+    )
     lines = ["static void run(Block& block, u32 thread, const u64* params) {"]
     declared, code, used = [], [], 0
     for kind, name, count in re.findall(r"\.reg \.(\w+) \t?%(\w+)<(\d+)>;", body):
         type_ = "bool" if kind == "pred" else kind
         declared += [f"{type_} {name}{i} = 0;" for i in range(1, int(count))]
-    for name, size in re.findall(r"\.shared .*?\.b8 (\w+)\[(\d+)\];", body):
+    # A dollar is part of a name for g++, too. A variable without a length is one element.
+    for bits, name, size in re.findall(r"\.shared [^;]*?\.[bufs](\d+) ([\w$]+)(?:\[(\d+)\])?;", ptx):
         used = -(-used // 16) * 16
         declared.append(f"const u32 {name} = {used};")
-        used += int(size)
+        used += int(size or 1) * int(bits) // 8
     text = re.sub(r"//[^\n]*", "", body)
     for statement in re.findall(r"\$\w+:|[^;{}:]*(?:\{[^}]*\}[^;{}]*)*;", text):
         words = statement.strip().rstrip(";").strip()
@@ -118,7 +142,7 @@ def _value(word: str) -> str:
     return word.lstrip("%")
 
 
-def _meaning(op: list[str], operands: list[str], parameters: Sequence[str]) -> str:  # noqa: PLR0911, PLR0912
+def _meaning(op: list[str], operands: list[str], parameters: Sequence[str]) -> str:
     name, kind = op[0], op[-1]
     if name in ("ret", "exit"):
         return "return;"
@@ -136,7 +160,9 @@ def _meaning(op: list[str], operands: list[str], parameters: Sequence[str]) -> s
         return f"{to} = block.exchange(thread, {first}, {values[2]});"
     if name == "cvt":
         return _converted(op, to, values[1:])
-    arguments = [f"as<{kind}>({value})" for value in values[1:]]
+    # A decimal number has its value, with its sign, in any width.
+    numbers = re.compile(r"-?\d+")
+    arguments = [f"({kind})({v})" if numbers.fullmatch(v) else f"as<{kind}>({v})" for v in values[1:]]
     if name == "setp":
         return f"{to} = {arguments[0]} {_COMPARE[op[1].removesuffix('u')]} {arguments[1]};"
     if name == "selp":
@@ -145,14 +171,21 @@ def _meaning(op: list[str], operands: list[str], parameters: Sequence[str]) -> s
         product = f"({_WIDER[kind]}){arguments[0]} * ({_WIDER[kind]}){arguments[1]}"
         return f"{to} = {product}{f' + as<{_WIDER[kind]}>({values[3]})' if name == 'mad' else ''};"
     if kind == "pred":
-        return f"{to} = {first} {_OPERATORS[name]} {values[2]};" if len(values) > 2 else f"{to} = !{first};"  # noqa: PLR2004
+        return f"{to} = {first} {_OPERATORS[name]} {values[2]};" if len(values) > 2 else f"{to} = !{first};"
     result = _result(op, arguments, values)
     return f"{to} = as<decltype({to})>(({kind})({result}));"
 
 
 def _result(op: list[str], arguments: list[str], values: list[str]) -> str:
     name, kind = op[0], op[-1]
-    unary = {"neg": "-{}", "not": "~{}", "sqrt": "sqrtf({})", "rcp": "1.0f / {}", "ex2": "exp2f({})", "abs": "fabsf({})"}
+    unary = {
+        "neg": "-{}",
+        "not": "~{}",
+        "sqrt": "sqrtf({})",
+        "rcp": "1.0f / {}",
+        "ex2": "exp2f({})",
+        "abs": "fabsf({})",
+    }
     unary["rsqrt"] = "1.0f / sqrtf({})"
     if name in unary:
         return unary[name].format(arguments[0])
@@ -205,5 +238,3 @@ def _access(op: list[str], operands: list[str], parameters: Sequence[str]) -> st
     if op[0] == "ld":
         return " ".join(f"{item} = as<decltype({item})>({cell});" for item, cell in zip(items, cells, strict=True))
     return " ".join(f"{cell} = as<{kind}>({item});" for item, cell in zip(items, cells, strict=True))
-
-

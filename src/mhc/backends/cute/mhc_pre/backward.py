@@ -61,7 +61,10 @@ def mhc_pre_factors(
             for k in cutlass.range_constexpr(sizes.vector):
                 total[i] = total[i] + grad[k] * v[k]
     add_up(total, partial, grad_h_pre)
-    gates, offsets = vector_of(alpha, Int64(0), 1 if sizes.mixes == sizes.streams else 3), vector_of(bias, Int64(0), mixes)
+    gates, offsets = (
+        vector_of(alpha, Int64(0), 1 if sizes.mixes == sizes.streams else 3),
+        vector_of(bias, Int64(0), mixes),
+    )
     mixed, norm = vector_of(m, token * mixes, mixes), vector_of(r, token, 1)[0]
     to_dz, to_f = vector_of(dz, token * mixes, mixes), vector_of(f, token * mixes, mixes)
     to_h_pre = vector_of(h_pre, token * n, n)
@@ -204,7 +207,7 @@ def mhc_pre_grad_alpha_bias(
     tokens: Int32,
     sizes: cutlass.Constexpr,
 ):
-    """Write grad_bias_o = sum over tokens of dz_o, in the first blocks, and grad_alpha of a gate in each block after."""
+    """Write grad_bias_o = sum over tokens of dz_o, in the first blocks, then grad_alpha of a gate in each."""
     n, mixes = cutlass.const_expr(sizes.streams), cutlass.const_expr(sizes.mixes)
     thread, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()

@@ -81,7 +81,10 @@ def mhc_pre_forward(
             if first + o < mixes:
                 projected[t * mixes + first + o] = sums[t * (_ROWS + 1) + o]
     cute.arch.sync_threads()
-    gates, offsets = vector_of(alpha, Int64(0), 1 if sizes.mixes == sizes.streams else 3), vector_of(bias, Int64(0), mixes)
+    gates, offsets = (
+        vector_of(alpha, Int64(0), 1 if sizes.mixes == sizes.streams else 3),
+        vector_of(bias, Int64(0), mixes),
+    )
     for t in cutlass.range_constexpr(TOKENS):
         norm = 1.0 / cute.math.sqrt(sums[t * (_ROWS + 1) + _ROWS] / Float32(sizes.width) + sizes.norm_eps)
         is_stored = start + t < tokens
