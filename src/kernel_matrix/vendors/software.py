@@ -26,8 +26,8 @@ def stand_in(devices: Sequence[Device], target: str) -> Device:
 
 def runtimes(_: Sequence[Device], folder: Path = _DESCRIPTIONS) -> Finding:
     """Look for OpenCL runtimes of the system. Those that a toolchain brings with it work without any."""
-    lost = []
-    libraries = []
+    lost: list[str] = []
+    libraries: list[str] = []
     for file in sorted(Path(os.environ.get("OCL_ICD_VENDORS", folder)).glob("*.icd")):
         library = file.read_text(encoding="utf-8", errors="replace").strip()
         # A name without a folder is looked for by the dynamic linker.
