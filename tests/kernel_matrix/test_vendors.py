@@ -45,6 +45,7 @@ from kernel_matrix.vendors import (
     intel,
     nvidia,
     registry,
+    software,
     system,
     vendor_named,
     webgpu,
@@ -179,7 +180,7 @@ def test_every_vendor_says_what_a_container_needs(name):
 
 
 @pytest.mark.parametrize(("cell", "flags"), [
-    ("opencl/pocl/tvm-0.27/mhc_pre.forward", "none (the device comes with the toolchain and runs on the CPU)"),
+    ("opencl/pocl/tvm-0.27/mhc_pre.forward", "none (the device comes with the toolchain or the image, on the CPU)"),
     ("webgpu/lavapipe/tvm-0.27/mhc_pre.forward", "none (the device is a program in the image and runs on the CPU)"),
     ("metal/metal/tvm-0.27/mhc_pre.forward", "none (a container on a Mac is in a virtual machine, which does not have"),
 ])  # fmt: skip
@@ -319,6 +320,21 @@ def test_an_intel_gpu_that_this_user_may_not_open_is_broken(tmp_path: Path):
     assert intel.driver(devices, tmp_path).status == "good"
     assert intel.driver([], tmp_path).status == "absent"
     assert intel.container_options(tmp_path)["devices"] == [f"{tmp_path}/dri:/dev/dri:rw"]
+
+
+def test_the_system_s_opencl_runtimes_are_found_by_their_descriptions(tmp_path, monkeypatch):
+    monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
+    finding = software.runtimes([], tmp_path)
+    assert (finding.status, finding.remedy.split(" (")[0]) == ("absent", "sudo apt-get install pocl-opencl-icd")
+    (tmp_path / "gone.icd").write_text("/nowhere/libgone.so\n")
+    finding = software.runtimes([], tmp_path)
+    assert finding.status == "absent"
+    assert "the library is not there: /nowhere/libgone.so" in finding.text
+    (tmp_path / "pocl.icd").write_text("libpocl.so.2.15.0\n")
+    assert software.runtimes([], tmp_path).text == "OpenCL runtimes of the system: libpocl.so.2.15.0"
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "empty"))
+    assert software.runtimes([], tmp_path).status == "absent", "a person named another folder"
 
 
 @pytest.fixture

@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("tvm_gpu.py")
 # How many axes have all their values together in the cases of a runtime. Oclgrind interprets: it takes
 # up to fifty times as long as PoCL, which compiles the same kernel, and looks for races, which do not depend on values.
-# So it gets every value, and PoCL every pair. ``ci/nox -s matrix`` runs all cases in both.
-TOGETHER = {"oclgrind": 1, "pocl": 2}
+# So PoCL gets every pair, and the others every value. ``ci/nox -s matrix`` runs all cases in each.
+TOGETHER = {"oclgrind": 1, "pocl": 2, "intel-cpu": 1, "pocl-7": 1}
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,23 @@ def test_pocl_does_not_take_half_precision(results):
     assert ("Half precision floating point not supported" in result) if works else (result == results["probe-pocl"][0])
 
 
-def test_oclgrind_works_on_every_cpu(results):
-    assert results["probe-oclgrind"][0] == "works"
+def test_intel_s_runtime_computes_in_half_precision(results):
+    assert results["half-intel-cpu"][0] == "ran: 2.0"
+
+
+def test_a_runtime_of_the_system_works_or_is_not_installed_and_the_text_has_the_command(results):
+    text = results["probe-pocl-7"][0]
+    assert text == "works" or "sudo apt-get install pocl-opencl-icd" in text
+
+
+@pytest.mark.parametrize("runtime", ["oclgrind", "intel-cpu"])
+def test_these_runtimes_work_on_every_cpu(results, runtime):
+    assert results[f"probe-{runtime}"][0] == "works"
+
+
+def test_a_queue_of_intel_s_runtime_does_not_keep_its_context(results):
+    """This is why the backend holds both."""
+    assert results["context-of-a-queue"][0] == "clRetainContext failed: INVALID_CONTEXT"
 
 
 def test_the_whole_kernel_has_no_race(results):

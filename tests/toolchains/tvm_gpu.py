@@ -20,6 +20,7 @@ from tvm.target import Target
 from mhc.backends import NoDeviceError, NotSupportedError, load
 from mhc.backends.tvm import devices, gpu, limits, opencl
 from mhc.backends.tvm.mhc_pre import backward_gpu
+from mhc.backends.tvm.runtimes import RUNTIMES, platform_of
 from mhc.ops import mhc_pre as op
 
 CUDA = {"kind": "cuda", "arch": "sm_90"}
@@ -102,15 +103,15 @@ def half_in(runtime: str) -> str:
 
     source = devices.source(tvm.IRModule({"half": half}), devices.target_of("opencl"))
     try:
-        queue = opencl.queue(runtime)
+        queue = opencl.device(runtime).queue
     except NoDeviceError as error:
         return f"unavailable: {error}"
     try:
-        built = cl.Kernel(cl.Program(queue.context, source).build(), "half_kernel")
+        built = cl.Kernel(cl.Program(opencl.device(runtime).context, source).build(), "half_kernel")
     except cl.Error as error:
         return opencl._words(error)
     a = np.ones(128, np.float16)
-    buffer = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=a)
+    buffer = cl.Buffer(opencl.device(runtime).context, cl.mem_flags.COPY_HOST_PTR, hostbuf=a)
     built(queue, (128,), (128,), buffer)
     cl.enqueue_copy(queue, a, buffer)
     queue.finish()
@@ -123,10 +124,21 @@ def half_in(runtime: str) -> str:
 def probe(runtime: str) -> str:
     """Try an empty kernel."""
     try:
-        opencl.queue(runtime)
+        opencl.device(runtime)
     except NoDeviceError as error:
         return f"unavailable: {error}"
     return "works"
+
+
+def context_of_a_queue() -> str:
+    """Ask a queue of Intel's runtime for its context, after nobody else holds the context."""
+    import pyopencl as cl
+
+    queue = cl.CommandQueue(cl.Context(platform_of("intel-cpu").get_devices()[:1]))
+    try:
+        return str(queue.context)
+    except cl.Error as error:
+        return str(error)
 
 
 def mhc_pre_without(barrier: int | None) -> str:
@@ -218,10 +230,9 @@ PROGRAMS: dict[str, Callable[[], str]] = {
     "rocm-alone": rocm_alone,
     "streams": too_many_streams,
     "runtimes": lambda: ", ".join(k for k in ("cuda", "rocm", "metal", "opencl") if tvm.runtime.enabled(k)) or "none",
-    "half-pocl": lambda: half_in("pocl"),
-    "half-oclgrind": lambda: half_in("oclgrind"),
-    "probe-pocl": lambda: probe("pocl"),
-    "probe-oclgrind": lambda: probe("oclgrind"),
+    **{f"half-{runtime}": lambda runtime=runtime: half_in(runtime) for runtime in RUNTIMES},  # type: ignore[misc]
+    **{f"probe-{runtime}": lambda runtime=runtime: probe(runtime) for runtime in RUNTIMES},  # type: ignore[misc]
+    "context-of-a-queue": context_of_a_queue,
     "whole": lambda: mhc_pre_without(None),
     **{f"without-{i}": lambda i=i: mhc_pre_without(i) for i in range(4)},  # type: ignore[misc]
     "gradients": lambda: gradients_without(None),

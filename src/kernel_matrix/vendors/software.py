@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
+from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.vendor import Device, Vendor
+
+# Where the packages of a system describe their OpenCL runtimes.
+_DESCRIPTIONS = Path("/etc/OpenCL/vendors")
 
 
 def detect() -> list[Device]:
@@ -18,6 +24,26 @@ def stand_in(devices: Sequence[Device], target: str) -> Device:
     return Device("software", f"software on {processor}", (target,), emulated=True)
 
 
+def runtimes(_: Sequence[Device], folder: Path = _DESCRIPTIONS) -> Finding:
+    """Look for OpenCL runtimes of the system. Those that a toolchain brings with it work without any."""
+    lost: list[str] = []
+    libraries: list[str] = []
+    for file in sorted(Path(os.environ.get("OCL_ICD_VENDORS", folder)).glob("*.icd")):
+        library = file.read_text(encoding="utf-8", errors="replace").strip()
+        # A name without a folder is looked for by the dynamic linker.
+        (lost if Path(library).is_absolute() and not Path(library).exists() else libraries).append(library)
+    if libraries:
+        return Finding(VENDOR.driver_finding, "good", f"OpenCL runtimes of the system: {', '.join(libraries)}")
+    why = (
+        f"of the system's OpenCL runtimes the library is not there: {', '.join(lost)}"
+        if lost
+        else "the system has none"
+    )
+    text = f"{why}; only OpenCL runtimes that come with a toolchain run kernels"
+    remedy = "sudo apt-get install pocl-opencl-icd (Debian, from forky on, for PoCL 7), or use the container"
+    return Finding(VENDOR.driver_finding, "absent", text, remedy)
+
+
 VENDOR = Vendor(
     title="software",
     kind="device",
@@ -25,7 +51,8 @@ VENDOR = Vendor(
     framework_device="cpu",
     detect=detect,
     docker_flags="",
-    why_no_flags="the device comes with the toolchain and runs on the CPU",
+    driver=runtimes,
+    why_no_flags="the device comes with the toolchain or the image, on the CPU",
     with_device="emulated",
     limit="it is a device in software, and runs nothing on hardware",
     stand_in=stand_in,

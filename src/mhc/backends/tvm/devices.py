@@ -16,6 +16,7 @@ import tvm
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
+from mhc.backends.tvm.runtimes import RUNTIMES
 from mhc.toolchain import intel, webgpu
 
 
@@ -31,7 +32,7 @@ def target_of(name: str) -> Target:
         device = {"kind": "metal"}
     elif name in webgpu.TARGETS:
         device = {"kind": "webgpu"}
-    elif name in ("opencl", "pocl", "oclgrind", *intel.DEVICES):
+    elif name in ("opencl", *RUNTIMES, *intel.DEVICES):
         device = {"kind": "opencl"}
     elif name.startswith("sm_"):
         device = {"kind": "cuda", "arch": name}

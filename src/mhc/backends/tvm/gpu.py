@@ -21,6 +21,7 @@ from tvm.target import Target
 from mhc.backends import Artifact, stage
 from mhc.backends.tvm import devices, opencl
 from mhc.backends.tvm.limits import check
+from mhc.backends.tvm.runtimes import RUNTIMES
 from mhc.backends.tvm.vectors import name_of, narrow, wide
 from mhc.toolchain import intel, webgpu
 from mhc.toolchain.cache import Entry, cached
@@ -93,7 +94,7 @@ Scratch = Callable[[Any, int], Mapping[str, tuple[int, ...]]]
 
 def takes(target: str | None) -> bool:
     """Return whether the target is one of this form."""
-    names = ("metal", *opencl.RUNTIMES, *webgpu.TARGETS, *intel.DEVICES)
+    names = ("metal", *RUNTIMES, *webgpu.TARGETS, *intel.DEVICES)
     return target is not None and (target.startswith(("sm_", "gfx")) or target in names)
 
 
@@ -124,8 +125,8 @@ class GpuForm:
         if runtime in webgpu.TARGETS:
             self._run_on_webgpu(spec, runtime, operands, tokens)
             return
-        if runtime not in opencl.RUNTIMES:
-            names = ", ".join((*opencl.RUNTIMES, *webgpu.TARGETS))
+        if runtime not in RUNTIMES:
+            names = ", ".join((*RUNTIMES, *webgpu.TARGETS))
             raise ValueError(f"{self._name}: the tvm backend runs GPU code in {names} only")
         source, launches = self._programs(spec)
         with stage("compile"):
@@ -174,7 +175,7 @@ class GpuForm:
             if target in webgpu.TARGETS:
                 text = "\n".join(source for _, source in self._shaders(spec, target))
                 return "webgpu-source", text.encode(), {}
-            module, _ = self._module(spec, device, unrolled=target not in opencl.RUNTIMES)
+            module, _ = self._module(spec, device, unrolled=target not in RUNTIMES)
         if device.kind.name == "rocm":
             with stage("compile"):
                 return "elf", *devices.amdgpu_object(module, target)

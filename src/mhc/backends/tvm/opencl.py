@@ -12,15 +12,14 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mhc.backends import NoDeviceError
-
-# The name that each reports.
-RUNTIMES = {"pocl": "Portable Computing Language", "oclgrind": "Oclgrind"}
+from mhc.backends.tvm.runtimes import platform_of
 
 # Stands before TVM's source: conversions that every OpenCL device has, also one without half-precision arithmetic. They
 # go through a union, because compilers assume that two types do not share memory.
@@ -31,34 +30,34 @@ ushort mhc_half_of(float value) { mhc_half h; vstore_half_rte(value, 0, (__priva
 """
 
 
+@dataclass(frozen=True)
+class Device:
+    """A device with its context and a queue. A queue does not keep its context alive in Intel's runtime."""
+
+    context: Any
+    queue: Any
+
+
 @functools.cache
-def queue(runtime: str) -> Any:
-    """Return a queue of the runtime's device.
+def device(runtime: str) -> Device:
+    """Return the runtime's device.
 
     Raises:
         NoDeviceError: the runtime is not installed, or its compiler does not work on this machine. The text says which.
     """
-    os.environ.setdefault("PYOPENCL_NO_CACHE", "1")  # PoCL has a cache of its own, and the other needs none
-    try:
-        import pyopencl as cl
-    except ImportError as error:
-        raise NoDeviceError(f"PyOpenCL does not import: {error}") from error
-    try:
-        platforms = {platform.name: platform for platform in cl.get_platforms()}
-    except cl.Error as error:
-        raise NoDeviceError(f"OpenCL finds no runtime: {error}") from error
-    if RUNTIMES[runtime] not in platforms:
-        raise NoDeviceError(f"{runtime} is not installed; OpenCL finds {', '.join(platforms) or 'nothing'}")
+    platform = platform_of(runtime)
+    import pyopencl as cl
+
     if runtime == "oclgrind":
         os.environ["OCLGRIND_LOG"] = str(_log())  # read when a context is made
         # After so many faults Oclgrind reports no more of this process, and a later case with a race would pass.
         os.environ.setdefault("OCLGRIND_MAX_ERRORS", "100000000")
-    context = cl.Context(platforms[RUNTIMES[runtime]].get_devices()[:1])
+    context = cl.Context(platform.get_devices()[:1])
     try:
         cl.Program(context, "__kernel void nothing(__global int *a) { a[0] = 0; }").build()
     except cl.Error as error:
         raise NoDeviceError(f"{runtime} cannot compile an empty kernel for this CPU: {_words(error)}") from error
-    return cl.CommandQueue(context)
+    return Device(context, cl.CommandQueue(context))
 
 
 @functools.cache
@@ -72,7 +71,7 @@ def build(runtime: str, source: str) -> Any:
     import pyopencl as cl
 
     try:
-        program = cl.Program(queue(runtime).context, PRELUDE + source).build()
+        program = cl.Program(device(runtime).context, PRELUDE + source).build()
     except cl.Error as error:
         raise RuntimeError(f"{runtime}: {_words(error)}") from error
     kernels = {}
@@ -100,14 +99,14 @@ def launch(
     import numpy as np
     import pyopencl as cl
 
-    line = queue(runtime)
+    context, line = device(runtime).context, device(runtime).queue
     reported = _log().stat().st_size
     copies = {
-        name: cl.Buffer(line.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=_bytes(tensor))
+        name: cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=_bytes(tensor))
         for name, tensor in operands.items()
     }
     for name, shape in scratch.items():
-        copies[name] = cl.Buffer(line.context, cl.mem_flags.READ_WRITE, 4 * int(np.prod(shape)))
+        copies[name] = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * int(np.prod(shape)))
     for name, (across, down) in grids.items():
         kernel, parameters = kernels[name]
         given = [np.int64(numbers[each]) if each in numbers else copies[each] for each in parameters]

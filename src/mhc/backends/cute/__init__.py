@@ -1,0 +1,1 @@
+"""Kernels in CuTe DSL, the Python of CUTLASS: for NVIDIA only, and compiled without a GPU."""

@@ -1,0 +1,152 @@
+"""CuTe DSL's compiler, which needs no GPU: a kernel becomes a cubin for the architecture that is named."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+import torch
+from cutlass.cute.runtime import make_ptr
+
+from mhc.backends import Artifact, combined, stage
+from mhc.backends.cute.sizes import THREADS, Sizes
+from mhc.toolchain.cache import Entry, cached
+
+ELEMENTS = {torch.float32: cutlass.Float32, torch.bfloat16: cutlass.BFloat16, torch.float16: cutlass.Float16}
+_SPECIFIC = {"sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121"}  # the compiler knows these with an "a" only
+
+# Attributes in the section .nv.info of a cubin: four bytes of head, then the number of a symbol and a value.
+_REGISTERS, _FRAME = 0x2F, 0x11
+_VALUE = 4  # the format of an attribute whose size follows its number
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel with its constants. ``parameters`` has the dtype of each tensor, and None for a number of tokens."""
+
+    kernel: Callable[..., Any]
+    parameters: tuple[torch.dtype | None, ...]
+    sizes: Sizes
+
+    @property
+    def name(self) -> str:
+        """Return the name that the kernel's function has in Python."""
+        return str(getattr(self.kernel, "__name__", self.kernel))
+
+
+def artifact(programs: tuple[Program, ...], target: str) -> Artifact:
+    """Compile the kernels of one operator for ``sm_90`` or another target: their cubins, and the most that one uses."""
+    return combined([Artifact("cubin", target, *cubin(program, target)[:2]) for program in programs])
+
+
+@functools.cache
+def cubin(program: Program, target: str) -> tuple[bytes, dict[str, int], str]:
+    """Return the machine code of a kernel for a target, the resources that it uses, and its name in the code.
+
+    Raises:
+        ValueError: the target is no GPU of NVIDIA's.
+        Exception: the compiler failed; the message is its own.
+    """
+    if not re.fullmatch(r"sm_\d+", target):
+        with stage("lower"):
+            raise ValueError(f"the cute backend compiles for NVIDIA's GPUs only, and the target is {target}")
+
+    def make() -> Entry:
+        _, code = compiled(program, target)
+        return code, resources(code)
+
+    def key() -> list[str]:
+        return [program.name, repr(program.parameters), repr(program.sizes), target, _identity()]
+
+    with stage("compile"):
+        code, facts = cached(key, make)
+        return code, {**facts, "threads": THREADS}, entry_of(code)
+
+
+def compiled(program: Program, target: str) -> tuple[str, bytes]:
+    """Return the PTX and the machine code of a kernel."""
+    arguments = tuple(
+        cutlass.Int32(1)
+        if dtype is None
+        else make_ptr(ELEMENTS[dtype], 0, cute.AddressSpace.gmem, assumed_align=4 * program.sizes.vector)
+        for dtype in program.parameters
+    )
+    arch = f"{target}a" if target in _SPECIFIC else target
+    with tempfile.TemporaryDirectory(prefix="mhc-") as folder:
+        options = f"--gpu-arch={arch} --keep-ptx --keep-cubin --dump-dir={folder}"
+        made = cute.compile(_host, program.kernel, program.sizes, arguments, options=options)
+        return str(made.__ptx__), bytes(made.__cubin__)
+
+
+@cute.jit
+def _host(kernel: cutlass.Constexpr, sizes: cutlass.Constexpr, arguments: tuple):
+    """Launch the kernel. The compiler asks for it; the machine code is launched by the driver, on a grid of its own."""
+    kernel(*arguments, sizes).launch(grid=[1, 1, 1], block=[THREADS, 1, 1])
+
+
+def resources(code: bytes) -> dict[str, int]:
+    """Return the registers of a thread, its stack and the block's static shared memory, out of a cubin."""
+    numbers = {"registers": 0, "stack_bytes": 0, "shared_bytes": 0}
+    for name, data, size in _sections(code):
+        if name == ".nv.info":
+            for attribute, value in _attributes(data):
+                key = {_REGISTERS: "registers", _FRAME: "stack_bytes"}.get(attribute)
+                if key is not None:
+                    numbers[key] = max(numbers[key], value)
+        elif name.startswith(".nv.shared.") and not name.startswith(".nv.shared.reserved"):
+            numbers["shared_bytes"] = max(numbers["shared_bytes"], size)
+    if not numbers["registers"]:
+        raise RuntimeError("the cubin does not tell its registers")
+    return numbers
+
+
+def entry_of(code: bytes) -> str:
+    """Return the name of the only kernel in a cubin."""
+    [name] = [name.removeprefix(".text.") for name, _, _ in _sections(code) if name.startswith(".text.")]
+    return name
+
+
+def _sections(code: bytes) -> Iterator[tuple[str, bytes, int]]:
+    """Yield the name, the content and the size of each section of an ELF file of 64 bits."""
+    (table,) = struct.unpack_from("<Q", code, 40)
+    size, count, names = struct.unpack_from("<HHH", code, 58)
+    heads = [struct.unpack_from("<IIQQQQ", code, table + i * size) for i in range(count)]
+    strings = heads[names][4]
+    for name, kind, _, _, offset, length in heads:
+        begin = strings + name
+        without_content = kind == 8  # SHT_NOBITS
+        yield (
+            code[begin : code.index(b"\0", begin)].decode(),
+            b"" if without_content else code[offset : offset + length],
+            length,
+        )
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the number and the value of each attribute that has a value for a symbol."""
+    at = 0
+    while at + 4 <= len(data):
+        form, attribute, size = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form == _VALUE:
+            if size == 8:
+                yield attribute, struct.unpack_from("<II", data, at)[1]
+            at += size
+
+
+@functools.cache
+def _identity() -> str:
+    """Return the compiler's version and a checksum of this backend."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    checksum = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return f"{version('nvidia-cutlass-dsl')} {checksum}"

@@ -1,0 +1,93 @@
+"""Run kernels of the backend ``cute`` on a CPU: ``python cute_on_cpu.py``, in an environment with CuTe DSL.
+
+Each kernel is compiled to PTX, and that is run by ``ptx_on_cpu``. For every output of every operator a line tells the
+largest error against the reference, over the largest number of the output.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ptx_on_cpu
+import torch
+
+from mhc.backends import load
+from mhc.backends.cute import compiler, kernel
+from mhc.backends.cute.driver import Launch
+
+CASES: dict[str, tuple[int, int, int, torch.dtype]] = {
+    "expand": (3, 4, 200, torch.bfloat16),
+    "mhc_post": (3, 3, 77, torch.float32),
+    "mhc_pre": (21, 4, 200, torch.float32),
+    "mhc_head": (5, 4, 200, torch.bfloat16),
+}
+
+
+@functools.cache
+def library(program: compiler.Program) -> Any:
+    """Return the kernel for this CPU, out of the PTX for a GPU."""
+    text, _ = compiler.compiled(program, "sm_90")
+    return ptx_on_cpu.compile_for_cpu(text, Path(tempfile.mkdtemp(prefix="mhc-")))
+
+
+def run(launches: Sequence[Launch], device: torch.device, target: str | None) -> None:
+    """Stand in for the launches by the driver."""
+    for launch in launches:
+        arguments = [a.data_ptr() if isinstance(a, torch.Tensor) else 0 if a is None else a for a in launch.arguments]
+        ptx_on_cpu.launch(library(launch.program), launch.grid, arguments)
+
+
+def inputs_of(op: str, tokens: int, n: int, hidden: int, dtype: torch.dtype) -> tuple[Any, Any, Any]:
+    """Return an operator's module, inputs, and a function that makes those of its backward out of the outputs."""
+    random = functools.partial(torch.randn, generator=torch.Generator().manual_seed(1))
+    module = importlib.import_module(f"mhc.ops.{op}")
+
+    def like(tensor: torch.Tensor) -> torch.Tensor:
+        return random(*tensor.shape).to(tensor.dtype)
+
+    x, rows = random(tokens, n, hidden).to(dtype), n if op == "mhc_head" else n * (n + 2)
+    if op == "expand":
+        forward = module.ExpandInputs(x[:, 0].contiguous(), n)
+        return module, forward, lambda out: module.ExpandBackwardInputs(like(out.out))
+    if op == "mhc_post":
+        forward = module.MhcPostInputs(x, random(tokens, hidden).to(dtype), random(tokens, n), random(tokens, n, n))
+        return module, forward, lambda out: module.MhcPostBackwardInputs(*forward, like(out.out))
+    parameters = random(rows, n * hidden) / 16, random(1 if op == "mhc_head" else 3), random(rows), random(n, hidden)
+    if op == "mhc_head":
+        forward = module.MhcHeadInputs(x, *parameters)
+        return module, forward, lambda out: module.MhcHeadBackwardInputs(*forward[:5], out.m, out.r, like(out.out))
+    forward = module.MhcPreInputs(x, *parameters)
+
+    def backward(out: Any) -> Any:
+        return module.MhcPreBackwardInputs(
+            *forward[:5], out.m, out.r, like(out.h_in), like(out.h_post), like(out.h_res)
+        )
+
+    return module, forward, backward
+
+
+def report(op: str, direction: str, inputs: Any, empty: Any) -> Any:
+    """Run the kernel and the reference, write a line for each output, and return those of the reference."""
+    out, right = empty(inputs), empty(inputs)
+    for tensor in out:
+        tensor.fill_(float("nan"))
+    load("cute", op, direction).run(inputs, out)
+    load("reference", op, direction).run(inputs, right)
+    for name, result, golden in zip(out._fields, out, right, strict=True):
+        error = float((result.double() - golden.double()).abs().max() / golden.double().abs().max())
+        print(f"{op}.{direction} {name} {str(result.dtype).removeprefix('torch.')} {error:.2e}", flush=True)
+    return right
+
+
+if __name__ == "__main__":
+    kernel.run = run
+    for op in sys.argv[1:] or CASES:
+        module, forward, backward = inputs_of(op, *CASES[op])
+        outputs = report(op, "forward", forward, module.empty_outputs)
+        report(op, "backward", backward(outputs), module.empty_grads)

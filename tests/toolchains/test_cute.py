@@ -1,0 +1,78 @@
+"""Facts that the backend ``cute`` relies on, and the numbers of its kernels, whose PTX runs on the CPU here.
+
+No GPU is needed: ``ptx_on_cpu`` makes C++ of the PTX. What ptxas makes of it runs on a GPU only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import Job
+from kernel_matrix.run.environments import venv
+from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.run.executors import Request
+
+pytestmark = pytest.mark.environments
+
+ROOT = Path(__file__).parents[2]
+FACTS = """
+import torch
+from mhc.backends import load
+from mhc.ops.mhc_post import MhcPostSpec, MhcPostInputs, empty_outputs
+kernel = load("cute", "mhc_post")
+for target in ("sm_80", "sm_90", "sm_100"):
+    made = kernel.compile(MhcPostSpec(4, 200, torch.bfloat16), target)
+    print(target, made.kind, made.data[:4] == b"\\x7fELF", sorted(made.resources), made.resources["registers"] > 8)
+inputs = MhcPostInputs(torch.ones(1, 4, 8), torch.ones(1, 8), torch.ones(1, 4), torch.ones(1, 4, 4))
+for call in (
+    lambda: kernel.run(inputs, empty_outputs(inputs)),
+    lambda: kernel.compile(MhcPostSpec(4, 200, torch.bfloat16), "gfx942"),
+    lambda: kernel.compile(MhcPostSpec(17, 200, torch.bfloat16), "sm_90"),
+):
+    try:
+        call()
+    except ValueError as error:
+        print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """Return the interpreter of the toolchain's environment, which is made if it is not there."""
+    matrix = load(ROOT / "matrix.yaml")
+    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("cuda", "cute", ()), None, print))
+    assert isinstance(made, LocalInterpreter)
+    return made.python
+
+
+def run(python: Path, *words: str | Path) -> list[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([python, *words], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_kernels_compile_without_a_gpu_and_say_what_they_do_not_do(python):
+    *compiled, device, vendor, streams = run(python, "-c", FACTS)
+    keys = "['registers', 'shared_bytes', 'stack_bytes', 'threads']"
+    assert compiled == [f"{target} cubin True {keys} True" for target in ("sm_80", "sm_90", "sm_100")]
+    assert device == "the cute backend runs on NVIDIA's GPUs only; without one there is compile()"
+    assert vendor == "the cute backend compiles for NVIDIA's GPUs only, and the target is gfx942"
+    assert streams.startswith("there are 17 streams; this backend takes up to 16")
+
+
+def test_the_ptx_of_every_kernel_computes_what_the_reference_computes(python):
+    lines = [line.split() for line in run(python, Path(__file__).with_name("cute_on_cpu.py"))]
+    assert {line[0] for line in lines} == {
+        f"{op}.{direction}"
+        for op in ("expand", "mhc_post", "mhc_pre", "mhc_head")
+        for direction in ("forward", "backward")
+    }
+    limits = {"float32": 2e-6, "bfloat16": 4e-3}
+    wrong = [line for line in lines if not float(line[3]) <= limits[line[2]]]
+    assert not wrong
