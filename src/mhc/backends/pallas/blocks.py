@@ -67,11 +67,17 @@ def launch(
     *,
     interpreted: bool,
     semantics: Sequence[str],
+    out_shape: Any,
     **options: Any,
 ) -> Any:
-    """Run a kernel on a TPU, or in the interpreter; ``semantics`` says which axes of the grid are in any order."""
+    """Run a kernel on a TPU, or in the interpreter; ``semantics`` says which axes of the grid are in any order.
+
+    A TPU has no loads of fp16: XLA widens such operands before the kernel, and rounds such outputs after it.
+    """
+    dtypes = jax.tree.map(lambda output: output.dtype, out_shape)
     call = pl.pallas_call(
         kernel,
+        out_shape=jax.tree.map(lambda output: struct(*output.shape, dtype=_widened(output.dtype)), out_shape),
         interpret=pltpu.InterpretParams() if interpreted else False,
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=tuple(semantics),  # type: ignore[arg-type]
@@ -79,7 +85,8 @@ def launch(
         ),
         **options,
     )
-    return call(*operands)
+    results = call(*(operand.astype(_widened(operand.dtype)) for operand in operands))
+    return jax.tree.map(lambda result, dtype: result.astype(dtype), results, dtypes)
 
 
 def add_up(step: Any, steps: int, total: Any, stage: Any, value: jax.Array) -> None:
@@ -117,6 +124,10 @@ def product(a: jax.Array, b: jax.Array, axis_of_a: int, axis_of_b: int) -> jax.A
 def sigmoid(z: jax.Array) -> jax.Array:
     """Return 1 / (1 + exp(-z)); an exponential that overflows gives 0."""
     return 1.0 / (1.0 + jnp.exp(-z))
+
+
+def _widened(dtype: Any) -> Any:
+    return jnp.float32 if dtype == jnp.float16 else dtype
 
 
 def _most_tokens(columns: int) -> int:

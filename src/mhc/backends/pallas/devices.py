@@ -7,16 +7,16 @@ for one: the environment variables below are set before JAX is imported, where n
 from __future__ import annotations
 
 import functools
-import glob
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 INTERPRETER = "interpreter"
 
 # The topologies that libtpu compiles for, by target: the smallest of each, of which one chip is used.
 TOPOLOGIES: Mapping[str, str] = {"v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "tpu7x": "tpu7x:2x2x1"}
 
-_FILES = ("/dev/accel*", "/dev/vfio/[0-9]*")  # of a TPU's chips, by the driver that it has
+_FILES = ("accel[0-9]*", "vfio/[0-9]*")  # of a TPU's chips, by the driver that it has
 _WITHOUT_TPU = {
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",  # no metadata server is asked what machine this is
@@ -27,9 +27,9 @@ _WITHOUT_TPU = {
 }
 
 
-def has_tpu() -> bool:
+def has_tpu(dev: Path = Path("/dev")) -> bool:
     """Return whether this machine has the device files of a TPU."""
-    return any(glob.glob(pattern) for pattern in _FILES)
+    return any(next(dev.glob(pattern), None) for pattern in _FILES)
 
 
 def prepare() -> None:

@@ -35,7 +35,7 @@ class Kernel:
         function: Callable[..., Any],
         shapes: Callable[[Any, int], Mapping[str, Any]],
         options: tuple[str, ...] = (),
-        limit: Callable[[Any], str | None] = lambda spec: None,
+        limit: Callable[[Any], str | None] = lambda _: None,
     ) -> None:
         self._shapes = shapes
         self._options = options
@@ -44,7 +44,7 @@ class Kernel:
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the kernel does not take the specialisation, or None where it does."""
-        return too_many_streams(spec) or _float16(spec) or self._limit(spec)
+        return too_many_streams(spec) or self._limit(spec)
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
         """Run on copies of the inputs, on a TPU or in the interpreter, and copy the results to the outputs.
@@ -97,10 +97,6 @@ class Kernel:
         if reason := self.supports(spec, target):
             with stage("lower"):
                 raise NotSupportedError(reason)
-
-
-def _float16(spec: Any) -> str | None:
-    return None
 
 
 @functools.cache

@@ -148,7 +148,7 @@ def _of_tokens(
 def _of_columns(
     x: jax.Array, f: jax.Array, phi: jax.Array, gamma: jax.Array | None, *, interpreted: bool
 ) -> tuple[jax.Array, jax.Array | None]:
-    """Return the gradients of phi and gamma: with q = the sum over tokens of f ⊗ v, they are q · gamma and Σ phi · q."""
+    """Return the gradients of phi and gamma: q · gamma and Σ phi · q, where q is the sum over tokens of f ⊗ v."""
     tokens = x.shape[0]
     mixes, width = phi.shape
     columns = min(width, _COLUMNS)
@@ -184,7 +184,7 @@ def _of_columns(
         grid=(-(-width // columns), steps),
         in_specs=[
             pl.BlockSpec((block, columns), lambda j, i: (i, j)),
-            pl.BlockSpec((block, mixes), lambda j, i: (i, 0)),
+            pl.BlockSpec((block, mixes), lambda _, i: (i, 0)),
             *([over_columns(mixes), over_columns(1)] if has_gamma else []),
         ],
         out_specs=[over_columns(mixes), *([over_columns(1)] if has_gamma else [])],
