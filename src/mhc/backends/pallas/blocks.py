@@ -74,10 +74,10 @@ def launch(
 
     A TPU has no loads of fp16: XLA widens such operands before the kernel, and rounds such outputs after it.
     """
-    dtypes = jax.tree.map(lambda output: output.dtype, out_shape)
+    outputs, structure = jax.tree.flatten(out_shape)
     call = pl.pallas_call(
         kernel,
-        out_shape=jax.tree.map(lambda output: struct(*output.shape, dtype=_widened(output.dtype)), out_shape),
+        out_shape=[struct(*output.shape, dtype=_widened(output.dtype)) for output in outputs],
         interpret=pltpu.InterpretParams() if interpreted else False,
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=tuple(semantics),  # type: ignore[arg-type]
@@ -86,7 +86,8 @@ def launch(
         **options,
     )
     results = call(*(operand.astype(_widened(operand.dtype)) for operand in operands))
-    return jax.tree.map(lambda result, dtype: result.astype(dtype), results, dtypes)
+    rounded = [result.astype(output.dtype) for result, output in zip(results, outputs, strict=True)]
+    return jax.tree.unflatten(structure, rounded)
 
 
 def add_up(step: Any, steps: int, total: Any, stage: Any, value: jax.Array) -> None:

@@ -25,7 +25,7 @@ def forward(x: jax.Array, streams: int, *, interpreted: bool) -> jax.Array:
         out_shape=struct(tokens, streams * hidden, dtype=x.dtype),
         grid=(-(-tokens // block),),
         in_specs=[rows(block, hidden)],
-        out_specs=rows(block, streams * hidden),
+        out_specs=[rows(block, streams * hidden)],
         semantics=["parallel"],
         interpreted=interpreted,
     )
@@ -49,7 +49,7 @@ def backward(grad_out: jax.Array, *, interpreted: bool) -> jax.Array:
         out_shape=struct(tokens, hidden, dtype=grad_out.dtype),
         grid=(-(-tokens // block),),
         in_specs=[rows(block, streams * hidden)],
-        out_specs=rows(block, hidden),
+        out_specs=[rows(block, hidden)],
         semantics=["parallel"],
         interpreted=interpreted,
     )

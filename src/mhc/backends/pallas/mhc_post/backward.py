@@ -57,7 +57,7 @@ def backward(
         ),
         grid=(-(-tokens // block),),
         in_specs=[rows(block, width) for width in (*widths, widths[0])],
-        out_specs=tuple(rows(block, width) for width in widths),
+        out_specs=[rows(block, width) for width in widths],
         semantics=["parallel"],
         interpreted=interpreted,
     )

@@ -36,7 +36,7 @@ def forward(x: jax.Array, y: jax.Array, h_post: jax.Array, h_res: jax.Array, *, 
         out_shape=struct(tokens, streams * hidden, dtype=x.dtype),
         grid=(-(-tokens // block),),
         in_specs=[rows(block, n) for n in (streams * hidden, hidden, streams, streams * streams)],
-        out_specs=rows(block, streams * hidden),
+        out_specs=[rows(block, streams * hidden)],
         semantics=["parallel"],
         interpreted=interpreted,
     )

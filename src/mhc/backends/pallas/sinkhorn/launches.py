@@ -63,7 +63,7 @@ def _launch(
         out_shape=struct(streams, streams, tokens),
         grid=(-(-tokens // lanes),),
         in_specs=[block] * len(matrices),
-        out_specs=block,
+        out_specs=[block],
         scratch_shapes=scratch,
         semantics=["parallel"],
         interpreted=interpreted,
