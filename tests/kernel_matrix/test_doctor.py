@@ -90,6 +90,7 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
         "intel": "lowered",
         "opencl": "emulated",
         "webgpu": "emulated",
+        "tpu": "emulated",
         "metal": "lowered",
     }
 

@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_refused_with_what_it_got_and_what_it_needs(change,
 
 
 def test_an_unknown_backend_is_refused_and_a_missing_toolchain_is_no_fallback():
-    assert backends.names() == ("cpp", "inductor", "reference", "tilelang", "triton", "tvm")
+    assert backends.names() == ("cpp", "inductor", "pallas", "reference", "tilelang", "triton", "tvm")
     with pytest.raises(LookupError, match="there is no backend 'cutlass'; there are cpp, inductor"):
         call(make(), backend="cutlass")
     with pytest.raises(LookupError, match="does not have 'mhc_nothing' forward"):
