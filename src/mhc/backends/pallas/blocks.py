@@ -18,7 +18,8 @@ from jax.experimental.pallas import tpu as pltpu
 # Of VMEM a kernel may take this much. v5e and v6e have 128 MiB; v5p has 64 MiB, and a core of TPU 7x too.
 VMEM_BYTES = 56 << 20
 
-_MOST_TOKENS, _LEAST_TOKENS = 64, 16  # of a block; bf16 has 16 rows in a tile
+# Of a block; bf16 has 16 rows in a tile. Powers of two are no multiples of 48: with them a last block is not full.
+_MOST_TOKENS, _LEAST_TOKENS = 48, 16
 _BLOCK_BYTES = 8 << 20  # of all blocks of tokens together
 _STAGE = 16  # blocks that are summed before their sum joins the others'
 
