@@ -17,6 +17,9 @@ from mhc.backends.pallas.arrays import DTYPES, array_of
 
 TOKENS = 256  # that a kernel is compiled for ahead of time: JAX compiles for one number of them
 
+# What XLA leaves out where it compiles the interpreter's loop for a CPU: compiling takes longer than running.
+_INTERPRETED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
 # The tensors of a call by name: shape, and dtype of PyTorch, None for fp32.
 Shapes = Mapping[str, tuple[tuple[int, ...], torch.dtype | None]]
 
@@ -41,6 +44,7 @@ class Kernel:
         self._options = options
         self._limit = limit
         self._function = jax.jit(function, static_argnames=(*options, "interpreted"))
+        self._interpreted = jax.jit(function, static_argnames=(*options, "interpreted"), compiler_options=_INTERPRETED)
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the kernel does not take the specialisation, or None where it does."""
@@ -62,7 +66,9 @@ class Kernel:
         with stage("launch"), jax.default_device(device):
             tensors = [getattr(inputs, name) for name in names]
             given = [None if tensor is None else jax.device_put(array_of(tensor), device) for tensor in tensors]
-            results = self._function(*given, **self._values(inputs.spec), interpreted=device.platform == "cpu")
+            interpreted = device.platform == "cpu"
+            function = self._interpreted if interpreted else self._function
+            results = function(*given, **self._values(inputs.spec), interpreted=interpreted)
             results = jax.block_until_ready(results)
         for result, tensor in zip(results if isinstance(results, tuple) else (results,), out, strict=True):
             if tensor is not None:
