@@ -1,4 +1,4 @@
-"""Where kernels of Pallas run: a TPU, or Pallas' interpreter of one on the CPU; and what libtpu compiles them for.
+"""The devices of Pallas' kernels: a TPU, or an interpreter of one on the CPU; and the chips that libtpu compiles for.
 
 JAX asks for every device that it knows when it is first used. Where this machine has no TPU, that of libtpu would wait
 for one: the environment variables below are set before JAX is imported, where nobody has set them.

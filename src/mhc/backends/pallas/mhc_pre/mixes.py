@@ -1,4 +1,4 @@
-"""What the kernels of ``mhc_pre`` and ``mhc_head`` share: the mixes of a token, as columns.
+"""The mixes of a token as columns, for the kernels of ``mhc_pre`` and ``mhc_head``.
 
 Of ``streams`` streams, ``mhc_pre`` has the mixes of h_pre, of h_post and of h_res, side by side; ``mhc_head`` has the
 first of these alone. Each part has an element of alpha.
