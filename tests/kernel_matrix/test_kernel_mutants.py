@@ -33,6 +33,11 @@ FEW = {
         "lanes beyond the rows are added",
         "the mapping is transposed",
     ],
+    "pallas": [
+        "rows beyond the last token are added up",
+        "the last stage of blocks is forgotten",
+        "a row that underflows is not raised",
+    ],
     "tvm": ["1/rms stands twice in the mixes", "only the last span of tokens is in dphi", "the last vector of a row"],
 }
 

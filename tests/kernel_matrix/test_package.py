@@ -18,8 +18,8 @@ pytestmark = pytest.mark.environments
 def python_of(matrix):
     """Return a function that returns the Python of a toolchain's environment, which is made if it is not there."""
 
-    def prepared(toolchain: str) -> str:
-        request = Request(ROOT, ROOT / "build", matrix, Job("cpu-llvm", toolchain, ()), None, print)
+    def prepared(toolchain: str, platform: str = "cpu-llvm") -> str:
+        request = Request(ROOT, ROOT / "build", matrix, Job(platform, toolchain, ()), None, print)
         return str(venv.prepare(request).python)
 
     return prepared
@@ -30,10 +30,10 @@ def test_the_kernel_package_s_own_tests_pass_in_its_environment(python_of):
     done = program(python_of("reference"), "-m", "pytest", "-q", "-rs", *plugins, "tests/package")
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed, \d+ skipped", done.stdout), done.stdout
-    # The next test runs what skips here.
+    # The next tests run what skips here.
     skips = re.findall(r"^SKIPPED .*$", done.stdout, re.MULTILINE)
     assert skips
-    reasons = ("could not import 'triton'", "Triton's interpreter is off")
+    reasons = ("could not import 'triton'", "could not import 'jax'", "Triton's interpreter is off")
     assert all(line.split(": ", 1)[1].startswith(reasons) for line in skips), skips
 
 
@@ -46,6 +46,14 @@ def test_what_the_package_tests_of_triton_passes_in_its_environment(python_of):
     assert re.search(r"\d+ passed in", done.stdout), done.stdout
     interpreted = "tests/package/test_handed_on.py"
     done = program(python_of("triton-3.6"), "-m", "pytest", "-q", *plugins, interpreted, TRITON_INTERPRET="1")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\d+ passed in", done.stdout), done.stdout
+
+
+def test_what_the_package_tests_of_pallas_passes_in_its_environment(python_of):
+    """These skip where there is no JAX, so here nothing may skip."""
+    plugins = ("-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider")
+    done = program(python_of("pallas-0.10", "tpu"), "-m", "pytest", "-q", *plugins, "tests/package/test_pallas.py")
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed in", done.stdout), done.stdout
 

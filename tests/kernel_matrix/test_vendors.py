@@ -41,6 +41,7 @@ from kernel_matrix.vendors import (
     amd,
     apple,
     detect,
+    google,
     huawei,
     intel,
     nvidia,
@@ -335,6 +336,49 @@ def test_the_system_s_opencl_runtimes_are_found_by_their_descriptions(tmp_path, 
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "empty"))
     assert software.runtimes([], tmp_path).status == "absent", "a person named another folder"
+
+
+def test_google_s_tpus_are_found_by_their_pci_ids_where_a_driver_has_made_their_files(tmp_path: Path):
+    pci, dev = tmp_path / "pci", tmp_path / "dev"
+    chips = {"00:04.0": ("0x1ae0", "0x0063"), "00:05.0": ("0x1ae0", "0x0063"), "00:06.0": ("0x1ae0", "0x0042")}
+    for name, (vendor, device) in (chips | {"00:07.0": ("0x10de", "0x0063")}).items():
+        (pci / name).mkdir(parents=True)
+        (pci / name / "vendor").write_text(f"{vendor}\n")
+        (pci / name / "device").write_text(f"{device}\n")
+    (pci / "00:08.0").mkdir()  # a device that is gone
+    (dev / "vfio").mkdir(parents=True)
+    (dev / "vfio" / "vfio").touch()  # VFIO's own file
+    assert google.detect(pci, dev) == []
+    (dev / "vfio" / "0").touch()
+    assert google.detect(pci, dev) == [Device("google", "Google TPU v5e (2 chips)", ("v5e",))]
+    (dev / "vfio" / "0").unlink()
+    (dev / "accel0").touch()
+    assert google.detect(pci, dev) != []
+
+
+def test_the_interpreter_of_a_tpu_stands_in_for_no_architecture(matrix):
+    machine = Machine((Device("cpu", "EPYC", ("x86-64-v3",)),))
+    device = machine.device_for("google", "interpreter")
+    assert (device.name, device.targets, device.emulated) == (
+        "Pallas' interpreter of a TPU on EPYC",
+        ("interpreter",),
+        True,
+    )
+    assert [machine.device_for("google", target) for target in ("v5e", "v5p", "v6e", "tpu7x")] == [None] * 4
+    cases = {case.cell.target: case for case in plan(matrix, "quick").cases if case.cell.platform == "tpu"}
+    actions = {target: decide(matrix, case, machine).action for target, case in cases.items()}
+    assert actions == {"interpreter": "emulate"} | dict.fromkeys(("v5e", "v5p", "v6e", "tpu7x"), "compile")
+    with_tpu = Machine((*machine.devices, Device("google", "Google TPU v6e (1 chips)", ("v6e",))))
+    assert decide(matrix, cases["v6e"], with_tpu).action == "run"
+    assert decide(matrix, cases["v5e"], with_tpu).action == "compile"
+
+
+def test_what_is_known_of_a_tpu_is_said(monkeypatch):
+    assert google.driver([Device("google", "Google TPU v6e (1 chips)", ("v6e",))]).status == "good"
+    finding = google.driver([])
+    assert (finding.status, "libtpu compiles for every target" in finding.text) == ("absent", True)
+    monkeypatch.setattr(google, "is_on_pci_bus", lambda vendor: vendor == "0x1ae0")
+    assert "a device of Google's is on the PCI bus" in google.driver([]).text
 
 
 @pytest.fixture

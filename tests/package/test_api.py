@@ -130,7 +130,9 @@ def test_what_does_not_fit_is_refused_with_what_it_got_and_what_it_needs(change,
 def test_an_unknown_backend_is_refused_and_a_missing_toolchain_is_no_fallback():
     assert backends.names() == (
         "cpp",
+        "cute",
         "inductor",
+        "pallas",
         "reference",
         "tilelang",
         "tilelang_ascend",

@@ -80,7 +80,8 @@ def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], ma
         return Prospect(name, without_device, lacking, driver.remedy)
     if present:
         lacking = f"{', '.join(absent)}: other {vendor.kind}s; compiled only here" if absent else vendor.limit
-        return Prospect(name, vendor.with_device, lacking, start)
+        only_software = not vendor.emulates and not _hardware(platform, machine)
+        return Prospect(name, "emulated" if only_software else vendor.with_device, lacking, start)
     if machine.has(platform.device) and not runs:
         return Prospect(name, without_device, "a toolchain that runs on it: matrix.yaml has 'runs: false'", start)
     lacking = vendor.lacking or f"a {vendor.kind} of {', '.join(absent)}"

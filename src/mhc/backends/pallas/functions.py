@@ -1,0 +1,341 @@
+"""The operators as functions of JAX, with gradients; :mod:`mhc.jax` hands them to users.
+
+Every function works under ``jax.jit`` and ``jax.grad``, and has first derivatives in reverse mode. Leading dimensions
+are free. On a TPU the kernels are compiled for it; elsewhere Pallas' interpreter of a TPU runs them on the CPU, which
+is slow and exact. The equations are those of :mod:`mhc.ops`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from mhc.backends import NotSupportedError
+from mhc.backends.pallas import expand as expand_kernels
+from mhc.backends.pallas import mhc_head as head_kernels
+from mhc.backends.pallas import mhc_post as post_kernels
+from mhc.backends.pallas import mhc_pre as pre_kernels
+from mhc.backends.pallas import sinkhorn as sinkhorn_kernels
+from mhc.backends.pallas.expand import launches as expand_launches
+from mhc.backends.pallas.mhc_post import backward as post_backward
+from mhc.backends.pallas.mhc_post import forward as post_forward
+from mhc.backends.pallas.mhc_pre import backward as pre_backward
+from mhc.backends.pallas.mhc_pre import forward as pre_forward
+from mhc.backends.pallas.sinkhorn import launches as sinkhorn_launches
+from mhc.ops.expand import ExpandSpec
+from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_post import MhcPostSpec
+from mhc.ops.mhc_pre import MhcPreSpec
+from mhc.ops.sinkhorn import FORMS, SinkhornSpec
+
+DTYPES = (jnp.float32, jnp.bfloat16, jnp.float16)
+
+
+class MhcPre(NamedTuple):
+    """``h_in`` [..., hidden] in x's dtype, ``h_post`` [..., n] fp32, ``h_res`` [..., n, n] fp32 (before Sinkhorn)."""
+
+    h_in: jax.Array
+    h_post: jax.Array
+    h_res: jax.Array
+
+
+class _Options(NamedTuple):
+    """The constants of ``mhc_pre`` or ``mhc_head``, and whether the interpreter runs the kernel."""
+
+    norm_eps: float
+    pre_eps: float
+    post_scale: float
+    interpreted: bool
+
+
+def mhc_pre(
+    x: jax.Array,
+    phi: jax.Array,
+    alpha: jax.Array,
+    bias: jax.Array,
+    gamma: jax.Array | None = None,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    post_scale: float = 2.0,
+    interpret: bool | None = None,
+) -> MhcPre:
+    """Mix the streams into one layer input and make the coefficients of the write-back (:mod:`mhc.ops.mhc_pre`).
+
+    Args:
+        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
+        phi: weights of the dynamic mapping, ``[n²+2n, n·hidden]``; rows in the order pre, post, res. It and the other
+            parameters are bf16, fp16 or fp32; products are in fp32.
+        alpha: the three gates (pre, post, res), ``[3]``.
+        bias: ``[n²+2n]``, in the order of phi's rows.
+        gamma: RMSNorm weight ``[n, hidden]``, or None for ones.
+        norm_eps: added to the mean square before the root.
+        pre_eps: added to h_pre.
+        post_scale: the largest value of h_post; 2 in the paper.
+        interpret: run in Pallas' interpreter of a TPU; None does so where JAX's default device is no TPU.
+
+    Returns:
+        ``h_in`` ``[..., hidden]`` in x's dtype, ``h_post`` ``[..., n]`` fp32, ``h_res`` ``[..., n, n]`` fp32 (before
+        Sinkhorn).
+
+    Raises:
+        TypeError: a dtype is not one of the above.
+        ValueError: a shape does not fit.
+        NotSupportedError: there are too many streams, or their blocks do not fit a TPU's memory.
+
+    Source: arXiv 2512.24880, section 4.
+    """
+    n, hidden = _streams(x)
+    mixes = n * (n + 2)
+    tensors = _parameters(
+        x, {"phi": (phi, (mixes, n * hidden)), "alpha": (alpha, (3,)), "bias": (bias, (mixes,))}, gamma
+    )
+    _admit(pre_kernels, MhcPreSpec(n, hidden, torch.float32, gamma is not None))
+    options = _Options(norm_eps, pre_eps, post_scale, _interpreted(interpret))
+    h_in, h_post, h_res = _read(_flat(x, 2), *tensors, options)
+    lead = x.shape[:-2]
+    return MhcPre(h_in.reshape(*lead, hidden), h_post.reshape(*lead, n), h_res.reshape(*lead, n, n))
+
+
+def mhc_head(
+    x: jax.Array,
+    phi: jax.Array,
+    alpha: jax.Array,
+    bias: jax.Array,
+    gamma: jax.Array | None = None,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    interpret: bool | None = None,
+) -> jax.Array:
+    """Read the streams out after the last layer, with weights of its own (:mod:`mhc.ops.mhc_head`).
+
+    Args:
+        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
+        phi: ``[n, n·hidden]``. It and the other parameters are bf16, fp16 or fp32; products are in fp32.
+        alpha: the gate, ``[1]``.
+        bias: ``[n]``.
+        gamma: RMSNorm weight ``[n, hidden]``, or None for ones.
+        norm_eps: added to the mean square before the root.
+        pre_eps: added to the weights.
+        interpret: as in :func:`mhc_pre`.
+
+    Returns:
+        ``[..., hidden]`` in x's dtype.
+
+    Raises:
+        TypeError, ValueError, NotSupportedError: as :func:`mhc_pre`.
+
+    Source: :mod:`mhc.ops.mhc_head`.
+    """
+    n, hidden = _streams(x)
+    tensors = _parameters(x, {"phi": (phi, (n, n * hidden)), "alpha": (alpha, (1,)), "bias": (bias, (n,))}, gamma)
+    _admit(head_kernels, MhcHeadSpec(n, hidden, torch.float32, gamma is not None))
+    (out,) = _read(_flat(x, 2), *tensors, _Options(norm_eps, pre_eps, 0.0, _interpreted(interpret)))
+    return out.reshape(*x.shape[:-2], hidden)
+
+
+def sinkhorn(
+    logits: jax.Array,
+    *,
+    iterations: int = 20,
+    eps: float | None = None,
+    form: str = "paper",
+    interpret: bool | None = None,
+) -> jax.Array:
+    """Make each matrix doubly stochastic (:mod:`mhc.ops.sinkhorn`).
+
+    Args:
+        logits: ``[..., n, n]`` fp32.
+        iterations: how often columns and then rows are normalised, at least once.
+        eps: added to the sums, as the form says; None is the form's own, 0 for ``paper``, else 1e-6.
+        form: ``paper`` (equation 9) or ``deepseek`` (the released code, in our orientation).
+        interpret: as in :func:`mhc_pre`.
+
+    Returns:
+        ``[..., n, n]`` fp32; rows sum to 1 up to ``eps``, columns as far as the iterations converged.
+
+    Raises:
+        TypeError: ``logits`` is not fp32.
+        ValueError: it is not square in its last two dimensions, ``iterations`` is below 1, or there is no such form.
+        NotSupportedError: there are too many streams or iterations for a TPU's memory.
+
+    Source: arXiv 2512.24880, section 4.2.
+    """
+    if logits.ndim < 2 or logits.shape[-1] != logits.shape[-2] or logits.size == 0:
+        raise ValueError(f"logits has shape {logits.shape}; it needs [..., n, n] and at least one token")
+    if logits.dtype != jnp.float32:
+        raise TypeError(f"logits is {logits.dtype}; it needs float32")
+    if iterations < 1:
+        raise ValueError(f"iterations is {iterations}; it needs at least 1")
+    if form not in FORMS:
+        raise ValueError(f"there is no form {form!r}; there are {', '.join(FORMS)}")
+    eps = FORMS[form] if eps is None else eps
+    _admit(sinkhorn_kernels, SinkhornSpec(logits.shape[-1], iterations, eps, form))
+    return _sinkhorn(_flat(logits, 2), (iterations, eps, form), _interpreted(interpret)).reshape(logits.shape)
+
+
+def mhc_post(
+    x: jax.Array, y: jax.Array, h_post: jax.Array, h_res: jax.Array, *, interpret: bool | None = None
+) -> jax.Array:
+    """Write the layer's output back and mix the residual streams (:mod:`mhc.ops.mhc_post`).
+
+    Args:
+        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
+        y: the layer's output, ``[..., hidden]`` in x's dtype.
+        h_post: ``[..., n]`` fp32.
+        h_res: ``[..., n, n]`` fp32, doubly stochastic as :func:`sinkhorn` makes it.
+        interpret: as in :func:`mhc_pre`.
+
+    Returns:
+        ``[..., n, hidden]`` in x's dtype.
+
+    Raises:
+        TypeError, ValueError, NotSupportedError: as :func:`mhc_pre`.
+
+    Source: arXiv 2512.24880, section 4.
+    """
+    n, hidden = _streams(x)
+    lead = x.shape[:-2]
+    for name, value, shape, dtype in (
+        ("y", y, (*lead, hidden), x.dtype),
+        ("h_post", h_post, (*lead, n), jnp.float32),
+        ("h_res", h_res, (*lead, n, n), jnp.float32),
+    ):
+        _check(name, value, shape, (dtype,), x)
+    _admit(post_kernels, MhcPostSpec(n, hidden, torch.float32))
+    out = _post(_flat(x, 2), _flat(y, 1), _flat(h_post, 1), _flat(h_res, 2), _interpreted(interpret))
+    return out.reshape(x.shape)
+
+
+def expand(x: jax.Array, streams: int, *, interpret: bool | None = None) -> jax.Array:
+    """Make ``streams`` equal streams of one, before the first layer (:mod:`mhc.ops.expand`).
+
+    Args:
+        x: ``[..., hidden]``, bf16, fp16 or fp32.
+        streams: n, at least 1.
+        interpret: as in :func:`mhc_pre`.
+
+    Returns:
+        ``[..., n, hidden]`` in x's dtype.
+
+    Raises:
+        TypeError: x has another dtype.
+        ValueError: x has no dimension or no element, or ``streams`` is below 1.
+        NotSupportedError: as :func:`mhc_pre`.
+
+    Source: :mod:`mhc.ops.expand`.
+    """
+    if x.ndim < 1 or x.size == 0:
+        raise ValueError(f"x has shape {x.shape}; it needs [..., hidden] and at least one token")
+    _check("x", x, x.shape, DTYPES, x)
+    if streams < 1:
+        raise ValueError(f"streams is {streams}; it needs at least 1")
+    _admit(expand_kernels, ExpandSpec(streams, x.shape[-1], torch.float32))
+    return _expand(_flat(x, 1), streams, _interpreted(interpret)).reshape(*x.shape[:-1], streams, x.shape[-1])
+
+
+@functools.partial(jax.jit, static_argnums=5)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def _read(x: Any, phi: Any, alpha: Any, bias: Any, gamma: Any, options: _Options) -> tuple[jax.Array, ...]:
+    """Return the outputs that have gradients, of ``mhc_pre`` or of ``mhc_head``."""
+    return _read_forward(x, phi, alpha, bias, gamma, options)[0]
+
+
+def _read_forward(x: Any, phi: Any, alpha: Any, bias: Any, gamma: Any, options: _Options) -> tuple[Any, Any]:
+    *outputs, m, r = pre_forward.forward(x, phi, alpha, bias, gamma, **options._asdict())
+    return tuple(outputs), (x, phi, alpha, bias, gamma, m, r)
+
+
+def _read_backward(options: _Options, saved: Any, grads: tuple[jax.Array, ...]) -> tuple[jax.Array | None, ...]:
+    rest = options._asdict()
+    del rest["norm_eps"]
+    return pre_backward.backward(*saved, *grads, **rest)
+
+
+_read.__wrapped__.defvjp(_read_forward, _read_backward)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _sinkhorn(logits: jax.Array, options: tuple[int, float, str], interpreted: bool) -> jax.Array:
+    return sinkhorn_launches.forward(logits, *options, interpreted=interpreted)
+
+
+_sinkhorn.__wrapped__.defvjp(
+    lambda logits, options, interpreted: (_sinkhorn(logits, options, interpreted), logits),
+    lambda options, interpreted, logits, grad: (
+        sinkhorn_launches.backward(logits, grad, *options, interpreted=interpreted),
+    ),
+)
+
+
+@functools.partial(jax.jit, static_argnums=4)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _post(x: jax.Array, y: jax.Array, h_post: jax.Array, h_res: jax.Array, interpreted: bool) -> jax.Array:
+    return post_forward.forward(x, y, h_post, h_res, interpreted=interpreted)
+
+
+_post.__wrapped__.defvjp(
+    lambda *arguments: (_post(*arguments), arguments[:4]),
+    lambda interpreted, saved, grad: post_backward.backward(*saved, grad, interpreted=interpreted),
+)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _expand(x: jax.Array, streams: int, interpreted: bool) -> jax.Array:
+    return expand_launches.forward(x, streams, interpreted=interpreted)
+
+
+_expand.__wrapped__.defvjp(
+    lambda x, streams, interpreted: (_expand(x, streams, interpreted), None),
+    lambda _streams, interpreted, _saved, grad: (expand_launches.backward(grad, interpreted=interpreted),),
+)
+
+
+def _interpreted(interpret: bool | None) -> bool:
+    return jax.default_backend() != "tpu" if interpret is None else interpret
+
+
+def _flat(value: jax.Array, dims: int) -> jax.Array:
+    """Return the array with one dimension of tokens before its last ``dims`` ones."""
+    return value.reshape(math.prod(value.shape[: value.ndim - dims]), *value.shape[value.ndim - dims :])
+
+
+def _streams(x: jax.Array) -> tuple[int, int]:
+    """Return the streams and the hidden size of ``x``, which is checked."""
+    if x.ndim < 2 or x.size == 0:
+        raise ValueError(f"x has shape {x.shape}; it needs [..., n, hidden] and at least one token")
+    _check("x", x, x.shape, DTYPES, x)
+    return x.shape[-2], x.shape[-1]
+
+
+def _parameters(x: jax.Array, named: dict[str, Any], gamma: jax.Array | None) -> tuple[jax.Array | None, ...]:
+    """Return the parameters in fp32, checked."""
+    if gamma is not None:
+        named = named | {"gamma": (gamma, x.shape[-2:])}
+    for name, (value, shape) in named.items():
+        _check(name, value, shape, DTYPES, x)
+    wide: list[jax.Array | None] = [value.astype(jnp.float32) for value, _ in named.values()]
+    return tuple(wide if gamma is not None else [*wide, None])
+
+
+def _check(name: str, value: jax.Array, shape: tuple[int, ...], dtypes: tuple[Any, ...], x: jax.Array) -> None:
+    if value.shape != shape:
+        raise ValueError(f"{name} has shape {value.shape}; x of shape {x.shape} needs {shape}")
+    if value.dtype not in dtypes:
+        names = ", ".join(jnp.dtype(dtype).name for dtype in dtypes)
+        raise TypeError(f"{name} is {value.dtype}; it needs one of {names}")
+
+
+def _admit(kernels: Any, spec: Any) -> None:
+    """Raise where the forward or the backward does not take the specialisation."""
+    for kernel in (kernels.FORWARD, kernels.BACKWARD):
+        if reason := kernel.supports(spec, None):
+            raise NotSupportedError(reason)
