@@ -97,7 +97,10 @@ def test_the_environment_has_what_is_declared_imported_and_needed_by_a_job_and_n
 
 def test_kernels_that_have_triton_from_a_module_of_the_package_are_seen(package):
     lay(package, {"src/own_kernels/compiler.py": "try:\n    import triton\nexcept ImportError:\n    triton = None\n"})
-    lay(package, {"src/own_kernels/add.py": KERNEL.replace("import triton\nimport", "from .compiler import triton\nimport")})
+    lay(
+        package,
+        {"src/own_kernels/add.py": KERNEL.replace("import triton\nimport", "from .compiler import triton\nimport")},
+    )
     lay(package, {"src/own_kernels/other.py": "from jax import jit\n\n@jit\ndef other(x):\n    return x\n"})
     assert look(package).kernels == ("add",)
 

@@ -12,6 +12,7 @@ from kernel_matrix.launches.inside.recorder.ahead import elf
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.locking import locked
 from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
@@ -329,3 +330,15 @@ def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypat
     )
     with pytest.raises(UserError, match=r"there is nothing to compile\. sm_90: nothing was launched"):
         study([sys.executable, "calls.py"], targets_named(["sm_90"]), [], Options(), tmp_path, "", print)
+
+
+def test_two_studies_in_one_folder_do_not_disturb_each_other(tmp_path):
+    folder = tmp_path / "build" / "launches"
+    (folder / "recorded").mkdir(parents=True)
+    of_the_other = folder / "recorded" / "recording.json"
+    of_the_other.write_text("{}")
+    with locked(tmp_path / "build" / "launches.lock"), pytest.raises(UserError, match="another run of launches is at"):
+        study([sys.executable, "-c", ""], targets_named(["sm_90"]), [], Options(), folder, "own", print)
+    assert of_the_other.read_text() == "{}"
+    with pytest.raises(UserError, match="there is nothing to compile"):  # the lock is free again
+        study([sys.executable, "-c", ""], targets_named(["sm_90"]), [], Options(), folder, "own", print)

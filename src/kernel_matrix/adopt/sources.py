@@ -69,8 +69,8 @@ def _imported(node: ast.AST) -> Iterator[str]:
 def _kernels(tree: ast.Module, *, imported: bool) -> Iterator[str]:
     """Yield the functions that are marked with ``triton.jit``, also under another name of ``jit``.
 
-    ``imported`` is whether the file imports Triton itself. A file can also have ``triton`` from a module of its package,
-    which imports it where it is installed. Then only marks that begin with ``triton.`` count.
+    ``imported`` is whether the file imports Triton itself. A file can also have ``triton`` from a module of its
+    package, which imports it where it is installed. Then only marks that begin with ``triton.`` count.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and any(_is_kernel(mark, imported) for mark in node.decorator_list):
