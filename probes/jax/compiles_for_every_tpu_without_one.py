@@ -2,6 +2,7 @@
 # asks = "Does libtpu compile a kernel of Pallas for every TPU from v5e on if none is here?"
 # means = "A compile-only cell of a TPU needs no TPU and no network."
 # met = "our own matrix, platform tpu"
+# platforms = ["tpu"]
 # truth = "It does, for v5e, v5p, v6e and TPU 7x, from the descriptions of their topologies. Without the variables JAX waits for a metadata server."
 # requires = ["jax", "libtpu"]
 # [[expect]]

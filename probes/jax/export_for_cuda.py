@@ -2,6 +2,7 @@
 # asks = "Can a kernel of Pallas for NVIDIA be exported on one machine, to be run on another?"
 # means = "A machine without a GPU makes what an H200 runs."
 # met = "our own matrix, platform tpu"
+# platforms = ["cuda", "tpu"]
 # truth = "jax.export lowers it and refuses to serialise it: the call of Triton's code has no promise of compatibility between versions. The kernel has to be lowered where it runs."
 # requires = ["jax"]
 # [[expect]]

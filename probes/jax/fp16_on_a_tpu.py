@@ -2,6 +2,7 @@
 # asks = "Does Mosaic, the compiler of Pallas for TPUs, load fp16?"
 # means = "A kernel takes fp16 as it takes bf16."
 # met = "our own matrix, platform tpu"
+# platforms = ["tpu"]
 # truth = "No TPU from v5e to 7x has loads of fp16 in Mosaic. XLA does convert it: hand the kernel fp32, and round its output to fp16 after it."
 # requires = ["jax", "libtpu"]
 # [[expect]]

@@ -2,6 +2,7 @@
 # asks = "Does Pallas lower a kernel for NVIDIA, by Triton, with a JAX that is built for CPUs?"
 # means = "What Pallas makes of a kernel for NVIDIA can be seen without a GPU."
 # met = "our own matrix, platform tpu"
+# platforms = ["cuda", "tpu"]
 # truth = "It lowers to Triton's IR if the kernel has Triton's compiler_params. Without them it says that jaxlib for GPUs is missing."
 # requires = ["jax"]
 # [[expect]]

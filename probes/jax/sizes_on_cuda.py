@@ -2,6 +2,7 @@
 # asks = "Does Pallas lower a kernel for NVIDIA, by Triton, whose arrays have a size that is no power of two?"
 # means = "The kernels for TPUs, whose blocks are as wide as the hidden size, lower for NVIDIA too."
 # met = "our own matrix, platform tpu"
+# platforms = ["cuda", "tpu"]
 # truth = "Triton has powers of two alone, and Pallas adds no mask. Its lowering has no slices of values and no scratch either. A kernel for NVIDIA needs another form: blocks of powers of two, masked loads from references."
 # requires = ["jax"]
 # [[expect]]

@@ -7,6 +7,7 @@ nothing is loaded or planned twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import suite
 from kernel_matrix.config.former import FormerError, read_former
@@ -44,7 +46,7 @@ from kernel_matrix.reporting import audit as audit
 from kernel_matrix.reporting import report as report
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import compare as comparing
-from kernel_matrix.results import history, repeat
+from kernel_matrix.results import history, repeat, rest
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import Comparison, State
 from kernel_matrix.results.foreign import not_taken
@@ -186,6 +188,22 @@ def run(
     return schedule.run(project.matrix, jobs, machine, settings, progress, on_result, beside)
 
 
+def keep_the_rest(project: Project, selected: Selected, settings: Settings, progress: Progress) -> None:
+    """Keep the earlier results of cases that are planned and that the selected jobs do not run.
+
+    With a row plan nothing is kept: its results are those that it asks for. Where another run is at a job, nothing is
+    done, since running the job ends with that reason.
+    """
+    if selected.row_plan:
+        return
+    planned = {job.id: {case.id: case for case in job.cases} for job in plan(project, "full").jobs}
+    for job in selected.jobs:
+        with suppress(BusyError), locked(settings.build / "jobs" / f"{job.id}.lock"):
+            count = rest.keep(settings.results, job.id, planned.get(job.id, {}), {case.id for case in job.cases})
+            if count:
+                progress.job(job.id, f"{count} results of other cases stay from earlier runs")
+
+
 def collect(
     project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None, bounds: Bounds | None = None
 ) -> Collected:
@@ -265,6 +283,7 @@ def run_and_compare(
     Raises:
         UserError: another run is at one of the jobs, or a result has another value of a fact.
     """
+    keep_the_rest(project, selected, settings, progress)
     files = run(project, selected.jobs, machine, settings, progress)
     collected = collect(project, files)
     repeat.check(collected.records, expected)

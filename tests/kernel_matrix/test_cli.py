@@ -112,6 +112,11 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     one = harness("run", *options(here, "--executor", "current", "--case", identity))
     assert one.returncode == 1
     assert "1 cases: 1 fail" in one.stdout
+    assert len(junit.read(here.root / "build/results/here.wrong.xml")) == 1
+    assert harness("report", *options(here)).returncode == 1
+    rows = Page(here.root / "build" / "site").rows
+    [cases] = [row["cases"] for name, row in rows.items() if "/wrong/" in name]
+    assert sorted(cases.values()) == ["fail", "pass", "pass"], "the two that did not run again are not lost"
 
 
 @pytest.mark.slow

@@ -95,6 +95,25 @@ def test_the_environment_has_what_is_declared_imported_and_needed_by_a_job_and_n
     assert lines[-1].endswith(": unknown_thing"), "a name of a distribution is never guessed"
 
 
+def test_kernels_that_have_triton_from_a_module_of_the_package_are_seen(package):
+    lay(package, {"src/own_kernels/compiler.py": "try:\n    import triton\nexcept ImportError:\n    triton = None\n"})
+    lay(
+        package,
+        {"src/own_kernels/add.py": KERNEL.replace("import triton\nimport", "from .compiler import triton\nimport")},
+    )
+    lay(package, {"src/own_kernels/other.py": "from jax import jit\n\n@jit\ndef other(x):\n    return x\n"})
+    assert look(package).kernels == ("add",)
+
+
+def test_kernels_get_triton_where_the_package_does_without_it_if_it_is_not_there(package):
+    guarded = KERNEL.replace("import triton\nimport triton.language as tl\n", "")
+    guarded = f"try:\n    import triton\n    import triton.language as tl\nexcept ImportError:\n    pass\n{guarded}"
+    lay(package, {"src/own_kernels/add.py": guarded})
+    lines = requirements.lines(look(package))
+    assert "triton" in lines
+    assert lines[lines.index("triton") - 1].startswith("# its kernels are written in Triton")
+
+
 def test_the_proposed_matrix_names_what_the_repository_has(package, resolved):
     files = propose(look(package), CPU).files
     assert list(files)[-1] == "matrix.yaml"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import base64
+import json
+import shlex
 import struct
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +17,7 @@ from kernel_matrix.launches.inside.recorder.ahead import elf
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.locking import locked
 from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
@@ -329,3 +335,42 @@ def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypat
     )
     with pytest.raises(UserError, match=r"there is nothing to compile\. sm_90: nothing was launched"):
         study([sys.executable, "calls.py"], targets_named(["sm_90"]), [], Options(), tmp_path, "", print)
+
+
+def test_two_studies_in_one_folder_do_not_disturb_each_other(tmp_path):
+    folder = tmp_path / "build" / "launches"
+    (folder / "recorded").mkdir(parents=True)
+    of_the_other = folder / "recorded" / "recording.json"
+    of_the_other.write_text("{}")
+    with locked(tmp_path / "build" / "launches.lock"), pytest.raises(UserError, match="another run of launches is at"):
+        study([sys.executable, "-c", ""], targets_named(["sm_90"]), [], Options(), folder, "own", print)
+    assert of_the_other.read_text() == "{}"
+    with pytest.raises(UserError, match="there is nothing to compile"):  # the lock is free again
+        study([sys.executable, "-c", ""], targets_named(["sm_90"]), [], Options(), folder, "own", print)
+
+
+def test_a_command_of_nvcc_is_repeated_as_a_command_of_the_shell():
+    options = {"nvcc": "-std=c++17 -DNAME='a b'", "specific": "90", "source": "own kernel.cu"}
+    launch = replace(LAUNCH, toolchain="nvcc", kernel="add", options=options)
+    comment, command = reproducer(launch, known()["sm_90"]).splitlines()
+    assert comment.startswith("# own kernel.cu of the package, its content has the sha256 ab...")
+    words = shlex.split(command)
+    assert words[:3] == ["nvcc", "-std=c++17", "-DNAME=a b"]
+    assert "-arch=sm_90a" in words
+    assert words[-1] == "own kernel.cu"
+    assert "-arch=sm_120" in shlex.split(reproducer(launch, known()["sm_120"]), comments=True)
+    assert reproducer(launch, known()["gfx942"]) == "", "hipcc gets another source"
+
+
+@pytest.mark.parametrize(("target", "words"), [("sm_120", "(12, 0)"), ("gfx942", "'gfx942'")])
+def test_a_program_of_tilelang_is_in_its_report(target, words):
+    packed = base64.b64encode(zlib.compress(b"{}" * 500, 0)).decode()
+    options = {"pass_configs": json.dumps({"tl.x": True}), "compile_flags": json.dumps("-O1")}
+    text = reproducer(replace(LAUNCH, toolchain="tilelang", program=packed, options=options), known()[target])
+    tree = ast.parse(text)
+    [held] = [n.value.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "PACKED"]
+    assert zlib.decompress(base64.b64decode(held)) == b"{}" * 500
+    assert words in text
+    assert "config={'tl.x': True, 'tl.device_compile_flags': ['-O1']}" in text
+    assert f"enable_device_compile={target == 'sm_120'}" in text
+    assert reproducer(replace(LAUNCH, toolchain="tilelang"), known()[target]) == ""

@@ -62,10 +62,12 @@ def unknown_imports(repository: Repository) -> list[str]:
 
 
 def _imported(repository: Repository) -> Iterator[tuple[str, str]]:
-    """Yield the distributions that are imported at the top of a file."""
+    """Yield the distributions that are imported at the top of a file, and Triton where there are kernels."""
     for name in _needed_modules(repository):
         if name in _KNOWN:
             yield _KNOWN[name], "imported, and not declared"
+    if repository.kernels:
+        yield "triton", "its kernels are written in Triton, which PyTorch's build for a CPU does not bring"
 
 
 def _needed_modules(repository: Repository) -> list[str]:

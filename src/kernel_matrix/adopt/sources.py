@@ -49,7 +49,7 @@ def read_sources(paths: Iterable[Path]) -> list[Source]:
             continue
         names = frozenset(name for node in ast.walk(tree) for name in _imported(node))
         top = frozenset(name for node in tree.body for name in _imported(node))
-        sources.append(Source(path, top, names, tuple(_kernels(tree)) if "triton" in names else ()))
+        sources.append(Source(path, top, names, tuple(_kernels(tree, imported="triton" in names))))
     return sources
 
 
@@ -66,14 +66,17 @@ def _imported(node: ast.AST) -> Iterator[str]:
         yield node.module.partition(".")[0]
 
 
-def _kernels(tree: ast.Module) -> Iterator[str]:
-    """Yield the functions that are marked with ``triton.jit``, also under another name of ``jit``."""
+def _kernels(tree: ast.Module, *, imported: bool) -> Iterator[str]:
+    """Yield the functions that are marked with ``triton.jit``, also under another name of ``jit``.
+
+    ``imported`` is whether the file imports Triton itself. A file can also have ``triton`` from a module of its
+    package, which imports it where it is installed. Then only marks that begin with ``triton.`` count.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and any(_mark(mark) in _KERNEL_MARKS for mark in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and any(_is_kernel(mark, imported) for mark in node.decorator_list):
             yield node.name
 
 
-def _mark(mark: ast.expr) -> str:
-    if isinstance(mark, ast.Call):
-        mark = mark.func
-    return mark.attr if isinstance(mark, ast.Attribute) else mark.id if isinstance(mark, ast.Name) else ""
+def _is_kernel(mark: ast.expr, imported: bool) -> bool:
+    words = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark).split(".")
+    return words[-1] in _KERNEL_MARKS and (imported or words[0] == "triton")

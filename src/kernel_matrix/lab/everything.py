@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
@@ -49,6 +49,7 @@ def run_everything(
     for name in kept:
         progress.job(name, "kept")
     rest = tuple(job for job in selected.jobs if job.id not in kept)
+    pipeline.keep_the_rest(project, replace(selected, jobs=rest), settings, progress)
     notes = RunNotes(kept=in_words(kept, len(selected.jobs)))
     page = _Page(project, selected, len(rest), notes)
     files = pipeline.run(project, rest, machine, settings, progress, page.result_came, probes)

@@ -156,7 +156,7 @@ def of_launch(case: Case, record: Record, program: str) -> IssueReport:
     return IssueReport(
         title=f"{cell.backend}: {record.facts.get('kernel', cell.op)} on {cell.target}: {_headline(record)}",
         subject=f"One launch of the kernel, compiled without a device; first met as `{case.id}`.",
-        program=f"```python\n{program}```",
+        program=f"```{record.facts.get('reproducer.language', 'python')}\n{program}```",
         expected="It compiles.",
         since="not bisected",
         tried=[],

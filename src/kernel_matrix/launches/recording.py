@@ -40,7 +40,7 @@ class Launch:
 
     ``literals`` are the constants as Python writes them, without those that it cannot write. ``names`` are all
     arguments in their order, and ``importable`` is whether the kernel is in its module under its name. ``toolchain`` is
-    what compiles it: triton, tilelang or nvcc.
+    what compiles it: triton, tilelang or nvcc. ``program`` is a program of TileLang, packed.
     """
 
     identity: str
@@ -60,6 +60,7 @@ class Launch:
     literals: Mapping[str, str] = field(default_factory=dict)
     importable: bool = False
     toolchain: str = "triton"
+    program: str = ""
 
 
 @dataclass(frozen=True)

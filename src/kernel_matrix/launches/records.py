@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -98,14 +98,20 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
         metrics={f"artifact.{name}": value for name, value in compiled.figures.items()},
         facts={
             **({"artifact.kind": compiled.artifact or recording.vendor.artifact} if compiled.figures else {}),
-            **({"reproducer": json.dumps(text)} if compiled.stage and (text := _reproducer(launch, case)) else {}),
+            **(_reproducer(launch, case, clean) if compiled.stage else {}),
             **_facts(launch),
         },
     )
 
 
-def _reproducer(launch: Launch, case: Case) -> str:
-    return reproducer(launch, known()[case.cell.target]) if launch.toolchain == "triton" else ""
+def _reproducer(launch: Launch, case: Case, clean: Mapping[str, str]) -> dict[str, str]:
+    """Return the program that repeats a compilation, and its language, as facts; none where there is no program."""
+    text = reproducer(launch, known()[case.cell.target])
+    if not text:
+        return {}
+    language = {"nvcc": "sh"}.get(launch.toolchain, "python")
+    text = without_folders(text, clean, packages=True) if language == "sh" else text
+    return {"reproducer": json.dumps(text), "reproducer.language": language}
 
 
 def _facts(launch: Launch) -> dict[str, str]:

@@ -1,7 +1,10 @@
-"""Write a program that repeats one compilation with Triton and the package alone, for the report of a fault."""
+"""Write a program that repeats one compilation without the harness, for the report of a fault."""
 
 from __future__ import annotations
 
+import json
+import shlex
+import textwrap
 from collections.abc import Iterator
 
 from kernel_matrix.launches.recording import Launch
@@ -11,10 +14,58 @@ _HIDDEN = ("debug", "instrumentation_mode")  # options that say how Triton was s
 
 
 def reproducer(launch: Launch, target: Target) -> str:
-    """Return the program; empty where the kernel cannot be imported or a constant cannot be written down."""
+    """Return the program: Python, or a command of the shell for nvcc. Empty where it cannot be written.
+
+    That is so where a kernel of Triton cannot be imported or a constant cannot be written down, and for AMD's compiler,
+    which gets what PyTorch has made of the source.
+    """
+    if launch.toolchain == "tilelang":
+        return "\n".join(_of_tilelang(launch, target)) + "\n" if launch.program else ""
+    if launch.toolchain == "nvcc":
+        return "" if target.vendor.backend == "hip" else "\n".join(_of_nvcc(launch, target)) + "\n"
     if not launch.importable or set(launch.literals) != set(launch.constants):
         return ""
     return "\n".join(_lines(launch, target)) + "\n"
+
+
+def _of_tilelang(launch: Launch, target: Target) -> Iterator[str]:
+    """Yield a program with TileLang's function in it. It needs neither the package nor a device."""
+    settings, flags = (json.loads(launch.options.get(name, "null")) for name in ("pass_configs", "compile_flags"))
+    configuration = dict(settings or {})
+    if flags:
+        given = configuration.get("tl.device_compile_flags") or []
+        configuration["tl.device_compile_flags"] = [
+            flag for some in (given, flags) for flag in ([some] if isinstance(some, str) else some)
+        ]
+    yield "import base64"
+    yield "import zlib"
+    yield ""
+    yield "import tilelang"
+    yield "from tilelang import tvm"
+    yield "from tilelang.contrib.nvcc import get_target_arch"
+    yield ""
+    yield f"# The function of {launch.module}.{launch.kernel} as TVM writes it. print(function) shows it."
+    yield 'PACKED = """'
+    yield from textwrap.wrap(launch.program, 110)
+    yield '"""'
+    yield "function = tvm.ir.load_json(zlib.decompress(base64.b64decode(PACKED)).decode())"
+    if target.vendor.backend == "hip":
+        yield f'target = tvm.target.Target({{"kind": "hip", "mcpu": {target.name!r}}})'
+    else:
+        digits = target.name.removeprefix("sm_")
+        arch = f'f"sm_{{get_target_arch(({digits[:-1]}, {digits[-1]}))}}"'  # with the letter that TileLang adds
+        yield f'target = tvm.target.Target({{"kind": "cuda", "arch": {arch}}})'
+    yield f"with tvm.transform.PassContext(opt_level=3, config={configuration!r}), target:"
+    yield f"    tilelang.lower(function, target=target, enable_device_compile={target.vendor.backend == 'cuda'})"
+
+
+def _of_nvcc(launch: Launch, target: Target) -> Iterator[str]:
+    """Yield the command for the source, which lies in the package."""
+    arch = target.name.removeprefix("sm_")
+    letter = "a" if arch in launch.options.get("specific", "").split(",") else ""
+    source = launch.options.get("source", launch.kernel)
+    yield f"# {source} of the package, its content has the sha256 {launch.source}...; start it in the source's folder"
+    yield f"nvcc {launch.options['nvcc']} -cubin -arch=sm_{arch}{letter} -Xptxas -v -o /dev/null {shlex.quote(source)}"
 
 
 def _lines(launch: Launch, target: Target) -> Iterator[str]:

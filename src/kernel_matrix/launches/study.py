@@ -11,6 +11,7 @@ from pathlib import Path
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.lab.dashboard import Dashboard, make_dashboard
 from kernel_matrix.launches import matrix_file, sources, words
 from kernel_matrix.launches.invocation import Invocation, invocation
@@ -46,8 +47,25 @@ def study(
     """Do all of it, with everything below ``folder``.
 
     Raises:
-        UserError: the program cannot be started, or it launches nothing for any vendor.
+        UserError: the program cannot be started, it launches nothing for any vendor, or another study is in the folder.
     """
+    try:
+        with locked(folder.with_name(f"{folder.name}.lock")):
+            return _study(program, targets, told_names, options, folder, package, say)
+    except BusyError:
+        text = "another run of launches is at it. Wait for its end, or give --build FOLDER."
+        raise UserError(f"{folder}: {text}") from None
+
+
+def _study(
+    program: Sequence[str],
+    targets: Sequence[Target],
+    told_names: Sequence[str],
+    options: Options,
+    folder: Path,
+    package: str,
+    say: Callable[[str], None],
+) -> Study:
     call, started = _invocation(program, options), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     recordings = []
     for vendor, device in told(told_names, targets).items():

@@ -39,6 +39,18 @@ def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, st
     _write(xml, path)
 
 
+def write_suites(path: Path, records: Sequence[Record]) -> None:
+    """Write records of one or several runs: those that share the object of their job are one test suite."""
+    runs: dict[int, list[Record]] = {}
+    for record in records:
+        runs.setdefault(id(record.job), []).append(record)
+    whole = JUnitXml("kernel-matrix")
+    for run in runs.values():
+        whole.add_testsuite(_to_suite(run[0].job.get("job", path.stem), run, run[0].job))
+    whole.update_statistics()
+    _write(whole, path)
+
+
 def merge(paths: Iterable[Path], into: Path) -> None:
     """Write the suites of several files, and the runs of several tables, into one file."""
     whole = JUnitXml("kernel-matrix")

@@ -32,6 +32,30 @@ torch.set_default_device(None)
 assert torch.empty(3, device="meta").device.type == "meta"
 assert not torch.empty(3, device="meta").is_cuda
 
+
+class Doubled(torch.autograd.Function):
+    """A function whose backward pass asks where its tensors are, and makes one there."""
+
+    @staticmethod
+    def forward(context, value):
+        context.save_for_backward(value)
+        return value * 2
+
+    @staticmethod
+    def backward(context, gradient):
+        [value] = context.saved_tensors
+        assert value.is_cuda
+        assert gradient.device == torch.device("cuda", 0)
+        return gradient * torch.full((2, 4), 2.0, device="cuda")
+
+
+leaf = x.clone().requires_grad_()
+Doubled.apply(leaf).sum().backward()
+torch.autograd.backward(Doubled.apply(leaf).sum())
+[gradient] = torch.autograd.grad(Doubled.apply(leaf).sum(), leaf)
+assert gradient.is_cuda
+assert leaf.grad.is_cuda
+
 event = torch.cuda.Event(enable_timing=True)
 event.record()
 with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.device(x.device):

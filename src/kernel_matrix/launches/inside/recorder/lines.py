@@ -72,7 +72,10 @@ class Line:
             "types": {},
             "special": {},
             "constants": {},
-            "options": {"nvcc": shlex.join(self.arguments)},
+            "options": {
+                "nvcc": shlex.join(self.arguments),
+                **({"specific": ",".join(sorted(self.specific))} if self.specific else {}),
+            },
         }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import sys
 import threading
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -66,6 +68,7 @@ class Program:
             "special": {},
             "constants": dict(self.constants),
             "options": {name: json.dumps(value, default=str) for name, value in self.options.items() if value},
+            "program": _packed(self.function),
         }
 
 
@@ -128,6 +131,13 @@ class Recorder:
             given = kwargs
         constants = {name: text_of(value) for name, value in given.items() if not hasattr(value, "data_ptr")}
         self.made[id(function)] = function, origin, constants
+
+
+def _packed(function: Any) -> str:
+    """Return the program as TVM writes it as JSON, packed. TVM cannot read every script that it prints."""
+    import tvm
+
+    return base64.b64encode(zlib.compress(tvm.ir.save_json(function).encode(), 9)).decode()
 
 
 def _by_name(configuration: Mapping[Any, Any]) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from .questions import assume
 
@@ -88,4 +89,20 @@ def install(*, computed: bool) -> OnGpu:
     torch.set_default_device = set_default_device
     mode = OnGpu(computed=computed)
     mode.__enter__()
+    _install_in_backward(mode)
     return mode
+
+
+def _install_in_backward(mode: OnGpu) -> None:
+    """Keep the mode for the functions that a backward pass calls.
+
+    PyTorch leaves a mode while the mode does a function. ``backward`` is such a function, and it calls Python again:
+    the backward functions of the program, which ask their tensors where they are.
+    """
+    run = torch.autograd.graph._engine_run_backward
+
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.nullcontext() if _get_current_function_mode() is mode else mode:
+            return run(*args, **kwargs)
+
+    torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
