@@ -123,11 +123,14 @@ def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_ru
         "tests/test_bad.py": "import nothing_of_this_name\n",
         "tests/sub/test_worse.py": "def test_x(:\n",
         "tests/test_good.py": "def test_one(): pass\n",
+        "tests/test_left.py": "import pytest\npytest.importorskip('nothing_of_this_name')\ndef test_two(): pass\n",
     })  # fmt: skip
     found = verdicts(suite.run())
+    assert "could not import 'nothing_of_this_name'" in found["test_left/import"].reason
     assert {name: v.state for name, v in found.items()} == {
         "suite/collected": "held",
         "test_good/test_one": "held",
+        "test_left/import": "unavailable",
         "test_bad/import": "error",
         "sub.test_worse/import": "error",
     }

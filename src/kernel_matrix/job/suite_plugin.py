@@ -33,12 +33,13 @@ _ABSENT = "the suite has no such test here: it was not collected in this environ
 
 
 class Collecting:
-    """Name the tests as cases, and keep the files that do not import."""
+    """Name the tests as cases, and keep the files that do not import or that skip themselves whole."""
 
     def __init__(self, suite: Path) -> None:
         """``suite`` is the folder of the suite."""
         self.suite = suite
         self.broken: dict[str, tuple[str, str]] = {}  # by operator: the message and the whole text
+        self.skipped: dict[str, str] = {}  # the reasons of files that skip themselves, by operator
         self.keyed: list[tuple[Key, pytest.Item]] = []
 
     @pytest.hookimpl(wrapper=True)
@@ -47,6 +48,9 @@ class Collecting:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Keep that a file does not import, with pytest's text."""
         report = yield
+        if report.skipped and isinstance(collector, pytest.Module):
+            reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
+            self.skipped.setdefault(op_of(collector.path, self.suite), shortened(str(reason)))
         if report.failed:
             detail = str(report.longrepr)
             lines = [line.removeprefix("E").strip() for line in detail.splitlines() if line.strip()]
@@ -73,7 +77,8 @@ class Listing(Collecting):
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write the file. A file of the suite that does not import has a case that says so."""
-        keys = [*(key for key, _ in self.keyed), *((op, IMPORT) for op in self.broken if op != SUITE)]
+        files = {**self.broken, **self.skipped}
+        keys = [*(key for key, _ in self.keyed), *((op, IMPORT) for op in files if op != SUITE)]
         self.file.write_text(json.dumps(keys))
         session.items.clear()
 
@@ -130,6 +135,8 @@ class Running(Collecting):
         elif op in self.broken:
             message, detail = self.broken[op]
             self._write_end(outcome="error", stage=IMPORT, message=message, detail=detail)
+        elif op in self.skipped and name == IMPORT:
+            self._write_end(outcome="unavailable", message=self.skipped[op])
         else:
             self._write_end(outcome="unavailable", message=_ABSENT)
 
