@@ -287,7 +287,7 @@ def test_a_program_that_repeats_a_launch_has_all_that_the_compiler_is_given():
         literals={"BLOCK": "64"},
         importable=True,
     )
-    text = reproducer(launch, known()["gfx942"])
+    text, _ = reproducer(launch, known()["gfx942"])
     compile(text, "reproducer", "exec")
     for line in (
         "from package.ops.norm import _norm_fwd as kernel",
@@ -297,12 +297,12 @@ def test_a_program_that_repeats_a_launch_has_all_that_the_compiler_is_given():
         "options = {'num_warps': 4, 'num_stages': 2}",
     ):
         assert line in text.splitlines()
-    assert "GPUTarget('cuda', 90, 32)" in reproducer(launch, known()["sm_90"])
+    assert "GPUTarget('cuda', 90, 32)" in reproducer(launch, known()["sm_90"])[0]
 
 
 def test_there_is_no_such_program_where_a_constant_cannot_be_written():
-    assert reproducer(replace(LAUNCH, importable=True), known()["sm_90"]) == ""
-    assert reproducer(replace(LAUNCH, literals={"BLOCK": "64"}), known()["sm_90"]) == "", "it is in no module"
+    assert reproducer(replace(LAUNCH, importable=True), known()["sm_90"])[0] == ""
+    assert reproducer(replace(LAUNCH, literals={"BLOCK": "64"}), known()["sm_90"])[0] == "", "it is in no module"
 
 
 def test_an_exception_of_the_autotuner_is_said_to_be_skipped(tmp_path):
@@ -352,25 +352,25 @@ def test_two_studies_in_one_folder_do_not_disturb_each_other(tmp_path):
 def test_a_command_of_nvcc_is_repeated_as_a_command_of_the_shell():
     options = {"nvcc": "-std=c++17 -DNAME='a b'", "specific": "90", "source": "own kernel.cu"}
     launch = replace(LAUNCH, toolchain="nvcc", kernel="add", options=options)
-    comment, command = reproducer(launch, known()["sm_90"]).splitlines()
+    comment, command = reproducer(launch, known()["sm_90"])[0].splitlines()
     assert comment.startswith("# own kernel.cu of the package, its content has the sha256 ab...")
     words = shlex.split(command)
     assert words[:3] == ["nvcc", "-std=c++17", "-DNAME=a b"]
     assert "-arch=sm_90a" in words
     assert words[-1] == "own kernel.cu"
-    assert "-arch=sm_120" in shlex.split(reproducer(launch, known()["sm_120"]), comments=True)
-    assert reproducer(launch, known()["gfx942"]) == "", "hipcc gets another source"
+    assert "-arch=sm_120" in shlex.split(reproducer(launch, known()["sm_120"])[0], comments=True)
+    assert reproducer(launch, known()["gfx942"])[0] == "", "hipcc gets another source"
 
 
 @pytest.mark.parametrize(("target", "words"), [("sm_120", "(12, 0)"), ("gfx942", "'gfx942'")])
 def test_a_program_of_tilelang_is_in_its_report(target, words):
     packed = base64.b64encode(zlib.compress(b"{}" * 500, 0)).decode()
     options = {"pass_configs": json.dumps({"tl.x": True}), "compile_flags": json.dumps("-O1")}
-    text = reproducer(replace(LAUNCH, toolchain="tilelang", program=packed, options=options), known()[target])
+    text, _ = reproducer(replace(LAUNCH, toolchain="tilelang", program=packed, options=options), known()[target])
     tree = ast.parse(text)
     [held] = [n.value.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "PACKED"]
     assert zlib.decompress(base64.b64decode(held)) == b"{}" * 500
     assert words in text
     assert "config={'tl.x': True, 'tl.device_compile_flags': ['-O1']}" in text
     assert f"enable_device_compile={target == 'sm_120'}" in text
-    assert reproducer(replace(LAUNCH, toolchain="tilelang"), known()[target]) == ""
+    assert reproducer(replace(LAUNCH, toolchain="tilelang"), known()[target])[0] == ""

@@ -101,7 +101,8 @@ def test_a_choice_of_cases_that_leaves_none_is_refused(doubles, chosen, reason):
 
 def test_a_job_has_the_lock_of_its_platform_where_there_is_one(matrix):
     assert matrix.lock_of("webgpu", "tvm-0.27") == "ci/locks/tvm-0.27-webgpu.txt"
-    assert matrix.lock_of("opencl", "tvm-0.27") == matrix.lock_of("", "tvm-0.27") == "ci/locks/tvm-0.27.txt"
+    assert matrix.lock_of("opencl", "tvm-0.27") == "ci/locks/tvm-0.27-opencl.txt"
+    assert matrix.lock_of("metal", "tvm-0.27") == matrix.lock_of("", "tvm-0.27") == "ci/locks/tvm-0.27.txt"
     assert {"ci/locks/tvm-0.27.txt", "ci/locks/tvm-0.27-webgpu.txt"} <= set(matrix.locks)
 
 

@@ -106,10 +106,9 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
 
 def _reproducer(launch: Launch, case: Case, clean: Mapping[str, str]) -> dict[str, str]:
     """Return the program that repeats a compilation, and its language, as facts; none where there is no program."""
-    text = reproducer(launch, known()[case.cell.target])
+    text, language = reproducer(launch, known()[case.cell.target])
     if not text:
         return {}
-    language = {"nvcc": "sh"}.get(launch.toolchain, "python")
     text = without_folders(text, clean, packages=True) if language == "sh" else text
     return {"reproducer": json.dumps(text), "reproducer.language": language}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kernel_matrix.launches.recording import Launch
 from kernel_matrix.launches.targets import Target
@@ -13,19 +13,23 @@ from kernel_matrix.launches.targets import Target
 _HIDDEN = ("debug", "instrumentation_mode")  # options that say how Triton was started
 
 
-def reproducer(launch: Launch, target: Target) -> str:
-    """Return the program: Python, or a command of the shell for nvcc. Empty where it cannot be written.
+def reproducer(launch: Launch, target: Target) -> tuple[str, str]:
+    """Return the program and its language: Python, or ``sh`` for a command of nvcc. Empty where it cannot be written.
 
     That is so where a kernel of Triton cannot be imported or a constant cannot be written down, and for AMD's compiler,
     which gets what PyTorch has made of the source.
     """
-    if launch.toolchain == "tilelang":
-        return "\n".join(_of_tilelang(launch, target)) + "\n" if launch.program else ""
     if launch.toolchain == "nvcc":
-        return "" if target.vendor.backend == "hip" else "\n".join(_of_nvcc(launch, target)) + "\n"
-    if not launch.importable or set(launch.literals) != set(launch.constants):
-        return ""
-    return "\n".join(_lines(launch, target)) + "\n"
+        lines = () if target.vendor.backend == "hip" else _of_nvcc(launch, target)
+        return _text(lines), "sh"
+    if launch.toolchain == "tilelang":
+        return _text(_of_tilelang(launch, target) if launch.program else ()), "python"
+    can_be_written = launch.importable and set(launch.literals) == set(launch.constants)
+    return _text(_lines(launch, target) if can_be_written else ()), "python"
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _of_tilelang(launch: Launch, target: Target) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the kernels share on the device: rows in vectors, arrays in shared memory, and sums over a block."""
+"""The kernels' common parts on the device: rows in vectors, arrays in shared memory, and sums over a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel is compiled for: sizes that are constants in its code."""
+"""The sizes that a kernel is compiled for: they are constants in its code."""
 
 from __future__ import annotations
 
