@@ -7,7 +7,7 @@
 # requires = ["tilelang>=0.1.15"]
 # [[expect]]
 # verdict = "fails"
-# match = "ascend has no SIMT threads"
+# match = "has no SIMT threads"
 # ///
 import tilelang
 import tilelang.language as T
