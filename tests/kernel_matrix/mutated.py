@@ -20,7 +20,15 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
 RIGHT = ("reference", "tvm-0.27")  # of the project, as they are
-PARTS = ("src/mhc", "tests/mhc", "ci/locks", "ci/preflight.py", "probes/diagnosis.yaml", "probes/rules")
+PARTS = (
+    "src/mhc",
+    "tests/mhc",
+    "ci/locks",
+    "ci/preflight.py",
+    "probes/diagnosis.yaml",
+    "probes/makers.yaml",
+    "probes/rules",
+)
 
 
 @dataclass(frozen=True)
