@@ -33,7 +33,7 @@ from kernel_matrix.config.schema import schema
         ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),
         ("factor: { limit: 4", "factor: { limit: four", "matrix.yaml:4: accuracy.factor.limit: this should be a valid number"),
         ("factor: { limit: 4", "factor: { limit: 0.5", "accuracy.factor.limit: this should be greater than or equal to 1"),
-        ("device: cpu", "device: gpu", "this should be 'cpu', 'google', 'software', 'webgpu', 'amd', 'apple', 'intel' or 'nvidia', and it is 'gpu'"),
+        ("device: cpu", "device: gpu", "this should be 'cpu', 'google', 'software', 'webgpu', 'amd', 'apple', 'cambricon', 'huawei', 'hygon', 'intel', 'metax', 'moore_threads' or 'nvidia', and it is 'gpu'"),
         ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),

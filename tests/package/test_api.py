@@ -140,7 +140,7 @@ def test_an_unknown_backend_is_refused_and_a_missing_toolchain_is_no_fallback():
         "triton_ascend",
         "tvm",
     )
-    with pytest.raises(LookupError, match="there is no backend 'cutlass'; there are cpp, inductor"):
+    with pytest.raises(LookupError, match="there is no backend 'cutlass'; there are cpp, cute, inductor"):
         call(make(), backend="cutlass")
     with pytest.raises(LookupError, match="does not have 'mhc_nothing' forward"):
         backends.load("reference", "mhc_nothing")

@@ -141,7 +141,16 @@ def test_a_missing_barrier_around_a_tile_is_a_race(results, barrier):
 
 
 def test_every_operator_s_gpu_form_runs_in_software_or_says_why_not(tmp_path, matrix, results):
-    command = [sys.executable, "-m", "kernel_matrix", "run", "--build", str(environments_of(tmp_path))]
+    command = [
+        sys.executable,
+        "-m",
+        "kernel_matrix",
+        "run",
+        "--executor",
+        "venv",
+        "--build",
+        str(environments_of(tmp_path)),
+    ]
     runs = [case for case in plan(matrix, "quick").cases if case.cell.platform == "opencl" and not case.exclusion]
     for cell in sorted({case.cell.id for case in runs}):
         chosen = covering((case for case in runs if case.cell.id == cell), TOGETHER[cell.split("/")[1]])

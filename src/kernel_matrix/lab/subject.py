@@ -121,12 +121,16 @@ def make_subject(
 
 
 def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:
-    """Return the last toolchain of the matrix whose lock is made for this package; None if there is none."""
-    name_of_package, result = canonicalize_name(package), None
+    """Return the toolchain of the last lock that is made for this package; None if there is none.
+
+    Of toolchains with one lock it is the first.
+    """
+    name_of_package = canonicalize_name(package)
+    by_lock: dict[str, str] = {}
     for name, toolchain in matrix.toolchains.items():
         if name_of_package in asked_for(root / toolchain.lock):
-            result = name
-    return result
+            by_lock.setdefault(toolchain.lock, name)
+    return next(reversed(by_lock.values()), None)
 
 
 def picked(matrix: Matrix, package: str, pinned: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:

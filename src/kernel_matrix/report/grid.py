@@ -14,7 +14,7 @@ from kernel_matrix.results.compare import STATES, State
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
-MOST_COLUMNS = 96  # with more lanes, those with few operators are put together, then all of a platform's toolchain
+MOST_COLUMNS = 112  # with more lanes, those with few operators are put together, then all of a platform's toolchain
 
 _STEP, _SIDE = 16, 14  # of the squares, in pixels
 _LABEL = 6.2  # the width of a character of the labels

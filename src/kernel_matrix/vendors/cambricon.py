@@ -10,7 +10,7 @@ VENDOR = unreached(
     "Cambricon",
     "MLU",
     framework_device="mlu",
-    lacking="no public wheel has a compiler for them (there is no torch_mlu), and LLVM has no target",
+    lacking="no public wheel has a compiler for them, and LLVM has no target",
     looked=datetime.date(2026, 11, 22),
     pci="0xcabc",
 )

@@ -10,6 +10,6 @@ VENDOR = unreached(
     "Hygon",
     "DCU",
     framework_device="cuda",
-    lacking="every LLVM that was tried refuses gfx936 (TVM 0.27, Triton 3.6), and no public wheel has DTK",
+    lacking="every LLVM that was tried refuses gfx936, and no public wheel has DTK",
     looked=datetime.date(2026, 11, 22),
 )

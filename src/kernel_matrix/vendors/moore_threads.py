@@ -10,7 +10,7 @@ VENDOR = unreached(
     "Moore Threads",
     "GPU",
     framework_device="musa",
-    lacking="no public wheel has a compiler for them (there is no torch_musa), and LLVM has no target",
+    lacking="no public wheel has a compiler for them, and LLVM has no target",
     looked=datetime.date(2026, 11, 22),
     pci="0x1ed5",
 )

@@ -40,7 +40,7 @@ def runtimes(_: Sequence[Device], folder: Path = _DESCRIPTIONS) -> Finding:
         else "the system has none"
     )
     text = f"{why}; only OpenCL runtimes that come with a toolchain run kernels"
-    remedy = "sudo apt-get install pocl-opencl-icd (Debian, from forky on, for PoCL 7), or use the container"
+    remedy = "sudo apt-get install pocl-opencl-icd (Debian, from forky on, for PoCL 7)"
     return Finding(VENDOR.driver_finding, "absent", text, remedy)
 
 
