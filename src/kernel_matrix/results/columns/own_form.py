@@ -156,6 +156,8 @@ class _Reading:
         names, texts, seconds = parts[7::4], parts[9::4], parts[5]
         if "&" in head:
             names, texts = [*map(_unescaped, names)], [*map(_unescaped, texts)]
+            for unused in (parts[1], parts[3]):  # the case's name and class must be XML all the same
+                _unescaped(unused)
         form = _form(tuple(names))
         first = form.facts_end
         values = [*map(float, texts[first:])]
