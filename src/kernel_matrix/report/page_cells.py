@@ -68,6 +68,11 @@ def in_short(text: str) -> str:
     return shortened(text, MOST_IN_OVERVIEW)
 
 
+def path_of(folder: Path, number: int) -> Path:
+    """Return the file of cells with a number; ``folder`` is that of all data."""
+    return folder / "cells" / f"{number}.js"
+
+
 class Chunk:
     """The cells of one file, and what they share."""
 
@@ -111,7 +116,7 @@ class Chunk:
             "figures": list(self.figures),
             "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
         }
-        path = folder / "cells" / f"{self.number}.js"
+        path = path_of(folder, self.number)
         write_script(path, f"cells/{self.number}", b'{"cells":{%b},%b' % (b",".join(self.cells), encoded(rest)[1:]))
         return path
 
@@ -184,7 +189,7 @@ class CellFiles:
         if self._chunk.cells:
             self._flush()
         self._lane = lane_id(cell.id)
-        self.written.add(self.folder / "cells" / f"{number}.js")
+        self.written.add(path_of(self.folder, number))
         self.cells.setdefault(number, []).append(cell.id)
         self.columns.add(cell, states, number, {})
 

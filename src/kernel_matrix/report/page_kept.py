@@ -16,6 +16,7 @@ from pathlib import Path
 from kernel_matrix.report import page_sql
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.from_columns import Sources
+from kernel_matrix.report.page_cells import path_of
 from kernel_matrix.results.columns.sources import stamp_of
 from kernel_matrix.results.columns.sql import enter, rows
 from kernel_matrix.results.compare import STATES, State
@@ -60,11 +61,6 @@ class KeptFiles:
         connection.execute("DELETE FROM pages").fetchall()
         connection.execute("INSERT INTO pages FROM new_pages").fetchall()
         connection.commit()
-
-
-def path_of(folder: Path, number: int) -> Path:
-    """Return the file of cells with a number; ``folder`` is that of all data."""
-    return folder / "cells" / f"{number}.js"
 
 
 def kept_files(sources: Sources, document: Document, folder: Path, order: Sequence[int]) -> KeptFiles | None:
