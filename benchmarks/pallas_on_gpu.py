@@ -1,4 +1,4 @@
-"""Run the kernels of ``pallas_gpu`` on this machine's NVIDIA GPU: compare them with float64, and time them.
+"""Run the kernels of the backend ``pallas`` on this machine's NVIDIA GPU: compare them with float64, and time them.
 
 It needs JAX for GPUs. The golden of every output is the equation in float64, and that of a gradient JAX's own derivative
 of it. A time is that of one program of XLA with a run on each of several copies of the inputs, together larger than the
@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mhc.backends.pallas_gpu import expand, mhc_post, mhc_pre, mhc_pre_backward, sinkhorn
+from mhc.backends.pallas.gpu import expand, mhc_post, mhc_pre, mhc_pre_backward, sinkhorn
 
 SHAPES = ((2048, 1280), (4096, 2560), (8192, 4096), (8192, 7168))
 CHECKED = ((7, 200), (33, 200), (2048, 1280))
@@ -307,7 +307,7 @@ def _time(options: argparse.Namespace, figures: list[dict[str, Any]], tokens: in
             continue
         figure: dict[str, Any] = {"op": case.op, "direction": case.direction, "shape": [tokens, hidden]}
         count = 1 if options.only_check else 15
-        contenders: dict[str, Callable[[], float]] = {"pallas_gpu": functools.partial(micros, case, count)}
+        contenders: dict[str, Callable[[], float]] = {"pallas": functools.partial(micros, case, count)}
         for name in options.rival:
             contenders[name] = functools.partial(
                 rival_micros, name, case.op, case.direction, tokens, hidden, "bfloat16"

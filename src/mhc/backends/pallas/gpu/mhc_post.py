@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from mhc.backends.pallas_gpu.blocks import launch, load, store, struct
+from mhc.backends.pallas.gpu.blocks import launch, load, store, struct
 
 _COLUMNS = 1024  # of a program of the forward
 _STEP = 256  # of a step of the backward, whose sums are in registers

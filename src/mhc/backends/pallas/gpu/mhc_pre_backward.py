@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from mhc.backends.pallas_gpu.blocks import column, launch, load, power_of_two, product, sigmoid, store, struct
-from mhc.backends.pallas_gpu.mhc_pre import STEP, TOKENS, gates, rows_of_program
+from mhc.backends.pallas.gpu.blocks import column, launch, load, power_of_two, product, sigmoid, store, struct
+from mhc.backends.pallas.gpu.mhc_pre import STEP, TOKENS, gates, rows_of_program
 
 _CHUNKS = 16  # of tokens, at most
 _BLOCK = 32  # tokens of a step in a chunk

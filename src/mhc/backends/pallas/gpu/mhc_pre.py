@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from mhc.backends.pallas_gpu.blocks import column, launch, load, power_of_two, product, sigmoid, store, struct
+from mhc.backends.pallas.gpu.blocks import column, launch, load, power_of_two, product, sigmoid, store, struct
 
 TOKENS = 16  # the least that tensor cores have
 STEP = 128  # columns

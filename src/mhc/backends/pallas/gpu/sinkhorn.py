@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
+from mhc.backends.pallas.gpu.blocks import launch, load, store, struct
 from mhc.backends.pallas.iterations import first_iteration, grad_of_first, grad_of_iteration, iteration
-from mhc.backends.pallas_gpu.blocks import launch, load, store, struct
 
 _TOKENS = 32  # of a program, which has one warp
 
