@@ -68,11 +68,13 @@ class Kernel:
             ValueError: the tensors are on no such device as ``target``.
         """
         place = inputs[0].device
-        if place.type == "cuda" and target is None:
-            target = nvidia.target_of(place)
+        if place.type == "cuda":
+            target = nvidia.checked_target(target, place)
+        elif nvidia.is_gpu(target):
+            raise ValueError(f"pallas: the inputs are on {place}; for {target} it takes tensors on a GPU of NVIDIA's")
+        elif place.type != "cpu":
+            raise ValueError(f"pallas: the inputs are on {place}; it takes tensors on the CPU or a GPU of NVIDIA's")
         self._admit(inputs.spec, target)
-        if place.type != ("cuda" if nvidia.is_gpu(target) else "cpu"):
-            raise ValueError(f"pallas: the inputs are on {place}; it takes tensors on the CPU, or on a GPU for sm_…")
         tensors = [getattr(inputs, name) for name in self._shapes(inputs.spec, inputs[0].shape[0])]
         if nvidia.is_gpu(target):
             nvidia.run(functools.partial(self._on_gpu, **self._values(inputs.spec)), tensors, out)

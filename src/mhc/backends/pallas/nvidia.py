@@ -17,6 +17,8 @@ import torch
 from mhc.backends import NoDeviceError, stage
 from mhc.backends.pallas.devices import has_gpu
 
+ANY_GPU = "sm_90"  # for what is the same on all of NVIDIA's GPUs
+
 # The GPU that code is lowered for where there is none; JAX asks it for no more than this.
 _KIND, _CORES = "NVIDIA H200", 132
 
@@ -26,15 +28,18 @@ def is_gpu(target: str | None) -> bool:
     return target is not None and re.fullmatch(r"sm_\d+", target) is not None
 
 
-def target_of(device: torch.device) -> str:
-    """Return the target that a GPU of PyTorch's is.
+def checked_target(target: str | None, device: torch.device) -> str:
+    """Return the target that a GPU of PyTorch's is; ``target`` is what was asked for, None for any.
 
     Raises:
-        ValueError: it is no GPU of NVIDIA's.
+        ValueError: it is no GPU of NVIDIA's, or another one than ``target``.
     """
     if torch.version.hip:
         raise ValueError("pallas: the inputs are on an AMD GPU; it takes those of NVIDIA's")
-    return "sm_{}{}".format(*torch.cuda.get_device_capability(device))
+    present = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
+    if target not in (None, present):
+        raise ValueError(f"pallas: target is {target}, and the inputs are on {present}; for others there is compile()")
+    return present
 
 
 def run(function: Callable[..., Any], tensors: Sequence[torch.Tensor | None], outputs: Sequence[Any]) -> None:
