@@ -12,6 +12,7 @@ from mhc.backends.pallas.gpu.blocks import column, launch, load, power_of_two, p
 
 TOKENS = 16  # the least that tensor cores have
 STEP = 128  # columns
+_STAGE = 4  # steps whose sums are added up before they join the others, so that no chain is long
 
 
 def forward(
@@ -49,8 +50,14 @@ def forward(
                 weights = weights * load(gamma_ref, (k,), inside)[None, :]
             return carry[0] + product(narrow, v, weights, 1, 1), carry[1] + v * v
 
+        def stage(number: Any, totals: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            sums = zeros
+            for step in range(_STAGE):
+                sums = project(number * _STAGE + step, sums)
+            return totals[0] + sums[0], totals[1] + sums[1]
+
         zeros = jnp.zeros((TOKENS, at.size), jnp.float32), jnp.zeros((TOKENS, STEP), jnp.float32)
-        projected, squares = jax.lax.fori_loop(0, pl.cdiv(width, STEP), project, zeros)
+        projected, squares = jax.lax.fori_loop(0, pl.cdiv(width, STEP * _STAGE), stage, zeros)
         r = jax.lax.rsqrt(jnp.sum(squares, axis=1) / width + norm_eps)
         m = projected * r[:, None]
         z = gates(alpha_ref, at, streams, mixes)[None, :] * m + load(bias_ref, (at,), is_mix)[None, :]
