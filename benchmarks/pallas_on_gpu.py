@@ -1,9 +1,10 @@
-"""Run the kernels of the backend ``pallas`` on this machine's NVIDIA GPU: compare them with float64, and time them.
+"""Run the form of ``pallas`` for NVIDIA's GPUs on this machine: compare it with float64, and time it.
 
-It needs JAX for GPUs. The golden of every output is the equation in float64, and that of a gradient JAX's own derivative
-of it. A time is that of one program of XLA with a run on each of several copies of the inputs, together larger than the
-L2 cache, over the number of runs. Kernels of PyTorch's backends are timed beside them by CUDA graphs over as many copies.
-``--lower`` only lowers the kernels, and ``--interpret`` runs them on the CPU; both work without a GPU.
+It needs JAX for GPUs. The golden of every output is the equation in float64, and that of a gradient JAX's own
+derivative of it. A time is that of one program of XLA with a run on each of several copies of the inputs, together
+larger than the L2 cache, over the number of runs. Kernels of PyTorch's backends are timed beside them by CUDA graphs
+over as many copies. ``--lower`` only lowers the kernels, and ``--interpret`` runs them on the CPU; both work without a
+GPU. In the interpreter XLA must keep roundings to bf16: ``XLA_FLAGS=--xla_allow_excess_precision=false``.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Case:
 
 
 def read_equation(x: jax.Array, phi: jax.Array, alpha: jax.Array, bias: jax.Array) -> tuple[jax.Array, ...]:
-    """Return the outputs of ``mhc_pre``, or of ``mhc_head`` where phi has a row for each stream, that have gradients."""
-    tokens, streams, hidden = x.shape
+    """Return what has gradients of ``mhc_pre``, or of ``mhc_head`` where phi has a row for each stream alone."""
+    tokens, streams, _ = x.shape
     v = x.reshape(tokens, -1)
     r = 1 / jnp.sqrt(jnp.mean(v * v, axis=1, keepdims=True) + NORM_EPS)
     gates = jnp.repeat(
@@ -152,18 +153,18 @@ def errors(case: Case) -> dict[str, float]:
     return worst
 
 
-def micros(case: Case, count: int = 15) -> float:
+def micros(case: Case) -> float:
     """Return the median time of a run in µs: of several runs in one program, each on inputs of its own."""
     size = sum(value.nbytes for value in case.inputs)
     copies = max(2, min(8, -(-CACHE_BYTES // size)))
     inputs = [tuple(value.copy() for value in case.inputs) for _ in range(copies)]
     program = jax.jit(lambda sets: [case.kernel(*one) for one in sets])
     samples = []
-    for _ in range(count):
+    for _ in range(15):
         began = time.perf_counter()
         jax.block_until_ready(program(inputs))
         samples.append((time.perf_counter() - began) / copies * 1e6)
-    return statistics.median(samples[_UNCOUNTED:] or samples)
+    return statistics.median(samples[_UNCOUNTED:])
 
 
 def rival_micros(backend: str, op: str, direction: str, tokens: int, hidden: int, dtype: str) -> float:
@@ -227,18 +228,18 @@ def _torch_inputs(op: str, direction: str, tokens: int, hidden: int, dtype: Any)
 
 def main(arguments: Sequence[str]) -> int:
     """Lower, interpret or run every kernel, and return 1 if one is outside its limit."""
-    parser = argparse.ArgumentParser(description="Run the kernels of Pallas on NVIDIA, lowered by Triton.")
+    parser = argparse.ArgumentParser(description="Run Pallas' kernels for NVIDIA, lowered by Triton.")
     parser.add_argument("--lower", action="store_true", help="lower them only, which needs no GPU")
     parser.add_argument("--interpret", action="store_true", help="run them on the CPU")
     parser.add_argument("--rival", action="append", default=[], help="time this backend of PyTorch too (repeatable)")
-    parser.add_argument("--only-check", action="store_true", help="do not time; compile what the timing needs")
+    parser.add_argument("--only-check", action="store_true", help="do not time")
     parser.add_argument("--only-time", action="store_true", help="do not compare; a run without this did")
     parser.add_argument("--json", help="write all figures to this file")
     parser.add_argument("--case", default="", help="only operators with this in OP.DIRECTION")
     options = parser.parse_args(arguments)
     figures: list[dict[str, Any]] = []
     right = options.only_time or _check(options, figures)
-    if not (options.lower or options.interpret):
+    if not (options.lower or options.interpret or options.only_check):
         for tokens, hidden in SHAPES:
             _time(options, figures, tokens, hidden)
     return 0 if right else 1
@@ -256,7 +257,7 @@ def _check(options: argparse.Namespace, figures: list[dict[str, Any]]) -> bool:
                     continue
                 words, is_right = _lowered(case) if options.lower else _compared(options, case, figures, tokens, hidden)
                 right &= is_right
-                print(f"{label} {tokens}x{hidden} {jnp.dtype(dtype).name}: {words}", flush=True)
+                _say(f"{label} {tokens}x{hidden} {jnp.dtype(dtype).name}: {words}")
     return right
 
 
@@ -292,6 +293,11 @@ def _compared(
     return f"error {words}", all(error <= LIMITS[name] for name, error in worst.items())
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def _keep(options: argparse.Namespace, figures: list[dict[str, Any]], figure: dict[str, Any]) -> None:
     """Add a figure, and write all of them at once: a later kernel may end the process."""
     figures.append(figure)
@@ -306,8 +312,7 @@ def _time(options: argparse.Namespace, figures: list[dict[str, Any]], tokens: in
         if options.case not in label:
             continue
         figure: dict[str, Any] = {"op": case.op, "direction": case.direction, "shape": [tokens, hidden]}
-        count = 1 if options.only_check else 15
-        contenders: dict[str, Callable[[], float]] = {"pallas": functools.partial(micros, case, count)}
+        contenders: dict[str, Callable[[], float]] = {"pallas": functools.partial(micros, case)}
         for name in options.rival:
             contenders[name] = functools.partial(
                 rival_micros, name, case.op, case.direction, tokens, hidden, "bfloat16"
@@ -322,7 +327,7 @@ def _time(options: argparse.Namespace, figures: list[dict[str, Any]], tokens: in
             f"{name} {figure[name]:.1f} µs" if isinstance(figure[name], float) else f"{name} {figure[name]}"
             for name in contenders
         )
-        print(f"{label} {tokens}x{hidden}: {words}", flush=True)
+        _say(f"{label} {tokens}x{hidden}: {words}")
 
 
 if __name__ == "__main__":
