@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import tilelang
 import tilelang.language as gpu_language
 from tilelang import tvm
+
+from mhc.backends.tilelang.simplify import simplified_once
 
 VERSION = tuple(int(part) for part in tilelang.__version__.split(".")[:3])
 
@@ -55,7 +58,9 @@ def lower(prim_func: Callable[[], Any], target: dict[str, str]) -> Lowered:
     if target["kind"] in _GENERATORS:
         tvm.ffi.get_global_func(_GENERATORS[target["kind"]])
     tvm_target = tvm.target.Target(target)
-    with tvm.transform.PassContext(opt_level=3), tvm_target:
+    # The architectures of a vendor have most of their programs in common.
+    once = simplified_once() if target["kind"] in ("cuda", "hip") else nullcontext()
+    with tvm.transform.PassContext(opt_level=3), tvm_target, once:
         artifact = tilelang.lower(prim_func(), target=tvm_target)
     (function,) = artifact.device_mod.functions.values()
     attributes = function.attrs or {}
