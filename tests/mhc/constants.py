@@ -1,10 +1,9 @@
-"""Name the operators and parameters, and say which shapes have the usual constants. This module imports nothing."""
+"""Say which shapes have the usual constants, and what the parameters are. This module imports nothing."""
 
 from __future__ import annotations
 
 from typing import Any
 
-OPS = ("mhc_pre", "sinkhorn", "mhc_post", "mhc_head", "expand")
 WITHOUT = ("mhc_post", "expand")  # operators without constants
 PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # shared by all tokens: their gradients are sums over tokens
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from mhc.backends import load
 from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 from tensors import DTYPES
 
-OPS = {name: import_module(f"mhc.ops.{name}") for name in constants.OPS}
+OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head": mhc_head, "expand": expand}
 
 
 def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from draws import OPS
 from guards import Guarded
 from mhc.ops.expand import ExpandInputs
 from tensors import from_numpy
@@ -131,6 +132,7 @@ def test_secrets_differ_between_runs():
 def test_a_job_that_only_compiles_imports_no_pytorch_where_it_compares():
     """The import takes 1.6 s of each such job."""
     folders = [str(folder) for folder in (SUITE, SUITE.parents[1] / "src")]
-    program = f"import sys; sys.path[:0] = {folders}; import test_golden; print('torch' in sys.modules)"
+    names = "print('torch' in sys.modules, *test_golden.operators())"
+    program = f"import sys; sys.path[:0] = {folders}; import test_golden; {names}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert done.stdout.split() == ["False", *OPS], "and its cases are those of all operators"
