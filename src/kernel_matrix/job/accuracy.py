@@ -18,7 +18,7 @@ Golden = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Distance:
-    """How far one output is from its golden, as far as a budget and the noise behind it need to know.
+    """The part of the distance of one output from its golden that a budget and the noise behind it need.
 
     ``max_abs`` is in the output's unit. ``rel_fro`` is the Frobenius norm of the difference over that of the golden.
     ``misrounded`` is the share of the elements that differ from the golden rounded to the output's dtype. ``nan`` and

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -58,9 +57,7 @@ def lower(prim_func: Callable[[], Any], target: dict[str, str]) -> Lowered:
     if target["kind"] in _GENERATORS:
         tvm.ffi.get_global_func(_GENERATORS[target["kind"]])
     tvm_target = tvm.target.Target(target)
-    # The architectures of a vendor have most of their programs in common.
-    once = simplified_once() if target["kind"] in ("cuda", "hip") else nullcontext()
-    with tvm.transform.PassContext(opt_level=3), tvm_target, once:
+    with tvm.transform.PassContext(opt_level=3), tvm_target, simplified_once():
         artifact = tilelang.lower(prim_func(), target=tvm_target)
     (function,) = artifact.device_mod.functions.values()
     attributes = function.attrs or {}

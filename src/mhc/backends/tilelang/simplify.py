@@ -1,4 +1,4 @@
-"""Simplify equal programs once: the architectures of a vendor have most of what TileLang simplifies in common.
+"""Simplify equal programs once: targets of one kind have most of what TileLang simplifies in common.
 
 TileLang 0.1.15 asks a theorem prover there, which takes two thirds of the time in which it lowers a kernel. A
 simplifier reads the program and the settings of the pass, and not the name of the target that the program carries.
