@@ -6,7 +6,7 @@ Each operator is one module of :mod:`mhc.ops` (its equation and its tensors). Ea
 
 from mhc import convert
 from mhc.convert import fold_gamma
-from mhc.functional import MhcPre, expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.functional import MhcPre, expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 from mhc.module import HyperConnection, HyperHead
 from mhc.recompute import recomputation
 
@@ -21,6 +21,7 @@ __all__ = [
     "fold_gamma",
     "mhc_head",
     "mhc_post",
+    "mhc_post_pre",
     "mhc_pre",
     "recomputation",
     "sinkhorn",

@@ -302,3 +302,9 @@ def backward(form: str) -> Kernel:
     configure = functools.cache(functools.partial(_backward_config, form))
     limit = functools.partial(_limit, form)
     return Kernel(grad_phi_kernel, configure, _backward_launches, _backward_sources, limit, adds_to_first=True)
+
+
+# What the backward of ``mhc_post_pre`` shares.
+WEIGHTS_POINTERS = _WEIGHTS
+weights_config, weights_elements = _weights_config, _weights_elements
+weights_launch, weights_source = _weights_launch, _weights_source
