@@ -269,7 +269,11 @@ def mhc_post_pre(
         alpha: ``[3]``.
         bias: ``[n²+2n]``.
         gamma: ``[n, hidden]``, or None for ones.
-        norm_eps, pre_eps, post_scale, precision, main_grad: as :func:`mhc_pre` has them.
+        norm_eps: this and the other options are those of :func:`mhc_pre`.
+        pre_eps: see there.
+        post_scale: see there.
+        precision: see there.
+        main_grad: see there.
         backend: see the module.
 
     Returns:

@@ -18,9 +18,8 @@ class Operator:
 
     ``tensors`` and ``options`` are the forward's arguments; the backward takes ``tensors``, ``saved`` (the last outputs
     of the forward), ``grads`` (the gradients of its first outputs) and ``options``, and, where ``needs`` is true, for
-    each of ``tensors`` whether its gradient is asked for. An output may be saved and have a gradient; every other one is
-    either the one or the other. Where ``keeps_inputs`` is false, the backward needs nothing of the forward and takes
-    only ``grads``.
+    each of ``tensors`` whether its gradient is asked for. An output is saved, has a gradient, or both. Where
+    ``keeps_inputs`` is false, the backward needs nothing of the forward and takes only ``grads``.
 
     ``token_dims`` says for each of ``tensors`` how many dimensions one token has in it, None for a parameter, which has
     no tokens; ``result_dims`` says it for the results. ``inputs`` and ``backward_inputs`` are the types that a kernel

@@ -3,13 +3,13 @@
     out_i = Σⱼ h_res[i, j] · x_j + h_post_i · y                                       (mhc_post)
     h_in, next_h_post, next_h_res, m, r = mhc_pre(out, phi, alpha, bias, gamma)       (mhc_pre)
 
-``h_post`` and ``h_res`` (after ``sinkhorn``) are those of the layer that wrote ``y``; phi, alpha, bias and gamma belong
-to the layer that comes next, and so do ``next_h_post`` and ``next_h_res`` (before ``sinkhorn``). The streams ``out`` are
-rounded to their dtype before they are read, so the results are those of the two operators in turn.
+``h_post`` and ``h_res`` (after ``sinkhorn``) are those of the layer that gave ``y``. phi, alpha, bias and gamma belong
+to the next layer, and so do ``next_h_post`` and ``next_h_res`` (before ``sinkhorn``). The streams ``out`` are rounded
+to their dtype before they are read, so the results are those of the two operators in turn.
 
-``out``, ``m`` and ``r`` are kept for the backward. ``out`` is a result with a gradient of its own all the same: the next
-layer writes back into it. With ``grad_out`` that gradient, and ``dx`` the gradient of x in ``mhc_pre``, the backward is
-that of ``mhc_post`` for the sum of ``grad_out`` and ``dx(out)``.
+``out``, ``m`` and ``r`` are kept for the backward. ``out`` also has a gradient, ``grad_out``, as the next layer writes
+back into it. The backward is that of ``mhc_post`` for the sum of ``grad_out`` and the gradient of x in ``mhc_pre``. This
+sum is not rounded to x's dtype.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class MhcPostPreInputs(NamedTuple):
 
 
 class MhcPostPreOutputs(NamedTuple):
-    """``h_in`` [tokens, hidden] in x's dtype, ``next_h_post`` [tokens, n] and ``next_h_res`` [tokens, n, n] fp32, ``out``
-    [tokens, n, hidden] in x's dtype, ``m`` [tokens, n²+2n] and ``r`` [tokens] fp32.
+    """``h_in`` [tokens, hidden] in x's dtype, ``next_h_post`` [tokens, n] and ``next_h_res`` [tokens, n, n] fp32,
+    ``out`` [tokens, n, hidden] in x's dtype, ``m`` [tokens, n²+2n] and ``r`` [tokens] fp32.
     """
 
     h_in: torch.Tensor
@@ -130,7 +130,7 @@ class MhcPostPreBackwardInputs(NamedTuple):
 
     @property
     def pre(self) -> MhcPreBackwardInputs:
-        """Return the inputs of the backward of ``mhc_pre``, which is asked for the gradient of the streams if needed."""
+        """Return the inputs of the backward of ``mhc_pre``; the streams have a gradient where one is needed."""
         incoming = self.grad_h_in, self.grad_next_h_post, self.grad_next_h_res
         needs = (self.needs_out, *self.needs[4:])
         return MhcPreBackwardInputs(self.out, *self[4:8], self.m, self.r, *incoming, *self[15:19], needs)

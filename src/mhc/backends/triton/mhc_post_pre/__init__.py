@@ -5,8 +5,8 @@
     right for any number of streams on every target, and the default.
 ``fused``
     Up to 4 streams, whose tiles a program holds at once. Forward, the launch that makes the new streams adds up their
-    projection and their squares, so ``mhc_pre`` reads them once and not twice. Backward, the gradient of the new streams
-    stays in registers, and is neither written nor read.
+    projection and their squares, so ``mhc_pre`` reads them once and not twice. Backward, the gradient of the new
+    streams stays in registers, and is neither written nor read.
 ``fused_tf32``, ``fused_bf16x3``
     The same with tensor cores of NVIDIA, as the variants of ``mhc_pre`` have them.
 """

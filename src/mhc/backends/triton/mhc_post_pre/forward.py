@@ -19,6 +19,35 @@ def mixed(h_post, h_res, row, real, streams, written, STREAMS: tl.constexpr):
     return total
 
 
+@triton.jit
+def projected(
+    total,
+    operands,
+    weights,
+    d,
+    inside,
+    HIDDEN: tl.constexpr,
+    LINE: tl.constexpr,
+    PADDED: tl.constexpr,
+    FORM: tl.constexpr,
+    STREAMS: tl.constexpr,
+):
+    """Return the running total with the products of one tile of every stream and its columns ``d`` of the weights."""
+    mixes = tl.arange(0, PADDED)[None, :]
+    column = inside[:, None]
+    for i in tl.static_range(STREAMS):
+        place = weights + mixes * LINE + (i * HIDDEN + d)[:, None]
+        if FORM == "bf16x3":
+            # The smallest part first, as it would be lost beside the others' sum.
+            product = tl.dot(operands[i], tl.load(place + 2 * PADDED * LINE, mask=column, other=0.0))
+            product = tl.dot(operands[i], tl.load(place + PADDED * LINE, mask=column, other=0.0), product)
+            product = tl.dot(operands[i], tl.load(place, mask=column, other=0.0), product)
+        else:
+            product = tl.dot(operands[i], tl.load(place, mask=column, other=0.0), input_precision=FORM)
+        total = plus(total, product)
+    return total
+
+
 @triton.jit(do_not_specialize=["tokens"])
 def post_project_kernel(
     x,
@@ -48,6 +77,8 @@ def post_project_kernel(
     empty, and its sums are zero.
     """
     part = tl.program_id(0) % PARTS
+    OPERAND: tl.constexpr = tl.bfloat16 if FORM == "bf16x3" else tl.float32
+
     rows = (tl.program_id(0) // PARTS).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
     real = rows < tokens
     mixes = tl.arange(0, PADDED)
@@ -55,37 +86,37 @@ def post_project_kernel(
     wide = rows[:, None] * (STREAMS * HIDDEN)
     total = tl.zeros([BLOCK_TOKENS, PADDED], dtype=tl.float32)
     square = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
+    operands = ()
+    for _ in tl.static_range(STREAMS):
+        operands = operands + (tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=OPERAND),)
     for start in tl.range(0, PART, BLOCK_HIDDEN, num_stages=STAGES):
+        # The products are those of the tile before this one. An operand that comes from the turn before goes to the
+        # tensor cores through shared memory. One of this turn would be computed twice: in the layout of the products
+        # too.
+        before = first + start - BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)
+        total = projected(
+            total, operands, weights, before, (before >= first) & (before < HIDDEN), HIDDEN, LINE, PADDED, FORM, STREAMS
+        )
         d = first + start + tl.arange(0, BLOCK_HIDDEN)
-        inside = d < HIDDEN
-        mask = real[:, None] & inside[None, :]
+        mask = real[:, None] & (d < HIDDEN)[None, :]
         streams = ()
         for j in tl.static_range(STREAMS):
             value = tl.load(x + wide + (j * HIDDEN + d)[None, :], mask=mask, other=0.0)
             streams = streams + (value.to(tl.float32),)
         written = tl.load(y + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0).to(tl.float32)
+        made = ()
         for i in tl.static_range(STREAMS):
-            k = i * HIDDEN + d
             # The cast rounds to nearest even. From here on the stream is what the next launch reads.
             value = mixed(h_post, h_res, rows * STREAMS + i, real, streams, written, STREAMS).to(out.dtype.element_ty)
-            tl.store(out + wide + k[None, :], value, mask=mask)
+            tl.store(out + wide + (i * HIDDEN + d)[None, :], value, mask=mask)
             v = value.to(tl.float32)
             square += v * v
-            place = weights + mixes[None, :] * LINE + k[:, None]
-            column = inside[:, None]
-            if FORM == "bf16x3":
-                # The smallest part first, as it would be lost beside the others' sum.
-                product = tl.dot(value, tl.load(place + 2 * PADDED * LINE, mask=column, other=0.0))
-                product = tl.dot(value, tl.load(place + PADDED * LINE, mask=column, other=0.0), product)
-                product = tl.dot(value, tl.load(place, mask=column, other=0.0), product)
-            elif FORM == "tf32":
-                operand = v
-                if out.dtype.element_ty == tl.float32:
-                    operand = to_tf32(v)
-                product = tl.dot(operand, tl.load(place, mask=column, other=0.0), input_precision="tf32")
-            else:
-                product = tl.dot(v, tl.load(place, mask=column, other=0.0), input_precision="ieee")
-            total = plus(total, product)
+            if FORM == "tf32" and out.dtype.element_ty == tl.float32:
+                v = to_tf32(v)
+            made = made + (v.to(OPERAND),)
+        operands = made
+    last = first + (PART - BLOCK_HIDDEN) + tl.arange(0, BLOCK_HIDDEN)
+    total = projected(total, operands, weights, last, last < HIDDEN, HIDDEN, LINE, PADDED, FORM, STREAMS)
     long = tl.zeros([], dtype=tl.int64) + tokens
     into = sums + (part * long + rows)[:, None] * PADDED + mixes[None, :]
     tl.store(into, total, mask=real[:, None])

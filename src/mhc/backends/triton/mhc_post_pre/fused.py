@@ -93,7 +93,7 @@ def _sources(form: str, spec: Spec, tiles: _Tiles) -> list[Source]:
 
 
 class _BackwardTiles(NamedTuple):
-    """The tiles of the launches that ``mhc_pre`` has too, and those of the one that makes the gradients of ``mhc_post``."""
+    """The tiles of the launches that ``mhc_pre`` has too, and of the one that makes the gradients of ``mhc_post``."""
 
     shared: gradients.Configs
     weights: Config
