@@ -9,7 +9,14 @@ import torch
 from mhc.backends import load
 
 TOKENS, N, HIDDEN = 3, 2, 4
-TENSORS = {"mhc_pre": 5, "mhc_head": 5, "sinkhorn": 1, "mhc_post": 4, "mhc_post_pre": 8, "expand": 1}  # the first arguments
+TENSORS = {
+    "mhc_pre": 5,
+    "mhc_head": 5,
+    "sinkhorn": 1,
+    "mhc_post": 4,
+    "mhc_post_pre": 8,
+    "expand": 1,
+}  # the first arguments
 
 
 class Spy:

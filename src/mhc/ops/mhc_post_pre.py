@@ -8,7 +8,7 @@ to the next layer, and so do ``next_h_post`` and ``next_h_res`` (before ``sinkho
 to their dtype before they are read, so the results are those of the two operators in turn.
 
 ``out``, ``m`` and ``r`` are kept for the backward. ``out`` also has a gradient, ``grad_out``, as the next layer writes
-back into it. The backward is that of ``mhc_post`` for the sum of ``grad_out`` and the gradient of x in ``mhc_pre``. This
+back into it. The backward is that of ``mhc_post`` for ``grad_out`` and the gradient of x in ``mhc_pre`` together. This
 sum is not rounded to x's dtype.
 """
 
