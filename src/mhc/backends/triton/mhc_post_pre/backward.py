@@ -45,8 +45,8 @@ def post_pre_backward_kernel(
     scales,
     grad_x,
     grad_y,
-    grad_h_post,
-    grad_h_res,
+    post_parts,
+    res_parts,
     tokens,
     STREAMS: tl.constexpr,
     HIDDEN: tl.constexpr,
@@ -56,16 +56,21 @@ def post_pre_backward_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
     STAGES: tl.constexpr,
+    PARTS: tl.constexpr,
+    PART: tl.constexpr,
 ):
-    """One program takes a block of tokens through all columns; gradients of None are left out.
+    """One program takes a block of tokens through one part of the columns; gradients of None are left out.
 
-    What is fused is written out, so that no gradient has a part in the bits of another.
+    ``post_parts`` is [PARTS, tokens, n] and ``res_parts`` [PARTS, tokens, n, n]: partial sums of the gradients of
+    h_post and h_res, which :func:`add_parts_kernel` adds up. What is fused is written out, so that no gradient has a
+    part in the bits of another.
     """
     SQUARE: tl.constexpr = STREAMS * STREAMS
 
     # The last tokens come first: those are in the cache when the pass before this one ends.
-    block = tl.num_programs(0) - 1 - tl.program_id(0)
-    rows = block.to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+    program = tl.num_programs(0) - 1 - tl.program_id(0)
+    part = program % PARTS
+    rows = (program // PARTS).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
     real = rows < tokens
     wide = rows[:, None] * (STREAMS * HIDDEN)
     narrow = rows[:, None] * HIDDEN
@@ -83,8 +88,8 @@ def post_pre_backward_kernel(
     to_post = ()
     for _ in tl.static_range(STREAMS):
         to_post = to_post + (tl.zeros([BLOCK_TOKENS], dtype=tl.float32),)
-    for start in tl.range(0, HIDDEN, BLOCK_HIDDEN, num_stages=STAGES):
-        d = start + tl.arange(0, BLOCK_HIDDEN)
+    for start in tl.range(0, PART, BLOCK_HIDDEN, num_stages=STAGES):
+        d = part * PART + start + tl.arange(0, BLOCK_HIDDEN)
         inside = (d < HIDDEN)[None, :]
         mask = real[:, None] & inside
         grad = tl.load(grad_h_in + narrow + d[None, :], mask=mask, other=0.0).to(tl.float32)
@@ -100,14 +105,14 @@ def post_pre_backward_kernel(
             total = tl.fma(h_pre, grad, tl.fma(slope, value, total))
             grads = grads + (total + tl.load(grad_out + place, mask=mask, other=0.0).to(tl.float32),)
 
-        if grad_h_res is not None:
+        if res_parts is not None:
             added = ()
             for j in tl.static_range(STREAMS):
                 value = tl.load(x + wide + (j * HIDDEN + d)[None, :], mask=mask, other=0.0).to(tl.float32)
                 for i in tl.static_range(STREAMS):
                     added = added + (to_res[j * STREAMS + i] + tl.sum(product(grads[i], value), axis=1),)
             to_res = added
-        if grad_h_post is not None:
+        if post_parts is not None:
             written = tl.load(y + narrow + d[None, :], mask=mask, other=0.0).to(tl.float32)
             added = ()
             for i in tl.static_range(STREAMS):
@@ -121,9 +126,22 @@ def post_pre_backward_kernel(
             to_y = weights_of(h_post + rows * STREAMS, 1, real, STREAMS)
             write_back(to_y, grads, grad_y + narrow + d[None, :], mask, STREAMS)
 
+    sums = part * long + rows
     for i in tl.static_range(STREAMS):
-        if grad_h_res is not None:
+        if res_parts is not None:
             for j in tl.static_range(STREAMS):
-                tl.store(grad_h_res + rows * SQUARE + (i * STREAMS + j), to_res[j * STREAMS + i], mask=real)
-        if grad_h_post is not None:
-            tl.store(grad_h_post + rows * STREAMS + i, to_post[i], mask=real)
+                tl.store(res_parts + sums * SQUARE + (i * STREAMS + j), to_res[j * STREAMS + i], mask=real)
+        if post_parts is not None:
+            tl.store(post_parts + sums * STREAMS + i, to_post[i], mask=real)
+
+
+@triton.jit(do_not_specialize=["size"])
+def add_parts_kernel(parts, total, size, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    """Add up ``PARTS`` partial sums of ``size`` numbers each."""
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < size
+    long = tl.zeros([], dtype=tl.int64) + size
+    result = tl.zeros([BLOCK], dtype=tl.float32)
+    for part in tl.static_range(PARTS):
+        result += tl.load(parts + part * long + place, mask=inside, other=0.0)
+    tl.store(total + place, result, mask=inside)

@@ -1,51 +1,12 @@
-"""The device code of ``mhc_post_pre``: the new streams, and their projection while they are still in registers."""
+"""The device code of ``mhc_post_pre``: the new streams, and their projection while they are in the cache."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from mhc.backends.triton.mhc_post.backward import weights_of
+from mhc.backends.triton.mhc_post.forward import mix
 from mhc.backends.triton.mhc_pre.equations import plus, to_tf32
-
-
-@triton.jit
-def mixed(h_post, h_res, row, real, streams, written, STREAMS: tl.constexpr):
-    """Return one new stream in fp32, as ``mhc_post`` computes it; ``row`` is its entry of h_post, its row of h_res."""
-    total = tl.load(h_post + row, mask=real, other=0.0)[:, None] * written
-    weights = weights_of(h_res + row * STREAMS, 1, real, STREAMS)
-    for j in tl.static_range(STREAMS):
-        total += weights[j][:, None] * streams[j]
-    return total
-
-
-@triton.jit
-def projected(
-    total,
-    operands,
-    weights,
-    d,
-    inside,
-    HIDDEN: tl.constexpr,
-    LINE: tl.constexpr,
-    PADDED: tl.constexpr,
-    FORM: tl.constexpr,
-    STREAMS: tl.constexpr,
-):
-    """Return the running total with the products of one tile of every stream and its columns ``d`` of the weights."""
-    mixes = tl.arange(0, PADDED)[None, :]
-    column = inside[:, None]
-    for i in tl.static_range(STREAMS):
-        place = weights + mixes * LINE + (i * HIDDEN + d)[:, None]
-        if FORM == "bf16x3":
-            # The smallest part first, as it would be lost beside the others' sum.
-            product = tl.dot(operands[i], tl.load(place + 2 * PADDED * LINE, mask=column, other=0.0))
-            product = tl.dot(operands[i], tl.load(place + PADDED * LINE, mask=column, other=0.0), product)
-            product = tl.dot(operands[i], tl.load(place, mask=column, other=0.0), product)
-        else:
-            product = tl.dot(operands[i], tl.load(place, mask=column, other=0.0), input_precision=FORM)
-        total = plus(total, product)
-    return total
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -66,57 +27,66 @@ def post_project_kernel(
     FORM: tl.constexpr,
     PARTS: tl.constexpr,
     PART: tl.constexpr,
+    CHUNK: tl.constexpr,
+    ROWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
     STAGES: tl.constexpr,
 ):
     """One program computes a tile of tokens over one part of the columns of every stream, and all mixes.
 
-    ``weights`` are those of ``mhc_pre`` in the form ``FORM``. ``sums`` is [PARTS, tokens, PADDED] and ``squares``
-    [PARTS, tokens]: partial sums of the projection and of the squares, which ``finish_kernel`` adds up. A part may be
-    empty, and its sums are zero.
+    It writes ``CHUNK`` columns of every stream, ``ROWS`` tokens at a time, as ``mhc_post`` does, and then reads them
+    from the cache, as ``mhc_pre`` does. ``weights`` are those of ``mhc_pre`` in the form ``FORM``. ``sums`` is [PARTS,
+    tokens, PADDED] and ``squares`` [PARTS, tokens]: partial sums of the projection and of the squares, which
+    ``finish_kernel`` adds up. A part may be empty, and its sums are zero.
     """
-    part = tl.program_id(0) % PARTS
-    OPERAND: tl.constexpr = tl.bfloat16 if FORM == "bf16x3" else tl.float32
+    BLOCKS: tl.constexpr = CHUNK // BLOCK_HIDDEN
+    WIDTH: tl.constexpr = STREAMS * HIDDEN
 
-    rows = (tl.program_id(0) // PARTS).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+    part = tl.program_id(0) % PARTS
+    block = (tl.program_id(0) // PARTS).to(tl.int64) * BLOCK_TOKENS
+    rows = block + tl.arange(0, BLOCK_TOKENS)
     real = rows < tokens
     mixes = tl.arange(0, PADDED)
-    first = part * PART
-    wide = rows[:, None] * (STREAMS * HIDDEN)
     total = tl.zeros([BLOCK_TOKENS, PADDED], dtype=tl.float32)
     square = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
-    operands = ()
-    for _ in tl.static_range(STREAMS):
-        operands = operands + (tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=OPERAND),)
-    for start in tl.range(0, PART, BLOCK_HIDDEN, num_stages=STAGES):
-        # The products are those of the tile before this one. An operand that comes from the turn before goes to the
-        # tensor cores through shared memory. One of this turn would be computed twice: in the layout of the products
-        # too.
-        before = first + start - BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)
-        total = projected(
-            total, operands, weights, before, (before >= first) & (before < HIDDEN), HIDDEN, LINE, PADDED, FORM, STREAMS
-        )
-        d = first + start + tl.arange(0, BLOCK_HIDDEN)
-        mask = real[:, None] & (d < HIDDEN)[None, :]
-        streams = ()
-        for j in tl.static_range(STREAMS):
-            value = tl.load(x + wide + (j * HIDDEN + d)[None, :], mask=mask, other=0.0)
-            streams = streams + (value.to(tl.float32),)
-        written = tl.load(y + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0).to(tl.float32)
-        made = ()
-        for i in tl.static_range(STREAMS):
-            # The cast rounds to nearest even. From here on the stream is what the next launch reads.
-            value = mixed(h_post, h_res, rows * STREAMS + i, real, streams, written, STREAMS).to(out.dtype.element_ty)
-            tl.store(out + wide + (i * HIDDEN + d)[None, :], value, mask=mask)
+    for chunk in range(part * PART, part * PART + PART, CHUNK):
+        d = chunk + tl.arange(0, CHUNK)
+        for row in range(0, BLOCK_TOKENS, ROWS):
+            some = block + row + tl.arange(0, ROWS)
+            there = some < tokens
+            mask = there[:, None] & (d < HIDDEN)[None, :]
+            place = some[:, None] * WIDTH + d[None, :]
+            streams = ()
+            for j in tl.static_range(STREAMS):
+                streams = streams + (tl.load(x + place + j * HIDDEN, mask=mask, other=0.0).to(tl.float32),)
+            written = tl.load(y + some[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0).to(tl.float32)
+            for i in tl.static_range(STREAMS):
+                mix(h_post, h_res, some * STREAMS + i, there, streams, written, out + place + i * HIDDEN, mask, STREAMS)
+        # What other threads of this program have written is read from here on.
+        tl.debug_barrier()
+        for step in tl.range(0, STREAMS * BLOCKS, num_stages=STAGES):
+            column = chunk + (step % BLOCKS) * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)
+            inside = column < HIDDEN
+            k = (step // BLOCKS) * HIDDEN + column
+            mask = real[:, None] & inside[None, :]
+            value = tl.load(out + rows[:, None] * WIDTH + k[None, :], mask=mask, other=0.0)
+            place = weights + mixes[None, :] * LINE + k[:, None]
             v = value.to(tl.float32)
+            if FORM == "bf16x3":
+                # The smallest part first, as it would be lost beside the others' sum.
+                product = tl.dot(value, tl.load(place + 2 * PADDED * LINE, mask=inside[:, None], other=0.0))
+                product = tl.dot(value, tl.load(place + PADDED * LINE, mask=inside[:, None], other=0.0), product)
+                product = tl.dot(value, tl.load(place, mask=inside[:, None], other=0.0), product)
+            elif FORM == "tf32":
+                operand = v
+                if out.dtype.element_ty == tl.float32:
+                    operand = to_tf32(v)
+                product = tl.dot(operand, tl.load(place, mask=inside[:, None], other=0.0), input_precision="tf32")
+            else:
+                product = tl.dot(v, tl.load(place, mask=inside[:, None], other=0.0), input_precision="ieee")
+            total = plus(total, product)
             square += v * v
-            if FORM == "tf32" and out.dtype.element_ty == tl.float32:
-                v = to_tf32(v)
-            made = made + (v.to(OPERAND),)
-        operands = made
-    last = first + (PART - BLOCK_HIDDEN) + tl.arange(0, BLOCK_HIDDEN)
-    total = projected(total, operands, weights, last, last < HIDDEN, HIDDEN, LINE, PADDED, FORM, STREAMS)
     long = tl.zeros([], dtype=tl.int64) + tokens
     into = sums + (part * long + rows)[:, None] * PADDED + mixes[None, :]
     tl.store(into, total, mask=real[:, None])

@@ -17,8 +17,8 @@ from triton.backends.compiler import GPUTarget
 
 from mhc.backends.triton import mhc_pre
 from mhc.backends.triton.kernel import Kernel
-from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, token_grid
-from mhc.backends.triton.mhc_post_pre.backward import post_pre_backward_kernel
+from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch, token_grid
+from mhc.backends.triton.mhc_post_pre.backward import add_parts_kernel, post_pre_backward_kernel
 from mhc.backends.triton.mhc_post_pre.forward import post_project_kernel
 from mhc.backends.triton.mhc_pre import gradients, products
 from mhc.backends.triton.mhc_pre.backward_products import grad_phi_kernel
@@ -29,6 +29,7 @@ from mhc.ops.mhc_post_pre import MhcPostPreSpec as Spec
 from mhc.ops.mhc_pre import MhcPreGrads
 
 _MOST_STREAMS = 4  # whose tiles a program holds at once; their mixes are one group
+_MOST_PARTS = 8  # of the columns in the backward: few tokens fill the GPU too
 _VARIANTS = {"ieee": "products", "tf32": "tf32", "bf16x3": "bf16x3"}  # of mhc_pre
 
 
@@ -64,14 +65,18 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
     parts = pre.project.constants["PARTS"]
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
-        tokens, hidden, stages, compiler = 512, 1024, 1, {}
+        tokens, rows, chunk, hidden, stages, compiler = 512, 512, 1024, 1024, 1, {}
+    elif form == "bf16x3":
+        tokens, rows, chunk, hidden, stages, compiler = 64, 32, 128, 64, 3, options(8)
     else:
-        tokens, hidden, stages, compiler = *_tile(form, target), options(4)
+        tokens, rows, chunk, hidden, stages, compiler = 32, 8, 128, 32, 2, options(4)
     constants = {name: pre.project.constants[name] for name in ("LINE", "PADDED", "FORM", "PARTS")}
     constants |= {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
-        "PART": cdiv(cdiv(spec.hidden, parts), hidden) * hidden,
+        "PART": cdiv(cdiv(spec.hidden, parts), chunk) * chunk,
+        "CHUNK": chunk,
+        "ROWS": rows,
         "BLOCK_TOKENS": tokens,
         "BLOCK_HIDDEN": hidden,
         "STAGES": stages,
@@ -109,6 +114,7 @@ class _BackwardTiles(NamedTuple):
     weights: Config
     grad_phi: Config
     streams: Config
+    add: Config
 
 
 def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _BackwardTiles:
@@ -124,11 +130,15 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
     shape = {"STREAMS": spec.streams, "HIDDEN": spec.hidden, "PADDED": padded(spec.mixes), "FORM": form}
     sums = {"MIXES": spec.mixes, "BLOCK_TOKENS": rows, "BLOCK_MIXES": GROUP, "BLOCK_HIDDEN": columns}
     tile = {"LINE": weights.constants["LINE"], "BLOCK_TOKENS": tokens, "BLOCK_HIDDEN": hidden, "STAGES": depth}
+    part = cdiv(cdiv(spec.hidden, min(_MOST_PARTS, max(1, spec.hidden // 512))), hidden) * hidden
+    parts = cdiv(spec.hidden, part)
+    tile |= {"PARTS": parts, "PART": part}
     return _BackwardTiles(
         gradients.configure(spec, target, form),
         weights,
         Config({**shape, **sums, "STAGES": stages}, compiler),
         Config({**shape, **tile}, compiler),
+        Config({"PARTS": parts, "BLOCK": 4096 if target is None else 1024}, compiler),
     )
 
 
@@ -144,9 +154,17 @@ def _backward_launches(inputs: MhcPostPreBackwardInputs, out: MhcPostPreGrads, t
     if inputs.needs_out:
         weights, first = products.weights_launch(inputs, tiles.weights, between.weights)
         read = (*inputs[:4], inputs.out, weights, inputs.grad_h_in, inputs.grad_out)
-        arguments = (*read, between.coefficients, between.scales, *out[:4], tokens)
-        grid = token_grid(tokens, tiles.streams)
-        launches += [first, Launch(post_pre_backward_kernel, tiles.streams, grid, arguments)]
+        parts = tiles.streams.constants["PARTS"]
+        wide = (out.h_post, out.h_res)
+        sizes = [0 if grad is None else parts * grad.numel() for grad in wide]
+        sums = [room if size else None for room, size in zip(scratch(inputs.x, *sizes), sizes, strict=True)]
+        arguments = (*read, between.coefficients, between.scales, *out[:2], *sums, tokens)
+        [blocks_of_tokens] = token_grid(tokens, tiles.streams)
+        launches += [first, Launch(post_pre_backward_kernel, tiles.streams, (blocks_of_tokens * parts,), arguments)]
+        for part, grad in zip(sums, wide, strict=True):
+            if part is not None:
+                grid = (cdiv(grad.numel(), tiles.add.constants["BLOCK"]),)
+                launches.append(Launch(add_parts_kernel, tiles.add, grid, (part, grad, grad.numel())))
     if between.chunks is not None:
         arguments = (inputs.out, between.coefficients, between.chunks, tokens, chunk)
         launches.append(Launch(grad_phi_kernel, tiles.grad_phi, (blocks, count), arguments))
@@ -158,10 +176,12 @@ def _backward_sources(spec: Spec, tiles: _BackwardTiles) -> list[Source]:
     weights = products.WEIGHTS_POINTERS[tiles.weights.constants["FORM"]]
     first, last = gradients.sources(spec, tiles.shared)
     types = (x, x, wide, wide, x, weights, x, x, weights, wide, x, x, wide, wide, "i32")
+    add = (wide, wide, "i32")
     return [
         *first,
         products.weights_source(spec, tiles.weights),
         Source(post_pre_backward_kernel, tiles.streams, types),
+        Source(add_parts_kernel, tiles.add, add),
         Source(grad_phi_kernel, tiles.grad_phi, (x, weights, wide, "i32", "i32")),
         *last,
     ]
