@@ -268,12 +268,12 @@ TRITON = [
     ("mhc_pre", "backward", "sm_80", 4, torch.float16, "tf32", "tf32"),
     ("mhc_head", "forward", "gfx942", 16, torch.bfloat16, "tf32", "registers"),
     ("mhc_head", "backward", "sm_90", 16, torch.float32, "tf32", "tf32"),
-    ("mhc_post_pre", "forward", None, 4, torch.float32, "fp32", "apart"),
+    ("mhc_post_pre", "forward", None, 4, torch.float32, "fp32", "registers"),
     ("mhc_post_pre", "forward", "sm_90", 4, torch.bfloat16, "fp32", "fused_bf16x3"),
-    ("mhc_post_pre", "backward", "sm_90", 5, torch.bfloat16, "fp32", "apart"),
-    ("mhc_post_pre", "backward", "sm_80", 4, torch.float32, "tf32", "fused_tf32"),
-    ("mhc_post_pre", "backward", "gfx942", 4, torch.float32, "fp32", "fused"),
-    ("mhc_post_pre", "forward", "gfx1100", 4, torch.float32, "fp32", "apart"),
+    ("mhc_post_pre", "forward", "sm_90", 5, torch.bfloat16, "fp32", "bf16x3"),
+    ("mhc_post_pre", "backward", "sm_90", 4, torch.bfloat16, "fp32", "bf16x3"),
+    ("mhc_post_pre", "backward", "sm_80", 4, torch.float32, "tf32", "tf32"),
+    ("mhc_post_pre", "backward", "gfx942", 16, torch.float32, "fp32", "products"),
 ]
 SPECS = {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post_pre": MhcPostPreSpec}
 

@@ -9,7 +9,7 @@ to their dtype before they are read, so the results are those of the two operato
 
 ``out``, ``m`` and ``r`` are kept for the backward. ``out`` also has a gradient, ``grad_out``, as the next layer writes
 back into it. The backward is that of ``mhc_post`` for ``grad_out`` and the gradient of x in ``mhc_pre`` together. This
-sum is not rounded to x's dtype.
+sum is rounded to x's dtype, as the gradient of a tensor between two operators is.
 """
 
 from __future__ import annotations

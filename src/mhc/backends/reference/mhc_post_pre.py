@@ -56,11 +56,11 @@ def backward(
 ) -> MhcPostPreGrads:
     """Compute in ``phi``'s dtype; the gradients of ``x`` and ``y`` are rounded to their dtype at the end.
 
-    The gradient of ``out`` is rounded nowhere: the streams go in as wide numbers, and what comes back is as wide.
+    The gradient of ``out`` is rounded to its dtype too, like that of any tensor between two operators.
     """
     needs_post, needs_pre = tuple(needs[:4]), tuple(needs[4:])
     through = mhc_pre.backward(
-        out.to(phi.dtype),
+        out.to(phi.dtype),  # as wide numbers, so that the gradient is rounded after the sum
         phi,
         alpha,
         bias,
@@ -78,5 +78,5 @@ def backward(
     )
     if through.x is None:
         return MhcPostPreGrads(None, None, None, None, *through[1:])
-    written = mhc_post.backward(x, y, h_post, h_res, through.x + grad_out.to(phi.dtype), needs_post)
+    written = mhc_post.backward(x, y, h_post, h_res, (through.x + grad_out.to(phi.dtype)).to(out.dtype), needs_post)
     return MhcPostPreGrads(*written, *through[1:])

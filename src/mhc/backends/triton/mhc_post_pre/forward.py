@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from mhc.backends.triton.mhc_post.forward import mix
-from mhc.backends.triton.mhc_pre.equations import plus, to_tf32
+from mhc.backends.triton.mhc_pre.equations import plus
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -49,7 +49,7 @@ def post_project_kernel(
     real = rows < tokens
     mixes = tl.arange(0, PADDED)
     total = tl.zeros([BLOCK_TOKENS, PADDED], dtype=tl.float32)
-    square = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
+    square = tl.zeros([BLOCK_TOKENS], dtype=tl.float32)
     for chunk in range(part * PART, part * PART + PART, CHUNK):
         d = chunk + tl.arange(0, CHUNK)
         for row in range(0, BLOCK_TOKENS, ROWS):
@@ -78,16 +78,11 @@ def post_project_kernel(
                 product = tl.dot(value, tl.load(place + 2 * PADDED * LINE, mask=inside[:, None], other=0.0))
                 product = tl.dot(value, tl.load(place + PADDED * LINE, mask=inside[:, None], other=0.0), product)
                 product = tl.dot(value, tl.load(place, mask=inside[:, None], other=0.0), product)
-            elif FORM == "tf32":
-                operand = v
-                if out.dtype.element_ty == tl.float32:
-                    operand = to_tf32(v)
-                product = tl.dot(operand, tl.load(place, mask=inside[:, None], other=0.0), input_precision="tf32")
             else:
-                product = tl.dot(v, tl.load(place, mask=inside[:, None], other=0.0), input_precision="ieee")
+                product = tl.dot(v, tl.load(place, mask=inside[:, None], other=0.0), input_precision=FORM)
             total = plus(total, product)
-            square += v * v
+            square += tl.sum(v * v, axis=1)
     long = tl.zeros([], dtype=tl.int64) + tokens
     into = sums + (part * long + rows)[:, None] * PADDED + mixes[None, :]
     tl.store(into, total, mask=real[:, None])
-    tl.store(squares + part * long + rows, tl.sum(square, axis=1), mask=real)
+    tl.store(squares + part * long + rows, square, mask=real)

@@ -304,7 +304,4 @@ def backward(form: str) -> Kernel:
     return Kernel(grad_phi_kernel, configure, _backward_launches, _backward_sources, limit, adds_to_first=True)
 
 
-# What the backward of ``mhc_post_pre`` shares.
-WEIGHTS_POINTERS = _WEIGHTS
-weights_config, weights_elements = _weights_config, _weights_elements
-weights_launch, weights_source = _weights_launch, _weights_source
+WEIGHTS_POINTERS = _WEIGHTS  # ``mhc_post_pre`` takes the weights too
