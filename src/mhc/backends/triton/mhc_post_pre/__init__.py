@@ -5,11 +5,11 @@
     have from elsewhere is added inside that of ``mhc_pre``.
 ``fused``, ``fused_bf16x3``
     Forward, with the variants ``products`` and ``bf16x3``, for up to 4 streams: the launch that writes the new streams
-    adds up their projection and their squares. ``mhc_pre`` then reads them from memory once and not twice.
+    adds up their projection and their squares. ``mhc_pre`` then reads them from memory once and not twice. No rule
+    chooses them: on an H200 they take 6 to 12 % longer than the launches in turn (docs/speed.md). ``ci/nox -s tune``
+    measures them on another GPU.
 
-The backward has no fused variant. One that kept the gradient of the new streams in registers was written and measured
-on an H200: its launch took 919 µs at (8192, 7168), and the two launches that it stood for take 834 µs. The products
-leave a tile in the layout of the tensor cores, and the sums over hidden for h_res and h_post need all registers there.
+The backward has no fused variant: docs/speed.md says what was tried.
 """
 
 from __future__ import annotations

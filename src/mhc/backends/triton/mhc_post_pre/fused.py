@@ -47,7 +47,7 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         tokens, rows, chunk, hidden, stages, compiler = 512, 512, 1024, 1024, 1, {}
     elif form == "bf16x3":
-        tokens, rows, chunk, hidden, stages, compiler = 128, 16, 128, 64, 3, options(8)
+        tokens, rows, chunk, hidden, stages, compiler = 64, 8, 128, 64, 3, options(4)
     else:
         tokens, rows, chunk, hidden, stages, compiler = 32, 8, 128, 32, 2, options(4)
     constants = {name: pre.project.constants[name] for name in ("LINE", "PADDED", "FORM", "PARTS")}
