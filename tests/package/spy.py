@@ -71,7 +71,8 @@ def arguments(op, dtype=torch.float32, lead=(TOKENS,)):
     if op == "mhc_post_pre":
         return [*arguments("mhc_post", dtype, lead), *mapping(N * (N + 2), 3, dtype), 1e-3, 1e-2, 1.5, "fp32"]
     if op == "mhc_post":
-        return [x, tensor(*lead, HIDDEN, dtype=dtype), tensor(*lead, N, dtype=dtype), tensor(*lead, N, N, dtype=dtype)]
+        wide = torch.promote_types(dtype, torch.float32)
+        return [x, tensor(*lead, HIDDEN, dtype=dtype), tensor(*lead, N, dtype=wide), tensor(*lead, N, N, dtype=wide)]
     return [tensor(*lead, HIDDEN, dtype=dtype), N]
 
 
