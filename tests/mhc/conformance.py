@@ -132,7 +132,7 @@ def points_of(case: RunningCase, inputs: Any, tokens: int, variants: list[str]) 
 
 def axes_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, tuple[str, ...]]:
     """Return the names of the axes of each output, as far as a fault can be put in along one."""
-    streams = {"h_post": 1, "h_res": 1, "matrix": 1, "x": 1, "logits": 1, "out": 1}
+    streams = {"h_post": 1, "h_res": 1, "matrix": 1, "x": 1, "logits": 1, "out": 1, "next_h_post": 1, "next_h_res": 1}
     axes = {}
     for name, values in golden.items():
         if name in PARAMETERS:

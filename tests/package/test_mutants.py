@@ -227,7 +227,7 @@ def axes_of(op: str) -> list[dict[str, Any]]:
     return [axes for axes in CASES if op != "sinkhorn" or axes["dtype"] == "fp32"]
 
 
-@pytest.mark.parametrize("op", ["mhc_pre", "sinkhorn", "mhc_post", "mhc_head", "expand"])
+@pytest.mark.parametrize("op", ["mhc_pre", "sinkhorn", "mhc_post", "mhc_post_pre", "mhc_head", "expand"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_the_reference_itself_passes(op: str, direction: str, tmp_path: Path) -> None:
     for axes in axes_of(op):
