@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.from_columns import DIAGNOSED, Sources
@@ -91,9 +90,9 @@ class CasesOfArrow:
         """Return the diagnoses of the cases that have one, and the place of each case's; -1 for none."""
         places = np.flatnonzero(_DIAGNOSED[state] & (job >= 0))
         outcome = texts.places(table.column("outcome"))
-        columns = [
-            column[places] for column in (job, outcome, *map(text.get, ("stage", "message", "detail", "reason")))
-        ]
+        error = (text[key] for key in ("stage", "message", "detail", "reason"))
+        every: list[npt.NDArray[Any]] = [job, outcome, *error]
+        columns = [column[places] for column in every]
         first, inverse = _distinct(columns)
         known: dict[Diagnosis, int] = {}
         numbers = [
@@ -192,7 +191,7 @@ def _outputs(table: pa.Table, cases: int) -> Outputs:
     absent: dict[str, Flags] = {}
     for name in PAGE_FIGURES:
         column = table.column(name)
-        if pc.sum(pc.is_nan(column)).as_py():  # a result says NaN
+        if np.isnan(figures[name]).sum() > column.null_count:  # a result says NaN
             absent[name] = column.is_null().to_numpy()
     for place, others in _present(table.column("others")):
         for other, value in others:

@@ -12,7 +12,7 @@ Each function makes one table, named in its docstring, from those before it.
 from __future__ import annotations
 
 from kernel_matrix.job.budget import EPSILON
-from kernel_matrix.results.columns.sql import Connection, temporary
+from kernel_matrix.results.columns.sql import Connection, temporary, view
 from kernel_matrix.results.common_figures import FEWEST, FLOOR
 from kernel_matrix.results.limits import FIGURES, ROUNDING, SOURCES
 
@@ -53,7 +53,7 @@ def say_which_are_stale(connection: Connection) -> None:
 
     ``stale_jobs`` has the reasons by job, platform and toolchain. Only a case that was tried is measured at all.
     """
-    temporary(
+    view(
         connection,
         "dated",
         """
@@ -108,7 +108,7 @@ def find_common_figures(connection: Connection) -> None:
     The medians are by the name of the case, the output, and whether the results are stale. Of the variants of one
     result the one that was chosen counts, else the first. Fewer than three results have no median.
     """
-    temporary(
+    view(
         connection,
         "ran_outputs",
         f"""
@@ -120,26 +120,37 @@ def find_common_figures(connection: Connection) -> None:
           AND NOT (a.owed IN (SELECT owed FROM plan_owed WHERE asserted) AND a.digest = '')
         """,
     )
-    finite = " AND ".join(f"isfinite({name})" for name in SOURCES)
-    medians = ", ".join(f"({name}[(n + 1) // 2] + {name}[n // 2 + 1]) / 2 AS {name}" for name in COMMON)
-    ordered = ", ".join(f"list_sort(list(coalesce({name}, 0))) AS {name}" for name in COMMON)
-    temporary(
-        connection,
-        "common_figures",
-        f"""
-        WITH chosen AS (
-            SELECT * FROM ran_outputs WHERE {finite}
-            QUALIFY row_number() OVER (
-                PARTITION BY ordinal, name
-                ORDER BY variant IN ('', '@') DESC, CASE WHEN variant IN ('', '@') THEN -place ELSE place END
-            ) = 1
-        ),
-        ordered AS (
-            SELECT key, name, is_stale, count(*) AS n, {ordered} FROM chosen GROUP BY ALL HAVING count(*) >= {FEWEST}
-        )
-        SELECT key, name, is_stale, {medians} FROM ordered
-        """,
+    temporary(connection, "common_sources", _SOURCES_OF_ONE_VARIANT)
+    temporary(connection, "common_figures", _MEDIANS)
+
+
+# The figures that have a median, of one variant of each result: of the rows with the same name the first by ``rank``.
+_SOURCES_OF_ONE_VARIANT = f"""
+    WITH named AS (
+        SELECT key, name, is_stale, ordinal, coalesce(elements, 0) AS elements, {", ".join(SOURCES)}, place,
+               CASE WHEN variant IN ('', '@') THEN -1 - place ELSE place END AS rank
+        FROM ran_outputs WHERE {" AND ".join(f"isfinite({name})" for name in SOURCES)}
+    ),
+    chosen AS (SELECT ordinal, arg_min(place, rank) AS place FROM named GROUP BY ordinal, name)
+    SELECT key, name, is_stale, {", ".join(COMMON)} FROM named SEMI JOIN chosen USING (ordinal, place)
+"""
+# Most results of a case have equal figures, so few are sorted.
+_MEDIANS = f"""
+    WITH bounds AS (
+        SELECT key, name, is_stale, {", ".join(f"min({name}) AS {name}" for name in COMMON)},
+               {" AND ".join(f"min({name}) = max({name})" for name in COMMON)} AS equal
+        FROM common_sources GROUP BY key, name, is_stale HAVING count(*) >= {FEWEST}
+    ),
+    ordered AS (
+        SELECT key, name, is_stale, count(*) AS n, {", ".join(f"list_sort(list({name})) AS {name}" for name in COMMON)}
+        FROM common_sources SEMI JOIN (FROM bounds WHERE NOT equal) USING (key, name, is_stale) GROUP BY ALL
     )
+    SELECT * EXCLUDE (equal) FROM bounds WHERE equal
+    UNION ALL
+    SELECT key, name, is_stale,
+           {", ".join(f"({name}[(n + 1) // 2] + {name}[n // 2 + 1]) / 2 AS {name}" for name in COMMON)}
+    FROM ordered
+"""
 
 
 def find_faulty_jobs(connection: Connection) -> None:
@@ -231,12 +242,15 @@ def _spacing(largest: str) -> str:
 # The limits of each output, computed from its figures and matrix.yaml's `accuracy` as job/budget.py does it.
 _LIMITS = f"""
     of_deciding AS (
-        SELECT o.*, w.names, w.sums, w.growth_of_sums, w.growth_of_others,
+        SELECT d.ordinal, d.key, d.stale > 0 AS is_stale, split_part(o.output, '@', 1) AS name,
+               o.output[length(split_part(o.output, '@', 1)) + 1:] AS variant,
+               {", ".join(f"o.{name}" for name in FIGURES)}, o.growth, o.limit_growth,
+               w.names, w.sums, w.growth_of_sums, w.growth_of_others,
                coalesce(b.factor, w.factor) AS factor, coalesce(b.rounded, w.rounded) AS rounded, w.ulps,
                coalesce(b.cap, w.cap) * o.unit AS cap_of_unit
-        FROM ran_outputs o JOIN deciding d ON d.ordinal = o.ordinal JOIN plan_owed w ON w.owed = d.owed
-        LEFT JOIN plan_budgets b ON b.owed = d.owed AND b.output = o.name
-        WHERE d.outcome = 'pass'
+        FROM deciding d JOIN outputs o USING (record) JOIN plan_owed w ON w.owed = d.owed
+        LEFT JOIN plan_budgets b ON b.owed = d.owed AND b.output = split_part(o.output, '@', 1)
+        WHERE d.outcome = 'pass' AND d.{_RAN} AND NOT w.asserted  -- of a test of a suite the functions decide
     ),
     least AS (
         SELECT *, ulps * {_spacing("largest")} AS least_abs, ulps * {EPSILON!r} AS least_rel
@@ -369,12 +383,14 @@ good AS (
         AND {_in_line()}, false) AS good,
         elements, name, variant
     FROM limits o
+),
+of_results AS (
+    SELECT ordinal, sum(elements) AS elements, count(*) AS outputs,
+           coalesce(len(list_distinct(list(variant) FILTER (variant <> ''))), 0) + 1 AS variants
+    FROM good GROUP BY ordinal HAVING bool_and(good)
 )
-SELECT d.ordinal FROM good JOIN deciding d USING (ordinal) JOIN plan_owed USING (owed)
-WHERE NOT asserted  -- of a test of a suite the functions decide
-GROUP BY d.ordinal, d.elements, plan_owed.names
-HAVING bool_and(good) AND sum(good.elements) = d.elements
-    -- Every output of every variant is there.
-    AND (len(plan_owed.names) = 0
-         OR count(*) = len(plan_owed.names) * len(list_distinct(list_append(list(variant), ''))))
+SELECT ordinal FROM of_results r JOIN deciding d USING (ordinal) JOIN plan_owed USING (owed)
+WHERE r.elements = d.elements
+  -- Every output of every variant is there.
+  AND (len(names) = 0 OR outputs = len(names) * variants)
 """
