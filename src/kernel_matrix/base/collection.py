@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,5 +24,6 @@ def many_objects_that_stay() -> Iterator[None]:
         yield
         if gc.get_count()[0] > _MANY:
             gc.freeze()
+            atexit.register(gc.unfreeze)  # what is frozen at the end looks like a leak to modules in C++
     finally:
         gc.enable()

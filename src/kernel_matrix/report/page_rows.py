@@ -16,7 +16,7 @@ from kernel_matrix.report.page_cells import CellFiles
 from kernel_matrix.report.page_columns import Cases
 from kernel_matrix.report.page_kept import kept_files
 
-AT_ONCE = 60_000  # cases that are asked for at one time
+AT_ONCE = 30_000  # cases that are asked for at one time
 
 
 @dataclass

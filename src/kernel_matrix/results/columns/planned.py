@@ -96,7 +96,7 @@ class _Places(Generic[_T]):
 
 
 class _Names:
-    """Number the names of cases. Cells of one operator share the axes of a case, which is quicker to see than equal ones."""
+    """Number the names of cases. Cells of one operator share the axes of a case, so most names are known by these."""
 
     def __init__(self) -> None:
         self.names: list[Named] = []
