@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kernel_matrix.diagnosis import Diagnosis
-from kernel_matrix.report.page_packed import Flags, Floats, Ints, numbered, packed, places, texts
+from kernel_matrix.report.page_packed import Flags, Floats, Ints, kind_of, numbered, packed, places, texts
 from kernel_matrix.report.page_script import encoded
 
 TEXTS = ("reason", "stale", "stage", "action", "message", "detail", "repeat")
@@ -31,6 +32,10 @@ class Outputs:
     figures: Mapping[str, Floats]
     absent: Mapping[str, Flags]
 
+    @cached_property
+    def _kinds(self) -> Mapping[str, str]:
+        return {figure: kind_of(values) for figure, values in self.figures.items()}
+
     def number(self, start: int, end: int) -> int:
         """Return how many outputs the cases from ``start`` to ``end`` have."""
         return int(self.first[end] - self.first[start])
@@ -39,17 +44,18 @@ class Outputs:
         """Return the outputs of the cases from ``start`` to ``end`` as JSON."""
         rows = slice(self.first[start], self.first[end])
         names, name = numbered(self.name[rows])
-        figures = b",".join(
-            b"%b:%b" % (encoded(figure), column)
-            for figure, values in self.figures.items()
-            if (column := packed(values[rows], self.absent[figure][rows] if figure in self.absent else None)) != b"null"
-        )
+        columns = {figure: self._column(figure, rows) for figure in self.figures}
+        figures = b",".join(b"%b:%b" % (encoded(figure), text) for figure, text in columns.items() if text != b"null")
         return b'{"counts":%b,"names":%b,"name":%b,"figures":{%b}}' % (
             places(np.diff(self.first[start : end + 1])),
             encoded([self.names[place] for place in names]),
             places(name),
             figures,
         )
+
+    def _column(self, figure: str, rows: slice) -> bytes:
+        absent = self.absent.get(figure)
+        return packed(self.figures[figure][rows], self._kinds[figure], None if absent is None else absent[rows])
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ class Cases:
             **{key: places(text[row]) for row, key in enumerate(TEXTS)},
             "diagnosis": places(diagnosis),
             "job": places(job),
-            "seconds": packed(self.seconds[part], np.zeros(end - start, np.bool_)),
+            "seconds": packed(self.seconds[part], "float64", np.zeros(end - start, np.bool_)),
             "facts": texts(self.facts[part]),
             "artifact": texts(self.artifact[part]),
             "times": encoded(_of_part(self.times, start, end)),

@@ -17,28 +17,37 @@ from kernel_matrix.report.page_script import encoded
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
-_KINDS = ("uint8", "float32", "float64")  # the first that holds every number of a column exactly is taken
+# The kinds that numbers are packed as. The first that holds every number of a column exactly is taken.
+_KINDS: dict[str, np.dtype[Any]] = {"uint8": np.dtype("u1"), "float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
 
 
-def packed(values: Floats, absent: Flags | None = None) -> bytes:
+def kind_of(values: Floats) -> str:
+    """Return the kind that some numbers can be packed as, all or a part of them."""
+    has_nan = bool(np.isnan(values).any())
+    with np.errstate(invalid="ignore", over="ignore"):
+        for kind, dtype in _KINDS.items():
+            if not (has_nan and kind == "uint8") and np.array_equal(values.astype(dtype), values, equal_nan=True):
+                return kind
+    return "float64"
+
+
+def packed(values: Floats, kind: str, absent: Flags | None = None) -> bytes:
     """Return numbers as JSON, see ``NumberColumn`` in :mod:`kernel_matrix.report.page_data`.
 
     A number that is NaN is absent. If some results say NaN, ``absent`` says which numbers are absent.
     """
-    nan = np.isnan(values)
-    if absent is not None and bool((nan & ~absent).any()):
+    if absent is not None and bool((np.isnan(values) & ~absent).any()):
         pairs = zip(values.tolist(), absent.tolist(), strict=True)
         return encoded([None if is_absent else value for value, is_absent in pairs])
-    if not len(values) or nan.all():
+    if not len(values):
         return b"null"
-    if (values == values[0]).all():
-        return encoded(float(values[0]))
-    for kind in _KINDS:
-        with np.errstate(invalid="ignore", over="ignore"):
-            narrow = values.astype(kind)
-        if ((narrow == values) | (nan & (kind != "uint8"))).all():
-            break
-    return b'{"%b":"%b"}' % (kind.encode(), b64encode(narrow.astype(narrow.dtype.newbyteorder("<")).tobytes()))
+    first = values[0]
+    if np.isnan(first):
+        if np.isnan(values).all():
+            return b"null"
+    elif (values == first).all():
+        return encoded(float(first))
+    return b'{"%b":"%b"}' % (kind.encode(), b64encode(values.astype(_KINDS[kind]).tobytes()))
 
 
 def places(values: npt.NDArray[Any]) -> bytes:
