@@ -60,7 +60,7 @@ def _job_facts(job: Job, recording: Recording, folder: Path, started: str, progr
         "python": recording.python,
         "program": shlex.join(program),
         "told": recording.told.name,
-        **{f"version.{name}": version for name, version in recording.versions.items()},
+        **{f"version.{name}": version for name, version in {**recording.versions, **recording.compilers}.items()},
     }
 
 
