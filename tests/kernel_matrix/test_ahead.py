@@ -119,7 +119,7 @@ def test_the_limits_are_those_that_the_package_s_own_compilation_keeps_to():
     """The package does not import the harness, so it has a table of its own. It is read, because Triton is not here."""
     tree = ast.parse((ROOT / "src/mhc/backends/triton/ahead.py").read_text(encoding="utf-8"))
     values = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign)}
-    table = eval(ast.unparse(values["_SHARED_LIMITS"]), {"_KIB": 1024})  # noqa: S307  a table of the repository
+    table = eval(ast.unparse(values["_SHARED_LIMITS"]), {"_KIB": 1024})
     assert len(table) > 20
     assert {name: target_named(name).shared for name in table} == table
 

@@ -64,7 +64,7 @@ class Target:
 
     @property
     def shared(self) -> int | None:
-        """The bytes of shared memory that a block can have; None for a target of NVIDIA that the table does not have."""
+        """The bytes of shared memory that a block can have; None for one of NVIDIA that the table does not have."""
         return _SHARED.get(self.name, _OF_AMD if self.backend == "hip" else None)
 
     def hold(self, figures: Mapping[str, float]) -> None:
