@@ -379,15 +379,15 @@ def test_a_program_of_tilelang_is_in_its_report(target, words):
 
 
 @pytest.mark.parametrize(
-    ("target", "compilers", "name"),
-    [("sm_90", {"nvcc": "13.0.88"}, "nvcc 13.0.88"), ("gfx942", {"hipcc": "7.0.51831"}, "hipcc 7.0.51831")],
+    ("target", "compiler", "name"),
+    [("sm_90", ("nvcc", "13.0.88"), "nvcc 13.0.88"), ("gfx942", ("hipcc", "7.0.51831"), "hipcc 7.0.51831")],
 )
 def test_the_report_of_a_source_that_does_not_compile_names_the_compiler_and_its_version(
-    target, compilers, name, tmp_path
+    target, compiler, name, tmp_path
 ):
     launch = replace(LAUNCH, toolchain="nvcc", kernel="add.cu", options={"nvcc": "-O3"})
     failed = Compiled(launch.identity, target, "compile", 1, message="add.cu(3): error: no")
-    recorded = replace(recording(target, launch), compiled=(failed,), compilers=compilers)
+    recorded = replace(recording(target, launch), compiled=(failed,), compilers={"nvcc": compiler})
     names = matrix_file.names_of([recorded])
     project = pipeline.load(matrix_file.write(tmp_path, [recorded], names, "package"), tmp_path)
     planned = pipeline.plan(project, "full")

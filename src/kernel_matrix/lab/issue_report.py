@@ -167,10 +167,8 @@ def of_launch(case: Case, record: Record, program: str) -> IssueReport:
 
 
 def _compiler(backend: str, record: Record) -> str:
-    """Return the compiler of a launch with its version; nvcc's sources go to hipcc where the target is AMD's."""
-    versions = versions_of(record.job)
-    name = "hipcc" if backend == "nvcc" and "hipcc" in versions else backend
-    return f"{name} {versions.get(name, '')}".strip()
+    """Return the compiler of a launch with its version."""
+    return record.job.get("compiler") or f"{backend} {versions_of(record.job).get(backend, '')}".strip()
 
 
 def _reproducer(record: Record) -> str:

@@ -70,7 +70,7 @@ def write(folder: Path, recordings: Sequence[Recording], names: Names, package: 
 
 def _content(recordings: Sequence[Recording], names: Names, package: str) -> dict[str, Any]:
     amount = {"limit": 1, "source": _NO_NUMBERS}
-    compilers = [name for recording in recordings for name in recording.compilers]
+    compilers = [name for recording in recordings for name, _ in recording.compilers.values()]
     return {
         "package": {
             "name": package,

@@ -90,7 +90,7 @@ class Recording:
     """The launches of a program that was told of a device of a vendor, and the end of each.
 
     ``fault`` says in words how the program ended if it did not end well. ``versions`` are those of the environment's
-    distributions, and ``compilers`` those of nvcc or hipcc, which may be no distributions.
+    distributions. ``compilers`` are the name and version of a toolchain's compiler that may be no distribution.
     """
 
     vendor: Vendor
@@ -104,7 +104,7 @@ class Recording:
     unanswered: Mapping[str, int] = field(default_factory=dict)
     assumed: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    compilers: Mapping[str, str] = field(default_factory=dict)
+    compilers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     python: str = ""
 
     @property

@@ -60,7 +60,13 @@ def _job_facts(job: Job, recording: Recording, folder: Path, started: str, progr
         "python": recording.python,
         "program": shlex.join(program),
         "told": recording.told.name,
-        **{f"version.{name}": version for name, version in {**recording.versions, **recording.compilers}.items()},
+        **{
+            f"version.{name}": version
+            for name, version in {**recording.versions, **dict(recording.compilers.values())}.items()
+        },
+        **(
+            {"compiler": " ".join(compiler)} if (compiler := recording.compilers.get(job.cases[0].cell.backend)) else {}
+        ),
     }
 
 

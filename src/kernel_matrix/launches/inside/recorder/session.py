@@ -53,7 +53,7 @@ class Recording:
                 file.flush()
 
     def _write(
-        self, status: Status, launches: list[Unit], taken: list[Unit], total: int, compilers: dict[str, str]
+        self, status: Status, launches: list[Unit], taken: list[Unit], total: int, compilers: dict[str, list[str]]
     ) -> None:
         from . import commands, questions
 
@@ -186,10 +186,10 @@ def _result(launch: Unit, target: Target, result: dict[str, Any]) -> dict[str, A
     return {"identity": launch.identity, "target": target.name, **result}
 
 
-def _compilers(backend: str) -> dict[str, str]:
-    """Return the version of a vendor's compiler of CUDA C++ or HIP; none if it is not on this machine."""
+def _compilers(backend: str) -> dict[str, list[str]]:
+    """Return the name and version of what compiles nvcc's sources for a vendor; none if it is not on this machine."""
     try:
-        return {_COMPILERS[backend]: nvcc.version_of(nvcc.compiler_of(backend))}
+        return {"nvcc": [_COMPILERS[backend], nvcc.version_of(nvcc.compiler_of(backend))]}
     except nvcc.UnavailableError:
         return {}
 
