@@ -23,12 +23,25 @@ COUNTER: tl.constexpr = tl.constexpr(32)
 
 
 @triton.jit
-def publish(counter, BESIDE: tl.constexpr):
-    """Count one more strip, after all that this program has stored."""
+def publish(counters, mask, BESIDE: tl.constexpr):
+    """Add one to each of the counters, after all that this program has stored before."""
     if BESIDE:
         # The barrier of Triton's own would keep the compiler from loading x ahead of its use.
         tl.inline_asm_elementwise("bar.sync 0; mov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
-    tl.atomic_add(counter, 1, sem="release", scope="gpu")
+    tl.atomic_add(counters, 1, mask=mask, sem="release", scope="gpu")
+
+
+@triton.jit
+def by_bits(value):
+    """Return what ``value.to(tl.float32)`` is, in words that make it another value for the compiler.
+
+    It would keep the fp32 number until the other use of it, and there are twice as many registers in that.
+    """
+    if value.dtype == tl.bfloat16:
+        result = (value.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
+    else:
+        result = value.to(tl.float32)
+    return result
 
 
 @triton.jit(do_not_specialize=["tokens", "groups"])
@@ -47,51 +60,55 @@ def project_strip_kernel(
     BESIDE: tl.constexpr,
     STRIPS: tl.constexpr,
     STEPS: tl.constexpr,
+    PARTS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr,
     STAGES: tl.constexpr,
+    TURN: tl.constexpr,
+    KEEP: tl.constexpr,
 ):
     """One program takes each ``groups``-th block of tokens through one strip, of ``STEPS`` tiles of the width.
 
-    ``sums`` is [tokens, STRIPS, PADDED]: the partial sums of the projection, and beside them that of the squares.
+    ``sums`` is [tokens, STRIPS, PADDED].
     """
     if BESIDE:
         gdc_launch_dependents()
     strip = tl.program_id(0) % STRIPS
     first = strip * (STEPS * BLOCK_WIDTH)
     mixes = tl.arange(0, PADDED)
-    high = ()
-    middle = ()
-    low = ()
+    # The three parts of the weights beside each other, the smallest first, as the sum over them begins there.
+    columns = tl.arange(0, PARTS * PADDED)
+    part = columns // PADDED if FORM == "ieee" else 2 - columns // PADDED
+    tiles = ()
     for step in tl.static_range(STEPS):
-        place = weights + mixes[None, :] * LINE + (first + step * BLOCK_WIDTH + tl.arange(0, BLOCK_WIDTH))[:, None]
-        high = high + (tl.load(place),)
-        if FORM == "bf16x3":
-            middle = middle + (tl.load(place + PADDED * LINE),)
-            low = low + (tl.load(place + 2 * PADDED * LINE),)
-    for block in tl.range(tl.program_id(0) // STRIPS, tl.cdiv(tokens, BLOCK_TOKENS), groups, num_stages=STAGES):
+        k = first + step * BLOCK_WIDTH + tl.arange(0, BLOCK_WIDTH)
+        place = weights + (part * PADDED + columns % PADDED)[None, :] * LINE + k[:, None]
+        tiles = tiles + (tl.load(place, mask=(part >= 0)[None, :], other=0.0),)
+    group = tl.program_id(0) // STRIPS
+    blocks = tl.cdiv(tokens, BLOCK_TOKENS)
+    several = tl.arange(0, TURN)
+    for block in tl.range(group, blocks, groups, num_stages=STAGES):
         rows = (block + tl.zeros([], dtype=tl.int64)) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
         real = rows < tokens
         total = tl.zeros([BLOCK_TOKENS, PADDED], dtype=tl.float32)
-        square = tl.zeros([BLOCK_TOKENS, BLOCK_WIDTH], dtype=tl.float32)
         for step in tl.static_range(STEPS):
             k = first + step * BLOCK_WIDTH + tl.arange(0, BLOCK_WIDTH)
             mask = real[:, None] & (k < WIDTH)[None, :]
-            value = tl.load(x + rows[:, None] * WIDTH + k[None, :], mask=mask, other=0.0)
-            v = value.to(tl.float32)
+            value = tl.load(x + rows[:, None] * WIDTH + k[None, :], mask=mask, other=0.0, eviction_policy=KEEP)
             if FORM == "bf16x3":
-                # The smallest part first, as it would be lost beside the others' sum.
-                product = tl.dot(value, low[step])
-                product = tl.dot(value, middle[step], product)
-                product = tl.dot(value, high[step], product)
+                product = tl.sum(tl.reshape(tl.dot(value, tiles[step]), [BLOCK_TOKENS, PARTS, PADDED]), axis=1)
             else:
-                product = tl.dot(v, high[step], input_precision="ieee")
+                product = tl.dot(value.to(tl.float32), tiles[step], input_precision="ieee")
             total = plus(total, product)
-            square += v * v
-        total = tl.where((mixes == MIXES)[None, :], tl.sum(square, axis=1)[:, None], total)
+        # Blocks before this one, whose stores are done by now. Each time costs the wait for all of x that is on its way.
+        turn = (block - group) // groups % TURN == 0
+        before = block - (1 + several) * groups
+        publish(counters + before * COUNTER, turn & (before >= group), BESIDE)
         into = sums + (rows[:, None] * STRIPS + strip) * PADDED + mixes[None, :]
-        tl.store(into, total, mask=real[:, None] & (mixes <= MIXES)[None, :])
-        publish(counters + block * COUNTER, BESIDE)
+        tl.store(into, total, mask=real[:, None] & (mixes < MIXES)[None, :])
+    turns = tl.cdiv(blocks - group, groups)
+    after = (turns - 1) // TURN * TURN + several
+    publish(counters + (group + after * groups) * COUNTER, after < turns, BESIDE)
 
 
 @triton.jit
@@ -116,6 +133,7 @@ def read_kernel(
     STRIPS: tl.constexpr,
     BLOCK_STRIPS: tl.constexpr,
     COUNTED: tl.constexpr,
+    DROP: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
 ):
     """One program computes one token; a counter is for ``COUNTED`` of them.
@@ -130,18 +148,21 @@ def read_kernel(
     # x is asked for before the wait, which it does not depend on.
     values = ()
     for stream in tl.static_range(STREAMS):
-        values = values + (tl.load(x + row * WIDTH + stream * HIDDEN + d, mask=d < HIDDEN, other=0.0),)
+        values = values + (tl.load(x + row * WIDTH + stream * HIDDEN + d, mask=d < HIDDEN, other=0.0, eviction_policy=DROP),)
+    square = tl.zeros([BLOCK_HIDDEN], dtype=tl.float32)
+    for stream in tl.static_range(STREAMS):
+        v = by_bits(values[stream])
+        square += v * v
+    reciprocal = reciprocal_rms(tl.sum(square, axis=0), WIDTH, NORM_EPS)
 
     counter = counters + (token // COUNTED) * COUNTER
     while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < STRIPS:
         pass
     mixes = tl.arange(0, PADDED)
     strips = tl.arange(0, BLOCK_STRIPS)
-    some = (strips < STRIPS)[:, None] & (mixes <= MIXES)[None, :]
+    some = (strips < STRIPS)[:, None] & (mixes < MIXES)[None, :]
     place = sums + row * (STRIPS * PADDED) + strips[:, None] * PADDED + mixes[None, :]
     total = tl.sum(tl.load(place, mask=some, other=0.0), axis=0)
-    square = tl.sum(tl.where(mixes == MIXES, total, 0.0), axis=0)
-    reciprocal = reciprocal_rms(square, WIDTH, NORM_EPS)
     projection = total * reciprocal
     logit = gates(alpha, mixes, STREAMS, MIXES) * projection
     logit += tl.load(bias + mixes, mask=mixes < MIXES, other=0.0)

@@ -55,7 +55,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         compiler, beside = {}, {}
     else:
         form, steps, tokens, tile = "bf16x3", 4, 64, 64
-        compiler, beside = options(4), options(8 if spec.streams * block > 8192 else 4) | {"launch_pdl": True}
+        compiler, beside = options(4), options(4) | {"launch_pdl": True}
     strips = cdiv(spec.width, steps * tile)
     weights = weights_config(form, spec, target, strips * steps * tile)
     shared = {"MIXES": spec.mixes, "PADDED": GROUP, "STRIPS": strips}
@@ -65,9 +65,12 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "FORM": form,
         "BESIDE": target is not None,
         "STEPS": steps,
+        "PARTS": 1 if target is None else 4,  # a power of two: three, and zeros
         "BLOCK_TOKENS": tokens,
         "BLOCK_WIDTH": tile,
-        "STAGES": 4,
+        "STAGES": 3,
+        "TURN": 4,
+        "KEEP": "",
     }
     read = {
         "STREAMS": spec.streams,
@@ -77,6 +80,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "POST_SCALE": post_scale(spec),
         "BLOCK_STRIPS": triton.next_power_of_2(strips),
         "COUNTED": tokens,
+        "DROP": "",
         "BLOCK_HIDDEN": block,
     }
     return _Tiles(weights, Config({**shared, **project}, compiler), Config({**shared, **read}, beside))
