@@ -100,7 +100,7 @@ def project_strip_kernel(
             else:
                 product = tl.dot(value.to(tl.float32), tiles[step], input_precision="ieee")
             total = plus(total, product)
-        # Blocks before this one, whose stores are done by now. Each time costs the wait for all of x that is on its way.
+        # Those before this one, whose stores are done by now. Several at once, as each time also waits for loads of x.
         turn = (block - group) // groups % TURN == 0
         before = block - (1 + several) * groups
         publish(counters + before * COUNTER, turn & (before >= group), BESIDE)
@@ -148,7 +148,9 @@ def read_kernel(
     # x is asked for before the wait, which it does not depend on.
     values = ()
     for stream in tl.static_range(STREAMS):
-        values = values + (tl.load(x + row * WIDTH + stream * HIDDEN + d, mask=d < HIDDEN, other=0.0, eviction_policy=DROP),)
+        values = values + (
+            tl.load(x + row * WIDTH + stream * HIDDEN + d, mask=d < HIDDEN, other=0.0, eviction_policy=DROP),
+        )
     square = tl.zeros([BLOCK_HIDDEN], dtype=tl.float32)
     for stream in tl.static_range(STREAMS):
         v = by_bits(values[stream])

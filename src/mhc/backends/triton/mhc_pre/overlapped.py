@@ -19,9 +19,13 @@ from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 _PROGRAMS = 132  # of the projection: one for each multiprocessor of an H200
 _MOST_WIDTH = 32768  # columns of x that a program of 8 warps has in registers
+_MOST_INTERPRETED = 16  # tokens: each is a program of its own
 
 
 class _Tiles(NamedTuple):
+    """``groups`` is the most programs that share the tokens of a strip."""
+
+    groups: int
     weights: Config
     project: Config
     read: Config
@@ -29,15 +33,14 @@ class _Tiles(NamedTuple):
 
 def _limit(spec: Spec, target: GPUTarget | None) -> str | None:
     """Return why the variant does not run ``spec`` on ``target``; the interpreter computes its products in fp32."""
-    if spec.mixes >= GROUP:
-        return f"there are {spec.mixes} mixes; the sum of squares is beside fewer than {GROUP}"
+    if spec.mixes > GROUP:
+        return f"there are {spec.mixes} mixes; a program has the sums of {GROUP}"
     if target is None:
         return None
     if spec.dtype != torch.bfloat16:
         return f"x is {str(spec.dtype).removeprefix('torch.')}, and this variant is for bf16"
-    # From sm_120 on a program has 99 KiB of shared memory at most.
-    if target.backend != "cuda" or not 90 <= target.arch < 120:
-        return "it is for NVIDIA from sm_90 to sm_110"
+    if target.backend != "cuda" or target.arch != 90:
+        return "it is for NVIDIA's sm_90"
     if spec.streams * triton.next_power_of_2(spec.hidden) > _MOST_WIDTH:
         return f"a token has {spec.width} elements; a program holds {_MOST_WIDTH}"
     return None
@@ -51,7 +54,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
     """
     block = triton.next_power_of_2(spec.hidden)
     if target is None:
-        form, steps, tokens, tile = "ieee", 2, 32, 256
+        form, steps, tokens, tile = "ieee", 2, 2, 256
         compiler, beside = {}, {}
     else:
         form, steps, tokens, tile = "bf16x3", 4, 64, 64
@@ -69,7 +72,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_TOKENS": tokens,
         "BLOCK_WIDTH": tile,
         "STAGES": 3,
-        "TURN": 4,
+        "TURN": 2 if target is None else 4,
         "KEEP": "",
     }
     read = {
@@ -83,7 +86,8 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "DROP": "",
         "BLOCK_HIDDEN": block,
     }
-    return _Tiles(weights, Config({**shared, **project}, compiler), Config({**shared, **read}, beside))
+    groups = 2 if target is None else max(1, _PROGRAMS // strips)
+    return _Tiles(groups, weights, Config({**shared, **project}, compiler), Config({**shared, **read}, beside))
 
 
 def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: _Tiles) -> list[Launch]:
@@ -95,7 +99,7 @@ def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHead
     room, sums, counted = scratch(inputs.x, weights_elements(tiles.weights), tokens * strips * GROUP, count)
     counters = counted.view(torch.int32)
     weights, first = weights_launch(inputs, tiles.weights, room, counters)
-    groups = max(1, min(blocks, _PROGRAMS // strips))
+    groups = min(blocks, tiles.groups)
     project = (inputs.x, weights, sums, counters, tokens, groups)
     read = (inputs.x, sums, counters, inputs.alpha, inputs.bias, h_in, *mixed)
     return [
@@ -116,4 +120,4 @@ def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
     ]
 
 
-FORWARD = Kernel(project_strip_kernel, _config, _launches, _sources, _limit)
+FORWARD = Kernel(project_strip_kernel, _config, _launches, _sources, _limit, most_interpreted=_MOST_INTERPRETED)
