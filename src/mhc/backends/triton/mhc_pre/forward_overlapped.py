@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from mhc.backends.triton.mhc_pre.equations import gates, plus, reciprocal_rms, sigmoid
 
@@ -23,12 +23,12 @@ COUNTER: tl.constexpr = tl.constexpr(32)
 
 
 @triton.jit
-def publish(counters, mask, BESIDE: tl.constexpr):
-    """Add one to each of the counters, after all that this program has stored before."""
+def publish(counter, BESIDE: tl.constexpr):
+    """Count one more strip, after all that this program has stored."""
     if BESIDE:
         # The barrier of Triton's own would keep the compiler from loading x ahead of its use.
         tl.inline_asm_elementwise("bar.sync 0; mov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
-    tl.atomic_add(counters, 1, mask=mask, sem="release", scope="gpu")
+    tl.atomic_add(counter, 1, sem="release", scope="gpu")
 
 
 @triton.jit
@@ -64,7 +64,6 @@ def project_strip_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr,
     STAGES: tl.constexpr,
-    TURN: tl.constexpr,
     KEEP: tl.constexpr,
 ):
     """One program takes each ``groups``-th block of tokens through one strip, of ``STEPS`` tiles of the width.
@@ -72,6 +71,8 @@ def project_strip_kernel(
     ``sums`` is [tokens, STRIPS, PADDED].
     """
     if BESIDE:
+        # The weights and the zeros in the counters have to be there for the next launch too.
+        gdc_wait()
         gdc_launch_dependents()
     strip = tl.program_id(0) % STRIPS
     first = strip * (STEPS * BLOCK_WIDTH)
@@ -85,9 +86,7 @@ def project_strip_kernel(
         place = weights + (part * PADDED + columns % PADDED)[None, :] * LINE + k[:, None]
         tiles = tiles + (tl.load(place, mask=(part >= 0)[None, :], other=0.0),)
     group = tl.program_id(0) // STRIPS
-    blocks = tl.cdiv(tokens, BLOCK_TOKENS)
-    several = tl.arange(0, TURN)
-    for block in tl.range(group, blocks, groups, num_stages=STAGES):
+    for block in tl.range(group, tl.cdiv(tokens, BLOCK_TOKENS), groups, num_stages=STAGES):
         rows = (block + tl.zeros([], dtype=tl.int64)) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
         real = rows < tokens
         total = tl.zeros([BLOCK_TOKENS, PADDED], dtype=tl.float32)
@@ -100,15 +99,9 @@ def project_strip_kernel(
             else:
                 product = tl.dot(value.to(tl.float32), tiles[step], input_precision="ieee")
             total = plus(total, product)
-        # Those before this one, whose stores are done by now. Several at once, as each time also waits for loads of x.
-        turn = (block - group) // groups % TURN == 0
-        before = block - (1 + several) * groups
-        publish(counters + before * COUNTER, turn & (before >= group), BESIDE)
         into = sums + (rows[:, None] * STRIPS + strip) * PADDED + mixes[None, :]
         tl.store(into, total, mask=real[:, None] & (mixes < MIXES)[None, :])
-    turns = tl.cdiv(blocks - group, groups)
-    after = (turns - 1) // TURN * TURN + several
-    publish(counters + (group + after * groups) * COUNTER, after < turns, BESIDE)
+        publish(counters + block * COUNTER, BESIDE)
 
 
 @triton.jit

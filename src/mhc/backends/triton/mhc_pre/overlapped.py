@@ -58,7 +58,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         compiler, beside = {}, {}
     else:
         form, steps, tokens, tile = "bf16x3", 4, 64, 64
-        compiler, beside = options(4), options(4) | {"launch_pdl": True}
+        compiler = beside = options(4) | {"launch_pdl": True}
     strips = cdiv(spec.width, steps * tile)
     weights = weights_config(form, spec, target, strips * steps * tile)
     shared = {"MIXES": spec.mixes, "PADDED": GROUP, "STRIPS": strips}
@@ -72,7 +72,6 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_TOKENS": tokens,
         "BLOCK_WIDTH": tile,
         "STAGES": 3,
-        "TURN": 2 if target is None else 4,
         "KEEP": "",
     }
     read = {
