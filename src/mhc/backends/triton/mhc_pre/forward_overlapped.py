@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+from triton.language.extra.cuda import gdc_launch_dependents
 
 from mhc.backends.triton.mhc_pre.equations import gates, plus, reciprocal_rms, sigmoid
 
@@ -64,15 +64,12 @@ def project_strip_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr,
     STAGES: tl.constexpr,
-    KEEP: tl.constexpr,
 ):
     """One program takes each ``groups``-th block of tokens through one strip, of ``STEPS`` tiles of the width.
 
     ``sums`` is [tokens, STRIPS, PADDED].
     """
     if BESIDE:
-        # The weights and the zeros in the counters have to be there for the next launch too.
-        gdc_wait()
         gdc_launch_dependents()
     strip = tl.program_id(0) % STRIPS
     first = strip * (STEPS * BLOCK_WIDTH)
@@ -93,7 +90,7 @@ def project_strip_kernel(
         for step in tl.static_range(STEPS):
             k = first + step * BLOCK_WIDTH + tl.arange(0, BLOCK_WIDTH)
             mask = real[:, None] & (k < WIDTH)[None, :]
-            value = tl.load(x + rows[:, None] * WIDTH + k[None, :], mask=mask, other=0.0, eviction_policy=KEEP)
+            value = tl.load(x + rows[:, None] * WIDTH + k[None, :], mask=mask, other=0.0)
             if FORM == "bf16x3":
                 product = tl.sum(tl.reshape(tl.dot(value, tiles[step]), [BLOCK_TOKENS, PARTS, PADDED]), axis=1)
             else:
@@ -126,7 +123,6 @@ def read_kernel(
     STRIPS: tl.constexpr,
     BLOCK_STRIPS: tl.constexpr,
     COUNTED: tl.constexpr,
-    DROP: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
 ):
     """One program computes one token; a counter is for ``COUNTED`` of them.
@@ -138,11 +134,11 @@ def read_kernel(
     token = tl.program_id(0)
     row = token.to(tl.int64)
     d = tl.arange(0, BLOCK_HIDDEN)
-    # x is asked for before the wait, which it does not depend on.
+    # x is asked for before the wait, which it does not depend on; nothing reads it later.
     values = ()
     for stream in tl.static_range(STREAMS):
         values = values + (
-            tl.load(x + row * WIDTH + stream * HIDDEN + d, mask=d < HIDDEN, other=0.0, eviction_policy=DROP),
+            tl.load(x + row * WIDTH + stream * HIDDEN + d, mask=d < HIDDEN, other=0.0, eviction_policy="evict_first"),
         )
     square = tl.zeros([BLOCK_HIDDEN], dtype=tl.float32)
     for stream in tl.static_range(STREAMS):

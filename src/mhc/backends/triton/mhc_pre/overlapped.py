@@ -18,7 +18,7 @@ from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 _PROGRAMS = 132  # of the projection: one for each multiprocessor of an H200
-_MOST_WIDTH = 32768  # columns of x that a program of 8 warps has in registers
+_MOST_WIDTH = 32768  # columns of x that a program of four warps has in registers
 _MOST_INTERPRETED = 16  # tokens: each is a program of its own
 
 
@@ -57,8 +57,8 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         form, steps, tokens, tile = "ieee", 2, 2, 256
         compiler, beside = {}, {}
     else:
-        form, steps, tokens, tile = "bf16x3", 4, 64, 64
-        compiler = beside = options(4) | {"launch_pdl": True}
+        form, steps, tokens, tile = "bf16x3", 2, 64, 128
+        compiler, beside = options(4), options(4) | {"launch_pdl": True}
     strips = cdiv(spec.width, steps * tile)
     weights = weights_config(form, spec, target, strips * steps * tile)
     shared = {"MIXES": spec.mixes, "PADDED": GROUP, "STRIPS": strips}
@@ -72,7 +72,6 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_TOKENS": tokens,
         "BLOCK_WIDTH": tile,
         "STAGES": 3,
-        "KEEP": "",
     }
     read = {
         "STREAMS": spec.streams,
@@ -82,7 +81,6 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "POST_SCALE": post_scale(spec),
         "BLOCK_STRIPS": triton.next_power_of_2(strips),
         "COUNTED": tokens,
-        "DROP": "",
         "BLOCK_HIDDEN": block,
     }
     groups = 2 if target is None else max(1, _PROGRAMS // strips)
