@@ -18,13 +18,13 @@ import pytest
 import torch
 
 import kernel_side
+from conformance import conform
 from constants import PARAMETERS
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
 from mhc.backends import load
 from mhc.backends.reference import read
 from mhc.backends.reference.kernel import Kernel
-from test_accuracy import conform
 from under_test import UnderTest
 
 CASES = [

@@ -288,6 +288,22 @@ def test_what_triton_chooses(op, direction, target, streams, dtype, precision, v
 
 @pytest.mark.parametrize(
     ("target", "hidden", "streams", "variant"),
+    [("sm_90", 7168, 4, "overlapped"), ("sm_90", 7168, 3, "bf16x3"), ("sm_100", 7168, 4, "bf16x3")],
+)
+def test_what_triton_chooses_for_the_read(target, hidden, streams, variant):
+    pytest.importorskip("triton")
+    kernel = backends.load("triton", "mhc_pre")
+    assert kernel.choose(MhcPreSpec(streams, hidden, torch.bfloat16, True), target) == variant
+    overlapped = kernel.variants["overlapped"]
+    assert "16 tokens" in overlapped.supports(MhcPreSpec(4, 200, torch.float32, True), None, 17)
+    assert overlapped.supports(MhcPreSpec(4, 200, torch.float32, True), None, 16) is None
+    assert "35 mixes" in overlapped.supports(MhcPreSpec(5, 64, torch.bfloat16, True), "sm_90")
+    assert "40000 elements" in overlapped.supports(MhcPreSpec(4, 10000, torch.bfloat16, True), "sm_90")
+    assert "bf16" in overlapped.supports(MhcPreSpec(4, 200, torch.float32, True), "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("target", "hidden", "streams", "variant"),
     [
         ("sm_90", 1280, 4, "tiles"),
         ("sm_90", 4096, 4, "token"),

@@ -38,6 +38,8 @@ class Kernel:
     These three are attributes too: an operator that is made of two may use those of either.
     ``limit`` returns why the kernel does not run a spec on a target, and None where it does. No kernel takes more than
     ``MAX_STREAMS`` streams.
+    ``most_interpreted`` is the most tokens for which :meth:`supports` names the kernel in Triton's interpreter, where a
+    launch of many small programs takes minutes.
     """
 
     any_leading_dims = True  # only the number of tokens counts
@@ -50,8 +52,10 @@ class Kernel:
         sources: Callable[[Any, Any], Sequence[Source]],
         limit: Limit | None = None,
         adds_to_first: bool = False,
+        most_interpreted: int | None = None,
     ) -> None:
         self.adds_to_first = adds_to_first
+        self._most_interpreted = most_interpreted
         self._function = function
         self.configure = configure
         self.launches = launches
@@ -65,6 +69,9 @@ class Kernel:
         gpu = None if target is None else described(target)
         if target is not None and gpu is None:
             return f"{target} is no GPU"
+        most = self._most_interpreted
+        if target is None and most is not None and tokens is not None and tokens > most:
+            return f"the interpreter takes long for more than {most} tokens of it"
         return self._reason(spec, gpu)
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
