@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import textwrap
@@ -112,6 +113,15 @@ def test_the_limits_are_those_that_launches_are_held_to():
         for figures in ({"threads": target.facts["threads"] + 1}, {"shared": target.facts["shared"] + 1}):
             with pytest.raises(LimitError, match=f"and {name} has"):
                 described.hold(figures)
+
+
+def test_the_limits_are_those_that_the_package_s_own_compilation_keeps_to():
+    """The package does not import the harness, so it has a table of its own. It is read, because Triton is not here."""
+    tree = ast.parse((ROOT / "src/mhc/backends/triton/ahead.py").read_text(encoding="utf-8"))
+    values = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign)}
+    table = eval(ast.unparse(values["_SHARED_LIMITS"]), {"_KIB": 1024})
+    assert len(table) > 20
+    assert {name: target_named(name).shared for name in table} == table
 
 
 def test_several_artifacts_are_sent_by_their_names():

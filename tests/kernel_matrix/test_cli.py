@@ -80,7 +80,7 @@ def test_the_command_that_repeats_a_case_of_the_full_tier_needs_no_tier(here: Do
     [case] = [words[words.index("--case") + 1] for words in repeats(red.stdout)]
     assert case.endswith("/tokens2")
     repeated = harness("run", *options(here, "--executor", "current", "--case", case))
-    assert "1 cases: 1 fail" in repeated.stdout, repeated.stderr
+    assert "1 case: 1 fail" in repeated.stdout, repeated.stderr
     refused = harness("run", *options(here, "--case", case, "--tier", "quick"))
     assert refused.returncode == 2
     assert "The full tier has more: --tier full." in refused.stderr
@@ -111,7 +111,7 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
 
     one = harness("run", *options(here, "--executor", "current", "--case", identity))
     assert one.returncode == 1
-    assert "1 cases: 1 fail" in one.stdout
+    assert "1 case: 1 fail" in one.stdout
     assert len(junit.read(here.root / "build/results/here.wrong.xml")) == 1
     assert harness("report", *options(here)).returncode == 1
     rows = Page(here.root / "build" / "site").rows

@@ -208,7 +208,7 @@ def test_the_list_says_the_state_of_every_entry(doubles: Doubles, day_after):
     done = harness("expectations", "--matrix", str(doubles.root / "matrix.yaml"))
     over, _, holds = done.stdout.splitlines()[:3]
     assert over.startswith("over            matrix.yaml:")
-    assert over.endswith("expectations[0]: until 2026-12-31, 1 cases, the tests, lock.txt")
+    assert over.endswith("expectations[0]: until 2026-12-31, 1 case, the tests, lock.txt")
     assert holds == "holds           matrix.yaml:2 exclusions[0]: until numpy>=99, 13 cases, the tests, lock.txt"
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
+from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.lab import doctor
@@ -558,3 +559,21 @@ def test_the_rocm_image_compiles_machine_code(engine, platform_image, matrix):
     )
     command = f"cd /tmp; printf '{source}' >k.hip; {compile_all}"
     assert all(int(count) for count in run(engine, platform_image("rocm"), command).split())
+
+
+def test_a_build_by_hand_makes_the_environments_that_the_matrix_names_and_no_other(tmp_path):
+    """ci/locks has locks of tools as well; the Dockerfile's own line chooses among them."""
+    text = (ROOT / "containers" / SHARED / "Dockerfile").read_text(encoding="utf-8")
+    [line] = re.findall(r"^ +(if \[ -f matrix\.yaml \].*); \\$", text, re.MULTILINE)
+    for path in [ROOT / "matrix.yaml", *(ROOT / "ci" / "locks").glob("*.txt")]:
+        shutil.copy(path, tmp_path)
+    subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True)
+    matrix = load(ROOT / "matrix.yaml")
+    named = {toolchain.lock for toolchain in matrix.toolchains.values()}
+    named |= {one.lock for platform in matrix.platforms.values() for one in platform.toolchains if one.lock}
+    assert {f"ci/locks/{path.name}" for path in tmp_path.glob("*.txt")} == named
+    assert "!matrix.yaml" in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert re.search(r"^COPY ci/locks matrix\.yam\[l\] ", text, re.MULTILINE)
+    (tmp_path / "matrix.yaml").unlink()
+    subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True)
+    assert len(list(tmp_path.glob("*.txt"))) == len(named), "the harness gives the locks of a platform alone"

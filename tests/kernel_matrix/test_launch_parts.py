@@ -21,6 +21,8 @@ from kernel_matrix.base.locking import locked
 from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
+from kernel_matrix.job.ahead import nvcc
+from kernel_matrix.lab.issue_report import of_launch
 from kernel_matrix.launches import matrix_file, naming, targets, words
 from kernel_matrix.launches.inside.recorder import logs, program
 from kernel_matrix.launches.invocation import Invocation, invocation
@@ -374,3 +376,38 @@ def test_a_program_of_tilelang_is_in_its_report(target, words):
     assert "config={'tl.x': True, 'tl.device_compile_flags': ['-O1']}" in text
     assert f"enable_device_compile={target == 'sm_120'}" in text
     assert reproducer(replace(LAUNCH, toolchain="tilelang"), known()[target])[0] == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "compiler", "name"),
+    [("sm_90", ("nvcc", "13.0.88"), "nvcc 13.0.88"), ("gfx942", ("hipcc", "7.0.51831"), "hipcc 7.0.51831")],
+)
+def test_the_report_of_a_source_that_does_not_compile_names_the_compiler_and_its_version(
+    target, compiler, name, tmp_path
+):
+    launch = replace(LAUNCH, toolchain="nvcc", kernel="add.cu", options={"nvcc": "-O3"})
+    failed = Compiled(launch.identity, target, "compile", 1, message="add.cu(3): error: no")
+    recorded = replace(recording(target, launch), compiled=(failed,), compilers={"nvcc": compiler})
+    names = matrix_file.names_of([recorded])
+    project = pipeline.load(matrix_file.write(tmp_path, [recorded], names, "package"), tmp_path)
+    planned = pipeline.plan(project, "full")
+    [path] = write_records(tmp_path, planned, [recorded], names, "2026-01-01T00:00:00Z", ["x"])
+    [record_of_it] = junit.read(path)
+    text = of_launch(planned.cases[0], record_of_it, "nvcc add.cu\n").markdown(project)
+    assert text.startswith(f"# {name}: package.ops.norm.add.cu on {target}: add.cu(3): error: no")
+    assert f"\n- {name}\n" in text.partition("## Versions")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "version"),
+    [
+        ("Cuda compilation tools, release 13.0, V13.0.88\nBuild cuda_13.0.r13.0/compiler.36424714_0", "13.0.88"),
+        ("HIP version: 7.0.51831-7c9236b16\nclang version 21.1.8", "7.0.51831"),
+        ("a compiler of somebody", "a compiler of somebody"),
+    ],
+)
+def test_the_version_of_a_compiler_is_taken_out_of_what_it_says(words, version, tmp_path):
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f"#!/bin/sh\ncat << EOF\n{words}\nEOF\n")
+    compiler.chmod(0o755)
+    assert nvcc.version_of(str(compiler)) == version

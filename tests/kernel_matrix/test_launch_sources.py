@@ -176,6 +176,10 @@ def test_the_commands_of_cmake_are_compiled_for_every_target_without_torch(tmp_p
     [broken] = [one for case, one in records.items() if "/sm_80/nvcc/broken.cu.launch/" in case]
     assert (broken.outcome, broken.stage) == ("error", "compile")
     assert "no_such_header.h: No such file or directory" in broken.message
+    folder = str(build / "launches")
+    report = harness("report-issue", "--matrix", f"{folder}/matrix.yaml", "--build", folder, broken.case)
+    version = nvcc.version_of(shutil.which("nvcc"))
+    assert report.stdout.startswith(f"# nvcc {version}: {broken.facts['kernel']} on sm_80: "), report.stderr
     if shutil.which("hipcc") is None:
         assert {one.outcome for case, one in records.items() if "/gfx942/" in case} == {"unavailable"}
         assert "unavailable: hipcc is not on this machine" in done.stdout

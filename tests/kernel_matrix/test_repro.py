@@ -86,7 +86,7 @@ def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubl
     words = shlex.split(command.rpartition("kernel-matrix run --platform here ")[2])
     again = harness("run", *options(here, "--platform", "here", *words))
     assert again.returncode == 1, again.stderr
-    assert "1 cases: 1 fail" in again.stdout
+    assert "1 case: 1 fail" in again.stdout
     (here.root / "lock.txt").write_text("numpy\n")
     other = harness("run", *options(here, "--platform", "here", *words))
     assert other.returncode == 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 
 import pytest
 
-from mhc.backends.tilelang.headers import without_half
+from mhc.backends.tilelang.headers import with_fetch, without_half
 
 COMMON = """\
 #pragma once
@@ -62,3 +63,25 @@ def test_a_kernel_without_half_is_the_same_machine_code_without_its_library(temp
 @pytest.mark.parametrize("line", ["half v = half(1);", "half4* v;", "#include <vector>"])
 def test_a_kernel_that_may_need_more_keeps_the_headers(templates, line):
     assert without_half(f"{HEAD}{line}\n{KERNEL}", templates) is None
+
+
+@pytest.mark.parametrize(("name", "type_"), [("float32", "float"), ("uint16", "uint16_t")])
+def test_a_kernel_that_fetches_early_has_what_it_calls_and_is_still_one_without_half(name, type_, templates, tmp_path):
+    """TileLang declares what a kernel calls: that declaration and the definition have to go together."""
+    declared = f'extern "C" void* mhc_fetch_{name}({type_}*);\n'
+    body = f'extern "C" int32_t kernel({type_}* x) {{ mhc_fetch_{name}((&(x[64]))); return 0; }}\n'
+    source = with_fetch(HEAD + declared + body)
+    short = without_half(source, templates)
+    assert short is not None
+    path, into = tmp_path / "kernel.cc", tmp_path / "kernel.s"
+    path.write_text(short)
+    compiler = shutil.which("g++")
+    assert compiler, "the tests of the package need g++, as its compiled backends do"
+    subprocess.run([compiler, "-O3", "-std=c++17", "-w", "-S", path, "-o", into], check=True)
+    assert "mhc_fetch" not in into.read_text(), "it is an instruction and no call"
+    if platform.machine() == "x86_64":
+        assert "prefetch" in into.read_text()
+
+
+def test_a_kernel_that_does_not_fetch_stays_as_it_is():
+    assert with_fetch(KERNEL) == KERNEL

@@ -26,7 +26,12 @@ from mhc import jax as mhc_jax
 from mhc.backends import NoDeviceError, NotSupportedError, load
 from mhc.backends.pallas import devices
 from mhc.backends.pallas.blocks import VMEM_BYTES, add_up, launch, struct
+from mhc.backends.pallas.gpu import mhc_post as gpu_post
+from mhc.ops.expand import ExpandSpec
+from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
+from mhc.ops.sinkhorn import SinkhornSpec
 
 N, HIDDEN = 4, 40
 
@@ -57,6 +62,15 @@ CALLS: dict[str, Any] = {
         {},
     ),
     "expand": (lambda lead: [drawn(*lead, HIDDEN)], {"streams": 3}),
+}
+
+
+SPECS: dict[str, Any] = {
+    "mhc_pre": MhcPreSpec(N, HIDDEN, torch.bfloat16, gamma=True),
+    "mhc_head": MhcHeadSpec(N, HIDDEN, torch.float32, gamma=False),
+    "sinkhorn": SinkhornSpec(N, 5),
+    "mhc_post": MhcPostSpec(N, HIDDEN, torch.float16),
+    "expand": ExpandSpec(3, HIDDEN, torch.bfloat16),
 }
 
 
@@ -147,7 +161,9 @@ def test_a_target_that_is_none_and_a_tpu_that_is_not_here_are_named() -> None:
     tensors = [torch.ones(2, 4, 8), torch.ones(24, 32), torch.ones(3), torch.ones(24)]
     inputs = MhcPreInputs(*tensors, None)
     kernel = load("pallas", "mhc_pre")
-    with pytest.raises(ValueError, match="there is no target 'sm_90'; there are interpreter, v5e"):
+    with pytest.raises(ValueError, match="there is no target 'v2'; there are interpreter, v5e"):
+        kernel.run(inputs, empty_outputs(inputs), "v2")
+    with pytest.raises(ValueError, match="the inputs are on cpu; for sm_90 it takes tensors on a GPU of NVIDIA's"):
         kernel.run(inputs, empty_outputs(inputs), "sm_90")
     with pytest.raises(ValueError, match="libtpu does not compile for 'v2'; there are v5e, v5p"):
         kernel.compile(inputs.spec, "v2")
@@ -170,6 +186,42 @@ def test_a_kernel_is_compiled_for_every_target_with_no_tpu_here() -> None:
         assert (artifact.kind, artifact.target, artifact.is_machine_code) == ("tpu-executable", target, True)
         assert artifact.resources["code_bytes"] > 10_000
     assert len({artifact.data for artifact in made.values()}) == len(made)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("op", CALLS)
+def test_the_form_for_nvidia_is_lowered_without_a_gpu(op: str, direction: str) -> None:
+    spec = SPECS[op]
+    artifact = load("pallas", op, direction).compile(spec, "sm_90")
+    assert (artifact.kind, artifact.target, artifact.is_machine_code) == ("triton-ir-source", "sm_90", False)
+    assert artifact.data.count(b"xla.gpu.triton") >= 1
+
+
+def test_the_form_for_nvidia_has_powers_of_two_in_sinkhorn_and_the_form_for_tpus_has_any() -> None:
+    kernel = load("pallas", "sinkhorn")
+    assert "powers of two" in str(kernel.supports(SinkhornSpec(3), "sm_90"))
+    assert kernel.supports(SinkhornSpec(3), "v5e") is None
+    with pytest.raises(NotSupportedError, match="powers of two"):
+        kernel.compile(SinkhornSpec(3), "sm_90")
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_the_form_for_nvidia_computes_what_the_equations_say(dtype: Any) -> None:
+    """Pallas' plain interpreter runs the kernels on the CPU; 5 tokens are part of a block."""
+    x, y = (jnp.asarray(drawn(*shape).detach().numpy(), dtype) for shape in ((5, N, HIDDEN), (5, HIDDEN)))
+    post, res = (jnp.asarray(drawn(*shape).detach().numpy()) for shape in ((5, N), (5, N, N)))
+    limit = {"rtol": 1e-5, "atol": 1e-5} if dtype == jnp.float32 else {"rtol": 1e-2, "atol": 2e-2}
+    wide = x.astype(jnp.float32), y.astype(jnp.float32)
+
+    def equation(x: Any, y: Any) -> Any:
+        return jnp.einsum("tij,tjh->tih", res, x) + post[:, :, None] * y[:, None, :]
+
+    golden, pull = jax.vjp(equation, *wide)
+    result = gpu_post.forward(x, y, post, res, interpreted=True)
+    np.testing.assert_allclose(np.asarray(result, np.float32), golden, **limit)
+    grads = gpu_post.backward(x, y, post, res, x, interpreted=True)[:2]
+    for grad, right in zip(grads, pull(wide[0]), strict=True):
+        np.testing.assert_allclose(np.asarray(grad, np.float32), right, **limit)
 
 
 def test_a_tpu_is_found_by_the_device_files_of_either_driver(tmp_path: Path) -> None:

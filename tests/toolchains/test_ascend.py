@@ -144,7 +144,7 @@ def test_a_case_is_lowered_and_no_better(tmp_path, matrix):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 cases: 1 lowered" in done.stdout
+    assert "1 case: 1 lowered" in done.stdout
     records = [record for file in (tmp_path / "results").glob("*.xml") for record in junit.read(file)]
     [record] = [record for record in records if record.case == case]
     assert (record.action, record.facts["artifact.kind"]) == ("compile", "hivm-source")

@@ -50,8 +50,8 @@ def python() -> Path:
     return made.python
 
 
-def run(python: Path, *words: str | Path) -> list[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+def run(python: Path, *words: str | Path, **variables: str) -> list[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
     done = subprocess.run([python, *words], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
@@ -64,6 +64,14 @@ def test_the_kernels_compile_without_a_gpu_and_say_what_they_do_not_do(python):
     assert device == "the cute backend runs on NVIDIA's GPUs only; without one there is compile()"
     assert vendor == "the cute backend compiles for NVIDIA's GPUs only, and the target is gfx942"
     assert streams.startswith("there are 17 streams; this backend takes up to 16")
+
+
+def test_where_the_gpu_is_here_no_code_for_the_host_is_made(python, tmp_path):
+    """The compiler thinks that this machine is the target, and the library that code for the host needs is another."""
+    [library] = python.parents[1].glob("lib/python3.*/site-packages/torch/lib/libc10.so")
+    code = FACTS[: FACTS.index("inputs =")].replace('("sm_80", "sm_90", "sm_100")', '("sm_90",)')
+    here = {"CUTE_DSL_ARCH": "sm_90a", "CUTE_DSL_LIBS": str(library), "MHC_CACHE_DIR": str(tmp_path)}
+    assert run(python, "-c", code, **here)[-1].startswith("sm_90 cubin True")
 
 
 def test_the_ptx_of_every_kernel_computes_what_the_reference_computes(python):

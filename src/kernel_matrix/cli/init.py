@@ -9,6 +9,7 @@ from kernel_matrix.adopt import first_cell, words
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
+from kernel_matrix.base.counted import counted
 from kernel_matrix.config.commands import spelled
 from kernel_matrix.config.model import Start
 from kernel_matrix.run.progress import Console, Lines
@@ -44,7 +45,7 @@ def _run(root: Path) -> int:
     machine = detect()
     project, selected = first_cell.choose(root / "matrix.yaml", machine, Lines())
     cases = selected.jobs[0].cases
-    print(f"the first cell: {cases[0].cell.id}: its first {len(cases)} tests", flush=True)
+    print(f"the first cell: {cases[0].cell.id}: its first {counted(len(cases), 'test')}", flush=True)
     with Console(selected.jobs) as console:
         lines, red = first_cell.run(project, selected, machine, console)
     print("\n".join(lines))

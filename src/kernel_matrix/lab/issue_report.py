@@ -154,7 +154,8 @@ def of_launch(case: Case, record: Record, program: str) -> IssueReport:
     """Return the report on a launch that does not compile, with the program that repeats it."""
     cell = case.cell
     return IssueReport(
-        title=f"{cell.backend}: {record.facts.get('kernel', cell.op)} on {cell.target}: {_headline(record)}",
+        title=f"{_compiler(cell.backend, record)}: {record.facts.get('kernel', cell.op)} on {cell.target}: "
+        f"{_headline(record)}",
         subject=f"One launch of the kernel, compiled without a device; first met as `{case.id}`.",
         program=f"```{record.facts.get('reproducer.language', 'python')}\n{program}```",
         expected="It compiles.",
@@ -163,6 +164,11 @@ def of_launch(case: Case, record: Record, program: str) -> IssueReport:
         platform=f"{cell.platform}, {cell.target}, no GPU used",
         record=record,
     )
+
+
+def _compiler(backend: str, record: Record) -> str:
+    """Return the compiler of a launch with its version."""
+    return record.job.get("compiler") or f"{backend} {versions_of(record.job).get(backend, '')}".strip()
 
 
 def _reproducer(record: Record) -> str:

@@ -70,6 +70,7 @@ def write(folder: Path, recordings: Sequence[Recording], names: Names, package: 
 
 def _content(recordings: Sequence[Recording], names: Names, package: str) -> dict[str, Any]:
     amount = {"limit": 1, "source": _NO_NUMBERS}
+    compilers = [name for recording in recordings for name, _ in recording.compilers.values()]
     return {
         "package": {
             "name": package,
@@ -77,7 +78,7 @@ def _content(recordings: Sequence[Recording], names: Names, package: str) -> dic
             "suite": "suite",
             "directions": [DIRECTION],
             "rules": _RULES,
-            "distributions": [*dict.fromkeys([package_of(recordings)[0], *names.toolchains, "torch"])],
+            "distributions": list(dict.fromkeys([package_of(recordings)[0], *names.toolchains, *compilers, "torch"])),
         },
         "limits": {"case": 600, "job": 86400},
         "accuracy": {"factor": amount, "rounded": amount, "ulps": amount, "caps": {DIRECTION: amount}},

@@ -89,7 +89,8 @@ class Compiled:
 class Recording:
     """The launches of a program that was told of a device of a vendor, and the end of each.
 
-    ``fault`` says in words how the program ended if it did not end well.
+    ``fault`` says in words how the program ended if it did not end well. ``versions`` are those of the environment's
+    distributions. ``compilers`` are the name and version of a toolchain's compiler that may be no distribution.
     """
 
     vendor: Vendor
@@ -103,6 +104,7 @@ class Recording:
     unanswered: Mapping[str, int] = field(default_factory=dict)
     assumed: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    compilers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     python: str = ""
 
     @property
@@ -164,5 +166,6 @@ def _read(folder: Path, told: Target, targets: Sequence[Target], status: int) ->
         unanswered=content["unanswered"],
         assumed=content["assumed"],
         versions=content["versions"],
+        compilers=content["compilers"],
         python=content["python"],
     )

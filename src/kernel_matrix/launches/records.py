@@ -44,6 +44,7 @@ def write_records(
 
 
 def _job_facts(job: Job, recording: Recording, folder: Path, started: str, program: Sequence[str]) -> dict[str, str]:
+    compiler = recording.compilers.get(job.cases[0].cell.backend)
     return {
         "job": job.id,
         "platform": job.platform,
@@ -61,6 +62,8 @@ def _job_facts(job: Job, recording: Recording, folder: Path, started: str, progr
         "program": shlex.join(program),
         "told": recording.told.name,
         **{f"version.{name}": version for name, version in recording.versions.items()},
+        **{f"version.{name}": version for name, version in recording.compilers.values()},
+        **({"compiler": " ".join(compiler)} if compiler else {}),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from kernel_matrix.base.counted import counted
 from kernel_matrix.config.commands import command
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
@@ -43,8 +44,8 @@ def state_lines(file: Path, states: Iterable[RuleState]) -> Iterator[str]:
     for state in states:
         rule = state.rule
         yield (
-            f"{state.state:15} {place(document, state)} {state.name}: until {rule.until}, {len(state.cases)} cases, "
-            f"{rule.owner}, {rule.link}"
+            f"{state.state:15} {place(document, state)} {state.name}: until {rule.until}, "
+            f"{counted(len(state.cases), 'case')}, {rule.owner}, {rule.link}"
         )
         if state.reason:
             yield f"{'':15} {state.reason}"

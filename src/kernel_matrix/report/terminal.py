@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kernel_matrix.base.counted import counted
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.results import noise as noises
@@ -17,7 +18,7 @@ _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...]) -> Iterator[str]:
     """Yield the counts of all cases, and the first red cases of every cell; ``rules`` are those of the project."""
     counts = ", ".join(f"{count} {state}" for state, count in comparison.counts.items())
-    yield f"{len(comparison.plan.cases)} cases: {counts}"
+    yield f"{counted(len(comparison.plan.cases), 'case')}: {counts}"
     if not any(verdict.evidence in ("ran", "held") for cell in comparison.cells for verdict in cell.cases):
         yield "Nothing ran on hardware of the platforms that were asked for."
     yield from _noise(comparison, matrix.package.baseline)

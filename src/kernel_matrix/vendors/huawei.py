@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.vendors.device_files import driver_finding
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.program import Program
-from kernel_matrix.vendors.system import ask, is_on_pci_bus
+from kernel_matrix.vendors.system import ask
 from kernel_matrix.vendors.vendor import Device, Vendor
 
 _PCI_ID = "0x19e5"
@@ -29,24 +29,28 @@ def listed(table: str) -> list[Device]:
     return [Device("huawei", f"Ascend {name}", (f"ascend{name.lower()}",)) for name in names]
 
 
+def _files(dev: Path) -> list[Path]:
+    """Return the device files of the single NPUs."""
+    return [file for file in sorted(dev.glob("davinci*")) if file.name[7:].isdigit()]
+
+
 def driver(devices: Sequence[Device], dev: Path = Path("/dev")) -> Finding:
     """Look at the driver and whether this user may open a device file."""
-    files = [file for file in sorted(dev.glob("davinci*")) if file.name[7:].isdigit()]
-    if devices and any(os.access(file, os.R_OK | os.W_OK) for file in files):
-        return Finding(VENDOR.driver_finding, "good", f"{', '.join(device.name for device in devices)}, {dev}/davinci*")
-    if devices:
-        remedy = "sudo usermod -aG HwHiAiUser $USER, and log in anew"
-        return Finding(VENDOR.driver_finding, "broken", f"no {dev}/davinci* can be opened by this user", remedy)
-    if is_on_pci_bus(_PCI_ID):
-        text = "a device of Huawei's is on the PCI bus, and npu-smi lists no NPU"
-        return Finding(VENDOR.driver_finding, "absent", text)
-    return Finding(VENDOR.driver_finding, "absent", "no Ascend NPU is here")
+    return driver_finding(
+        VENDOR,
+        devices,
+        _files(dev),
+        place=f"{dev}/davinci*",
+        group="HwHiAiUser",
+        pci_id=_PCI_ID,
+        not_offered="a device of Huawei's is on the PCI bus, and npu-smi lists no NPU",
+    )
 
 
 def container_options(dev: Path = Path("/dev")) -> dict[str, Any]:
     """Return the options that give a container the device files of all NPUs, and those that they have together."""
-    own = [file.name for file in sorted(dev.glob("davinci*")) if file.name[7:].isdigit()]
-    return {"devices": [f"{dev}/{name}:/dev/{name}:rw" for name in (*own, *_SHARED)]}
+    names = (*(file.name for file in _files(dev)), *_SHARED)
+    return {"devices": [f"{dev}/{name}:/dev/{name}:rw" for name in names]}
 
 
 VENDOR = Vendor(

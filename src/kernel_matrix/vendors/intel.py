@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.vendors.device_files import driver_finding
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.program import Program
-from kernel_matrix.vendors.system import is_on_pci_bus
 from kernel_matrix.vendors.vendor import Device, Vendor
 
 _PCI_ID = "0x8086"
@@ -56,16 +55,15 @@ def target_of(device: str) -> str | None:
 
 def driver(devices: Sequence[Device], folder: Path = Path("/dev/dri")) -> Finding:
     """Look at the driver and whether this user may open a device file."""
-    files = sorted(folder.glob("renderD*"))
-    if devices and any(os.access(file, os.R_OK | os.W_OK) for file in files):
-        return Finding(VENDOR.driver_finding, "good", f"{', '.join(device.name for device in devices)}, {folder}")
-    if devices:
-        remedy = "sudo usermod -aG render $USER, and log in anew"
-        return Finding(VENDOR.driver_finding, "broken", f"no file of {folder} can be opened by this user", remedy)
-    if is_on_pci_bus(_PCI_ID):
-        text = "a GPU of Intel's is on the PCI bus, and it is no target here or its driver is not loaded"
-        return Finding(VENDOR.driver_finding, "absent", text)
-    return Finding(VENDOR.driver_finding, "absent", "no Intel GPU is here")
+    return driver_finding(
+        VENDOR,
+        devices,
+        sorted(folder.glob("renderD*")),
+        place=str(folder),
+        group="render",
+        pci_id=_PCI_ID,
+        not_offered="a GPU of Intel's is on the PCI bus, and it is no target here or its driver is not loaded",
+    )
 
 
 def container_options(dev: Path = Path("/dev")) -> dict[str, Any]:

@@ -139,6 +139,15 @@ def load(backend: str, op: str, direction: str = "forward") -> Kernel:
     return kernel
 
 
+def kernels_of(**operators: Any) -> dict[tuple[str, str], Kernel]:
+    """Return the table of a backend whose ``operators`` are modules, by name, with ``FORWARD`` and ``BACKWARD``."""
+    return {
+        (name, direction): getattr(module, direction.upper())
+        for name, module in operators.items()
+        for direction in ("forward", "backward")
+    }
+
+
 def operators_of(backend: str) -> Mapping[tuple[str, str], Kernel]:
     """Return the kernels of a backend by operator and direction."""
     return _kernels(backend)

@@ -71,6 +71,13 @@ def identity_of(compiler: str) -> str:
     return " ".join(line for line in lines if not line.startswith("InstalledDir"))  # the folder is no version
 
 
+def version_of(compiler: str) -> str:
+    """Return the version of a compiler, such as ``13.0.88``; all that it says of itself if no version stands there."""
+    text = identity_of(compiler)
+    version = re.search(r"\bV(\d+(?:\.\d+)+)|HIP version:\s*(\d+(?:\.\d+)+)", text)
+    return version[1] or version[2] if version else text
+
+
 def run_compiler(command: Sequence[str], directory: str | None = None) -> str:
     """Run a compiler and return its log, which is printed as well.
 

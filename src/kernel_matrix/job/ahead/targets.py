@@ -1,7 +1,8 @@
 """Describe the targets that code is made for: what compilers need to know, and the limits of a launch.
 
 No compiler checks the limits; a launch would. NVIDIA's are from the table of compute capabilities in the CUDA C++
-Programming Guide (shared memory less the 1 KiB of a block that the system keeps), AMD's from the ISA reference guides.
+Programming Guide (shared memory less the 1 KiB of a block that the system keeps), AMD's from the ISA reference guides
+and, for gfx1250, from LLVM's and Triton's tables.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _SHARED = {
     "sm_120": 99 * _KIB,
     "sm_121": 99 * _KIB,
     "gfx950": 160 * _KIB,
+    "gfx1250": 320 * _KIB,
 }
 _OF_AMD = 64 * _KIB  # where the table has no other number
 
@@ -60,16 +62,20 @@ class Target:
         """The compute capability of an NVIDIA target."""
         return divmod(int(self.name.removeprefix("sm_")), 10)
 
+    @property
+    def shared(self) -> int | None:
+        """The bytes of shared memory that a block can have; None for one of NVIDIA that the table does not have."""
+        return _SHARED.get(self.name, _OF_AMD if self.backend == "hip" else None)
+
     def hold(self, figures: Mapping[str, float]) -> None:
         """Check that the target can launch a kernel with these figures.
 
         Raises:
             LimitError: it cannot.
         """
-        shared = _SHARED.get(self.name, _OF_AMD if self.backend == "hip" else None)
         for name, most, words in (
             ("threads", _THREADS, "a block has {} threads"),
-            ("shared", shared, "a block needs {} bytes of shared memory"),
+            ("shared", self.shared, "a block needs {} bytes of shared memory"),
         ):
             if most is not None and figures.get(name, 0) > most:
                 raise LimitError(f"{words.format(f'{figures[name]:g}')}, and {self.name} has {most}")

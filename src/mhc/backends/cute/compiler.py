@@ -84,7 +84,8 @@ def compiled(program: Program, target: str) -> tuple[str, bytes]:
     arch = f"{target}a" if target in _SPECIFIC else target
     with tempfile.TemporaryDirectory(prefix="mhc-") as folder:
         options = f"--gpu-arch={arch} --keep-ptx --keep-cubin --dump-dir={folder}"
-        made = cute.compile(_host, program.kernel, program.sizes, arguments, options=options)
+        # Where the GPU is here, it would also make code for the host, which nothing calls: the driver launches.
+        made = cute.compile(_host, program.kernel, program.sizes, arguments, no_jit_engine=True, options=options)
         return str(made.__ptx__), bytes(made.__cubin__)
 
 

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
+from mhc.backends import kernels_of
 from mhc.backends.cute import expand, mhc_head, mhc_post, mhc_pre
 
-KERNELS = {
-    ("mhc_pre", "forward"): mhc_pre.FORWARD,
-    ("mhc_pre", "backward"): mhc_pre.BACKWARD,
-    ("mhc_post", "forward"): mhc_post.FORWARD,
-    ("mhc_post", "backward"): mhc_post.BACKWARD,
-    ("mhc_head", "forward"): mhc_head.FORWARD,
-    ("mhc_head", "backward"): mhc_head.BACKWARD,
-    ("expand", "forward"): expand.FORWARD,
-    ("expand", "backward"): expand.BACKWARD,
-}
+KERNELS = kernels_of(mhc_pre=mhc_pre, mhc_post=mhc_post, mhc_head=mhc_head, expand=expand)

@@ -1,4 +1,4 @@
-"""The devices of Pallas' kernels: a TPU, or an interpreter of one on the CPU; and the chips that libtpu compiles for.
+"""The devices of Pallas' kernels for TPUs: a TPU, or an interpreter of one on the CPU; and what libtpu compiles for.
 
 JAX asks for every device that it knows when it is first used. Where this machine has no TPU, that of libtpu would wait
 for one: the environment variables below are set before JAX is imported, where nobody has set them.
@@ -7,6 +7,7 @@ for one: the environment variables below are set before JAX is imported, where n
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +17,9 @@ INTERPRETER = "interpreter"
 # The topologies that libtpu compiles for, by target: the smallest of each, of which one chip is used.
 TOPOLOGIES: Mapping[str, str] = {"v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "tpu7x": "tpu7x:2x2x1"}
 
+_PLUGINS = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")  # of JAX, for NVIDIA's GPUs
 _FILES = ("accel[0-9]*", "vfio/[0-9]*")  # of a TPU's chips, by the driver that it has
 _WITHOUT_TPU = {
-    "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",  # no metadata server is asked what machine this is
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
@@ -33,10 +34,23 @@ def has_tpu(dev: Path = Path("/dev")) -> bool:
 
 
 def prepare() -> None:
-    """Tell JAX and libtpu, before JAX is imported, that no TPU is here, where none is."""
+    """Tell JAX and libtpu, before JAX is imported, that no TPU is here, where none is; it may have an NVIDIA GPU."""
     if not has_tpu():
         for name, value in _WITHOUT_TPU.items():
             os.environ.setdefault(name, value)
+        os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu" if has_gpu() else "cpu")
+
+
+def has_gpu(dev: Path = Path("/dev")) -> bool:
+    """Return whether this machine has an NVIDIA GPU, and JAX what it needs for one."""
+    return next(dev.glob("nvidia[0-9]*"), None) is not None and any(map(_is_installed, _PLUGINS))
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that would have it
+        return False
 
 
 prepare()

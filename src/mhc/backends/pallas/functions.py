@@ -1,14 +1,15 @@
 """The operators as functions of JAX, with gradients; :mod:`mhc.jax` hands them to users.
 
 Every function works under ``jax.jit`` and ``jax.grad``, and has first derivatives in reverse mode. Leading dimensions
-are free. On a TPU the kernels are compiled for it; elsewhere Pallas' interpreter of a TPU runs them on the CPU, which
-is slow and exact. The equations are those of :mod:`mhc.ops`.
+are free. On a TPU and on an NVIDIA GPU the kernels are compiled for it; elsewhere Pallas' interpreter of a TPU runs
+them on the CPU, which is slow and exact. The equations are those of :mod:`mhc.ops`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -22,10 +23,16 @@ from mhc.backends.pallas import mhc_post as post_kernels
 from mhc.backends.pallas import mhc_pre as pre_kernels
 from mhc.backends.pallas import sinkhorn as sinkhorn_kernels
 from mhc.backends.pallas.expand import launches as expand_launches
+from mhc.backends.pallas.gpu import expand as gpu_expand
+from mhc.backends.pallas.gpu import mhc_post as gpu_post
+from mhc.backends.pallas.gpu import mhc_pre as gpu_pre
+from mhc.backends.pallas.gpu import mhc_pre_backward as gpu_pre_backward
+from mhc.backends.pallas.gpu import sinkhorn as gpu_sinkhorn
 from mhc.backends.pallas.mhc_post import backward as post_backward
 from mhc.backends.pallas.mhc_post import forward as post_forward
 from mhc.backends.pallas.mhc_pre import backward as pre_backward
 from mhc.backends.pallas.mhc_pre import forward as pre_forward
+from mhc.backends.pallas.nvidia import ANY_GPU
 from mhc.backends.pallas.sinkhorn import launches as sinkhorn_launches
 from mhc.ops.expand import ExpandSpec
 from mhc.ops.mhc_head import MhcHeadSpec
@@ -34,6 +41,21 @@ from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.sinkhorn import FORMS, SinkhornSpec
 
 DTYPES = (jnp.float32, jnp.bfloat16, jnp.float16)
+
+# Where the kernels run.
+TPU, GPU, INTERPRETER = "tpu", "gpu", "interpreter"
+
+# The two forms of each: for TPUs and their interpreter, and for NVIDIA's GPUs.
+_FORMS = {
+    "read": (pre_forward.forward, gpu_pre.forward),
+    "grad_of_read": (pre_backward.backward, gpu_pre_backward.backward),
+    "sinkhorn": (sinkhorn_launches.forward, gpu_sinkhorn.forward),
+    "grad_of_sinkhorn": (sinkhorn_launches.backward, gpu_sinkhorn.backward),
+    "post": (post_forward.forward, gpu_post.forward),
+    "grad_of_post": (post_backward.backward, gpu_post.backward),
+    "expand": (expand_launches.forward, gpu_expand.forward),
+    "grad_of_expand": (expand_launches.backward, gpu_expand.backward),
+}
 
 
 class MhcPre(NamedTuple):
@@ -45,12 +67,11 @@ class MhcPre(NamedTuple):
 
 
 class _Options(NamedTuple):
-    """The constants of ``mhc_pre`` or ``mhc_head``, and whether the interpreter runs the kernel."""
+    """The constants of ``mhc_pre`` or ``mhc_head``."""
 
     norm_eps: float
     pre_eps: float
     post_scale: float
-    interpreted: bool
 
 
 def mhc_pre(
@@ -77,7 +98,7 @@ def mhc_pre(
         norm_eps: added to the mean square before the root.
         pre_eps: added to h_pre.
         post_scale: the largest value of h_post; 2 in the paper.
-        interpret: run in Pallas' interpreter of a TPU; None does so where JAX's default device is no TPU.
+        interpret: run in Pallas' interpreter of a TPU; None does so where JAX's default device is no TPU and no GPU.
 
     Returns:
         ``h_in`` ``[..., hidden]`` in x's dtype, ``h_post`` ``[..., n]`` fp32, ``h_res`` ``[..., n, n]`` fp32 (before
@@ -95,9 +116,8 @@ def mhc_pre(
     tensors = _parameters(
         x, {"phi": (phi, (mixes, n * hidden)), "alpha": (alpha, (3,)), "bias": (bias, (mixes,))}, gamma
     )
-    _admit(pre_kernels, MhcPreSpec(n, hidden, torch.float32, gamma is not None))
-    options = _Options(norm_eps, pre_eps, post_scale, _interpreted(interpret))
-    h_in, h_post, h_res = _read(_flat(x, 2), *tensors, options)
+    place = _admitted(pre_kernels, MhcPreSpec(n, hidden, torch.float32, gamma is not None), interpret)
+    h_in, h_post, h_res = _read(_flat(x, 2), *tensors, _Options(norm_eps, pre_eps, post_scale), place)
     lead = x.shape[:-2]
     return MhcPre(h_in.reshape(*lead, hidden), h_post.reshape(*lead, n), h_res.reshape(*lead, n, n))
 
@@ -135,8 +155,8 @@ def mhc_head(
     """
     n, hidden = _streams(x)
     tensors = _parameters(x, {"phi": (phi, (n, n * hidden)), "alpha": (alpha, (1,)), "bias": (bias, (n,))}, gamma)
-    _admit(head_kernels, MhcHeadSpec(n, hidden, torch.float32, gamma is not None))
-    (out,) = _read(_flat(x, 2), *tensors, _Options(norm_eps, pre_eps, 0.0, _interpreted(interpret)))
+    place = _admitted(head_kernels, MhcHeadSpec(n, hidden, torch.float32, gamma is not None), interpret)
+    (out,) = _read(_flat(x, 2), *tensors, _Options(norm_eps, pre_eps, 0.0), place)
     return out.reshape(*x.shape[:-2], hidden)
 
 
@@ -176,8 +196,8 @@ def sinkhorn(
     if form not in FORMS:
         raise ValueError(f"there is no form {form!r}; there are {', '.join(FORMS)}")
     eps = FORMS[form] if eps is None else eps
-    _admit(sinkhorn_kernels, SinkhornSpec(logits.shape[-1], iterations, eps, form))
-    return _sinkhorn(_flat(logits, 2), (iterations, eps, form), _interpreted(interpret)).reshape(logits.shape)
+    place = _admitted(sinkhorn_kernels, SinkhornSpec(logits.shape[-1], iterations, eps, form), interpret)
+    return _sinkhorn(_flat(logits, 2), (iterations, eps, form), place).reshape(logits.shape)
 
 
 def mhc_post(
@@ -208,8 +228,8 @@ def mhc_post(
         ("h_res", h_res, (*lead, n, n), jnp.float32),
     ):
         _check(name, value, shape, (dtype,), x)
-    _admit(post_kernels, MhcPostSpec(n, hidden, torch.float32))
-    out = _post(_flat(x, 2), _flat(y, 1), _flat(h_post, 1), _flat(h_res, 2), _interpreted(interpret))
+    place = _admitted(post_kernels, MhcPostSpec(n, hidden, torch.float32), interpret)
+    out = _post(_flat(x, 2), _flat(y, 1), _flat(h_post, 1), _flat(h_res, 2), place)
     return out.reshape(x.shape)
 
 
@@ -236,26 +256,30 @@ def expand(x: jax.Array, streams: int, *, interpret: bool | None = None) -> jax.
     _check("x", x, x.shape, DTYPES, x)
     if streams < 1:
         raise ValueError(f"streams is {streams}; it needs at least 1")
-    _admit(expand_kernels, ExpandSpec(streams, x.shape[-1], torch.float32))
-    return _expand(_flat(x, 1), streams, _interpreted(interpret)).reshape(*x.shape[:-1], streams, x.shape[-1])
+    place = _admitted(expand_kernels, ExpandSpec(streams, x.shape[-1], torch.float32), interpret)
+    return _expand(_flat(x, 1), streams, place).reshape(*x.shape[:-1], streams, x.shape[-1])
 
 
-@functools.partial(jax.jit, static_argnums=5)
-@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
-def _read(x: Any, phi: Any, alpha: Any, bias: Any, gamma: Any, options: _Options) -> tuple[jax.Array, ...]:
+@functools.partial(jax.jit, static_argnums=(5, 6))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
+def _read(x: Any, phi: Any, alpha: Any, bias: Any, gamma: Any, options: _Options, place: str) -> tuple[jax.Array, ...]:
     """Return the outputs that have gradients, of ``mhc_pre`` or of ``mhc_head``."""
-    return _read_forward(x, phi, alpha, bias, gamma, options)[0]
+    return _read_forward(x, phi, alpha, bias, gamma, options, place)[0]
 
 
-def _read_forward(x: Any, phi: Any, alpha: Any, bias: Any, gamma: Any, options: _Options) -> tuple[Any, Any]:
-    *outputs, m, r = pre_forward.forward(x, phi, alpha, bias, gamma, **options._asdict())
+def _read_forward(
+    x: Any, phi: Any, alpha: Any, bias: Any, gamma: Any, options: _Options, place: str
+) -> tuple[Any, Any]:
+    *outputs, m, r = _function("read", place)(x, phi, alpha, bias, gamma, **options._asdict())
     return tuple(outputs), (x, phi, alpha, bias, gamma, m, r)
 
 
-def _read_backward(options: _Options, saved: Any, grads: tuple[jax.Array, ...]) -> tuple[jax.Array | None, ...]:
+def _read_backward(
+    options: _Options, place: str, saved: Any, grads: tuple[jax.Array, ...]
+) -> tuple[jax.Array | None, ...]:
     rest = options._asdict()
     del rest["norm_eps"]
-    return pre_backward.backward(*saved, *grads, **rest)
+    return tuple(_function("grad_of_read", place)(*saved, *grads, **rest))
 
 
 _read.__wrapped__.defvjp(_read_forward, _read_backward)
@@ -263,44 +287,52 @@ _read.__wrapped__.defvjp(_read_forward, _read_backward)
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _sinkhorn(logits: jax.Array, options: tuple[int, float, str], interpreted: bool) -> jax.Array:
-    return sinkhorn_launches.forward(logits, *options, interpreted=interpreted)
+def _sinkhorn(logits: jax.Array, options: tuple[int, float, str], place: str) -> Any:
+    return _function("sinkhorn", place)(logits, *options)
 
 
 _sinkhorn.__wrapped__.defvjp(
-    lambda logits, options, interpreted: (_sinkhorn(logits, options, interpreted), logits),
-    lambda options, interpreted, logits, grad: (
-        sinkhorn_launches.backward(logits, grad, *options, interpreted=interpreted),
-    ),
+    lambda logits, options, place: (_sinkhorn(logits, options, place), logits),
+    lambda options, place, logits, grad: (_function("grad_of_sinkhorn", place)(logits, grad, *options),),
 )
 
 
 @functools.partial(jax.jit, static_argnums=4)
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-def _post(x: jax.Array, y: jax.Array, h_post: jax.Array, h_res: jax.Array, interpreted: bool) -> jax.Array:
-    return post_forward.forward(x, y, h_post, h_res, interpreted=interpreted)
+def _post(x: jax.Array, y: jax.Array, h_post: jax.Array, h_res: jax.Array, place: str) -> Any:
+    return _function("post", place)(x, y, h_post, h_res)
 
 
 _post.__wrapped__.defvjp(
     lambda *arguments: (_post(*arguments), arguments[:4]),
-    lambda interpreted, saved, grad: post_backward.backward(*saved, grad, interpreted=interpreted),
+    lambda place, saved, grad: tuple(_function("grad_of_post", place)(*saved, grad)),
 )
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _expand(x: jax.Array, streams: int, interpreted: bool) -> jax.Array:
-    return expand_launches.forward(x, streams, interpreted=interpreted)
+def _expand(x: jax.Array, streams: int, place: str) -> Any:
+    return _function("expand", place)(x, streams)
 
 
 _expand.__wrapped__.defvjp(
-    lambda x, streams, interpreted: (_expand(x, streams, interpreted), None),
-    lambda _streams, interpreted, _saved, grad: (expand_launches.backward(grad, interpreted=interpreted),),
+    lambda x, streams, place: (_expand(x, streams, place), None),
+    lambda _streams, place, _saved, grad: (_function("grad_of_expand", place)(grad),),
 )
 
 
-def _interpreted(interpret: bool | None) -> bool:
-    return jax.default_backend() != "tpu" if interpret is None else interpret
+def _function(name: str, place: str) -> Callable[..., Any]:
+    """Return a function of the kernels, in the form for ``place``."""
+    on_tpu, on_gpu = _FORMS[name]
+    return on_gpu if place == GPU else functools.partial(on_tpu, interpreted=place == INTERPRETER)
+
+
+def _place(interpret: bool | None) -> str:
+    """Return where the kernels run: on JAX's default device, or in the interpreter."""
+    device = jax.default_backend()
+    if interpret or (interpret is None and device not in (TPU, GPU)):
+        return INTERPRETER
+    return GPU if device == GPU else TPU
 
 
 def _flat(value: jax.Array, dims: int) -> jax.Array:
@@ -334,8 +366,10 @@ def _check(name: str, value: jax.Array, shape: tuple[int, ...], dtypes: tuple[An
         raise TypeError(f"{name} is {value.dtype}; it needs one of {names}")
 
 
-def _admit(kernels: Any, spec: Any) -> None:
-    """Raise where the forward or the backward does not take the specialisation."""
+def _admitted(kernels: Any, spec: Any, interpret: bool | None) -> str:
+    """Return where the kernels run, or raise where the forward or the backward does not take the specialisation."""
+    place = _place(interpret)
     for kernel in (kernels.FORWARD, kernels.BACKWARD):
-        if reason := kernel.supports(spec, None):
+        if reason := kernel.supports(spec, ANY_GPU if place == GPU else None):
             raise NotSupportedError(reason)
+    return place

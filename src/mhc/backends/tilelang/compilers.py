@@ -11,7 +11,7 @@ import tilelang
 from tilelang.contrib.cc import get_cplus_compiler
 from tilelang.env import CUTLASS_INCLUDE_DIR, TILELANG_TEMPLATE_PATH
 
-from mhc.backends.tilelang.headers import with_few_headers, without_half
+from mhc.backends.tilelang.headers import with_fetch, with_few_headers, without_half
 from mhc.toolchain import emulator
 from mhc.toolchain.cache import Entry, cached
 from mhc.toolchain.compilers import (
@@ -26,13 +26,14 @@ from mhc.toolchain.cpus import CPUS, Cpu
 
 # None of these changes a result: no addition is reordered, no operation becomes approximate. TileLang's C reads the
 # bits of a float through a pointer to an integer, hence the first; the peeling limit keeps the loops over lanes whole,
-# so that they become vectors; sqrtf need not set errno.
+# so that they become vectors; sqrtf need not set errno; g++ would otherwise load an operand once for each product.
 CPU_FLAGS = (
     "-fno-strict-aliasing",
     "-O3",
     "--param=max-completely-peel-times=7",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fno-tree-ter",
     "-std=c++17",
     "-w",
 )
@@ -57,6 +58,7 @@ def hsaco(source: str, arch: str, hipcc: str) -> tuple[bytes, dict[str, int]]:
 
 def shared_object(source: str, march: str) -> bytes:
     """Compile C++ ``source`` for the CPU ``march``: the shared object."""
+    source = with_fetch(source)
     flags = [*CPU_FLAGS, *_SHARED, *(CPUS[march].flags if march in CPUS else (f"-march={march}",))]
     if platform.machine() == "x86_64":
         # Compilers prefer half vectors on machines that have whole ones; without AVX-512 this changes nothing.
@@ -72,6 +74,7 @@ def emulated_program(source: str, symbols: Sequence[str], cpu: Cpu) -> bytes:
     Raises:
         mhc.backends.NoDeviceError: there is no compiler for the CPU.
     """
+    source = with_fetch(source)
     end = f'\n#include "functions.h"\nMHC_FUNCTIONS({", ".join(symbols)})\n'
     short = without_half(source, Path(TILELANG_TEMPLATE_PATH))
     if short is not None:

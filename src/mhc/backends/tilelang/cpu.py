@@ -10,6 +10,7 @@ from mhc.backends.tilelang.compat import cpu_language as T
 from mhc.backends.tilelang.compat import reinterpret
 
 FP32 = "float32"
+LINE_BYTES = 64  # of a cache
 
 # C has neither bf16 nor fp16: their bits travel as uint16.
 STORAGE = {
@@ -54,3 +55,8 @@ def narrow(value: Any, dtype: torch.dtype) -> Any:
         rounded = T.if_then_else(magnitude < T.uint32(0x38800000), subnormal, normal)
         nan = T.uint32(0x7E00)
     return T.cast(T.if_then_else(magnitude > T.uint32(0x7F800000), nan, rounded) | sign, "uint16")
+
+
+def fetch(element: Any, dtype: torch.dtype) -> Any:
+    """Ask for the cache line of ``element`` before it is needed. This changes no value."""
+    return T.evaluate(T.call_extern("handle", f"mhc_fetch_{STORAGE[dtype][1]}", T.address_of(element)))

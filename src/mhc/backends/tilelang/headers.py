@@ -29,6 +29,8 @@ _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "alignas", "def
 _INCLUDE = re.compile(r"^#include <tl_templates/cuda/\w+\.(?:h|cuh)>\n", re.MULTILINE)
 _CALL = re.compile(r"\b(\w+)\s*\(")
 _CPU_INCLUDE = re.compile(r"^#include <tl_templates/cpp/\w+\.h>\n", re.MULTILINE)
+_FETCH = re.compile(r"\bmhc_fetch_(\w+)\(")
+_C_TYPES = {"float32": "float", "uint16": "unsigned short"}
 _KERNEL = re.compile(r"\b__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(")
 
 
@@ -75,3 +77,16 @@ def without_half(source: str, templates: Path) -> str | None:
     rest = [line for line in lines if "half" not in line and "#pragma once" not in line]
     # The header of 0.1.8 has the integers only by the library of half.
     return "".join(["#include <stdint.h>\n#include <string.h>\n", *rest, code])
+
+
+def with_fetch(source: str) -> str:
+    """Return the C++ ``source`` with what :func:`mhc.backends.tilelang.cpu.fetch` calls, if it does.
+
+    TileLang declares each function that a kernel calls, and compilers refuse a declaration of their own prefetch.
+    """
+    functions = (
+        f'extern "C" {{ static inline void* mhc_fetch_{name}({_C_TYPES[name]}* place) '
+        "{ __builtin_prefetch(place); return nullptr; } }\n"
+        for name in sorted(set(_FETCH.findall(source)))
+    )
+    return "".join([*functions, source])

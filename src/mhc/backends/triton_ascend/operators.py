@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
+from mhc.backends import kernels_of
 from mhc.backends.triton_ascend import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 
-KERNELS = {
-    ("mhc_pre", "forward"): mhc_pre.FORWARD,
-    ("mhc_pre", "backward"): mhc_pre.BACKWARD,
-    ("sinkhorn", "forward"): sinkhorn.FORWARD,
-    ("sinkhorn", "backward"): sinkhorn.BACKWARD,
-    ("mhc_post", "forward"): mhc_post.FORWARD,
-    ("mhc_post", "backward"): mhc_post.BACKWARD,
-    ("mhc_head", "forward"): mhc_head.FORWARD,
-    ("mhc_head", "backward"): mhc_head.BACKWARD,
-    ("expand", "forward"): expand.FORWARD,
-    ("expand", "backward"): expand.BACKWARD,
-}
+KERNELS = kernels_of(mhc_pre=mhc_pre, sinkhorn=sinkhorn, mhc_post=mhc_post, mhc_head=mhc_head, expand=expand)

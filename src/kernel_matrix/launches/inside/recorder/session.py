@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .ahead import nvcc
 from .pool import Unit
 from .program import Status
 from .settings import Settings, Target, read
 
 _PROGRESS_SECONDS = 10.0
+_COMPILERS = {"cuda": "nvcc", "hip": "hipcc"}
 
 
 @dataclass
@@ -43,13 +45,16 @@ class Recording:
         taken = sample.chosen(launches, settings.configurations, settings.specialisations)
         launches, taken = [*launches, *of_nvcc.values()], [*taken, *of_nvcc.values()]
         total = sum(one.total for one in self.recorders) + sum(line.times for line in of_nvcc.values())
-        self._write(status, launches, taken, total)
+        compilers = _compilers(settings.told.backend) if of_nvcc else {}
+        self._write(status, launches, taken, total, compilers)
         with (settings.output / "compiled.jsonl").open("w", encoding="utf-8") as file:
             for entry in self._compiled(taken):
                 file.write(json.dumps(entry) + "\n")
                 file.flush()
 
-    def _write(self, status: Status, launches: list[Unit], taken: list[Unit], total: int) -> None:
+    def _write(
+        self, status: Status, launches: list[Unit], taken: list[Unit], total: int, compilers: dict[str, list[str]]
+    ) -> None:
         from . import commands, questions
 
         commands.note_what_was_asked(self.settings.output)
@@ -63,6 +68,7 @@ class Recording:
             "assumed": questions.ASSUMED,
             "python": platform.python_version(),
             "versions": _versions(),
+            "compilers": compilers,
             "launches": [_entry(launch, launch.identity in identities) for launch in launches],
         }
         path = self.settings.output / "recording.json"
@@ -178,6 +184,14 @@ def _entry(launch: Unit, taken: bool) -> dict[str, Any]:
 
 def _result(launch: Unit, target: Target, result: dict[str, Any]) -> dict[str, Any]:
     return {"identity": launch.identity, "target": target.name, **result}
+
+
+def _compilers(backend: str) -> dict[str, list[str]]:
+    """Return the name and version of what compiles nvcc's sources for a vendor; none if it is not on this machine."""
+    try:
+        return {"nvcc": [_COMPILERS[backend], nvcc.version_of(nvcc.compiler_of(backend))]}
+    except nvcc.UnavailableError:
+        return {}
 
 
 def _versions() -> dict[str, str]:

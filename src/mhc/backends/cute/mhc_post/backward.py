@@ -7,6 +7,7 @@ import cutlass.cute as cute
 from cutlass import Int64
 
 from mhc.backends.cute.device import add_up, load, registers, rows, shared, store, vector_of
+from mhc.backends.cute.mhc_post.forward import coefficients
 from mhc.backends.cute.sizes import THREADS
 
 _SUMS = 40  # that a thread has in registers at a time
@@ -26,13 +27,7 @@ def mhc_post_grad_rows(
     thread, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
     token = Int64(block)
-    mapping, writing = shared(n * n), shared(n)
-    of_token, writing_of_token = vector_of(h_res, token * (n * n), n * n), vector_of(h_post, token * n, n)
-    for o in cutlass.range(thread, n * n, THREADS):
-        mapping[o] = of_token[o]
-    if thread < n:
-        writing[thread] = writing_of_token[thread]
-    cute.arch.sync_threads()
+    mapping, writing = coefficients(h_post, h_res, token, sizes)
     source, to_streams = rows(grad_out, token * n, n, sizes), rows(grad_x, token * n, n, sizes)
     to_layer = rows(grad_y, token, 1, sizes)
     for pack in cutlass.range(thread, sizes.packs, THREADS):

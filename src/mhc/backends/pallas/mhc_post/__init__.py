@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mhc.backends.pallas.blocks import too_large, vmem_bytes
+from mhc.backends.pallas.gpu import mhc_post as gpu
 from mhc.backends.pallas.kernel import Kernel
 from mhc.backends.pallas.mhc_post import backward, forward
 from mhc.ops.mhc_post import MhcPostSpec
@@ -24,9 +25,10 @@ def _shapes(spec: MhcPostSpec, tokens: int) -> dict[str, Any]:
     }
 
 
-FORWARD = Kernel(forward.forward, _shapes, limit=_limit(forward.columns_of))
+FORWARD = Kernel(forward.forward, _shapes, limit=_limit(forward.columns_of), on_gpu=gpu.forward)
 BACKWARD = Kernel(
     backward.backward,
     lambda spec, tokens: _shapes(spec, tokens) | {"grad_out": _shapes(spec, tokens)["x"]},
     limit=_limit(backward.columns_of),
+    on_gpu=gpu.backward,
 )

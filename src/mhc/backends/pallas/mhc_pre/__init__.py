@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mhc.backends.pallas.blocks import too_large, vmem_bytes
+from mhc.backends.pallas.gpu import mhc_pre as gpu_forward
+from mhc.backends.pallas.gpu import mhc_pre_backward as gpu_backward
 from mhc.backends.pallas.kernel import Kernel, Shapes
 from mhc.backends.pallas.mhc_pre import backward, forward
 from mhc.ops.mhc_pre import MhcPreSpec
@@ -47,5 +49,17 @@ def _shapes_of_backward(spec: MhcPreSpec, tokens: int) -> Shapes:
     }
 
 
-FORWARD = Kernel(forward.forward, shapes_of_inputs, ("norm_eps", "pre_eps", "post_scale"), limit_of_forward)
-BACKWARD = Kernel(backward.backward, _shapes_of_backward, ("pre_eps", "post_scale"), limit_of_backward)
+FORWARD = Kernel(
+    forward.forward,
+    shapes_of_inputs,
+    ("norm_eps", "pre_eps", "post_scale"),
+    limit_of_forward,
+    on_gpu=gpu_forward.forward,
+)
+BACKWARD = Kernel(
+    backward.backward,
+    _shapes_of_backward,
+    ("pre_eps", "post_scale"),
+    limit_of_backward,
+    on_gpu=gpu_backward.backward,
+)

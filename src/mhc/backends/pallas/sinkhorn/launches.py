@@ -11,7 +11,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from mhc.backends.pallas.blocks import launch, struct
-from mhc.backends.pallas.sinkhorn.iterations import first_iteration, grad_of_first, grad_of_iteration, iteration
+from mhc.backends.pallas.iterations import first_iteration, grad_of_first, grad_of_iteration, iteration
 
 LANES = 128
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mhc.backends.tilelang.compat import CPU_LAUNCH
 from mhc.backends.tilelang.compat import cpu_language as T
-from mhc.backends.tilelang.cpu import FP32, STORAGE, narrow, widen
+from mhc.backends.tilelang.cpu import FP32, LINE_BYTES, STORAGE, fetch, narrow, widen
 from mhc.backends.tilelang.mhc_pre.factors import mixes_of, post_scale_of, writes_back
 from mhc.backends.tilelang.mhc_pre.tensors import tensors_of
 from mhc.ops.read import ReadSpec
@@ -32,6 +32,7 @@ def add_width(spec: ReadSpec, lanes: int) -> tuple[int, Any]:
     tail = steps * UNROLL * lanes  # where whole steps end
     tail_vectors = (width - tail) // lanes
     rest = tail + tail_vectors * lanes  # where whole vectors end
+    line = LINE_BYTES // dtype.itemsize
 
     @T.macro
     def add_products(x, phi, gamma, tokens, block, piece, squares, of_piece, sums, acc, wide):
@@ -44,23 +45,42 @@ def add_width(spec: ReadSpec, lanes: int) -> tuple[int, Any]:
 
         for p in T.serial(T.ceildiv(steps, steps_of_piece)):
             # Past the last token, read it again: a group is always whole.
-            for m in T.serial(T.min(TILE, T.ceildiv(tokens - block * TILE, GROUP) * GROUP)):
+            for g in T.serial(T.min(TILE // GROUP, T.ceildiv(tokens - block * TILE, GROUP))):
+                for m in T.serial(GROUP):
+                    for j in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece) * UNROLL * lanes):
+                        piece[g * GROUP + m, j] = widen(
+                            x[T.min(block * TILE + g * GROUP + m, tokens - 1), p * PIECE + j], dtype
+                        )
+                    # The pieces of a row are too short for a CPU to see what comes next.
+                    for j in T.serial(PIECE // line):
+                        fetch(
+                            x[
+                                T.min(block * TILE + g * GROUP + m, tokens - 1),
+                                T.min((p + 1) * PIECE + j * line, width - 1),
+                            ],
+                            dtype,
+                        )
                 # Squares of bf16 are multiples of something coarse, and a long sum of them rounds more down than up:
                 # those of a piece by themselves.
-                for v in T.serial(lanes):
-                    of_piece[v] = T.float32(0)
-                for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece) * UNROLL):
+                for m in T.serial(GROUP):
                     for v in T.serial(lanes):
-                        wide[v] = widen(x[T.min(block * TILE + m, tokens - 1), p * PIECE + k * lanes + v], dtype)
+                        of_piece[m, v] = T.float32(0)
+                for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece)):
                     for v in T.serial(lanes):
-                        of_piece[v] = of_piece[v] + wide[v] * wide[v]
+                        for u in T.unroll(UNROLL, explicit=True):
+                            for m in T.unroll(GROUP, explicit=True):
+                                of_piece[m, v] = (
+                                    of_piece[m, v]
+                                    + piece[g * GROUP + m, (k * UNROLL + u) * lanes + v]
+                                    * piece[g * GROUP + m, (k * UNROLL + u) * lanes + v]
+                                )
+                for m in T.serial(GROUP):
                     for v in T.serial(lanes):
-                        if weighted:
-                            piece[m, k * lanes + v] = wide[v] * gamma[p * PIECE + k * lanes + v]
-                        else:
-                            piece[m, k * lanes + v] = wide[v]
-                for v in T.serial(lanes):
-                    squares[m, v] = squares[m, v] + of_piece[v]
+                        squares[g * GROUP + m, v] = squares[g * GROUP + m, v] + of_piece[m, v]
+                if weighted:
+                    for m in T.serial(GROUP):
+                        for j in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece) * UNROLL * lanes):
+                            piece[g * GROUP + m, j] = piece[g * GROUP + m, j] * gamma[p * PIECE + j]
             for q in T.serial(mixes // rows):
                 for g in T.serial(T.min(TILE // GROUP, T.ceildiv(tokens - block * TILE, GROUP))):
                     for m in T.unroll(GROUP, explicit=True):
@@ -68,20 +88,16 @@ def add_width(spec: ReadSpec, lanes: int) -> tuple[int, Any]:
                             for v in T.serial(lanes):
                                 acc[m, o, v] = sums[g * GROUP + m, q * rows + o, v]
                     for k in T.serial(T.min(steps_of_piece, steps - p * steps_of_piece)):
-                        for m in T.unroll(GROUP, explicit=True):
-                            for o in T.unroll(rows, explicit=True):
-                                for v in T.serial(lanes):
-                                    acc[m, o, v] = (
-                                        acc[m, o, v]
-                                        + piece[g * GROUP + m, k * UNROLL * lanes + v]
-                                        * phi[q * rows + o, p * PIECE + k * UNROLL * lanes + v]
-                                        + piece[g * GROUP + m, (k * UNROLL + 1) * lanes + v]
-                                        * phi[q * rows + o, p * PIECE + (k * UNROLL + 1) * lanes + v]
-                                        + piece[g * GROUP + m, (k * UNROLL + 2) * lanes + v]
-                                        * phi[q * rows + o, p * PIECE + (k * UNROLL + 2) * lanes + v]
-                                        + piece[g * GROUP + m, (k * UNROLL + 3) * lanes + v]
-                                        * phi[q * rows + o, p * PIECE + (k * UNROLL + 3) * lanes + v]
-                                    )
+                        # All products of a lane in one body, which a compiler needs to keep the sums in registers.
+                        for v in T.serial(lanes):
+                            for u in T.unroll(UNROLL, explicit=True):
+                                for m in T.unroll(GROUP, explicit=True):
+                                    for o in T.unroll(rows, explicit=True):
+                                        acc[m, o, v] = (
+                                            acc[m, o, v]
+                                            + piece[g * GROUP + m, (k * UNROLL + u) * lanes + v]
+                                            * phi[q * rows + o, p * PIECE + (k * UNROLL + u) * lanes + v]
+                                        )
                     for m in T.unroll(GROUP, explicit=True):
                         for o in T.unroll(rows, explicit=True):
                             for v in T.serial(lanes):
@@ -141,7 +157,7 @@ def forward(spec: ReadSpec, lanes: int) -> Any:
         with T.Kernel(T.ceildiv(tokens, TILE), **CPU_LAUNCH) as block:
             piece = T.alloc_local((TILE, PIECE), FP32)
             squares = T.alloc_local((TILE, lanes), FP32)
-            of_piece = T.alloc_local((lanes,), FP32)
+            of_piece = T.alloc_local((GROUP, lanes), FP32)
             sums = T.alloc_local((TILE, mixes, lanes), FP32)
             acc = T.alloc_local((GROUP, rows, lanes), FP32)
             wide = T.alloc_local((lanes,), FP32)

@@ -1,0 +1,1 @@
+"""Pallas (JAX) lowered by Triton: kernels for NVIDIA's GPUs."""
