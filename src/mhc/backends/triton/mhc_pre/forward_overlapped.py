@@ -5,8 +5,8 @@
    block of tokens after the other by them;
 3. :func:`read_kernel`: a program waits until all strips of its tokens are there, adds them up, and reads x again.
 
-On NVIDIA each launch may begin while the one before it runs. A program of the second waits for the end of the first, and
-for nothing else. The third may begin when all programs of the second are past that wait: so a program of the third
+On NVIDIA each launch may begin while the one before it runs. A program of the second waits for the end of the first,
+and for nothing else. The third may begin when all programs of the second are past that wait: so a program of the third
 never waits for one that cannot run, however few run at a time. In the interpreter the programs run one after the
 other, in the order of the launches.
 """
