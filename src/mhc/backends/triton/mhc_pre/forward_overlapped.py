@@ -5,16 +5,17 @@
    block of tokens after the other by them;
 3. :func:`read_kernel`: a program waits until all strips of its tokens are there, adds them up, and reads x again.
 
-The third launch runs beside the second one on NVIDIA from sm_90 on: it may begin as soon as all programs of the second
-have begun, and these wait for nothing. So a program of the third never waits for one that cannot run. Elsewhere
-the launches run one after the other, and no program ever waits.
+On NVIDIA each launch may begin while the one before it runs. A program of the second waits for the end of the first,
+and for nothing else. The third may begin when all programs of the second are past that wait: so a program of the third
+never waits for one that cannot run, however few run at a time. In the interpreter the programs run one after the
+other, in the order of the launches.
 """
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from mhc.backends.triton.mhc_pre.equations import gates, plus, reciprocal_rms, sigmoid
 
@@ -70,6 +71,8 @@ def project_strip_kernel(
     ``sums`` is [tokens, STRIPS, PADDED].
     """
     if BESIDE:
+        # The weights, and the zeros in the counters, have to be there for the next launch too.
+        gdc_wait()
         gdc_launch_dependents()
     strip = tl.program_id(0) % STRIPS
     first = strip * (STEPS * BLOCK_WIDTH)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents
 
 from mhc.backends.triton.mhc_pre.equations import gates, halves, plus, reciprocal_rms, sigmoid, to_tf32
 
@@ -43,6 +44,8 @@ def weights_kernel(
     ``counters`` are ``count`` integers to set to zero, or None.
     """
     if counters is not None:
+        if FORM == "bf16x3":
+            gdc_launch_dependents()  # the next launch begins beside this one, and waits for its end by itself
         every = tl.num_programs(0) * BLOCK
         for start in range(tl.program_id(0) * BLOCK, count, every):
             place = start + tl.arange(0, BLOCK)

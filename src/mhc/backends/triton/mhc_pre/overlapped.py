@@ -55,10 +55,10 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
     block = triton.next_power_of_2(spec.hidden)
     if target is None:
         form, steps, tokens, tile = "ieee", 2, 2, 256
-        compiler, beside = {}, {}
+        compiler = {}
     else:
         form, steps, tokens, tile = "bf16x3", 2, 64, 128
-        compiler, beside = options(4), options(4) | {"launch_pdl": True}
+        compiler = options(4) | {"launch_pdl": True}
     strips = cdiv(spec.width, steps * tile)
     weights = weights_config(form, spec, target, strips * steps * tile)
     shared = {"MIXES": spec.mixes, "PADDED": GROUP, "STRIPS": strips}
@@ -84,7 +84,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_HIDDEN": block,
     }
     groups = 2 if target is None else max(1, _PROGRAMS // strips)
-    return _Tiles(groups, weights, Config({**shared, **project}, compiler), Config({**shared, **read}, beside))
+    return _Tiles(groups, weights, Config({**shared, **project}, compiler), Config({**shared, **read}, compiler))
 
 
 def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: _Tiles) -> list[Launch]:
