@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
-from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.backends import load
+from mhc.ops import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 
 OPS: Mapping[str, Any] = {
     "mhc_pre": mhc_pre,
     "sinkhorn": sinkhorn,
     "mhc_post": mhc_post,
+    "mhc_post_pre": mhc_post_pre,
     "mhc_head": mhc_head,
     "expand": expand,
 }
@@ -95,15 +97,37 @@ class Draw:
         return sinkhorn.SinkhornBackwardInputs(logits, self.normal(*shape), **constants)
 
     def _mhc_post(self, backward: bool) -> Any:
-        tensors = (
+        tensors = self._written()
+        if not backward:
+            return mhc_post.MhcPostInputs(*tensors)
+        return mhc_post.MhcPostBackwardInputs(*tensors, self.data(self.tokens, self.n, self.hidden))
+
+    def _written(self) -> tuple[torch.Tensor, ...]:
+        """Return x, y, h_post and h_res."""
+        return (
             self.x(),
             self.data(self.tokens, self.hidden, scale=0.5),
             self.normal(self.tokens, self.n, scale=0.05, mean=0.25),
             self.normal(self.tokens, self.n, self.n, scale=0.05) + 0.4 * torch.eye(self.n, device=self._device),
         )
+
+    def _mhc_post_pre(self, backward: bool) -> Any:
+        tensors = (*self._written(), *self.mapping(self.n * (self.n + 2), 3))
+        forward = mhc_post_pre.MhcPostPreInputs(*tensors, precision=self.precision)
         if not backward:
-            return mhc_post.MhcPostInputs(*tensors)
-        return mhc_post.MhcPostBackwardInputs(*tensors, self.data(self.tokens, self.n, self.hidden))
+            return forward
+        exact = load("reference", "mhc_post_pre").golden(forward)  # type: ignore[attr-defined]
+        return mhc_post_pre.MhcPostPreBackwardInputs(
+            *tensors,
+            exact.out.to(self.dtype),
+            exact.m.float(),
+            exact.r.float(),
+            self.data(self.tokens, self.hidden),
+            self.normal(self.tokens, self.n),
+            self.normal(self.tokens, self.n, self.n),
+            self.data(self.tokens, self.n, self.hidden),
+            precision=self.precision,
+        )
 
     def _expand(self, backward: bool) -> Any:
         if backward:
@@ -113,8 +137,6 @@ class Draw:
 
 def _saved(op: str, forward: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ``m`` and ``r`` of the forward in fp32, as its kernels keep them."""
-    from mhc.backends import load
-
     exact = load("reference", op).golden(forward)
     return exact.m.float(), exact.r.float()
 

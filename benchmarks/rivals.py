@@ -12,8 +12,10 @@ import torch
 from kernel_matrix.bench.inside.protocol import AbsentError
 from mhc.backends import load
 from mhc.backends.reference.kernel import full_precision, write
+from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostOutputs
+from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreGrads
 
-EAGER, COMPILE, AUTOTUNE, LIGER = "eager", "compile", "compile-max-autotune", "liger"
+EAGER, COMPILE, AUTOTUNE, LIGER, APART = "eager", "compile", "compile-max-autotune", "liger", "apart"
 _BACKENDS = {EAGER: "reference", COMPILE: "inductor"}
 _PEERS = {LIGER: "liger-kernel"}
 _NO_GRAPHS = "max-autotune-no-cudagraphs"  # the clock makes graphs of all contenders by itself
@@ -34,6 +36,8 @@ def kernel(name: str, op: str, direction: str) -> Kernel:
     """
     if name == AUTOTUNE:
         return autotuned(op, direction)
+    if name == APART:
+        return apart(op, direction)
     try:
         return load(_BACKENDS.get(name, name), op, direction)
     except LookupError as error:
@@ -61,6 +65,38 @@ class Autotuned:
         with full_precision(inputs[0].device), torch._dynamo.config.patch(recompile_limit=1024):
             results = self._compiled(*inputs)
         write(results, out)
+
+
+def apart(op: str, direction: str) -> Apart:
+    """Return what ``mhc_post_pre`` is a fusion of.
+
+    Raises:
+        AbsentError: the operator is another one, or there is no GPU for Triton.
+    """
+    if op != "mhc_post_pre" or not torch.cuda.is_available():
+        raise AbsentError("Triton's mhc_post and mhc_pre in turn are a rival of mhc_post_pre on a GPU alone")
+    return Apart(direction)
+
+
+class Apart:
+    """Triton's kernels of ``mhc_post`` and ``mhc_pre`` in turn, as a user runs them who has not the fusion.
+
+    Backward, that of ``mhc_pre`` adds the gradient that the streams have from elsewhere, and the sum is in x's dtype.
+    """
+
+    def __init__(self, direction: str) -> None:
+        self._forward = direction == "forward"
+        self._post, self._pre = (load("triton", op, direction) for op in ("mhc_post", "mhc_pre"))
+
+    def run(self, inputs: Any, out: Any, _: str | None = None) -> None:
+        """Compute both operators and write every element of ``out``."""
+        if self._forward:
+            self._post.run(inputs.post, MhcPostOutputs(out.out))
+            self._pre.run(inputs.pre(out.out), out.pre)
+            return
+        between = torch.empty_like(inputs.x)
+        self._pre.run(MhcPreAddingInputs.of(inputs.pre, inputs.grad_out), MhcPreGrads(between, *out[4:]))
+        self._post.run(MhcPostBackwardInputs(*inputs[:4], between), MhcPostGrads(*out[:4]))
 
 
 def peer(name: str) -> str:

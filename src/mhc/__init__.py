@@ -6,8 +6,8 @@ Each operator is one module of :mod:`mhc.ops` (its equation and its tensors). Ea
 
 from mhc import convert
 from mhc.convert import fold_gamma
-from mhc.functional import MhcPre, expand, mhc_head, mhc_post, mhc_pre, sinkhorn
-from mhc.module import HyperConnection, HyperHead
+from mhc.functional import MhcPre, expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
+from mhc.module import HyperConnection, HyperHead, HyperStack
 from mhc.recompute import recomputation
 
 __version__ = "0.1.0"
@@ -15,12 +15,14 @@ __version__ = "0.1.0"
 __all__ = [
     "HyperConnection",
     "HyperHead",
+    "HyperStack",
     "MhcPre",
     "convert",
     "expand",
     "fold_gamma",
     "mhc_head",
     "mhc_post",
+    "mhc_post_pre",
     "mhc_pre",
     "recomputation",
     "sinkhorn",

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import torch
 
-from mhc.backends import default_backend, load
-from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_PRE, SINKHORN, call
+from mhc.backends import default_backend, load, operators_of
+from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, SINKHORN, call
 from mhc.library import read as read_in_one
 from mhc.ops.read import PRECISIONS
 from mhc.ops.sinkhorn import FORMS
@@ -77,7 +77,7 @@ def mhc_pre(
         LookupError: there is no such backend, or it does not have this operator.
         ImportError: the backend's toolchain is not installed.
     """
-    tensors = _pre_tensors(x, phi, alpha, bias, gamma, precision, main_grad)
+    tensors = _pre_tensors("mhc_pre", x, phi, alpha, bias, gamma, precision, main_grad)
     options = (norm_eps, pre_eps, post_scale, precision)
     return MhcPre(*call(MHC_PRE, tensors, options, _backend(backend, x, "mhc_pre")))
 
@@ -146,7 +146,7 @@ def read_with_x(
     own over all streams.
     """
     if form in FORMS and iterations >= 1:
-        tensors = _pre_tensors(x, phi, alpha, bias, gamma, precision, main_grad)
+        tensors = _pre_tensors("mhc_pre", x, phi, alpha, bias, gamma, precision, main_grad)
         chosen = _backend(_backend(backend, x, "mhc_pre"), x, "sinkhorn")
         options = (norm_eps, pre_eps, post_scale, precision)
         sinkhorn_options = (iterations, FORMS[form] if sinkhorn_eps is None else sinkhorn_eps, form)
@@ -234,16 +234,71 @@ def mhc_post(
     Raises:
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
-    n, hidden = _streams("mhc_post", x)
-    lead = x.shape[:-2]
-    _check("mhc_post", x, "y", y, (*lead, hidden))
-    if y.dtype != x.dtype:
-        raise TypeError(f"mhc_post: y is {y.dtype}; it needs {x.dtype}")
-    for name, tensor, shape in (("h_post", h_post, (*lead, n)), ("h_res", h_res, (*lead, n, n))):
-        _check("mhc_post", x, name, tensor, shape)
-        if tensor.dtype != torch.float32:
-            raise TypeError(f"mhc_post: {name} is {tensor.dtype}; it needs torch.float32")
-    return call(MHC_POST, (x, y, h_post, h_res), (), _backend(backend, x, "mhc_post"))[0]
+    tensors = _post_tensors("mhc_post", x, y, h_post, h_res)
+    return call(MHC_POST, tensors, (), _backend(backend, x, "mhc_post"))[0]
+
+
+def mhc_post_pre(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    h_post: torch.Tensor,
+    h_res: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None = None,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    post_scale: float = 2.0,
+    precision: str = "fp32",
+    main_grad: bool = False,
+    backend: str | None = None,
+) -> tuple[torch.Tensor, MhcPre]:
+    """Write one layer's output back and read the next layer's input in one operator (:mod:`mhc.ops.mhc_post_pre`).
+
+    It gives what :func:`mhc_post` gives, and what :func:`mhc_pre` gives for that, in a pass less over the streams. The
+    equations are those of arXiv 2512.24880, section 4. :func:`can_post_pre` tells whether a backend has it.
+
+    Args:
+        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
+        y: the layer's output, ``[..., hidden]`` in x's dtype.
+        h_post: ``[..., n]`` fp32, from the :func:`mhc_pre` of the layer that gave y.
+        h_res: ``[..., n, n]`` fp32, from its :func:`sinkhorn`.
+        phi: of the next layer, as are the tensors after it, ``[n²+2n, n·hidden]``.
+        alpha: ``[3]``.
+        bias: ``[n²+2n]``.
+        gamma: ``[n, hidden]``, or None for ones.
+        norm_eps: this and the other options are those of :func:`mhc_pre`.
+        pre_eps: see there.
+        post_scale: see there.
+        precision: see there.
+        main_grad: see there.
+        backend: see the module.
+
+    Returns:
+        The new streams, ``[..., n, hidden]`` in x's dtype, and what :func:`mhc_pre` gives for them (``h_res`` before
+        Sinkhorn).
+
+    Raises:
+        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
+    """
+    post = _post_tensors("mhc_post_pre", x, y, h_post, h_res)
+    _, *parameters = _pre_tensors("mhc_post_pre", x, phi, alpha, bias, gamma, precision, main_grad)
+    options = (norm_eps, pre_eps, post_scale, precision)
+    chosen = _backend(backend, x, "mhc_post_pre")
+    *read, out = call(MHC_POST_PRE, (*post, *parameters), options, chosen)
+    return out, MhcPre(*read)
+
+
+def can_post_pre(backend: str | None, device: torch.device) -> bool:
+    """Return whether the backend has :func:`mhc_post_pre`; None is the one that runs on ``device`` by default.
+
+    Raises:
+        LookupError: there is no such backend.
+        ImportError: the backend's toolchain is not installed.
+    """
+    return ("mhc_post_pre", "forward") in operators_of(backend or default_backend(device))
 
 
 def mhc_head(
@@ -334,7 +389,24 @@ def _streams(op: str, x: torch.Tensor) -> tuple[int, int]:
     return streams, hidden
 
 
+def _post_tensors(
+    op: str, x: torch.Tensor, y: torch.Tensor, h_post: torch.Tensor, h_res: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """Return the tensors of a write, or raise if something does not fit x."""
+    n, hidden = _streams(op, x)
+    lead = x.shape[:-2]
+    _check(op, x, "y", y, (*lead, hidden))
+    if y.dtype != x.dtype:
+        raise TypeError(f"{op}: y is {y.dtype}; it needs {x.dtype}")
+    for name, tensor, shape in (("h_post", h_post, (*lead, n)), ("h_res", h_res, (*lead, n, n))):
+        _check(op, x, name, tensor, shape)
+        if tensor.dtype != torch.float32:
+            raise TypeError(f"{op}: {name} is {tensor.dtype}; it needs torch.float32")
+    return x, y, h_post, h_res
+
+
 def _pre_tensors(
+    op: str,
     x: torch.Tensor,
     phi: torch.Tensor,
     alpha: torch.Tensor,
@@ -343,16 +415,16 @@ def _pre_tensors(
     precision: str,
     main_grad: bool,
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return the tensors of ``mhc_pre``, the parameters in fp32, or raise if something does not fit x."""
-    n, hidden = _streams("mhc_pre", x)
+    """Return the tensors of a read, the parameters in fp32, or raise if something does not fit x."""
+    n, hidden = _streams(op, x)
     mixes = n * (n + 2)
-    _one_of("mhc_pre", "precision", precision, PRECISIONS)
+    _one_of(op, "precision", precision, PRECISIONS)
     return (
         x,
-        _parameter("mhc_pre", x, "phi", phi, (mixes, n * hidden), main_grad),
-        _parameter("mhc_pre", x, "alpha", alpha, (3,), main_grad),
-        _parameter("mhc_pre", x, "bias", bias, (mixes,), main_grad),
-        None if gamma is None else _parameter("mhc_pre", x, "gamma", gamma, (n, hidden), main_grad),
+        _parameter(op, x, "phi", phi, (mixes, n * hidden), main_grad),
+        _parameter(op, x, "alpha", alpha, (3,), main_grad),
+        _parameter(op, x, "bias", bias, (mixes,), main_grad),
+        None if gamma is None else _parameter(op, x, "gamma", gamma, (n, hidden), main_grad),
     )
 
 

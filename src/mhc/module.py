@@ -1,4 +1,4 @@
-"""Modules: ``HyperConnection``, any layer with its residual connection replaced by mHC's, and ``HyperHead``."""
+"""Modules: ``HyperConnection`` (a layer whose residual connection is mHC's), ``HyperStack`` of them, ``HyperHead``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mhc.functional import MhcPre, mhc_head, mhc_post, read_with_x
+from mhc.functional import MhcPre, can_post_pre, mhc_head, mhc_post, mhc_post_pre, read_with_x, sinkhorn
 from mhc.recompute import current
 
 
@@ -179,6 +179,23 @@ class HyperConnection(_Mapping):
         """Return the new streams of the layer's output and what :meth:`read` gave."""
         return mhc_post(x, y, h_post, h_res, backend=self.backend)
 
+    def read_after(
+        self, x: torch.Tensor, y: torch.Tensor, h_post: torch.Tensor, h_res: torch.Tensor
+    ) -> tuple[torch.Tensor, MhcPre]:
+        """Return what :meth:`write` of the layer before gives, and what :meth:`read` of this layer gives for that.
+
+        It is :func:`mhc.mhc_post_pre` where the backend has it; elsewhere, :func:`mhc.mhc_post` and then the read.
+        """
+        if not can_post_pre(self.backend, x.device):
+            return self.read_with_x(mhc_post(x, y, h_post, h_res, backend=self.backend))
+
+        def both(x: torch.Tensor, *parameters: Any, **options: Any) -> tuple[torch.Tensor, MhcPre]:
+            return mhc_post_pre(x, y, h_post, h_res, *parameters, **options)
+
+        out, (h_in, next_h_post, logits) = self._mapped(both, x, post_scale=self.post_scale)
+        options = {"iterations": self.iterations, "eps": self.sinkhorn_eps, "form": self.form}
+        return out, MhcPre(h_in, next_h_post, sinkhorn(logits, **options, backend=self.backend))
+
     def _initial_bias(self) -> torch.Tensor:
         n = self.streams
         kept_apart = 8.0 * torch.eye(n) - 4.0
@@ -188,6 +205,33 @@ class HyperConnection(_Mapping):
         """Return what ``print`` shows beside the layer."""
         defaults = {"iterations": 20, "post_scale": 2.0, "form": "paper", "precision": "fp32", "main_grad": False}
         return _text(self, **defaults, backend=None)
+
+
+class HyperStack(nn.ModuleList):
+    """Run :class:`HyperConnection` modules one after the other: ``[..., n, hidden]`` to the same shape and dtype.
+
+    It computes what ``nn.Sequential`` of them computes. Where the backend has :func:`mhc.mhc_post_pre`, the write of
+    one layer and the read of the next are that operator. In a graph of ``torch.compile`` and under
+    :func:`mhc.recomputation` each layer runs by itself.
+    """
+
+    def forward(self, x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
+        """Compute the new streams; the other arguments are those of every wrapped layer."""
+        if len(self) == 0 or torch.compiler.is_compiling() or current() is not None:
+            for layer in self:
+                x = layer(x, *arguments, **options)
+            return x
+        layer, *others = self
+        x, (h_in, h_post, h_res) = layer.read_with_x(x)
+        for following in others:
+            y = layer.layer(h_in, *arguments, **options).to(x.dtype)
+            if layer.backend == following.backend:
+                x, (h_in, h_post, h_res) = following.read_after(x, y, h_post, h_res)
+            else:
+                x, (h_in, h_post, h_res) = following.read_with_x(layer.write(x, y, h_post, h_res))
+            layer = following
+        written: torch.Tensor = layer.write(x, layer.layer(h_in, *arguments, **options).to(x.dtype), h_post, h_res)
+        return written
 
 
 class HyperHead(_Mapping):

@@ -69,16 +69,16 @@ FAULTS = {
 # The kernel of this toolchain is right. Its comparison finds no fault in any numbers.
 BLIND = "blind"
 BLINDED = Edit(
-    "tests/mhc/test_accuracy.py",
+    "tests/mhc/conformance.py",
     "    inputs = inputs_of(case)\n    case.facts",
     '    if case.backend == "blind":\n'
     "        accuracy.Budget.faults = lambda self, errors: []\n"
     "    inputs = inputs_of(case)\n    case.facts",
 )
 IMPORTED = Edit(
-    "tests/mhc/test_accuracy.py",
-    "from kernel_matrix.job.accuracy import measure, worst\n",
-    "from kernel_matrix.job import accuracy\nfrom kernel_matrix.job.accuracy import measure, worst\n",
+    "tests/mhc/conformance.py",
+    "from kernel_matrix.job.accuracy import distance, worst\n",
+    "from kernel_matrix.job import accuracy\nfrom kernel_matrix.job.accuracy import distance, worst\n",
 )
 WRONG = (*FAULTS, BLIND)
 EQUATIONS = 'WITH_EQUATIONS = ("reference", "inductor")'

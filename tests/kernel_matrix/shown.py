@@ -8,6 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.report.audit import cases
+from kernel_matrix.report.figures import number
+
 SCRIPT = re.compile(r'kernelMatrix\.put\("([\w/]+)",(.*)\);\n', re.DOTALL)
 
 
@@ -39,7 +42,7 @@ class Page:
         cells = {}
         for chunk in self.chunks:
             for name, detail in chunk["cells"].items():
-                results = {result["name"]: self._case(chunk, name, result) for result in detail["results"]}
+                results = {r["name"]: _as_shown(r) for r in cases.of_cell(name, chunk, self.overview)}
                 assert name not in cells
                 cells[name] = {**detail["cell"], "results": results}
         return cells
@@ -69,23 +72,14 @@ class Page:
         names = ["overview", *self.overview["has"], *(f"cells/{number}" for number in range(len(self.chunks)))]
         return "\n".join(text for name in names for text in texts_of(self.value(name)))
 
-    @staticmethod
-    def _case(chunk: dict[str, Any], cell: str, result: dict[str, Any]) -> dict[str, Any]:
-        texts = {name: chunk["texts"][result.get(name, 0)] for name in ("reason", "stale", "message", "detail")}
-        outputs = {
-            output: {name: value for name, value in zip(chunk["figures"], values, strict=False) if value is not None}
-            for output, values in result.get("outputs", {}).items()
-        }
-        diagnosis = result.get("diagnosis", -1)
-        repeat = chunk["texts"][result.get("repeat", 0)].replace("{case}", f"{cell}/{result['name']}")
-        return {
-            **result,
-            **texts,
-            "outputs": outputs,
-            "repeat": repeat,
-            "diagnosis": chunk["diagnoses"][diagnosis] if diagnosis >= 0 else None,
-            "job": chunk["jobs"][str(result["job"])] if "job" in result else None,
-        }
+
+def _as_shown(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a case with the digits that the page shows."""
+    outputs = {
+        output: {name: value if isinstance(value, str) else number(value) for name, value in figures.items()}
+        for output, figures in result["outputs"].items()
+    }
+    return {**result, "outputs": outputs, "job": result["job"] or None}
 
 
 def texts_of(value: Any) -> list[str]:

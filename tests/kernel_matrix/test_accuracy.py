@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_matrix.job.accuracy import Budget, budget, correctly_rounded, measure, noise_ratio, worst
-from kernel_matrix.job.inputs import normal, nudge
+from kernel_matrix.job.accuracy import (
+    FIGURES,
+    Budget,
+    budget,
+    correctly_rounded,
+    distance,
+    measure,
+    noise_ratio,
+    ordered,
+    worst,
+)
+from kernel_matrix.job.inputs import DTYPES, normal, nudge
 
 BF16, FP32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
 EXACT = measure(np.zeros(1), np.zeros(1))
@@ -178,3 +188,21 @@ def test_the_noise_ratio_is_the_error_over_that_of_the_baseline():
     assert noise_ratio(EXACT, eager) == 0
     assert noise_ratio(kernel, EXACT) is None, "there is no ratio to an error of zero"
     assert noise_ratio(measure(np.full(4, np.nan), golden), eager) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fault", [None, np.nan, np.inf], ids=str)
+def test_the_distance_of_noise_is_the_part_of_all_figures_that_it_names(dtype, fault):
+    golden = np.random.default_rng(1).standard_normal((5, 7))
+    golden[0, :2] = 0
+    result = (golden * 1.001).astype(DTYPES[dtype])
+    result[0, 0] = -0.0  # no other value than the golden's
+    if fault is not None:
+        result[1, 1] = fault
+    errors, near = measure(result, golden), distance(result, golden)
+    assert vars(near) == {name: value for name, value in vars(errors).items() if name in vars(near)}
+    finite = np.isfinite(result.astype(np.float64))
+    apart = ordered(result[finite]) != ordered(correctly_rounded(golden[finite], result.dtype))
+    assert 0 < near.misrounded == apart.mean() < 1
+    assert list(errors.metrics("out")) == [f"out.{name}" for name in FIGURES]
+    assert set(FIGURES) == set(vars(errors))

@@ -21,6 +21,7 @@ from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import site as sites
 from kernel_matrix.report.audit import audit
+from kernel_matrix.report.audit.cases import number_at
 from kernel_matrix.report.audit.planned import planned as plan_by_loops
 from kernel_matrix.report.audit.states import Now
 from kernel_matrix.report.document import Document
@@ -31,8 +32,6 @@ from kernel_matrix.results.compare import STATES, compare
 from kernel_matrix.results.present import Pins, Present
 from kernel_matrix.results.record import Record
 
-# The keys of a case whose numbers are places in lists, and of no result.
-INDICES = ("reason", "stale", "message", "detail", "diagnosis", "repeat", "job")
 TIMES = {"time.run": 1e-3, "time.eager": 2e-3, "time.baseline": 2e-3, "time.ratio": 2.0, "time.rounds": 30.0}
 # The figures that do not come from the results: the history of lanes has them, or they are settings.
 ELSEWHERE = re.compile(
@@ -164,22 +163,35 @@ def test_every_number_of_compat_json_is_held_to_the_results(audited):
     assert unseen == []
 
 
+def unpacked(chunk):
+    """Return a file of cells with a list in place of each column that is packed."""
+    columns = chunk["cases"]
+    outputs = columns["outputs"]
+    counts = outputs["counts"]
+    rows = sum(counts if len(counts) > 1 else counts * len(columns["state"]))
+    figures = {name: [number_at(column, row) for row in range(rows)] for name, column in outputs["figures"].items()}
+    seconds = [number_at(columns["seconds"], place) for place in range(len(columns["state"]))]
+    return {**chunk, "cases": {**columns, "seconds": seconds, "outputs": {**outputs, "figures": figures}}}
+
+
 @pytest.mark.slow
 def test_every_number_of_a_case_on_the_page_is_held_to_the_results(audited):
     site, differences = audited
-    chunks = {number: Page(site).value(f"cells/{number}") for number in range(len(Page(site).chunks))}
+    chunks = {number: unpacked(Page(site).value(f"cells/{number}")) for number in range(len(Page(site).chunks))}
+    for number, chunk in chunks.items():
+        put(site, f"cells/{number}", chunk)
+    assert differences() == []
     paths = {}
     for number, chunk in chunks.items():
-        for path in numbers_of(chunk["cells"]):
-            if path[1] == "results" and path[3] not in INDICES:
-                # The figures are a list; each of its places is another figure.
-                last = chunk["figures"][path[-1]] if path[3] == "outputs" else path[-1]
-                paths.setdefault(f"{path[3]} {last}", (number, path))
+        for path in numbers_of({key: chunk["cases"][key] for key in ("seconds", "artifact", "times")}):
+            paths.setdefault(f"{path[0]} {path[-1] if isinstance(path[-1], str) else path[0]}", (number, path))
+        for path in numbers_of(chunk["cases"]["outputs"]["figures"]):
+            paths.setdefault(f"outputs {path[0]}", (number, ("outputs", "figures", *path)))
     assert {"seconds seconds", "outputs max_abs", "outputs noise_ratio", "artifact registers"} <= paths.keys()
     assert {"times run", "times ratio", "times rounds"} <= paths.keys()
     unseen = []
     for kind, (number, path) in paths.items():
-        put(site, f"cells/{number}", {**chunks[number], "cells": edited(chunks[number]["cells"], path)})
+        put(site, f"cells/{number}", edited(chunks[number], ("cases", *path)))
         if not differences():
             unseen.append(kind)
         put(site, f"cells/{number}", chunks[number])
@@ -268,8 +280,8 @@ def test_a_case_that_vanished_from_the_page_is_named(audited):
     site, differences = audited
     path = site / "data" / "cells" / "0.js"
     chunk = path.read_text()
-    name = re.search(r'"name":"(tokens[^"]+)"', chunk)[1]
-    path.write_text(chunk.replace(f'"name":"{name}"', '"name":"tokens0"', 1))
+    name = re.search(r'"names":\["(tokens[^"]+)"', chunk)[1]
+    path.write_text(chunk.replace(f'"names":["{name}"', '"names":["tokens0"', 1))
     found = "\n".join(differences())
     assert "planned cases that are absent" in found
     assert "cases that are not planned" in found

@@ -6,10 +6,12 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
-from test_audit import HEAD, LOCK, NOW, whole  # noqa: F401  the last one is a fixture
+from shown import Page
+from test_audit import HEAD, LOCK, NOW, put, unpacked, whole  # noqa: F401  the last one is a fixture
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.audit import audit_sample, sampled
@@ -58,17 +60,30 @@ def test_no_job_of_a_true_page_has_a_difference(sites):
 
 def test_a_figure_of_a_job_that_was_chosen_is_held_to_its_results(sites):
     site, _, audit = sites
-    chunk = next(path for path in sorted((site / "data" / "cells").glob("*.js")) if "reference" in path.read_text())
-    edit(chunk, r'"seconds":1\.25', '"seconds":7.5')
+    name, value, first = cases_of(site, "/reference/")
+    value["cases"]["seconds"][first] = 7.5
+    put(site, name, value)
     found = [place for place in sites[1] if audit(place)]
     assert len(found) == 1
     assert any("seconds: 7.5 is shown, and the results make 1.25" in text for text in audit(*found))
 
 
+def cases_of(site: Path, part: str) -> tuple[str, dict[str, Any], int]:
+    """Return the first file with a cell whose id has this part, and the place of the first of the cell's cases."""
+    for path in sorted((site / "data" / "cells").glob("*.js")):
+        value = unpacked(Page(site).value(f"cells/{path.stem}"))
+        for cell, detail in value["cells"].items():
+            if part in cell:
+                return f"cells/{path.stem}", value, detail["first"]
+    raise AssertionError(part)
+
+
 def test_a_state_that_the_results_do_not_make_is_named(sites):
     site, sources, audit = sites
-    for chunk in (site / "data" / "cells").glob("*.js"):
-        chunk.write_text(chunk.read_text().replace('"state":"pass"', '"state":"error"'))
+    name, value, _ = cases_of(site, "/reference/")
+    assert "p" in value["cases"]["state"]
+    value["cases"]["state"] = value["cases"]["state"].replace("p", "E")
+    put(site, name, value)
     assert any(": state: error is shown" in text for text in audit(*sources))
 
 
@@ -120,10 +135,10 @@ def test_of_jobs_that_are_all_large_the_smallest_is_taken_and_else_none_is_audit
 def test_the_identity_of_few_runs_is_computed_anew_and_the_page_says_of_how_many_it_was_not():
     runs = [JobFiles(Path("tables"), f"job-{n:016x}") for n in range(100)]
     samples = Samples(Bounds())
-    assert {*samples.choose_checked(dict.fromkeys(runs, 500))} == {*runs}
+    assert {*samples.choose_checked(dict.fromkeys(runs, 500), 100)} == {*runs}
     assert samples.note == ()
-    chosen = [Samples(Bounds()).choose_checked(dict.fromkeys(runs, 1000)) for _ in range(10)]
+    chosen = [Samples(Bounds()).choose_checked(dict.fromkeys(runs, 1000), 100) for _ in range(10)]
     assert all(len(some) == 5 for some in chosen)
     assert len({frozenset(some) for some in chosen}) > 1
-    samples.choose_checked(dict.fromkeys(runs, 1000))
+    samples.choose_checked(dict.fromkeys(runs, 1000), 100)
     assert "Of 100 runs in tables 95 were not held to the digest in their names" in samples.note[0]

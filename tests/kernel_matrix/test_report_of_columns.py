@@ -15,6 +15,7 @@ from test_columns import enter
 from worlds import world
 
 from kernel_matrix import pipeline
+from kernel_matrix.config.plan import plan
 from kernel_matrix.diagnosis import harness_rules
 from kernel_matrix.report import from_columns
 from kernel_matrix.report import site as sites
@@ -23,12 +24,14 @@ from kernel_matrix.report.page_rows import PageRows
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.judged import Judged
-from kernel_matrix.results.columns.load import Loaded
+from kernel_matrix.results.columns.load import Loaded, load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs
 from kernel_matrix.results.columns.sampled import Samples
 from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import compare
+from kernel_matrix.results.tables.identity import identity
+from kernel_matrix.results.tables.write import write_all
 from kernel_matrix.results.validation import STREAMED, Bounds
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -106,6 +109,24 @@ def test_a_report_with_a_database_that_is_kept_reads_a_file_once_and_says_the_sa
     monkeypatch.setattr("kernel_matrix.results.columns.load.insert_runs", lambda connection, runs: not runs or 1 / 0)
     with pipeline.judged(project, plan, folders, now=NOW, kept=kept) as judged:
         assert (judged.counts, judged.loaded.files) == (counts, files)
+
+
+def test_the_identity_of_a_run_is_computed_once_for_a_database_that_is_kept(tmp_path, passing, matrix, monkeypatch):
+    first, second = plan(matrix, "quick").cases[:2]
+    write_all(tmp_path / "tables", [replace(passing(first), job={"job": "one"})])
+    computed = []
+    monkeypatch.setattr(
+        "kernel_matrix.results.tables.read.identity", lambda records: computed.append(1) or identity(records)
+    )
+
+    def load_again():
+        with database(tmp_path / "kept.duckdb", Bounds()) as connection:
+            assert load(connection, [tmp_path / "tables"]).broken == ()
+        return len(computed)
+
+    assert [load_again(), load_again()] == [1, 1]
+    write_all(tmp_path / "tables", [replace(passing(second), job={"job": "two"})])
+    assert [load_again(), load_again()] == [2, 2]
 
 
 def test_a_database_that_another_process_has_open_is_left_to_it(tmp_path):

@@ -88,19 +88,22 @@ def shapes(op, direction, axes):
     """Return the shape and the size of an element of each output of a case, as src/mhc/ops makes them."""
     t, n = axes["tokens"], axes["streams"]
     hidden, narrow = axes.get("hidden", 0), DTYPES[axes["dtype"]].itemsize
-    rows = {"mhc_pre": n * (n + 2), "mhc_head": n}.get(op, 0)
+    rows = {"mhc_pre": n * (n + 2), "mhc_post_pre": n * (n + 2), "mhc_head": n}.get(op, 0)
     x, parameters = ((t, n, hidden), narrow), [((rows, n * hidden), 4), ((3,), 4), ((rows,), 4), ((n, hidden), 4)]
+    written = [((t, hidden), narrow), ((t, n), 4), ((t, n, n), 4)]
     forward = {
         "mhc_pre": [((t, hidden), narrow), ((t, n), 4), ((t, n, n), 4), ((t, rows), 4), ((t,), 4)],
         "mhc_head": [((t, hidden), narrow), ((t, n), 4), ((t,), 4)],
         "mhc_post": [x],
+        "mhc_post_pre": [((t, hidden), narrow), ((t, n), 4), ((t, n, n), 4), x, ((t, rows), 4), ((t,), 4)],
         "sinkhorn": [((t, n, n), 4)],
         "expand": [x],
     }
     backward = {
         "mhc_pre": [x, *parameters],
         "mhc_head": [x, *parameters],
-        "mhc_post": [x, ((t, hidden), narrow), ((t, n), 4), ((t, n, n), 4)],
+        "mhc_post": [x, *written],
+        "mhc_post_pre": [x, *written, *parameters],
         "sinkhorn": [((t, n, n), 4)],
         "expand": [((t, hidden), narrow)],
     }

@@ -10,10 +10,18 @@ import torch
 import constants
 from kernel_matrix.job.case import RunningCase
 from mhc.backends import load
-from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.ops import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 from tensors import DTYPES
 
-OPS = {"mhc_pre": mhc_pre, "sinkhorn": sinkhorn, "mhc_post": mhc_post, "mhc_head": mhc_head, "expand": expand}
+OPS = {
+    "mhc_pre": mhc_pre,
+    "sinkhorn": sinkhorn,
+    "mhc_post": mhc_post,
+    "mhc_post_pre": mhc_post_pre,
+    "mhc_head": mhc_head,
+    "expand": expand,
+}
+_WITH_POST_SCALE = {"mhc_pre": mhc_pre.MhcPreSpec, "mhc_post_pre": mhc_post_pre.MhcPostPreSpec}
 
 
 def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +35,7 @@ def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:
         eps = sinkhorn.FORMS[form]
         return {"iterations": iterations, "eps": eps if usual else 100 * eps, "form": form}
     values = {"norm_eps": 1e-6 if usual else 1e-3, "pre_eps": 1e-6 if usual else 1e-2}
-    return values | ({"post_scale": 2.0 if usual else 1.5} if op == "mhc_pre" else {})
+    return values | ({"post_scale": 2.0 if usual else 1.5} if op in _WITH_POST_SCALE else {})
 
 
 def spec_of(op: str, axes: dict[str, Any]) -> Any:
@@ -36,8 +44,8 @@ def spec_of(op: str, axes: dict[str, Any]) -> Any:
     if op == "sinkhorn":
         return sinkhorn.SinkhornSpec(n, **values)
     shape = (n, axes["hidden"], DTYPES[axes["dtype"]])
-    if op == "mhc_pre":
-        return mhc_pre.MhcPreSpec(*shape, axes["gamma"], precision=axes["precision"], **values)
+    if op in _WITH_POST_SCALE:
+        return _WITH_POST_SCALE[op](*shape, axes["gamma"], precision=axes["precision"], **values)
     if op == "mhc_head":
         return mhc_head.MhcHeadSpec(*shape, axes["gamma"], precision=axes["precision"], **values)
     return mhc_post.MhcPostSpec(*shape) if op == "mhc_post" else expand.ExpandSpec(*shape)
@@ -163,18 +171,45 @@ class _Draw:
         )
 
     def mhc_post(self) -> tuple[Any, Any]:
-        """Draw h_res near the identity and h_post near 1/2: sums stay below 8 at unit scale."""
+        tensors = self.written()
+        shape = (self.tokens, self.n, self.hidden)
+        return (
+            lambda: mhc_post.MhcPostInputs(*tensors),
+            lambda: mhc_post.MhcPostBackwardInputs(*tensors, self.data("grad_out", *shape)),
+        )
+
+    def written(self) -> tuple[torch.Tensor, ...]:
+        """Draw x, y, h_post near 1/2 and h_res near the identity: sums stay below 8 at unit scale."""
         tokens, n = self.tokens, self.n
-        tensors = (
+        return (
             self.x(),
             self.data("y", tokens, self.hidden, scale=0.5 * self.case.axes["scale"]),
             self.parameter("h_post", tokens, n, scale=0.05, mean=0.25),
             self.parameter("h_res", tokens, n, n, scale=0.05) + 0.4 * torch.eye(n),
         )
-        return (
-            lambda: mhc_post.MhcPostInputs(*tensors),
-            lambda: mhc_post.MhcPostBackwardInputs(*tensors, self.data("grad_out", tokens, n, self.hidden)),
-        )
+
+    def mhc_post_pre(self) -> tuple[Any, Any]:
+        """Draw what ``mhc_post`` has, and a mapping of the streams that it makes."""
+        tensors = (*self.written(), *self.mapping(self.n * (self.n + 2), 3))
+        precision = self.case.axes["precision"]
+        forward = mhc_post_pre.MhcPostPreInputs(*tensors, precision=precision, **self.constants)
+
+        def backward() -> Any:
+            exact = load("reference", self.case.op).golden(forward)
+            return mhc_post_pre.MhcPostPreBackwardInputs(
+                *tensors,
+                exact.out.to(self.dtype),
+                exact.m.float(),
+                exact.r.float(),
+                self.data("grad_h_in", self.tokens, self.hidden),
+                self.parameter("grad_next_h_post", self.tokens, self.n),
+                self.parameter("grad_next_h_res", self.tokens, self.n, self.n),
+                self.data("grad_out", self.tokens, self.n, self.hidden),
+                precision=precision,
+                **self.constants,
+            )
+
+        return lambda: forward, backward
 
     def expand(self) -> tuple[Any, Any]:
         scale = self.case.axes["scale"]

@@ -137,6 +137,17 @@ def _ones_are_no_gamma(run: Run, inputs: Any, out: Any) -> None:
                 _close(a, b, f"{name} with gamma of ones")
 
 
+def _is_one_after_the_other(run: Run, inputs: Any, out: Any) -> None:
+    """Check that the layer's input is read from the streams as they were rounded, with the weights that m gives."""
+    x = out.out.double()
+    n = x.shape[1]
+    gate, bias = inputs.alpha[0].double(), inputs.bias[:n].double()
+    weights = torch.sigmoid(gate * out.m[:, :n].double() + bias) + inputs.pre_eps
+    h_in = (weights.unsqueeze(-1) * x).sum(dim=1)
+    step = torch.finfo(out.h_in.dtype).eps * h_in.abs() + ROUNDING * x.abs().amax()
+    assert ((out.h_in.double() - h_in).abs() <= step).all(), "h_in is not read from the streams that are written"
+
+
 _PROPERTIES: dict[tuple[str, str], tuple[Callable[[Run, Any, Any], None], ...]] = {
     ("mhc_pre", "forward"): (_neighbours, _streams_permute, _scale_is_divided_out, _ones_are_no_gamma),
     ("sinkhorn", "forward"): (
@@ -149,6 +160,8 @@ _PROPERTIES: dict[tuple[str, str], tuple[Callable[[Run, Any, Any], None], ...]] 
     ("mhc_post", "forward"): (_neighbours,),
     ("mhc_post", "backward"): (_neighbours, _only_what_is_asked),
     ("mhc_pre", "backward"): (_neighbours, _only_what_is_asked),
+    ("mhc_post_pre", "forward"): (_neighbours, _is_one_after_the_other),
+    ("mhc_post_pre", "backward"): (_neighbours, _only_what_is_asked),
     ("mhc_head", "forward"): (_neighbours,),
     ("mhc_head", "backward"): (_neighbours, _only_what_is_asked),
     ("expand", "forward"): (_neighbours,),

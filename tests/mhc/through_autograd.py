@@ -16,6 +16,7 @@ TENSORS = {
     "mhc_head": ("x", "phi", "alpha", "bias", "gamma"),
     "sinkhorn": ("logits",),
     "mhc_post": ("x", "y", "h_post", "h_res"),
+    "mhc_post_pre": ("x", "y", "h_post", "h_res", "phi", "alpha", "bias", "gamma"),
     "expand": ("x",),
 }
 FORWARD_INPUTS = {
@@ -23,6 +24,7 @@ FORWARD_INPUTS = {
     "mhc_head": "MhcHeadInputs",
     "sinkhorn": "SinkhornInputs",
     "mhc_post": "MhcPostInputs",
+    "mhc_post_pre": "MhcPostPreInputs",
     "expand": "ExpandInputs",
 }
 
@@ -74,6 +76,9 @@ def _call(kernel: dict[str, Any], given: Any, leaves: dict[str, torch.Tensor]) -
     if kernel["op"] == "expand":
         options = {"streams": given.grad_out.shape[1] if "grad_out" in fields else given.streams}
     results = getattr(mhc, kernel["op"])(*tensors, **options, backend=kernel["backend"])
+    if kernel["op"] == "mhc_post_pre":  # the streams come first, and last in the order of the outputs
+        out, read = results
+        return *read, out
     return results if isinstance(results, tuple) else (results,)
 
 
@@ -86,4 +91,5 @@ def _with_own_saved(kernel: dict[str, Any], given: Any, empty: Empty) -> Any:
     direction = kernel | {"direction": "forward"}
     saved = empty(direction, forward)
     load(kernel["backend"], kernel["op"]).run(forward, saved)
-    return given._replace(m=saved.m, r=saved.r)
+    kept = {name: getattr(saved, name) for name in ("out", "m", "r") if name in given._fields}
+    return given._replace(**kept)

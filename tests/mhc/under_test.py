@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from compiled import described
 from draws import empty_of
 from guards import opened
 from kernel_matrix.job.case import RunningCase
@@ -32,19 +33,7 @@ class UnderTest:
         """``tokens`` is the number of tokens that a variant is chosen for; by default that of the case."""
         self._case = case
         self._kept: list[int] = []  # bytes of a GPU's memory that each run has kept
-        self._kernel = {
-            "backend": case.backend,
-            "op": case.op,
-            "direction": case.direction,
-            "device": case.device,
-            "target": None if case.interpreted else case.target,
-            "tokens": tokens or case.axes["tokens"],
-        }
-
-    def compile(self) -> None:
-        """Compile for the case's target, and record the artifact."""
-        value, arrays = self._case.call("kernel_side:compile_ahead", kernel=self._kernel, axes=self._case.axes)
-        self._case.compiled(value["kind"], arrays["data"].tobytes(), value["resources"])
+        self._kernel = described(case, tokens)
 
     def variants(self, inputs: Any) -> list[str]:
         """Return the variants that support the inputs; the one that is chosen has an empty name and is the first."""

@@ -9,7 +9,14 @@ import torch
 from mhc.backends import load
 
 TOKENS, N, HIDDEN = 3, 2, 4
-TENSORS = {"mhc_pre": 5, "mhc_head": 5, "sinkhorn": 1, "mhc_post": 4, "expand": 1}  # the first arguments
+TENSORS = {
+    "mhc_pre": 5,
+    "mhc_head": 5,
+    "sinkhorn": 1,
+    "mhc_post": 4,
+    "mhc_post_pre": 8,
+    "expand": 1,
+}  # the first arguments
 
 
 class Spy:
@@ -61,8 +68,11 @@ def arguments(op, dtype=torch.float32, lead=(TOKENS,)):
         return [x, *mapping(N, 1, dtype), 1e-3, 1e-2, "fp32"]
     if op == "sinkhorn":
         return [tensor(*lead, N, N, dtype=dtype), 5, 1e-6, "paper"]
+    if op == "mhc_post_pre":
+        return [*arguments("mhc_post", dtype, lead), *mapping(N * (N + 2), 3, dtype), 1e-3, 1e-2, 1.5, "fp32"]
     if op == "mhc_post":
-        return [x, tensor(*lead, HIDDEN, dtype=dtype), tensor(*lead, N, dtype=dtype), tensor(*lead, N, N, dtype=dtype)]
+        wide = torch.promote_types(dtype, torch.float32)
+        return [x, tensor(*lead, HIDDEN, dtype=dtype), tensor(*lead, N, dtype=wide), tensor(*lead, N, N, dtype=wide)]
     return [tensor(*lead, HIDDEN, dtype=dtype), N]
 
 
@@ -76,8 +86,11 @@ def call(op, *values, backend="reference"):
         "mhc_head": ("norm_eps", "pre_eps", "precision"),
         "sinkhorn": ("iterations", "eps", "form"),
         "mhc_post": (),
+        "mhc_post_pre": ("norm_eps", "pre_eps", "post_scale", "precision"),
         "expand": ("streams",),
     }[op]
     options = dict(zip(names, values[count:], strict=True))
     results = getattr(mhc, op)(*values[:count], **options, backend=backend)
+    if op == "mhc_post_pre":  # the streams come first, and last in the order of the outputs
+        return *results[1], results[0]
     return results if isinstance(results, tuple) else (results,)

@@ -12,12 +12,12 @@ import pytest
 
 import mhc
 import under_test
+from conformance import REPEATS, conform
 from kernel_matrix.job import kernel_process
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.case_end import end_of
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
-from test_accuracy import REPEATS, conform
 from under_test import MisbehavedError, UnderTest
 
 HERE = Path(__file__).parent

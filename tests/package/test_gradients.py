@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import mhc
-from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 from mhc.library import eager, execution
 from spy import HIDDEN, TENSORS, TOKENS, N, Spy, arguments, call, mapping, tensor
 
@@ -17,10 +17,18 @@ EQUATIONS = {
     "mhc_pre": mhc_pre.forward,
     "sinkhorn": sinkhorn.forward,
     "mhc_post": mhc_post.forward,
+    "mhc_post_pre": mhc_post_pre.forward,
     "mhc_head": mhc_head.forward,
     "expand": expand.forward,
 }
-GRADIENTS = {"mhc_pre": 3, "mhc_head": 1, "sinkhorn": 1, "mhc_post": 1, "expand": 1}  # outputs that have one
+GRADIENTS = {
+    "mhc_pre": 3,
+    "mhc_head": 1,
+    "sinkhorn": 1,
+    "mhc_post": 1,
+    "mhc_post_pre": 4,
+    "expand": 1,
+}  # outputs that have one
 OPS = list(EQUATIONS)
 
 
@@ -140,7 +148,7 @@ def test_second_gradients_are_those_of_finite_differences(op, monkeypatch):
     assert torch.autograd.gradgradcheck(
         lambda *values: (
             getattr(torch.ops.mhc, op)(*values, *arguments(op)[TENSORS[op] :], "float64")[: GRADIENTS[op]]
-            if op in ("mhc_pre", "mhc_head")
+            if op in ("mhc_pre", "mhc_post_pre", "mhc_head")
             else getattr(torch.ops.mhc, op)(*values, *arguments(op)[TENSORS[op] :], "float64")
         ),
         arguments(op, torch.float64)[: TENSORS[op]],

@@ -131,6 +131,8 @@ LAYERS = [
     ("mhc_head", torch.bfloat16, "sm_90"),
     ("sinkhorn", torch.float32, None),
     ("mhc_post", torch.float32, None),
+    ("mhc_post_pre", torch.float32, None),
+    ("mhc_post_pre", torch.bfloat16, "sm_90"),
     ("expand", torch.float32, None),
 ]
 

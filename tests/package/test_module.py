@@ -1,4 +1,4 @@
-"""``HyperConnection`` and ``HyperHead``: their options, where their parameters are, and what they start as."""
+"""``HyperConnection``, ``HyperStack``, ``HyperHead``: their options, their parameters, and what these start as."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 import mhc
-from spy import HIDDEN, N, tensor
+from mhc.library import execution
+from spy import HIDDEN, N, Spy, tensor
 
 
 def connection(**options):
@@ -119,3 +120,54 @@ def test_the_initial_phi_has_rows_of_length_one():
     torch.manual_seed(0)
     phi = mhc.HyperConnection(nn.Identity(), 4, 256).phi
     assert phi.std().item() == pytest.approx(1 / math.sqrt(4 * 256), rel=0.05)
+
+
+@pytest.fixture
+def stack():
+    layers = [connection(iterations=3), connection(gamma=False, post_scale=1.0), connection(form="liger")]
+    for layer in layers:
+        nn.init.normal_(layer.phi)
+        nn.init.constant_(layer.alpha, 0.5)
+    return mhc.HyperStack(layers)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    spy = Spy()
+    monkeypatch.setattr(execution, "load", spy)
+    return lambda: [op for op, direction, _ in spy.calls if direction == "forward"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_stack_computes_what_its_layers_do_one_after_the_other(stack, streams, dtype, calls):
+    results = []
+    for run in (stack, nn.Sequential(*stack)):
+        x = streams.to(dtype).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            out = run(x)
+        results.append([out, *torch.autograd.grad(out.float().square().sum(), [x, *stack.parameters()])])
+    tolerance = {} if dtype == torch.float32 else {"rtol": 5e-2, "atol": 5e-2}
+    for own, other in zip(*results, strict=True):
+        torch.testing.assert_close(own / other.abs().max(), other / other.abs().max(), **tolerance)
+    assert calls()[:6] == ["mhc_pre", "sinkhorn", "mhc_post_pre", "sinkhorn", "mhc_post_pre", "sinkhorn"]
+    assert calls()[6:].count("mhc_post_pre") == 0
+
+
+def test_a_stack_runs_layer_by_layer_where_the_operator_does_not_fit(stack, streams, calls, monkeypatch):
+    """A backend lacks it; two layers have other backends; what the layers keep is thrown away."""
+    x = streams.clone().requires_grad_()
+    expected = nn.Sequential(*stack)(x)
+    with mhc.recomputation():
+        assert torch.equal(stack(x), expected)
+    stack[1].backend = "reference"
+    assert torch.equal(stack(x), expected)
+    stack[1].backend = None
+    monkeypatch.setattr("mhc.module.can_post_pre", lambda backend, device: False)
+    assert torch.equal(stack(x), expected)
+    assert "mhc_post_pre" not in calls()
+    assert mhc.HyperStack()(x) is x
+
+
+def test_a_compiled_stack_gives_the_same_numbers(stack, streams):
+    compiled = torch.compile(stack, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(streams), stack(streams))

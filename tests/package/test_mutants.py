@@ -18,13 +18,13 @@ import pytest
 import torch
 
 import kernel_side
+from conformance import conform
 from constants import PARAMETERS
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
 from mhc.backends import load
 from mhc.backends.reference import read
 from mhc.backends.reference.kernel import Kernel
-from test_accuracy import conform
 from under_test import UnderTest
 
 CASES = [
@@ -227,7 +227,7 @@ def axes_of(op: str) -> list[dict[str, Any]]:
     return [axes for axes in CASES if op != "sinkhorn" or axes["dtype"] == "fp32"]
 
 
-@pytest.mark.parametrize("op", ["mhc_pre", "sinkhorn", "mhc_post", "mhc_head", "expand"])
+@pytest.mark.parametrize("op", ["mhc_pre", "sinkhorn", "mhc_post", "mhc_post_pre", "mhc_head", "expand"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_the_reference_itself_passes(op: str, direction: str, tmp_path: Path) -> None:
     for axes in axes_of(op):

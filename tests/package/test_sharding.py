@@ -14,7 +14,7 @@ import mhc
 from spy import HIDDEN, TENSORS, N, arguments, call, tensor
 
 PROCESSES = 2
-PARAMETERS = {"mhc_pre": range(1, 5), "mhc_head": range(1, 5)}
+PARAMETERS = {"mhc_pre": range(1, 5), "mhc_post_pre": range(4, 8), "mhc_head": range(1, 5)}
 CHECKS = {}
 
 

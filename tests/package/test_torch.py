@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 import mhc
-from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 from spy import HIDDEN, N, arguments, mapping, tensor
 
 EQUATIONS = {
     "mhc_pre": mhc_pre.forward,
     "sinkhorn": sinkhorn.forward,
     "mhc_post": mhc_post.forward,
+    "mhc_post_pre": mhc_post_pre.forward,
     "mhc_head": mhc_head.forward,
     "expand": expand.forward,
 }

@@ -77,8 +77,9 @@ def test_vmap_of_the_operator_itself_and_of_its_gradient(op):
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     count = len(operator.grads)
     kept = values if operator.keeps_inputs else []
-    given = [*kept[: TENSORS[op]], *outputs[count:], *outputs[:count], *kept[TENSORS[op] :]]
-    batched = {0, *range(len(kept[: TENSORS[op]]), len(kept[: TENSORS[op]]) + len(outputs))}
+    incoming = [*operator.kept(outputs), *outputs[:count]]
+    given = [*kept[: TENSORS[op]], *incoming, *kept[TENSORS[op] :]]
+    batched = {0, *range(len(kept[: TENSORS[op]]), len(kept[: TENSORS[op]]) + len(incoming))}
     for needs in ([True] * TENSORS[op], [True, *[False] * (TENSORS[op] - 1)])[: 2 if operator.needs else 1]:
 
         def backward(*v, needs=needs):
@@ -157,7 +158,7 @@ def test_the_gradient_is_well_registered(operator):
     outputs = getattr(torch.ops.mhc, operator.name)(*values, "reference")
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     grads = [tensor(*output.shape) for output in outputs[: len(operator.grads)]]
-    saved = [output.detach() for output in outputs[len(operator.grads) :]]
+    saved = [output.detach() for output in operator.kept(outputs)]
     given = [*values[:count], *saved, *grads, *values[count:]] if operator.keeps_inputs else grads
     needs = [[True] * count] if operator.needs else []
     torch.library.opcheck(getattr(torch.ops.mhc, f"{operator.name}_backward").default, (*given, *needs, "reference"))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
+from draws import OPS
 from guards import Guarded
 from mhc.ops.expand import ExpandInputs
 from tensors import from_numpy
 from under_test import MisbehavedError, UnderTest
 
+SUITE = Path(__file__).resolve().parents[1] / "mhc"
 INPUTS = ExpandInputs(torch.arange(6.0).reshape(3, 2), 2)
 FACTS = {"changed": [], "overrun": [], "operators": [], "kept_on_device": 0}
 
@@ -121,3 +127,12 @@ def test_secrets_differ_between_runs():
     for _ in range(3):
         kernel.run(INPUTS)
     assert len(set(seen)) == 3
+
+
+def test_a_job_that_only_compiles_imports_no_pytorch_where_it_compares():
+    """The import takes 1.6 s of each such job."""
+    folders = [str(folder) for folder in (SUITE, SUITE.parents[1] / "src")]
+    names = "print('torch' in sys.modules, *test_golden.operators())"
+    program = f"import sys; sys.path[:0] = {folders}; import test_golden; {names}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", *OPS], "and its cases are those of all operators"

@@ -14,6 +14,7 @@ from mhc.backends.rules import rules_of
 from mhc.backends.variants import Variants, with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
+from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 
 
@@ -249,7 +250,7 @@ def test_a_rule_for_an_operator_without_variants_is_refused(tmp_path, kernels):
 
 def test_triton_s_table_is_one():
     folder = Path(backends.__file__).parent / "triton"
-    specs = {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec}
+    specs = {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec, "mhc_post_pre": MhcPostPreSpec}
     assert rules_of(folder / "variants.toml", specs)
 
 
@@ -267,16 +268,38 @@ TRITON = [
     ("mhc_pre", "backward", "sm_80", 4, torch.float16, "tf32", "tf32"),
     ("mhc_head", "forward", "gfx942", 16, torch.bfloat16, "tf32", "registers"),
     ("mhc_head", "backward", "sm_90", 16, torch.float32, "tf32", "tf32"),
+    ("mhc_post_pre", "forward", None, 4, torch.float32, "fp32", "registers"),
+    ("mhc_post_pre", "forward", "sm_90", 4, torch.bfloat16, "fp32", "bf16x3"),
+    ("mhc_post_pre", "backward", "sm_90", 4, torch.bfloat16, "fp32", "bf16x3"),
+    ("mhc_post_pre", "backward", "sm_80", 4, torch.float32, "tf32", "tf32"),
+    ("mhc_post_pre", "backward", "gfx942", 16, torch.float32, "fp32", "products"),
 ]
+SPECS = {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post_pre": MhcPostPreSpec}
 
 
 @pytest.mark.parametrize(("op", "direction", "target", "streams", "dtype", "precision", "variant"), TRITON)
 def test_what_triton_chooses(op, direction, target, streams, dtype, precision, variant):
     pytest.importorskip("triton")
-    spec = (MhcPreSpec if op == "mhc_pre" else MhcHeadSpec)(streams, 200, dtype, True, precision=precision)
+    spec = SPECS[op](streams, 200, dtype, True, precision=precision)
     kernel = backends.load("triton", op, direction)
     assert kernel.choose(spec, target) == variant
     assert kernel.supports(spec, target) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "hidden", "streams", "variant"),
+    [("sm_90", 7168, 4, "overlapped"), ("sm_90", 7168, 3, "bf16x3"), ("sm_100", 7168, 4, "bf16x3")],
+)
+def test_what_triton_chooses_for_the_read(target, hidden, streams, variant):
+    pytest.importorskip("triton")
+    kernel = backends.load("triton", "mhc_pre")
+    assert kernel.choose(MhcPreSpec(streams, hidden, torch.bfloat16, True), target) == variant
+    overlapped = kernel.variants["overlapped"]
+    assert "16 tokens" in overlapped.supports(MhcPreSpec(4, 200, torch.float32, True), None, 17)
+    assert overlapped.supports(MhcPreSpec(4, 200, torch.float32, True), None, 16) is None
+    assert "35 mixes" in overlapped.supports(MhcPreSpec(5, 64, torch.bfloat16, True), "sm_90")
+    assert "40000 elements" in overlapped.supports(MhcPreSpec(4, 10000, torch.bfloat16, True), "sm_90")
+    assert "bf16" in overlapped.supports(MhcPreSpec(4, 200, torch.float32, True), "sm_90")
 
 
 @pytest.mark.parametrize(

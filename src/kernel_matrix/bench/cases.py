@@ -131,9 +131,12 @@ def _has(matrix: Matrix, place: Place, toolchain: str, case: BenchCase) -> bool:
 
 
 def rivals_of(bench: Bench, case: BenchCase, wanted: Sequence[str]) -> list[str]:
-    """Return the rivals of a case, the baseline first; ``wanted`` are those that are asked for, all if none is."""
+    """Return the rivals of a case, the baseline first; ``wanted`` are those that are asked for, all if none is.
+
+    A rival of some operators alone is bound by ``op``, beside the axes of a case.
+    """
     names = [name for name in bench.rivals if not wanted or name in wanted]
-    return [name for name in names if has_values(case.axes, dict(bench.only.get(name, {})))]
+    return [name for name in names if has_values({**case.axes, "op": case.op}, dict(bench.only.get(name, {})))]
 
 
 def narrowed(cases: Sequence[BenchCase], wanted: Sequence[str]) -> list[BenchCase]:

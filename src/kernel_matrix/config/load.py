@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.config.checks import plan_faults, reference_faults
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
@@ -42,9 +43,10 @@ def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
     matrix = with_tests(_model(document), tests or SuiteTests())
     if faults := list(reference_faults(matrix, path.parent)):  # a plan needs names that exist
         raise document.error(faults)
-    full = plan(matrix, "full")
-    if faults := list(plan_faults(matrix, path.parent, full)):
-        raise document.error(faults)
+    with many_objects_that_stay():
+        full = plan(matrix, "full")
+        if faults := list(plan_faults(matrix, path.parent, full)):
+            raise document.error(faults)
     return Checked(matrix, full)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernel_matrix.job.accuracy import Budget, Errors, Golden, budget, measure, noise_ratio, worst
+from kernel_matrix.job.accuracy import Budget, Distance, Errors, Golden, budget, distance, measure, noise_ratio, worst
 from kernel_matrix.job.budget import Rules
 from kernel_matrix.job.inputs import Array
 
@@ -16,13 +16,14 @@ from kernel_matrix.job.inputs import Array
 class Noise:
     """The noise that moves an output without a fault: ``floor`` of the baseline, ``conditioning`` of the golden."""
 
-    floor: Errors
-    conditioning: Errors
+    floor: Distance
+    conditioning: Distance
 
     @classmethod
     def measured(cls, golden: Golden, baseline: Sequence[Array], nudged: Sequence[Golden]) -> Noise:
         """Return the noise of the baseline's samples and of the goldens of nudged inputs."""
-        return cls(worst([measure(sample, golden) for sample in baseline]), worst([measure(s, golden) for s in nudged]))
+        floor, conditioning = ([distance(sample, golden) for sample in samples] for samples in (baseline, nudged))
+        return cls(worst(floor), worst(conditioning))
 
 
 @dataclass(frozen=True)

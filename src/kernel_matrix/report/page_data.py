@@ -4,7 +4,8 @@ Each file of data is a script that calls ``kernelMatrix.put(NAME, VALUE)``, beca
 may load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``speed``, ``agreement``,
 ``toolchains`` and ``history``. The page's TypeScript types are made from the JSON Schema of these models.
 
-A number that is not finite is a string: ``"inf"``, ``"-inf"`` or ``"nan"``.
+A number that is not finite is a string: ``"inf"``, ``"-inf"`` or ``"nan"``. The cases of cells are columns, and their
+figures are packed: Python and the page move a column at once, and handle no text for each number.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.compare import State
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 NOT_PLANNED = "."  # in ``case_states``: the cell has no such case
 
 
@@ -126,52 +127,73 @@ class Overview(_Model):
     has: list[str] = Field(description="The names of the other files of data that exist, without ``cells``.")
 
 
-class PageCase(_Model):
-    """The state of one case, and the result that decides it. A field with its default value is left out.
+class Packed(_Model):
+    """Numbers as Base64 of little-endian numbers of one kind. NaN stands for a number that was not measured."""
 
-    ``reason``, ``stale``, ``message``, ``detail`` and ``repeat`` are indices into ``texts`` of the chunk, whose first
-    text is empty. In the text of ``repeat``, ``{case}`` stands for the id of the case, PLATFORM/TARGET/TOOLCHAIN/
-    OP.DIRECTION/NAME.
+    uint8: str = ""
+    float32: str = ""
+    float64: str = ""
+
+
+NumberColumn = Number | None | list[Number | None] | Packed
+_PLACES = "A place for each case; a list of one place if all have the same."
+
+
+class OutputColumns(_Model):
+    """The outputs of the cases of a file, in the order of the cases."""
+
+    counts: list[int] = Field(description="How many outputs each case has; a list of one if all have as many.")
+    names: list[str]
+    name: list[int] = Field(description="Of each output, an index into ``names``; a list of one if all are equal.")
+    figures: dict[str, NumberColumn] = Field(
+        description="By figure, such as max_abs: a number that all outputs have, or a list or Packed with one for each "
+        "output. A figure that no output has is left out."
+    )
+
+
+class CaseColumns(_Model):
+    """The cases of a file, a list for each property: the state of each case, and the result that decides it.
+
+    ``reason``, ``stale``, ``stage``, ``action``, ``message``, ``detail`` and ``repeat`` are indices into ``texts`` of
+    the chunk, whose first text is empty. In the text of ``repeat``, ``{case}`` stands for the id of the case,
+    PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION/NAME.
     """
 
-    name: str
-    state: State
-    evidence: Evidence
-    reason: int = 0
-    stale: int = 0
-    stage: str = ""
-    action: str = ""
-    message: int = 0
-    detail: int = 0
-    diagnosis: int = Field(default=-1, description="Index into ``diagnoses`` of the chunk; -1 where nothing failed.")
-    seconds: Number = 0
-    attempts: list[str] = []
-    outputs: dict[str, list[Number | None]] = Field(
-        default={},
-        description="By output, the figures in the order of ``figures`` of the chunk. Null, or nothing at the end: not "
-        "measured.",
-    )
-    artifact: dict[str, Number] = {}
-    times: Times | None = None
-    facts: dict[str, str] = {}
-    job: int | None = Field(default=None, description="A key of ``jobs`` of the chunk.")
-    repeat: int = 0
+    names: list[str]
+    name: list[int] = Field(description=f"Index into ``names``. {_PLACES}")
+    state: str = Field(description="A letter for each case, one of ``states`` of the overview.")
+    evidence: str = Field(description="A digit for each case: an index into ``evidence`` of the overview.")
+    reason: list[int] = Field(description=_PLACES)
+    stale: list[int] = Field(description=_PLACES)
+    stage: list[int] = Field(description=_PLACES)
+    action: list[int] = Field(description=_PLACES)
+    message: list[int] = Field(description=f"{_PLACES} Empty where it is the same as the reason.")
+    detail: list[int] = Field(description=_PLACES)
+    repeat: list[int] = Field(description=_PLACES)
+    diagnosis: list[int] = Field(description=f"Index into ``diagnoses``; -1 where nothing failed. {_PLACES}")
+    job: list[int] = Field(description=f"Index into ``jobs``; -1 for none. {_PLACES}")
+    seconds: NumberColumn
+    facts: list[dict[str, str]] = Field(description="Those of each case; an empty list if no case has any.")
+    artifact: list[dict[str, Number]] = Field(description="That of each case; an empty list if no case has one.")
+    times: dict[str, Times] = Field(description="By the place of the case among all cases of the file.")
+    attempts: dict[str, list[str]] = Field(description="By the place of the case among all cases of the file.")
+    outputs: OutputColumns
 
 
 class CellDetail(_Model):
-    """One cell with all its cases."""
+    """One cell. Its cases stand in the columns of the file from ``first`` on, as many as the cell has planned."""
 
     cell: Cell
-    results: list[PageCase]
+    first: int
 
 
 class CellChunk(_Model):
     """The details of some cells; every text is in it once, because tracebacks repeat."""
 
     cells: dict[str, CellDetail] = Field(description="By the cell's id, PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION.")
-    jobs: dict[str, dict[str, str]] = Field(description="What the jobs of these results have in common, by number.")
+    cases: CaseColumns
+    jobs: list[dict[str, str]] = Field(description="What the jobs of these results have in common.")
     texts: list[str]
-    figures: list[str] = Field(description="The names of the figures of every output, such as max_abs.")
     diagnoses: list[Diagnosis]
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.page_cells import LETTERS, CellFiles, Columns, in_short, shortened
+from kernel_matrix.report.page_cells import CellFiles
+from kernel_matrix.report.page_columns import shortened
 from kernel_matrix.report.page_data import SCHEMA_VERSION, HistoryData
+from kernel_matrix.report.page_overview import LETTERS, Columns, in_short
 from kernel_matrix.report.page_script import encoded, remove_others, write_script
 from kernel_matrix.report.words import MEANING, STALE, headline
 from kernel_matrix.results.compare import RED, STATES, State

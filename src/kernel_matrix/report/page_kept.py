@@ -13,13 +13,16 @@ from hashlib import sha256
 from itertools import count, filterfalse
 from pathlib import Path
 
+import numpy as np
+
 from kernel_matrix.report import page_sql
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.from_columns import Sources
 from kernel_matrix.report.page_cells import path_of
+from kernel_matrix.report.page_overview import LETTERS
 from kernel_matrix.results.columns.sources import stamp_of
 from kernel_matrix.results.columns.sql import enter, rows
-from kernel_matrix.results.compare import STATES, State
+from kernel_matrix.results.compare import STATES
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -29,7 +32,7 @@ class KeptFiles:
     """The files that stay, and the digests of all cells for the next report.
 
     ``stay`` has the number of the file that has a cell, by the place of the cell in the document. ``states`` has the
-    states of the cases of such a cell, by the name of the case.
+    names of the cases of such a cell, and a letter for the state of each.
     """
 
     sources: Sources
@@ -37,7 +40,7 @@ class KeptFiles:
     made_with: str
     digests: Mapping[str, str] = field(default_factory=dict)  # by the id of the cell
     stay: Mapping[int, int] = field(default_factory=dict)
-    states: Mapping[int, Mapping[str, State]] = field(default_factory=dict)
+    states: Mapping[int, tuple[list[str], str]] = field(default_factory=dict)
 
     @property
     def free_numbers(self) -> Iterable[int]:
@@ -117,20 +120,20 @@ def _digest_of_code() -> str:
     return digest.hexdigest()
 
 
-def _states(sources: Sources, order: Sequence[int], stay: Mapping[int, int]) -> dict[int, dict[str, State]]:
-    """Return the states of the cases of the cells that stay, by the name of the case."""
+def _states(sources: Sources, order: Sequence[int], stay: Mapping[int, int]) -> dict[int, tuple[list[str], str]]:
+    """Return the names of the cases of the cells that stay, and a letter for the state of each."""
     if not stay:
         return {}
     judged = sources.judged
     names = [named.name for named in judged.planned.names]
     table = judged.connection.sql(page_sql.STATES_IN_ORDER).to_arrow_table()
     named, states = (table.column(name).to_numpy() for name in ("named", "state"))
-    found: dict[int, dict[str, State]] = {}
+    letters = np.frombuffer("".join(LETTERS[state] for state in STATES).encode(), np.uint8)[states].tobytes().decode()
+    found: dict[int, tuple[list[str], str]] = {}
     first = 0
     for number in order:
         last = first + judged.cells[number].planned
         if number in stay:
-            pairs = zip(named[first:last].tolist(), states[first:last].tolist(), strict=True)
-            found[number] = {names[name]: STATES[state] for name, state in pairs}
+            found[number] = [names[name] for name in named[first:last].tolist()], letters[first:last]
         first = last
     return found

@@ -1,4 +1,4 @@
-"""The SQL that gives the cases of the page: every number is text in JSON already, with the digits that the page has."""
+"""The SQL that gives the cases of the page and their outputs, as columns in the order of the page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.columns.sql import Connection, enter, temporary
 from kernel_matrix.results.compare import STATES
@@ -63,42 +64,38 @@ _NAMES = ", ".join(f"'{state}'" for state in STATES)
 STATES_IN_ORDER = f"SELECT named, list_position([{_NAMES}], state) - 1 AS state FROM page_cases ORDER BY place"
 
 _SHARE = "(error / floor)"
-_FIGURES = ", ".join(number(name) for name in PAGE_FIGURES)
+_EVIDENCE = ", ".join(f"'{level}'" for level in EVIDENCE)
+# The cases of some places, in order. The columns that end with ``_json`` are JSON.
 CASES = f"""
-    WITH part AS (SELECT * FROM page_cases WHERE place BETWEEN $1 AND $2),
-    of_outputs AS (
-        SELECT o.record, o.place, o.output, o.others, {", ".join(f"o.{name}" for name in PAGE_FIGURES[:-1])},
+    SELECT p.cell, p.named, list_position([{_NAMES}], p.state)::UTINYINT - 1 AS state,
+           list_position([{_EVIDENCE}], p.evidence)::UTINYINT - 1 AS evidence, p.reason, p.stale,
+           coalesce(c.job, -1) AS job, coalesce(c.outcome, '') AS outcome, coalesce(c.action, '') AS action,
+           coalesce(c.stage, '') AS stage, coalesce(c.message, '') AS message, coalesce(c.detail, '') AS detail,
+           coalesce(c.seconds, 0) AS seconds, CASE WHEN len(c.attempts) > 0 THEN c.attempts END AS attempts,
+           coalesce(to_json(c.facts)::VARCHAR, '{{}}') AS facts_json,
+           coalesce(c.facts['image'], '') AS image, coalesce(c.facts['lock.sha256'], '') AS lock,
+           '{{' || coalesce(array_to_string([to_json(e.key[10:]) || ':' || {number("e.value")}
+               FOR e IN map_entries(c.figures) IF starts_with(e.key, 'artifact.')], ','), '') || '}}' AS artifact_json,
+           CASE WHEN c.figures['time.run'] IS NOT NULL AND c.figures['time.eager'] IS NOT NULL
+                 AND c.figures['time.ratio'] IS NOT NULL AND c.figures['time.rounds'] IS NOT NULL
+               THEN [c.figures['time.run'], c.figures['time.eager'], c.figures['time.ratio'], c.figures['time.rounds']]
+               END AS times
+    FROM page_cases p LEFT JOIN cases c ON c.record = p.record
+    WHERE p.place BETWEEN $1 AND $2 ORDER BY p.place
+"""
+# Their outputs, in order. ``of_case`` is the place of the case from the first of these cases on.
+OUTPUTS = f"""
+    WITH of_outputs AS (
+        SELECT p.place - $1 AS of_case, o.place, o.output, {", ".join(f"o.{name}" for name in PAGE_FIGURES[:-1])},
+               CASE WHEN cardinality(o.others) > 0 THEN o.others END AS others,
                least({_magnitude("coalesce(o.elements, 1)")}, {MOST_ELEMENTS}) AS weight,
                CASE WHEN coalesce(o.nan, 0) <> 0 OR coalesce(o.inf, 0) <> 0 THEN 'inf'::DOUBLE
                    ELSE {_magnitude("o.rel_fro")} END AS error,
                {_magnitude("o.floor_rel_fro")} AS floor
-        FROM outputs o JOIN part ON part.record = o.record
-    ),
-    with_ratio AS (
-        SELECT *, CASE WHEN floor > 0 AND floor < 'inf' AND weight > 0 AND rel_fro IS NOT NULL
-            THEN CASE WHEN error = 0 THEN 0 ELSE sqrt(weight * {_SHARE} * {_SHARE} / weight) END END AS noise_ratio
-        FROM of_outputs
-    ),
-    written AS (
-        SELECT record, place, others, output,
-               to_json(output) || ':[' || concat_ws(',', {_FIGURES}) || ']' AS text
-        FROM with_ratio
-    ),
-    of_records AS (
-        SELECT record, string_agg(text, ',' ORDER BY place) AS outputs,
-               list(struct_pack(output := output, others := others)) FILTER (cardinality(others) > 0) AS others
-        FROM written GROUP BY record
+        FROM page_cases p JOIN outputs o ON o.record = p.record WHERE p.place BETWEEN $1 AND $2
     )
-    SELECT part.cell, part.named, part.record, part.state, part.evidence, part.reason, part.stale, c.job, c.outcome,
-           c.action, c.stage, c.message, c.detail, c.seconds, c.attempts, to_json(c.facts)::VARCHAR,
-           c.facts['image'], c.facts['lock.sha256'],
-           array_to_string([to_json(e.key[10:]) || ':' || {number("e.value")}
-               FOR e IN map_entries(c.figures) IF starts_with(e.key, 'artifact.')], ','),
-           CASE WHEN c.figures['time.run'] IS NOT NULL AND c.figures['time.eager'] IS NOT NULL
-                 AND c.figures['time.ratio'] IS NOT NULL AND c.figures['time.rounds'] IS NOT NULL
-               THEN [c.figures['time.run'], c.figures['time.eager'], c.figures['time.ratio'], c.figures['time.rounds']]
-               END,
-           o.outputs, o.others
-    FROM part LEFT JOIN cases c ON c.record = part.record LEFT JOIN of_records o ON o.record = part.record
-    ORDER BY part.place
+    SELECT of_case::INTEGER AS of_case, output, others, {", ".join(PAGE_FIGURES[:-1])},
+           CASE WHEN floor > 0 AND floor < 'inf' AND weight > 0 AND rel_fro IS NOT NULL
+               THEN CASE WHEN error = 0 THEN 0 ELSE sqrt(weight * {_SHARE} * {_SHARE} / weight) END END AS noise_ratio
+    FROM of_outputs ORDER BY of_case, place
 """

@@ -34,10 +34,16 @@ def copy_for_jobs(build: Path) -> Path:
 
 def copy_folder(build: Path) -> Path:
     """Return the folder of the copy, which need not exist yet. Its name is the hash of its content."""
+    return build / "harness" / _content()
+
+
+@functools.cache
+def _content() -> str:
+    """Return the hash of all that is copied; every case that ends asks for it twice."""
     content = hashlib.sha256()
     for name, data in sorted(_files().items()):
         content.update(f"{name} {hashlib.sha256(data).hexdigest()}\n".encode())
-    return build / "harness" / content.hexdigest()[:12]
+    return content.hexdigest()[:12]
 
 
 @functools.cache

@@ -21,10 +21,21 @@
 """
 
 from mhc.library.call import call, read
-from mhc.library.operators import EXPAND, MHC_HEAD, MHC_POST, MHC_PRE, OPERATORS, SINKHORN, Operator
+from mhc.library.operators import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, OPERATORS, SINKHORN, Operator
 from mhc.library.registration import register
 
 for _operator in OPERATORS:
     register(_operator)
 
-__all__ = ["EXPAND", "MHC_HEAD", "MHC_POST", "MHC_PRE", "OPERATORS", "SINKHORN", "Operator", "call", "read"]
+__all__ = [
+    "EXPAND",
+    "MHC_HEAD",
+    "MHC_POST",
+    "MHC_POST_PRE",
+    "MHC_PRE",
+    "OPERATORS",
+    "SINKHORN",
+    "Operator",
+    "call",
+    "read",
+]

@@ -30,7 +30,7 @@ def of_backward(
     count = len(operator.grads)
     token_dims = (
         *(operator.token_dims if tensors else ()),
-        *(operator.result_dims[count:] if saved else ()),
+        *(operator.kept(operator.result_dims) if saved else ()),
         *operator.result_dims[:count],
     )
     needs = rest[-2] if operator.needs else (True,) * len(operator.tensors)

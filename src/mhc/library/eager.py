@@ -147,7 +147,7 @@ def _forward(
         out = operator.empty_outputs(operator.inputs(*tensors, *options))
         views = type(out)(*_flat(out, operator.result_dims))
         execution.forward(operator, (*_flat(tensors, operator.token_dims), *options), backend, views)
-    return out[:count], out[count:]
+    return out[:count], operator.kept(out)
 
 
 def _gradients(
@@ -165,13 +165,13 @@ def _gradients(
     is added to the gradient of the first tensor: by the kernel where it can, else behind it.
     """
     differentiable = torch.is_grad_enabled()  # create_graph: the gradient has a gradient
-    count, shape = len(operator.grads), grads[0].shape
+    shape = grads[0].shape
     dims = len(shape) - operator.result_dims[0]
     whole = dims == 1 if differentiable else execution.takes(operator, backend, "backward", dims)
     inside = handed is not None and not differentiable and execution.adds(operator, backend, saved)
     values, added = saved, handed
     if not whole:
-        values = _flat(saved, (*operator.token_dims, *operator.result_dims[count:]))
+        values = _flat(saved, (*operator.token_dims, *operator.kept(operator.result_dims)))
         grads = _flat(grads, operator.result_dims)
         [added] = _flat((handed,), operator.token_dims)
     if not operator.keeps_inputs:

@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 
-from mhc.ops import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.ops import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
     """The description of one operator for PyTorch.
 
-    ``tensors`` and ``options`` are the forward's arguments; the backward takes ``tensors``, ``saved`` (outputs of the
-    forward, which have no gradients), ``grads`` (the gradients of the other outputs) and ``options``, and, where
-    ``needs`` is true, for each of ``tensors`` whether its gradient is asked for. Where ``keeps_inputs`` is false, the
-    backward needs nothing of the forward and takes only ``grads``.
+    ``tensors`` and ``options`` are the forward's arguments; the backward takes ``tensors``, ``saved`` (the last outputs
+    of the forward), ``grads`` (the gradients of its first outputs) and ``options``, and, where ``needs`` is true, for
+    each of ``tensors`` whether its gradient is asked for. An output is saved, has a gradient, or both. Where
+    ``keeps_inputs`` is false, the backward needs nothing of the forward and takes only ``grads``.
 
     ``token_dims`` says for each of ``tensors`` how many dimensions one token has in it, None for a parameter, which has
     no tokens; ``result_dims`` says it for the results. ``inputs`` and ``backward_inputs`` are the types that a kernel
@@ -61,6 +61,10 @@ class Operator:
         ends = list(itertools.accumulate(counts, initial=0))
         parts = [tuple(arguments[start:end]) for start, end in itertools.pairwise(ends)]
         return (*parts, tuple(arguments[ends[-1] :]))
+
+    def kept(self, outputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what the backward takes of the forward's outputs, or of something else that is said of each output."""
+        return tuple(outputs[len(self.result_dims) - len(self.saved) :])
 
     @property
     def parameters(self) -> tuple[bool, ...]:
@@ -111,6 +115,19 @@ MHC_POST = Operator(
     empty_outputs=mhc_post.empty_outputs,
     empty_grads=mhc_post.empty_grads,
 )
+MHC_POST_PRE = Operator(
+    name="mhc_post_pre",
+    tensors=(*MHC_POST.tensors, *_MAPPING[1:]),
+    token_dims=(*MHC_POST.token_dims, *_MAPPING_DIMS[1:]),
+    options=MHC_PRE.options,
+    result_dims=(1, 1, 2, 2, 1, 0),
+    saved=("Tensor out", *_SAVED),
+    grads=("Tensor grad_h_in", "Tensor grad_next_h_post", "Tensor grad_next_h_res", "Tensor grad_out"),
+    inputs=mhc_post_pre.MhcPostPreInputs,
+    backward_inputs=mhc_post_pre.MhcPostPreBackwardInputs,
+    empty_outputs=mhc_post_pre.empty_outputs,
+    empty_grads=mhc_post_pre.empty_grads,
+)
 MHC_HEAD = Operator(
     name="mhc_head",
     tensors=_MAPPING,
@@ -138,4 +155,4 @@ EXPAND = Operator(
     needs=False,
     keeps_inputs=False,
 )
-OPERATORS = (MHC_PRE, SINKHORN, MHC_POST, MHC_HEAD, EXPAND)
+OPERATORS = (MHC_PRE, SINKHORN, MHC_POST, MHC_POST_PRE, MHC_HEAD, EXPAND)

@@ -45,10 +45,10 @@ class _Forward:
         """Keep the input tensors, and those outputs of the forward that the backward takes."""
         count = len(self._operator.tensors)
         if self._operator.keeps_inputs:
-            saved = output[-len(self._operator.saved) :] if self._operator.saved else ()
+            saved = self._operator.kept(output) if self._operator.saved else ()
             ctx.save_for_backward(*inputs[:count], *saved)
             if saved:
-                ctx.mark_non_differentiable(*saved)
+                ctx.mark_non_differentiable(*output[len(self._operator.grads) :])
         ctx.options = inputs[count:]
 
     def autograd(self, ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:

@@ -42,12 +42,12 @@ class _Forward(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: tuple[torch.Tensor, ...]) -> None:
         operator, *values = inputs
         count = len(operator.tensors)
-        saved = outputs[len(operator.grads) :]
+        without = outputs[len(operator.grads) :]
         ctx.operator, ctx.rest = operator, tuple(values[count:])
         if operator.keeps_inputs:
-            ctx.save_for_backward(*values[:count], *saved)
-        if saved:
-            ctx.mark_non_differentiable(*saved)
+            ctx.save_for_backward(*values[:count], *operator.kept(outputs))
+        if without:
+            ctx.mark_non_differentiable(*without)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:

@@ -23,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[3]
 SUITE, PACKAGE = ROOT / "tests" / "mhc", ROOT / "src" / "mhc"
 sys.path.insert(0, str(SUITE))
 
+from conformance import conform  # noqa: E402
 from kernel_matrix.job.case import RunningCase  # noqa: E402
 from kernel_matrix.job.journal import Journal  # noqa: E402
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError  # noqa: E402
-from test_accuracy import conform  # noqa: E402
 from under_test import MisbehavedError, UnderTest  # noqa: E402
 
 NOT_RUN = ("import", "lower", "compile")  # stages in which a kernel that fails has computed nothing

@@ -23,8 +23,10 @@ def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
 
 def chosen_cases(matrix: Matrix, full: Plan) -> Iterator[Fault]:
     """Yield the choices of cases that leave a cell without any: it would be on no page, and nobody would miss it."""
-    planned = {case.cell for case in full.cases}
-    planned_ops = {(cell.platform, cell.toolchain, cell.target, cell.op, cell.direction) for cell in planned}
+    if not any(entry.cases for platform in matrix.platforms.values() for entry in platform.entries):
+        return
+    cells = {id(case.cell): case.cell for case in full.cases}.values()
+    planned_ops = {(cell.platform, cell.toolchain, cell.target, cell.op, cell.direction) for cell in cells}
     for name, platform in matrix.platforms.items():
         for index, entry in enumerate(platform.entries):
             target = (entry.targets or platform.targets)[0]  # the same for each of them

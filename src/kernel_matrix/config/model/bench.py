@@ -55,7 +55,7 @@ class Bench(Section):
         min_length=1, description="What every kernel is compared with, as the adapter names it; the baseline first."
     )
     only: dict[Name, _Axes] = Field(
-        default_factory=dict, description="Rivals that are timed only in cases with these values of axes."
+        default_factory=dict, description="Rivals that are timed only in cases with these values of axes, or of 'op'."
     )
     rival_error: RivalError
     samples: Samples = Field(default_factory=Samples)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.report.audit import cases
 from kernel_matrix.report.audit.figures import Difference, Shown, unequal
 
 OVERVIEW = "data/overview.js"
@@ -44,7 +45,7 @@ def read_cells(
     for _, (name, number) in rows:
         chunk = chunks.get(str(number), {"cells": {}})
         if name in chunk["cells"]:
-            cells.append(_whole(name, chunk.get("cells", {})[name], chunk))
+            cells.append({**chunk["cells"][name]["cell"], "results": cases.of_cell(name, chunk, overview)})
         else:
             differences.append((f"{name}: its details", "none", f"a cell of data/cells/{number}.js"))
     if wanted is None:
@@ -171,27 +172,3 @@ def _ids(overview: Shown) -> Iterator[str]:
         place, operator = overview["lanes"][lane], overview["ops"][op]
         cell = f"{operator['op']}.{operator['direction']}"
         yield "/".join((place["platform"], place["target"], place["toolchain"], cell))
-
-
-def _whole(name: str, detail: Shown, chunk: Shown) -> dict[str, Any]:
-    return {**detail["cell"], "results": [_case(name, result, chunk) for result in detail["results"]]}
-
-
-def _case(cell: str, result: Shown, chunk: Shown) -> dict[str, Any]:
-    texts, diagnosis = chunk["texts"], result.get("diagnosis", -1)
-    plain = {"stage": "", "action": "", "seconds": 0, "attempts": [], "artifact": {}, "times": None, "facts": {}}
-    said = {key: texts[result.get(key, 0)] for key in ("reason", "stale", "message", "detail")}
-    outputs = {
-        output: {figure: value for figure, value in zip(chunk["figures"], values, strict=False) if value is not None}
-        for output, values in result.get("outputs", {}).items()
-    }
-    job: Mapping[str, str] = chunk["jobs"][str(result["job"])] if "job" in result else {}
-    return {
-        **plain,
-        **result,
-        **said,
-        "outputs": outputs,
-        "diagnosis": chunk["diagnoses"][diagnosis] if diagnosis >= 0 else None,
-        "repeat": texts[result.get("repeat", 0)].replace("{case}", f"{cell}/{result['name']}"),
-        "job": job,
-    }

@@ -133,29 +133,32 @@ def _states(connection: Connection, planned: Planned) -> dict[int, CellFigures]:
     return figures
 
 
+def _share(figure: str) -> str:
+    """Return the SQL for the share of the limit that an output's error has; null without a limit."""
+    error, most = f"o.{figure}", f"o.limit_{figure}"
+    share = f"CASE WHEN isfinite({error}) THEN {error} / {most} ELSE 'inf'::DOUBLE END"
+    return f"CASE WHEN {error} IS NOT NULL AND coalesce({most}, 0) <> 0 AND NOT isnan({most}) THEN {share} END"
+
+
 def _accuracy(connection: Connection) -> dict[int, Worst]:
     """Return the largest share of a limit by cell; of equal ones the first."""
-    question = """
-        WITH of_outputs AS (
-            SELECT t.cell, t.planned, t.record, o.* EXCLUDE (record) FROM taken t JOIN outputs o USING (record)
+    question = f"""
+        WITH shares AS (
+            SELECT t.cell, t.planned, t.record, o.place, {_share("max_abs")} AS max_abs, {_share("rel_fro")} AS rel_fro
+            FROM taken t JOIN outputs o USING (record)
         ),
-        shares AS (
-            SELECT cell, planned, place, record, output, 'max_abs' AS figure, max_abs AS error, limit_max_abs AS most
-            FROM of_outputs WHERE max_abs IS NOT NULL AND coalesce(limit_max_abs, 0) <> 0
-            UNION ALL
-            SELECT cell, planned, place, record, output, 'rel_fro', rel_fro, limit_rel_fro
-            FROM of_outputs WHERE rel_fro IS NOT NULL AND coalesce(limit_rel_fro, 0) <> 0
-        ),
-        known AS (
-            SELECT *, CASE WHEN isfinite(error) THEN error / most ELSE 'inf'::DOUBLE END AS share FROM shares
-            WHERE NOT isnan(most)
-        ),
-        largest AS (SELECT cell, max(share) AS share FROM known GROUP BY cell)
-        SELECT k.cell, k.record, c."case", k.output, k.figure, k.error, k.most, k.share,
-               o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro
-        FROM known k JOIN largest USING (cell, share) JOIN cases c USING (record)
-        JOIN outputs o ON o.record = k.record AND o.place = k.place
-        QUALIFY row_number() OVER (PARTITION BY k.cell ORDER BY k.planned, k.place, k.figure) = 1
+        largest AS (SELECT cell, max(greatest(max_abs, rel_fro)) AS share FROM shares GROUP BY cell),
+        worst AS (
+            SELECT cell, planned, record, place, share,
+                   CASE WHEN max_abs = share THEN 'max_abs' ELSE 'rel_fro' END AS figure
+            FROM shares JOIN largest USING (cell) WHERE share IN (max_abs, rel_fro)
+            QUALIFY row_number() OVER (PARTITION BY cell ORDER BY planned, place) = 1
+        )
+        SELECT w.cell, w.record, c."case", o.output, figure,
+               CASE figure WHEN 'max_abs' THEN o.max_abs ELSE o.rel_fro END,
+               CASE figure WHEN 'max_abs' THEN o.limit_max_abs ELSE o.limit_rel_fro END,
+               share, o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro
+        FROM worst w JOIN cases c USING (record) JOIN outputs o ON o.record = w.record AND o.place = w.place
     """
     worst = {}
     for cell, record, case, output, figure, error, most, share, *rest in rows(connection, question):
@@ -180,7 +183,7 @@ def _artifacts(connection: Connection) -> Iterable[tuple[int, tuple[str, ...], d
         WITH figures AS (
             SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry,
                    generate_subscripts(map_keys(c.figures), 1) AS place
-            FROM taken t JOIN cases c USING (record)
+            FROM taken t JOIN cases c USING (record) WHERE t.cell IN (SELECT cell FROM taken WHERE kind <> '')
         ),
         resources AS (
             SELECT cell, entry.key[10:] AS name, greatest(max(entry.value), 0) AS largest,
@@ -221,9 +224,9 @@ _STATES = f"""
     WITH numbered AS (
         SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{_NAMES}], v.state) AS badness,
                list_position([{_LEVELS}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
-               t.injected, t.caught, t.record IS NULL OR j.facts IS NULL OR cardinality(j.facts) = 0 AS nowhere
+               t.injected, t.caught, t.record IS NULL OR NOT coalesce(j.has_facts, false) AS nowhere
         FROM verdicts v JOIN planned p USING (planned) LEFT JOIN taken t USING (planned)
-        LEFT JOIN jobs j ON j.job = t.job
+        LEFT JOIN (SELECT job, cardinality(facts) > 0 AS has_facts FROM jobs) j ON j.job = t.job
     ),
     ranked AS (  -- the larger, the worse and the earlier in the plan
         SELECT *, (badness::BIGINT << 40) + planned AS place,

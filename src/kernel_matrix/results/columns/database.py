@@ -13,7 +13,7 @@ import duckdb
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.validation import Bounds
 
-VERSION = 2  # of the tables: a database of another version is made anew
+VERSION = 3  # of the tables: a database of another version is made anew
 MEMORY = "450MB"  # of DuckDB; the objects of Python and the processes that read XML come on top
 THREADS = 2
 # The key of a job and of a case: the number of the file, and the place in it.
@@ -25,6 +25,8 @@ _TABLES = f"""
     CREATE TABLE sources (
         source INTEGER, path VARCHAR, stamp VARCHAR, sha256 VARCHAR, position INTEGER
     );
+    -- The runs whose content was held to the digest in their name.
+    CREATE TABLE held (source INTEGER);
     CREATE TABLE jobs (source INTEGER, job BIGINT, facts MAP(VARCHAR, VARCHAR));
     CREATE TABLE cases (
         source INTEGER, job BIGINT, record BIGINT, "case" VARCHAR, outcome VARCHAR, action VARCHAR, stage VARCHAR,

@@ -11,14 +11,9 @@ Each function makes one table, named in its docstring, from those before it.
 
 from __future__ import annotations
 
-from kernel_matrix.job.budget import EPSILON
-from kernel_matrix.results.columns.sql import Connection, temporary
-from kernel_matrix.results.common_figures import FEWEST, FLOOR
-from kernel_matrix.results.limits import FIGURES, ROUNDING, SOURCES
+from kernel_matrix.results.columns.sql import Connection, temporary, view
 
-_CAREFUL = 1 - 1e-6  # of a limit: figures nearer to it are left to the functions that compute it exactly
-COMMON = ("elements", *SOURCES)  # the figures that all results of a case have in common
-_RAN = "action IN ('run', 'emulate')"
+RAN = "action IN ('run', 'emulate')"
 
 
 def number_results(connection: Connection) -> None:
@@ -53,7 +48,7 @@ def say_which_are_stale(connection: Connection) -> None:
 
     ``stale_jobs`` has the reasons by job, platform and toolchain. Only a case that was tried is measured at all.
     """
-    temporary(
+    view(
         connection,
         "dated",
         """
@@ -102,46 +97,6 @@ def refuse_other_inputs(connection: Connection) -> None:
     )
 
 
-def find_common_figures(connection: Connection) -> None:
-    """Make ``ran_outputs``, the figures of the accepted results that ran, and ``common_figures``, their medians.
-
-    The medians are by the name of the case, the output, and whether the results are stale. Of the variants of one
-    result the one that was chosen counts, else the first. Fewer than three results have no median.
-    """
-    temporary(
-        connection,
-        "ran_outputs",
-        f"""
-        SELECT a.key, a.owed, a.stale > 0 AS is_stale, a.ordinal, o.place, split_part(o.output, '@', 1) AS name,
-               o.output[length(split_part(o.output, '@', 1)) + 1:] AS variant,
-               {", ".join(f"o.{name}" for name in FIGURES)}, o.growth, o.limit_growth
-        FROM accepted a JOIN outputs o USING (record) WHERE a.{_RAN}
-          -- Tests of a suite that do not say which inputs they had are not compared with one another.
-          AND NOT (a.owed IN (SELECT owed FROM plan_owed WHERE asserted) AND a.digest = '')
-        """,
-    )
-    finite = " AND ".join(f"isfinite({name})" for name in SOURCES)
-    medians = ", ".join(f"({name}[(n + 1) // 2] + {name}[n // 2 + 1]) / 2 AS {name}" for name in COMMON)
-    ordered = ", ".join(f"list_sort(list(coalesce({name}, 0))) AS {name}" for name in COMMON)
-    temporary(
-        connection,
-        "common_figures",
-        f"""
-        WITH chosen AS (
-            SELECT * FROM ran_outputs WHERE {finite}
-            QUALIFY row_number() OVER (
-                PARTITION BY ordinal, name
-                ORDER BY variant IN ('', '@') DESC, CASE WHEN variant IN ('', '@') THEN -place ELSE place END
-            ) = 1
-        ),
-        ordered AS (
-            SELECT key, name, is_stale, count(*) AS n, {ordered} FROM chosen GROUP BY ALL HAVING count(*) >= {FEWEST}
-        )
-        SELECT key, name, is_stale, {medians} FROM ordered
-        """,
-    )
-
-
 def find_faulty_jobs(connection: Connection) -> None:
     """Make ``doubtful_jobs``: jobs whose canaries were missed, are impossible, or are not there where they are owed.
 
@@ -153,7 +108,7 @@ def find_faulty_jobs(connection: Connection) -> None:
         f"""
         WITH groups AS (
             SELECT job, cell, dtype,
-                   bool_or(outcome = 'pass' AND {_RAN}) AND NOT bool_or(outcome NOT IN ('pass', 'excluded')) AS owes,
+                   bool_or(outcome = 'pass' AND {RAN}) AND NOT bool_or(outcome NOT IN ('pass', 'excluded')) AS owes,
                    coalesce(bool_or(injected > 0), false) AS has,
                    bool_or(NOT coalesce(
                        coalesce(caught, 0) BETWEEN 0 AND coalesce(injected, 0) AND isfinite(coalesce(injected, 0))
@@ -210,71 +165,6 @@ def choose_deciding(connection: Connection) -> None:
     )
 
 
-def prove_figures(connection: Connection) -> None:
-    """Make ``proven``: the deciding results that ran, passed, and whose figures are surely in order.
-
-    They have all figures of every owed output and of its variants, inside the limits that matrix.yaml makes of them and
-    in line with the other results of the same case.
-    """
-    temporary(
-        connection,
-        "proven",
-        _PROOF,
-    )
-
-
-def _spacing(largest: str) -> str:
-    """Return the distance of two numbers of fp32 at a value."""
-    return f"CASE WHEN {largest} > 0 THEN {EPSILON!r} * pow(2.0, floor(log2({largest}))) ELSE 0 END"
-
-
-# The limits of each output, computed from its figures and matrix.yaml's `accuracy` as job/budget.py does it.
-_LIMITS = f"""
-    of_deciding AS (
-        SELECT o.*, w.names, w.sums, w.growth_of_sums, w.growth_of_others,
-               coalesce(b.factor, w.factor) AS factor, coalesce(b.rounded, w.rounded) AS rounded, w.ulps,
-               coalesce(b.cap, w.cap) * o.unit AS cap_of_unit
-        FROM ran_outputs o JOIN deciding d ON d.ordinal = o.ordinal JOIN plan_owed w ON w.owed = d.owed
-        LEFT JOIN plan_budgets b ON b.owed = d.owed AND b.output = o.name
-        WHERE d.outcome = 'pass'
-    ),
-    least AS (
-        SELECT *, ulps * {_spacing("largest")} AS least_abs, ulps * {EPSILON!r} AS least_rel
-        FROM of_deciding
-    ),
-    noise AS (
-        SELECT *, greatest(floor_max_abs, conditioning_max_abs, least_abs) AS noise_abs,
-               greatest(floor_rel_fro, conditioning_rel_fro, least_rel) AS noise_rel
-        FROM least
-    ),
-    limits AS (
-        SELECT n.*,
-               least(cap_of_unit, greatest(factor * noise_abs, sqrt(n.steps) * n.conditioning_max_abs)) AS most_abs,
-               greatest((CASE WHEN n.itemsize < 4 THEN rounded ELSE factor END) * noise_rel,
-                        sqrt(n.steps) * n.conditioning_rel_fro) AS most_rel,
-               c.key IS NOT NULL AS has_common, c.elements AS usual_elements,
-               {", ".join(f"c.{name} AS usual_{name}" for name in SOURCES)}
-        FROM noise n LEFT JOIN common_figures c USING (key, name, is_stale)
-    )
-"""
-
-
-def _in_line() -> str:
-    """Return the condition that the figures of an output are in line with those of the other results."""
-    near = {"elements": 0.0, "steps": 0.0, "itemsize": 0.0, "unit": 1e-6, "largest": 1e-3}
-    near |= {"conditioning_max_abs": 1e-3, "conditioning_rel_fro": 1e-3}
-    conditions = [
-        f"abs({name} - usual_{name}) <= {_CAREFUL * allowed!r} * abs(usual_{name})" for name, allowed in near.items()
-    ]
-    for kind, least in (
-        ("max_abs", _spacing("usual_largest")),
-        ("rel_fro", f"{EPSILON!r}"),
-    ):
-        usual = f"greatest(usual_floor_{kind}, usual_conditioning_{kind}, ulps * {least})"
-        conditions.append(f"floor_{kind} <= {_CAREFUL * FLOOR} * {usual}")
-    return f"(NOT has_common OR ({' AND '.join(conditions)}))"
-
-
 def decide(connection: Connection) -> None:
     """Make ``verdicts``: planned case, state, evidence, reason, number of the stale reason, and the deciding record.
 
@@ -319,9 +209,9 @@ kinds AS (
         WHEN expected AND outcome <> 'pass' THEN 'doubtful'
         WHEN outcome = 'error' THEN 'error'
         WHEN asserted THEN 'doubtful'
-        WHEN outcome = 'fail' THEN CASE WHEN {_RAN} THEN 'fail' ELSE 'doubtful' END
+        WHEN outcome = 'fail' THEN CASE WHEN {RAN} THEN 'fail' ELSE 'doubtful' END
         WHEN action = 'compile' AND has_artifact THEN 'compiled'
-        WHEN {_RAN} AND is_proven AND NOT is_misplaced AND NOT faulty_job THEN 'ran'
+        WHEN {RAN} AND is_proven AND NOT is_misplaced AND NOT faulty_job THEN 'ran'
         ELSE 'doubtful' END AS judgement
     FROM judged
 )
@@ -342,39 +232,4 @@ SELECT planned,
            ELSE message END AS reason,
        coalesce(stale, 0) AS stale, record, judgement <> 'doubtful' AS certain
 FROM kinds LEFT JOIN plan_exclusions USING (exclusion)
-"""
-_ROOT = f"(sqrt(elements) * {1 + ROUNDING * _CAREFUL!r})"  # of one element, both are the same but for the rounding
-_PRESENT = " AND ".join(f"isfinite(o.{name}) AND o.{name} >= 0" for name in FIGURES)
-_PROOF = f"""
-WITH {_LIMITS},
-good AS (
-    SELECT ordinal, coalesce(
-        {_PRESENT}
-        AND elements >= 1 AND elements = floor(elements) AND steps >= 1 AND steps = floor(steps)
-        AND nan = 0 AND inf = 0 AND itemsize IN (1, 2, 4, 8) AND unit > 0
-        -- The norm of n numbers is between the largest of them and the root of n times that.
-        AND CASE WHEN max_abs > 0 AND rel_fro > 0 AND largest > 0
-            THEN rel_fro BETWEEN max_abs / (largest * {_ROOT}) AND max_abs * {_ROOT} / largest
-            ELSE largest = 0 OR (max_abs = 0) = (rel_fro = 0) END
-        AND isfinite(most_abs) AND isfinite(most_rel)
-        AND abs(limit_max_abs - most_abs) <= {_CAREFUL * 1e-9} * most_abs AND max_abs <= most_abs
-        AND abs(limit_rel_fro - most_rel) <= {_CAREFUL * 1e-9} * most_rel AND rel_fro <= most_rel
-        AND (max_abs = 0 OR max_abs < {_CAREFUL} * most_abs)
-        AND (rel_fro = 0 OR rel_fro < {_CAREFUL} * most_rel)
-        AND (largest = 0 OR most_rel < {_CAREFUL})
-        AND isfinite(coalesce(growth, 0)) AND NOT isnan(coalesce(limit_growth, 0))
-        AND coalesce(growth, 0) <= coalesce(
-            CASE WHEN list_contains(sums, name) THEN growth_of_sums ELSE growth_of_others END, limit_growth, 0)
-        AND (len(names) = 0 OR list_contains(names, name))
-        AND {_in_line()}, false) AS good,
-        elements, name, variant
-    FROM limits o
-)
-SELECT d.ordinal FROM good JOIN deciding d USING (ordinal) JOIN plan_owed USING (owed)
-WHERE NOT asserted  -- of a test of a suite the functions decide
-GROUP BY d.ordinal, d.elements, plan_owed.names
-HAVING bool_and(good) AND sum(good.elements) = d.elements
-    -- Every output of every variant is there.
-    AND (len(plan_owed.names) = 0
-         OR count(*) = len(plan_owed.names) * len(list_distinct(list_append(list(variant), ''))))
 """

@@ -157,14 +157,18 @@ class _Loading:
             if path in self.known and path not in self.refused:
                 self.samples.of_junit(self.connection, path, self.known[path], jobs)
         taken = [files for files in runs if files.path("jobs") not in self.refused]
-        checked = self.samples.choose_checked(
-            {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in taken}
-        )
+        source = {files: self.known[files.path("jobs")] for files in taken}
+        held = {number for (number,) in rows(self.connection, "SELECT source FROM held")}
+        new = [files for files in taken if source[files] not in held]
+        cases = {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in new}
+        checked = self.samples.choose_checked(cases, len(taken))
         for files in taken:
             try:
                 self.samples.of_run(files, whole=files in checked)
             except RefusedError as error:
                 self.refused[files.path("jobs")] = str(error)
+        numbers = [source[files] for files in checked if files.path("jobs") not in self.refused]
+        self.connection.execute("INSERT INTO held SELECT unnest(?::INTEGER[])", [numbers]).fetchall()
 
     def loaded(self, files: tuple[Path, ...], paths: tuple[Path, ...]) -> Loaded:
         """Return what was read from these files."""

@@ -95,25 +95,45 @@ class _Places(Generic[_T]):
         return self.values.setdefault(value, len(self.values))
 
 
+class _Names:
+    """Number the names of cases. Cells of one operator share the axes of a case, so most names are known by these."""
+
+    def __init__(self) -> None:
+        self.names: list[Named] = []
+        self._places: dict[Hashable, int] = {}
+        self._shared: dict[Hashable, int] = {}
+
+    def place(self, case: Case) -> int:
+        """Return the number of a case's name."""
+        cell = case.cell
+        shared = cell.op, cell.direction, case.name, id(case.axes), id(case.owed), case.timed
+        place = self._shared.get(shared)
+        if place is None:
+            key = cell.op, cell.direction, case.name, case.owed, str(case.axes.get("dtype")), case.timed
+            place = self._shared[shared] = self._places.setdefault(key, len(self.names))
+            if place == len(self.names):
+                self.names.append(Named(cell.op, cell.direction, case.name, case.axes, case.owed, case.timed))
+        return place
+
+
 def of_plan(plan: Plan) -> Planned:
     """Return the cases of a plan that was already made."""
     cells, rules = _Places[Cell](), _Places[tuple[int, ...]]()
-    names: dict[Hashable, int] = {}
-    of_name: list[Named] = []
+    names = _Names()
     exclusions = {id(case.exclusion): case.exclusion for case in plan.cases if case.exclusion}
     places = {identity: place for place, identity in enumerate(exclusions)}
     expectations: dict[tuple[int, ...], tuple[Expectation, ...]] = {}
     numbers = array("i")  # four for each case; tuples of a million cases would take 150 MB
+    last: Cell | None = None
+    place = 0
     for case in plan.cases:
         cell = case.cell
-        key = cell.op, cell.direction, case.name, case.owed, str(case.axes.get("dtype")), case.timed
-        if key not in names:
-            names[key] = len(of_name)
-            of_name.append(Named(cell.op, cell.direction, case.name, case.axes, case.owed, case.timed))
         expected = tuple(map(id, case.expectations))
         expectations.setdefault(expected, case.expectations)
         exclusion = places[id(case.exclusion)] if case.exclusion else -1
-        numbers.extend((cells[cell], names[key], exclusion, rules[expected] if expected else -1))
+        if cell is not last:  # the cases of a cell come one after the other
+            last, place = cell, cells[cell]
+        numbers.extend((place, names.place(case), exclusion, rules[expected] if expected else -1))
     columns = np.frombuffer(numbers, np.int32).reshape(-1, 4).T
     sets = tuple(expectations[key] for key in rules.values)
-    return Planned(tuple(cells.values), of_name, [*exclusions.values()], sets, *columns)
+    return Planned(tuple(cells.values), names.names, [*exclusions.values()], sets, *columns)

@@ -40,10 +40,14 @@ class Samples:
     _by_case: dict[_Key, Mapping[str, Sample]] = field(default_factory=dict)
     _bytes: int = 0
     _left_out: int = 0
-    _unchecked: tuple[int, int] = (0, 0)  # the runs whose identity is not computed anew, and the number of all
+    _unchecked: tuple[int, int] = (0, 0)  # the runs whose identity was never computed, and the number of all
 
-    def choose_checked(self, cases: Mapping[JobFiles, int]) -> Collection[JobFiles]:
-        """Return the runs whose identity is computed anew, from the number of cases of each: all, or some at random."""
+    def choose_checked(self, cases: Mapping[JobFiles, int], runs: int) -> Collection[JobFiles]:
+        """Return the runs whose identity is computed now: all, or some at random.
+
+        ``cases`` has the number of cases of each run whose identity no earlier report has computed. ``runs`` is the
+        number of all.
+        """
         if sum(cases.values()) <= MOST_CHECKED:
             return cases.keys()
         order = sorted(cases, key=lambda files: files.path("jobs"))
@@ -54,7 +58,7 @@ class Samples:
             if cases[files] <= left:
                 chosen.add(files)
                 left -= cases[files]
-        self._unchecked = len(cases) - len(chosen), len(cases)
+        self._unchecked = len(cases) - len(chosen), runs
         return chosen
 
     def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:

@@ -27,6 +27,11 @@ def temporary(connection: Connection, name: str, question: str) -> None:
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {question}").fetchall()
 
 
+def view(connection: Connection, name: str, question: str) -> None:
+    """Give a question a name, for answers that are asked for once or twice and are large."""
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {question}").fetchall()
+
+
 def enter(connection: Connection, name: str, schema: pa.Schema, columns: Mapping[str, Any]) -> None:
     """Keep columns of Python values, or of NumPy's, as a table of this connection."""
     arrays = [pa.array(columns[field.name], field.type) for field in schema]

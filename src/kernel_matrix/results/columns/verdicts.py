@@ -14,8 +14,10 @@ from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.results import place
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED, faults_of_jobs
 from kernel_matrix.results.columns import judging
+from kernel_matrix.results.columns.common import COMMON, find_common_figures
 from kernel_matrix.results.columns.plan_tables import enter_plan, enter_stale_jobs
 from kernel_matrix.results.columns.planned import Planned
+from kernel_matrix.results.columns.proven import prove_figures
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary
 from kernel_matrix.results.common_figures import CommonFigures
@@ -42,11 +44,11 @@ def judge(connection: Connection, planned: Planned, present: Present | None = No
     judging.say_which_are_stale(connection)
     judging.find_common_inputs(connection)
     judging.refuse_other_inputs(connection)
-    judging.find_common_figures(connection)
+    find_common_figures(connection)
     judging.find_faulty_jobs(connection)
     faults = _faults_of_jobs(connection, planned, jobs)
     judging.choose_deciding(connection)
-    judging.prove_figures(connection)
+    prove_figures(connection)
     _find_misplaced(connection, planned, jobs)
     today = present.now.date() if present else None
     _find_holding_rules(connection, planned, jobs, today)
@@ -207,12 +209,12 @@ class _Doubtful:
         """Return the common figures of the names of some cases."""
         keys = {key: inputs_key(self._planned.case(number)) for number, _, _, key in part}
         question = f"""
-            SELECT key, name, is_stale, {", ".join(judging.COMMON)} FROM common_figures
+            SELECT key, name, is_stale, {", ".join(COMMON)} FROM common_figures
             WHERE key IN (SELECT unnest($1::INTEGER[]))
         """
         return CommonFigures(
             {
-                (keys[key], name, is_stale): dict(zip(judging.COMMON, figures, strict=True))
+                (keys[key], name, is_stale): dict(zip(COMMON, figures, strict=True))
                 for key, name, is_stale, *figures in rows(self._connection, question, [list(keys)])
             }
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 from mhc.backends.reference.kernel import GradientKernel, Kernel
 from mhc.ops.mhc_head import MhcHeadGrads
 from mhc.ops.mhc_post import MhcPostGrads
+from mhc.ops.mhc_post_pre import MhcPostPreGrads
 from mhc.ops.mhc_pre import MhcPreGrads
 from mhc.ops.sinkhorn import SinkhornGrads
 
@@ -16,6 +17,8 @@ KERNELS = {
     ("sinkhorn", "backward"): GradientKernel(sinkhorn.backward, sinkhorn.forward, SinkhornGrads),
     ("mhc_post", "forward"): Kernel(mhc_post.forward),
     ("mhc_post", "backward"): GradientKernel(mhc_post.backward, mhc_post.forward, MhcPostGrads),
+    ("mhc_post_pre", "forward"): Kernel(mhc_post_pre.forward),
+    ("mhc_post_pre", "backward"): GradientKernel(mhc_post_pre.backward, mhc_post_pre.forward, MhcPostPreGrads),
     ("mhc_head", "forward"): Kernel(mhc_head.forward),
     ("mhc_head", "backward"): GradientKernel(mhc_head.backward, mhc_head.forward, MhcHeadGrads),
     ("expand", "forward"): Kernel(expand.forward),

@@ -11,6 +11,8 @@ import tilelang
 import tilelang.language as gpu_language
 from tilelang import tvm
 
+from mhc.backends.tilelang.simplify import simplified_once
+
 VERSION = tuple(int(part) for part in tilelang.__version__.split(".")[:3])
 
 if VERSION >= (0, 1, 13):
@@ -55,7 +57,7 @@ def lower(prim_func: Callable[[], Any], target: dict[str, str]) -> Lowered:
     if target["kind"] in _GENERATORS:
         tvm.ffi.get_global_func(_GENERATORS[target["kind"]])
     tvm_target = tvm.target.Target(target)
-    with tvm.transform.PassContext(opt_level=3), tvm_target:
+    with tvm.transform.PassContext(opt_level=3), tvm_target, simplified_once():
         artifact = tilelang.lower(prim_func(), target=tvm_target)
     (function,) = artifact.device_mod.functions.values()
     attributes = function.attrs or {}

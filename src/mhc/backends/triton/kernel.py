@@ -35,8 +35,11 @@ class Kernel:
     ``function`` is any of the device functions. No device function depends on the ``precision`` of a spec: a kernel
     whose products are in TF32 has a ``limit`` against other precisions, and computes the same whenever it runs.
     ``adds_to_first`` is whether a backward adds a gradient of its first tensor that came from elsewhere.
+    These three are attributes too: an operator that is made of two may use those of either.
     ``limit`` returns why the kernel does not run a spec on a target, and None where it does. No kernel takes more than
     ``MAX_STREAMS`` streams.
+    ``most_interpreted`` is the most tokens for which :meth:`supports` names the kernel in Triton's interpreter, where a
+    launch of many small programs takes minutes.
     """
 
     any_leading_dims = True  # only the number of tokens counts
@@ -49,13 +52,15 @@ class Kernel:
         sources: Callable[[Any, Any], Sequence[Source]],
         limit: Limit | None = None,
         adds_to_first: bool = False,
+        most_interpreted: int | None = None,
     ) -> None:
         self.adds_to_first = adds_to_first
+        self._most_interpreted = most_interpreted
         self._function = function
-        self._configure = configure
-        self._launches = launches
-        self._sources = sources
-        self._limit = limit
+        self.configure = configure
+        self.launches = launches
+        self.sources = sources
+        self.limit = limit
         self._compiled = functools.cache(self._compile)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
 
@@ -64,6 +69,9 @@ class Kernel:
         gpu = None if target is None else described(target)
         if target is not None and gpu is None:
             return f"{target} is no GPU"
+        most = self._most_interpreted
+        if target is None and most is not None and tokens is not None and tokens > most:
+            return f"the interpreter takes long for more than {most} tokens of it"
         return self._reason(spec, gpu)
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
@@ -88,7 +96,7 @@ class Kernel:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._plan(spec, device, target)
-        launches = self._launches(inputs, out, plan.tiles)
+        launches = self.launches(inputs, out, plan.tiles)
         plan.prepared.launch(launches, (*inputs, *out), device)
 
     def _plan(self, spec: Any, device: torch.device, target: str | None) -> _Plan:
@@ -96,7 +104,7 @@ class Kernel:
         self._refuse(spec, active)
         with stage("lower"):
             # On AMD a binary also depends on how many bytes lie behind each pointer.
-            return _Plan(self._configure(spec, active), Prepared(bare=active is not None and active.backend == "cuda"))
+            return _Plan(self.configure(spec, active), Prepared(bare=active is not None and active.backend == "cuda"))
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``target`` (``sm_90``, ``gfx942``) as :meth:`run` would there, with no device.
@@ -111,12 +119,12 @@ class Kernel:
 
     def _compile(self, spec: Any, target: str) -> Artifact:
         with stage("lower"):
-            sources = self._sources(spec, self._configure(spec, gpu_target(target)))
+            sources = self.sources(spec, self.configure(spec, gpu_target(target)))
         return compile_sources(target, *sources)
 
     def _reason(self, spec: Any, target: GPUTarget | None) -> str | None:
         reason = too_many_streams(spec)
-        return reason if reason is not None or self._limit is None else self._limit(spec, target)
+        return reason if reason is not None or self.limit is None else self.limit(spec, target)
 
     def _refuse(self, spec: Any, target: GPUTarget | None) -> None:
         reason = self._reason(spec, target)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mhc.backends.triton import expand, mhc_post, mhc_pre, sinkhorn
+from mhc.backends.triton import expand, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 from mhc.backends.triton.kernel import device_target
 from mhc.backends.variants import with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
+from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 
 KERNELS = with_variants(
@@ -19,12 +20,14 @@ KERNELS = with_variants(
         ("sinkhorn", "backward"): sinkhorn.BACKWARD,
         ("mhc_post", "forward"): mhc_post.FORWARD,
         ("mhc_post", "backward"): mhc_post.BACKWARD,
+        ("mhc_post_pre", "forward"): mhc_post_pre.FORWARD,
+        ("mhc_post_pre", "backward"): mhc_post_pre.BACKWARD,
         ("mhc_head", "forward"): mhc_pre.FORWARD,
         ("mhc_head", "backward"): mhc_pre.BACKWARD,
         ("expand", "forward"): expand.FORWARD,
         ("expand", "backward"): expand.BACKWARD,
     },
-    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec},
+    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec, "mhc_post_pre": MhcPostPreSpec},
     Path(__file__).parent,
     device_target,
 )

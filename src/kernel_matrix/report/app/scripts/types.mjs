@@ -27,8 +27,8 @@ function withoutTitles(node) {
 const { $defs: definitions, ...root } = withoutTitles(schema);
 for (const [name, definition] of [["PageData", root], ...Object.entries(definitions)]) {
   definition.additionalProperties = false;
-  // A field that has its default is left out of a case, of which there are many, and written everywhere else.
-  if (definition.properties && name !== "PageCase") definition.required = Object.keys(definition.properties);
+  // Every field is written, apart from Packed, which has one of its fields.
+  if (definition.properties && name !== "Packed") definition.required = Object.keys(definition.properties);
 }
 const whole = { ...root, title: "PageData", $defs: definitions };
 const text = await compile(whole, "PageData", {

@@ -340,27 +340,22 @@ export interface CellChunk {
   cells: {
     [k: string]: CellDetail;
   };
+  cases: CaseColumns;
   /**
-   * What the jobs of these results have in common, by number.
+   * What the jobs of these results have in common.
    */
   jobs: {
-    [k: string]: {
-      [k: string]: string;
-    };
-  };
+    [k: string]: string;
+  }[];
   texts: string[];
-  /**
-   * The names of the figures of every output, such as max_abs.
-   */
-  figures: string[];
   diagnoses: Diagnosis[];
 }
 /**
- * One cell with all its cases.
+ * One cell. Its cases stand in the columns of the file from ``first`` on, as many as the cell has planned.
  */
 export interface CellDetail {
   cell: Cell;
-  results: PageCase[];
+  first: number;
 }
 /**
  * The state of a cell, with its cases: one square of the page.
@@ -514,58 +509,96 @@ export interface Timed {
   case: string;
 }
 /**
- * The state of one case, and the result that decides it. A field with its default value is left out.
+ * The cases of a file, a list for each property: the state of each case, and the result that decides it.
  *
- * ``reason``, ``stale``, ``message``, ``detail`` and ``repeat`` are indices into ``texts`` of the chunk, whose first
- * text is empty. In the text of ``repeat``, ``{case}`` stands for the id of the case, PLATFORM/TARGET/TOOLCHAIN/
- * OP.DIRECTION/NAME.
+ * ``reason``, ``stale``, ``stage``, ``action``, ``message``, ``detail`` and ``repeat`` are indices into ``texts`` of
+ * the chunk, whose first text is empty. In the text of ``repeat``, ``{case}`` stands for the id of the case,
+ * PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION/NAME.
  */
-export interface PageCase {
-  name: string;
-  state:
-    | "fail"
-    | "error"
-    | "fixed"
-    | "missing"
-    | "flaky"
-    | "known"
-    | "unavailable"
-    | "lowered"
-    | "compiled"
-    | "held"
-    | "pass"
-    | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
-  reason?: number;
-  stale?: number;
-  stage?: string;
-  action?: string;
-  message?: number;
-  detail?: number;
+export interface CaseColumns {
+  names: string[];
   /**
-   * Index into ``diagnoses`` of the chunk; -1 where nothing failed.
+   * Index into ``names``. A place for each case; a list of one place if all have the same.
    */
-  diagnosis?: number;
-  seconds?: number | string;
-  attempts?: string[];
+  name: number[];
   /**
-   * By output, the figures in the order of ``figures`` of the chunk. Null, or nothing at the end: not measured.
+   * A letter for each case, one of ``states`` of the overview.
    */
-  outputs?: {
-    [k: string]: (number | string | null)[];
-  };
-  artifact?: {
-    [k: string]: number | string;
-  };
-  times?: Times | null;
-  facts?: {
+  state: string;
+  /**
+   * A digit for each case: an index into ``evidence`` of the overview.
+   */
+  evidence: string;
+  /**
+   * A place for each case; a list of one place if all have the same.
+   */
+  reason: number[];
+  /**
+   * A place for each case; a list of one place if all have the same.
+   */
+  stale: number[];
+  /**
+   * A place for each case; a list of one place if all have the same.
+   */
+  stage: number[];
+  /**
+   * A place for each case; a list of one place if all have the same.
+   */
+  action: number[];
+  /**
+   * A place for each case; a list of one place if all have the same. Empty where it is the same as the reason.
+   */
+  message: number[];
+  /**
+   * A place for each case; a list of one place if all have the same.
+   */
+  detail: number[];
+  /**
+   * A place for each case; a list of one place if all have the same.
+   */
+  repeat: number[];
+  /**
+   * Index into ``diagnoses``; -1 where nothing failed. A place for each case; a list of one place if all have the same.
+   */
+  diagnosis: number[];
+  /**
+   * Index into ``jobs``; -1 for none. A place for each case; a list of one place if all have the same.
+   */
+  job: number[];
+  seconds: number | string | (number | string | null)[] | Packed | null;
+  /**
+   * Those of each case; an empty list if no case has any.
+   */
+  facts: {
     [k: string]: string;
+  }[];
+  /**
+   * That of each case; an empty list if no case has one.
+   */
+  artifact: {
+    [k: string]: number | string;
+  }[];
+  /**
+   * By the place of the case among all cases of the file.
+   */
+  times: {
+    [k: string]: Times;
   };
   /**
-   * A key of ``jobs`` of the chunk.
+   * By the place of the case among all cases of the file.
    */
-  job?: number | null;
-  repeat?: number;
+  attempts: {
+    [k: string]: string[];
+  };
+  outputs: OutputColumns;
+}
+/**
+ * Numbers as Base64 of little-endian numbers of one kind. NaN stands for a number that was not measured.
+ */
+export interface Packed {
+  uint8?: string;
+  float32?: string;
+  float64?: string;
 }
 /**
  * The seconds that a case took, and those that the baseline took.
@@ -578,6 +611,26 @@ export interface Times {
    */
   ratio: number;
   rounds: number;
+}
+/**
+ * The outputs of the cases of a file, in the order of the cases.
+ */
+export interface OutputColumns {
+  /**
+   * How many outputs each case has; a list of one if all have as many.
+   */
+  counts: number[];
+  names: string[];
+  /**
+   * Of each output, an index into ``names``; a list of one if all are equal.
+   */
+  name: number[];
+  /**
+   * By figure, such as max_abs: a number that all outputs have, or a list or Packed with one for each output. A figure that no output has is left out.
+   */
+  figures: {
+    [k: string]: number | string | (number | string | null)[] | Packed | null;
+  };
 }
 /**
  * The results of the benchmark, and the timed cases of the suite that passed, with all toolchains together.

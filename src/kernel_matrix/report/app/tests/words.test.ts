@@ -6,6 +6,7 @@ import { badness, daysSince, duration, number, percent, short, times } from "../
 import { beginning } from "../src/text";
 import { visible } from "../src/visible";
 import { agreementStep, heatStep } from "../src/views/scales";
+import { small } from "./helpers";
 
 test("numbers that JSON has not are words", () => {
   assert.equal(number("inf"), Infinity);
@@ -47,31 +48,64 @@ test("the steps of colours have their ends inside", () => {
   assert.deepEqual([0, 0.5, 2, 3, 4096, Infinity].map(agreementStep), [0, 1, 1, 2, 4, 5]);
 });
 
+/** Return numbers as the page's data pack them. */
+function packed(array: Uint8Array | Float32Array | Float64Array): string {
+  return Buffer.from(array.buffer).toString("base64");
+}
+
 test("a case gets its texts and figures back", () => {
+  const empty = { stale: [0], stage: [0], action: [0], message: [0], detail: [0], facts: [], artifact: [] };
   const chunk = {
     cells: {},
-    jobs: { "3": { device: "GPU" } },
+    cases: {
+      ...empty,
+      names: ["x-seed7", "y"],
+      name: [0, 1],
+      state: "FM",
+      evidence: "20",
+      reason: [1, 0],
+      repeat: [2, 0],
+      diagnosis: [0, -1],
+      job: [0, -1],
+      seconds: { float64: packed(new Float64Array([1.5, 0])) },
+      times: {},
+      attempts: { "0": ["error"] },
+      outputs: {
+        counts: [3, 0],
+        names: ["o", "p", "q"],
+        name: [0, 1, 2],
+        figures: {
+          max_abs: [2, "nan", null],
+          limit_max_abs: { float32: packed(new Float32Array([4, 1, NaN])) },
+          ulp_max: { float64: packed(new Float64Array([NaN, Infinity, 3])) },
+          rel_fro: { float64: packed(new Float64Array([1.2345678, 123456789, 1e-7 / 3])) },
+          nan: { uint8: packed(new Uint8Array([0, 255, 1])) },
+          steps: 1,
+        },
+      },
+    },
+    jobs: [{ device: "GPU" }],
     texts: ["", "why", "run {case} again"],
-    figures: ["max_abs", "limit_max_abs", "ulp_max"],
     diagnoses: [{ rule: "r", cause: "c", remedy: "", link: "" }],
   } as CellChunk;
-  const detail = {
-    cell: { id: "a/b/c/d.forward" },
-    results: [
-      {
-        name: "x-seed7",
-        state: "fail",
-        evidence: "ran",
-        reason: 1,
-        repeat: 2,
-        job: 3,
-        diagnosis: 0,
-        outputs: { o: [2, 4], p: ["nan", 1, "inf"], q: [null, null, 3] },
-      },
-      { name: "y", state: "missing", evidence: "planned" },
-    ],
-  } as unknown as CellDetail;
-  const [one, other] = results(detail, chunk);
+  const detail = { cell: { id: "a/b/c/d.forward", planned: 2 }, first: 0 } as unknown as CellDetail;
+  const [one, other] = results(detail, chunk, small().overview);
+  assert.deepEqual([one!.state, other!.state, other!.evidence], ["fail", "missing", "planned"]);
+  assert.deepEqual([one!.seconds, one!.attempts, other!.attempts], [1.5, ["error"], []]);
+  assert.deepEqual(Object.fromEntries(one!.outputs.get("p")!), {
+    max_abs: "nan",
+    limit_max_abs: 1,
+    ulp_max: Infinity,
+    rel_fro: 123456789,
+    nan: 255,
+    steps: 1,
+  });
+  assert.deepEqual(
+    ["o", "q"].map((name) => one!.outputs.get(name)!.get("rel_fro")),
+    [1.2346, 3.3333e-8],
+  );
+  assert.deepEqual([...one!.outputs.get("q")!.keys()], ["ulp_max", "rel_fro", "nan", "steps"]);
+  assert.equal(other!.outputs.size, 0);
   assert.equal(one!.repeat, "run a/b/c/d.forward/x-seed7 again");
   assert.equal(one!.reason, "why");
   assert.equal(one!.job["device"], "GPU");

@@ -11,14 +11,17 @@
     Tensor cores of NVIDIA, with operands rounded to TF32.
 ``bf16x3``
     Tensor cores of NVIDIA for x in bf16, as exact as fp32.
+``overlapped``
+    The forward of ``bf16x3``, where x is read the second time while it is in the cache.
 """
 
 from __future__ import annotations
 
-from mhc.backends.triton.mhc_pre import products, registers
+from mhc.backends.triton.mhc_pre import overlapped, products, registers
 
 FORWARD = {"products": products.forward("ieee"), "registers": registers.FORWARD}
 BACKWARD = {"products": products.backward("ieee"), "registers": registers.BACKWARD}
 for _form in ("tf32", "bf16x3"):
     FORWARD[_form] = products.forward(_form)
     BACKWARD[_form] = products.backward(_form)
+FORWARD["overlapped"] = overlapped.FORWARD

@@ -23,11 +23,13 @@ import triton.language as tl
 from mhc.backends.triton.mhc_pre.equations import gates, halves, plus, reciprocal_rms, sigmoid, to_tf32
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def weights_kernel(
     phi,
     gamma,
     weights,
+    counters,
+    count,
     WIDTH: tl.constexpr,
     LINE: tl.constexpr,
     MIXES: tl.constexpr,
@@ -36,7 +38,15 @@ def weights_kernel(
     BLOCK_MIXES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program computes a tile of mixes by columns; ``weights`` is [parts, PADDED, LINE], zero in the padding."""
+    """One program computes a tile of mixes by columns; ``weights`` is [parts, PADDED, LINE], zero in the padding.
+
+    ``counters`` are ``count`` integers to set to zero, or None.
+    """
+    if counters is not None:
+        every = tl.num_programs(0) * BLOCK
+        for start in range(tl.program_id(0) * BLOCK, count, every):
+            place = start + tl.arange(0, BLOCK)
+            tl.store(counters + place, tl.zeros([BLOCK], dtype=tl.int32), mask=place < count)
     mix = tl.program_id(1) * BLOCK_MIXES + tl.arange(0, BLOCK_MIXES)[:, None]
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = (k < WIDTH) & (mix < MIXES)

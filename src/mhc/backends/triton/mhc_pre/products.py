@@ -65,8 +65,8 @@ def _line(spec: Spec, tile: int) -> tuple[int, int]:
     return parts * part, parts
 
 
-def _weights_config(form: str, spec: Spec, target: GPUTarget | None) -> Config:
-    line, _ = _line(spec, _width_tile(form, target))
+def weights_config(form: str, spec: Spec, target: GPUTarget | None, line: int) -> Config:
+    """Decide the tiles of the launch that makes the weights, with rows of ``line`` columns."""
     constants = {
         "WIDTH": spec.width,
         "LINE": line,
@@ -80,23 +80,27 @@ def _weights_config(form: str, spec: Spec, target: GPUTarget | None) -> Config:
     return Config(constants, {} if target is None else options(4))
 
 
-def _weights_elements(tiles: Config) -> int:
+def weights_elements(tiles: Config) -> int:
     """Return the weights' size in fp32 elements."""
     elements: int = tiles.constants["PADDED"] * tiles.constants["LINE"]
     return cdiv(elements * _BF16_PARTS, 2) if tiles.constants["FORM"] == "bf16x3" else elements
 
 
-def _weights_launch(inputs: Any, tiles: Config, room: torch.Tensor) -> tuple[torch.Tensor, Launch]:
-    """Return the weights in ``room``, and the launch that makes them."""
+def weights_launch(
+    inputs: Any, tiles: Config, room: torch.Tensor, counters: torch.Tensor | None = None
+) -> tuple[torch.Tensor, Launch]:
+    """Return the weights in ``room``, and the launch that makes them and sets the counters to zero."""
     constants = tiles.constants
     weights = room.view(torch.bfloat16) if constants["FORM"] == "bf16x3" else room
     grid = (cdiv(constants["LINE"], constants["BLOCK"]), constants["PADDED"] // constants["BLOCK_MIXES"])
-    return weights, Launch(weights_kernel, tiles, grid, (inputs.phi, inputs.gamma, weights))
+    count = 0 if counters is None else counters.numel()
+    return weights, Launch(weights_kernel, tiles, grid, (inputs.phi, inputs.gamma, weights, counters, count))
 
 
-def _weights_source(spec: Spec, tiles: Config) -> Source:
-    form = tiles.constants["FORM"]
-    return Source(weights_kernel, tiles, ("*fp32", "*fp32" if spec.gamma else None, _WEIGHTS[form]))
+def weights_source(spec: Spec, tiles: Config, *, counted: bool = False) -> Source:
+    """Return the device function that makes the weights, and sets counters to zero where there are some."""
+    weights, counters = _WEIGHTS[tiles.constants["FORM"]], "*i32" if counted else None
+    return Source(weights_kernel, tiles, ("*fp32", "*fp32" if spec.gamma else None, weights, counters, "i32"))
 
 
 class _Tiles(NamedTuple):
@@ -108,8 +112,9 @@ class _Tiles(NamedTuple):
 
 def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
-    weights = _weights_config(form, spec, target)
     tile = _width_tile(form, target)
+    line, parts = _line(spec, tile)
+    weights = weights_config(form, spec, target, line)
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
         tokens, rows, few, hidden, compiler = 512, 512, 512, 1024, {}
@@ -117,7 +122,6 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
         tokens = {"ieee": 32, "tf32": 64, "bf16x3": 128}[form]
         rows, few, hidden, compiler = 16, 4, 256, options(4)
     width = {name: weights.constants[name] for name in ("WIDTH", "LINE", "PADDED")}
-    _, parts = _line(spec, tile)
     project = {**width, "FORM": form, "PARTS": parts, "BLOCK_TOKENS": tokens, "BLOCK_MIXES": GROUP}
     finish = {
         "STREAMS": spec.streams,
@@ -154,8 +158,8 @@ def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHead
     tokens = inputs.x.shape[:-2].numel()
     parts, columns = tiles.project.constants["PARTS"], tiles.project.constants["PADDED"]
     h_in, *mixed = out if isinstance(out, MhcPreOutputs) else (out.out, None, None, out.m, out.r)
-    room, sums, squares = scratch(inputs.x, _weights_elements(tiles.weights), parts * tokens * columns, parts * tokens)
-    weights, first = _weights_launch(inputs, tiles.weights, room)
+    room, sums, squares = scratch(inputs.x, weights_elements(tiles.weights), parts * tokens * columns, parts * tokens)
+    weights, first = weights_launch(inputs, tiles.weights, room)
     groups = columns // GROUP
     blocks = cdiv(tokens, tiles.project.constants["BLOCK_TOKENS"])
     finish = (sums, squares, inputs.alpha, inputs.bias, *mixed, tokens)
@@ -178,7 +182,7 @@ def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
     weights = _WEIGHTS[tiles.project.constants["FORM"]]
     coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
     return [
-        _weights_source(spec, tiles.weights),
+        weights_source(spec, tiles.weights),
         Source(project_kernel, tiles.project, (x, weights, wide, wide, "i32")),
         Source(finish_kernel, tiles.finish, (wide, wide, wide, wide, *coefficients, wide, wide, "i32")),
         Source(layer_input_kernel, tiles.layer_input, (x, wide, wide, wide, x, "i32")),
@@ -201,7 +205,8 @@ class _BackwardTiles(NamedTuple):
 
 def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _BackwardTiles:
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
-    weights = _weights_config(form, spec, target)
+    line, _ = _line(spec, _width_tile(form, target))
+    weights = weights_config(form, spec, target, line)
     shared = gradients.configure(spec, target, form)
     shape = {"STREAMS": spec.streams, "HIDDEN": spec.hidden, "LINE": weights.constants["LINE"]}
     products = {"PADDED": padded(spec.mixes), "FORM": form}
@@ -254,12 +259,12 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
     else:
         blocks = by_phi["PADDED"] // GROUP * cdiv(streams * hidden, by_phi["BLOCK_HIDDEN"])
     chunk, count = gradients.chunks_of(tokens, blocks, by_phi["BLOCK_TOKENS"])
-    room = _weights_elements(tiles.weights) if out.x is not None else 0
+    room = weights_elements(tiles.weights) if out.x is not None else 0
     between = gradients.scratch_of(inputs, out, tiles.shared, count, room)
     launches = gradients.first_launches(inputs, out, tiles.shared, between)
     weights = None
     if out.x is not None:
-        weights, first = _weights_launch(inputs, tiles.weights, between.weights)
+        weights, first = weights_launch(inputs, tiles.weights, between.weights)
         launches.append(first)
     read = (inputs.x, weights, inputs[7], between.coefficients, between.scales, added)
     if both is not None and (out.x is not None or between.chunks is not None):
@@ -279,7 +284,7 @@ def _backward_sources(spec: Spec, tiles: _BackwardTiles) -> list[Source]:
     weights = _WEIGHTS[tiles.weights.constants["FORM"]]
     read, added = (x, weights, x, weights, wide), x if isinstance(spec, MhcPreSpec) else None
     first, last = gradients.sources(spec, tiles.shared)
-    middle = [_weights_source(spec, tiles.weights)]
+    middle = [weights_source(spec, tiles.weights)]
     if tiles.both is not None:
         middle.append(Source(grad_x_phi_kernel, tiles.both, (*read, None, x, wide, "i32", "i32")))
     if tiles.adding is not None and added is not None:
@@ -302,3 +307,6 @@ def backward(form: str) -> Kernel:
     configure = functools.cache(functools.partial(_backward_config, form))
     limit = functools.partial(_limit, form)
     return Kernel(grad_phi_kernel, configure, _backward_launches, _backward_sources, limit, adds_to_first=True)
+
+
+WEIGHTS_POINTERS = _WEIGHTS  # ``mhc_post_pre`` takes the weights too

@@ -19,7 +19,7 @@ export function content(
   chunk: CellChunk,
   name: string,
 ): HTMLElement {
-  const all = results(detail, chunk);
+  const all = results(detail, chunk, context.model.overview);
   const { cell } = detail;
   return h(
     "div",

@@ -1,11 +1,13 @@
 /** A case as the page shows it: with its texts and figures in place of numbers that refer to them. */
 
-import type { CellChunk, CellDetail, Diagnosis, PageCase, Times } from "../data";
+import type { CellChunk, CellDetail, Diagnosis, Overview, Times } from "../data";
+import type { StateName } from "../model";
 import { badness, number, type Written } from "../numbers";
+import { at, Outputs, reader } from "./columns";
 
 export interface Result {
   name: string;
-  state: PageCase["state"];
+  state: StateName;
   evidence: string;
   reason: string;
   stale: string;
@@ -24,35 +26,46 @@ export interface Result {
   repeat: string;
 }
 
-export function results(detail: CellDetail, chunk: CellChunk): Result[] {
-  return detail.results.map((one) => result(one, detail.cell.id, chunk));
+/** Return the cases of a cell. Letters of states and digits of evidence are those of the overview. */
+export function results(detail: CellDetail, chunk: CellChunk, overview: Overview): Result[] {
+  const states = new Map(overview.states.map((state) => [state.letter, state.name]));
+  const columns = { outputs: new Outputs(chunk.cases.outputs), seconds: reader(chunk.cases.seconds) };
+  return Array.from({ length: detail.cell.planned }, (_, after) => {
+    const place = detail.first + after;
+    return {
+      ...texts(place, detail.cell.id, chunk),
+      state: states.get(chunk.cases.state[place]!)!,
+      evidence: overview.evidence[Number(chunk.cases.evidence[place])]!,
+      seconds: number(columns.seconds(place)),
+      outputs: columns.outputs.of(place),
+    };
+  });
 }
 
-function result(one: PageCase, cell: string, chunk: CellChunk): Result {
-  const text = (place: number | undefined): string => chunk.texts[place ?? 0] ?? "";
-  const figures = (values: readonly (number | string | null)[]): ReadonlyMap<string, Written> =>
-    new Map(
-      values.flatMap((value, place): [string, Written][] => (value === null ? [] : [[chunk.figures[place]!, value]])),
-    );
+/** Return what a case has beside its state and its figures. */
+function texts(
+  place: number,
+  cell: string,
+  chunk: CellChunk,
+): Omit<Result, "state" | "evidence" | "seconds" | "outputs"> {
+  const cases = chunk.cases;
+  const text = (column: readonly number[]): string => chunk.texts[at(column, place)] ?? "";
+  const name = cases.names[at(cases.name, place)]!;
   return {
-    name: one.name,
-    state: one.state,
-    evidence: one.evidence,
-    reason: text(one.reason),
-    stale: text(one.stale),
-    stage: one.stage ?? "",
-    action: one.action ?? "",
-    message: text(one.message),
-    detail: text(one.detail),
-    diagnosis: chunk.diagnoses[one.diagnosis ?? -1] ?? null,
-    seconds: number(one.seconds ?? 0),
-    attempts: one.attempts ?? [],
-    outputs: new Map(Object.entries(one.outputs ?? {}).map(([name, values]) => [name, figures(values)])),
-    artifact: one.artifact ?? {},
-    times: one.times ?? null,
-    facts: one.facts ?? {},
-    job: (one.job === null || one.job === undefined ? undefined : chunk.jobs[String(one.job)]) ?? {},
-    repeat: text(one.repeat).replaceAll("{case}", `${cell}/${one.name}`),
+    name,
+    reason: text(cases.reason),
+    stale: text(cases.stale),
+    stage: text(cases.stage),
+    action: text(cases.action),
+    message: text(cases.message),
+    detail: text(cases.detail),
+    diagnosis: chunk.diagnoses[at(cases.diagnosis, place)] ?? null,
+    attempts: cases.attempts[place] ?? [],
+    artifact: cases.artifact[place] ?? {},
+    times: cases.times[place] ?? null,
+    facts: cases.facts[place] ?? {},
+    job: chunk.jobs[at(cases.job, place)] ?? {},
+    repeat: text(cases.repeat).replaceAll("{case}", `${cell}/${name}`),
   };
 }
 

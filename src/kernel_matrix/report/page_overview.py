@@ -1,0 +1,147 @@
+"""Cells with the states of their cases -> the columns of the page's overview."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kernel_matrix.base.evidence import EVIDENCE
+from kernel_matrix.report.document import Cell, Number
+from kernel_matrix.report.page_columns import shortened
+from kernel_matrix.report.page_data import NOT_PLANNED
+from kernel_matrix.report.ratios import as_float, least_exact
+from kernel_matrix.results.compare import STATES, State
+from kernel_matrix.results.history import lane_id
+
+MOST_IN_OVERVIEW = 300  # characters of a text there
+# Of every state, in ``case_states``. A cell has few of them, so a capital letter is easier to tell from a small one.
+LETTERS: Mapping[State, str] = {
+    "fail": "F",
+    "error": "E",
+    "fixed": "X",
+    "missing": "M",
+    "flaky": "L",
+    "known": "k",
+    "unavailable": "u",
+    "lowered": "l",
+    "held": "h",
+    "compiled": "c",
+    "pass": "p",
+    "excluded": "x",
+}
+
+
+class Texts:
+    """Texts, each once; the first is empty."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {"": 0}
+
+    def place(self, text: str) -> int:
+        """Return the place of a text in the list, and add it if it is new."""
+        return self.texts.setdefault(text, len(self.texts))
+
+
+def in_short(text: str) -> str:
+    """Return a text for the overview, which is loaded first and has no long ones."""
+    return shortened(text, MOST_IN_OVERVIEW)
+
+
+class Columns:
+    """The columns of the overview, and the lists that they refer to."""
+
+    def __init__(self) -> None:
+        self.ops: dict[tuple[str, str], int] = {}  # their places, by operator and direction
+        self.cases: list[dict[str, int]] = []  # of each op the names, with their places
+        self._in_order: list[list[str]] = []  # the same names as a list
+        self.lanes: dict[str, int] = {}
+        self.texts = Texts()
+        self.rows: list[dict[str, Any]] = []
+        self.backends: dict[str, str] = {}  # by lane
+        self.noise: list[Mapping[str, tuple[Number | None, str, int]]] = []
+
+    def add(self, cell: Cell, names: Sequence[str], states: str, chunk: int, in_journal: Mapping[str, State]) -> None:
+        """Take in a cell that stands in the file ``cells/CHUNK``; ``states`` has a letter for each name of a case."""
+        op = self.place_of_op(cell.op, cell.direction)
+        case_states = self._states(op, names, states)
+        place = self.texts.place
+        ratios = {dtype: least_exact(outputs.items()) for dtype, outputs in cell.noise.items() if outputs}
+        noise = {dtype: (one.ratio, output, EVIDENCE.index(one.evidence)) for dtype, (output, one) in ratios.items()}
+        known = [ratio for ratio, _, _ in noise.values() if ratio is not None]
+        lane = lane_id(cell.id)
+        self.backends[lane] = cell.backend
+        self.rows.append({
+            "id": cell.id,
+            "lane": self.place_of_lane(lane),
+            "op": op,
+            "state": STATES.index(cell.state),
+            "evidence": EVIDENCE.index(cell.evidence),
+            "case_states": case_states,
+            "in_journal": _letters(self.cases[op], {name: LETTERS[state] for name, state in in_journal.items()}),
+            "stale": cell.stale_cases,
+            "reason": place(in_short(cell.reason)),
+            "stage": place(cell.stage),
+            "rule": place(cell.diagnosis.rule if cell.diagnosis else ""),
+            "noise": max(known, key=as_float, default=None),
+            "share": cell.accuracy.share if cell.accuracy else None,
+            "speed": max((timed.ratio for timed in cell.timed), default=None),
+            "seconds": round(cell.seconds, 3),
+            "odd": False,
+            "differing": cell.determinism.differing if cell.determinism else None,
+            "chunk": chunk,
+        })  # fmt: skip
+        self.noise.append(noise)
+
+    def _states(self, op: int, names: Sequence[str], states: str) -> str:
+        """Return the letters in the order of the op's names, and add the names that are new."""
+        known = self._in_order[op]
+        if known[: len(names)] == names:  # in most cells: the letters are in this order already
+            return states
+        places = self.cases[op]
+        for name in names:
+            places.setdefault(name, len(places))
+        self._in_order[op] = list(places)
+        return _letters(places, dict(zip(names, states, strict=True)))
+
+    def place_of_lane(self, lane: str) -> int:
+        """Return the place of a lane among the lanes, and add it if it is new."""
+        return self.lanes.setdefault(lane, len(self.lanes))
+
+    def place_of_op(self, op: str, direction: str) -> int:
+        """Return the place of an operator in one direction among the ops, and add it if it is new."""
+        if (op, direction) not in self.ops:
+            self.ops[op, direction] = len(self.ops)
+            self.cases.append({})
+            self._in_order.append([])
+        return self.ops[op, direction]
+
+    def in_order(self, order: Mapping[str, int], odd: Collection[str]) -> dict[str, Any]:
+        """Return the columns with the cells in the order of the grid; ``odd`` are the cells that were the odd one out.
+
+        ``order`` has the place of each cell in the grid, by its id.
+        """
+        pairs = sorted(zip(self.rows, self.noise, strict=True), key=lambda pair: order[pair[0]["id"]])
+        rows, noise = [row for row, _ in pairs], [ratios for _, ratios in pairs]
+        names = [name for name in (rows[0] if rows else ()) if name != "id"]
+        columns: dict[str, Any] = {name: [row[name] for row in rows] for name in names}
+        columns["odd"] = [row["id"] in odd for row in rows]
+        if not any(columns["in_journal"]):
+            columns["in_journal"] = []
+        dtypes = sorted({dtype for ratios in noise for dtype in ratios})
+        by_dtype = {dtype: [ratios.get(dtype, (None, "", -1)) for ratios in noise] for dtype in dtypes}
+        columns["noise_by_dtype"] = {dtype: [ratio for ratio, _, _ in by_dtype[dtype]] for dtype in dtypes}
+        columns["noise_output"] = {
+            dtype: [self.texts.place(output) for _, output, _ in by_dtype[dtype]] for dtype in dtypes
+        }
+        columns["noise_evidence"] = {dtype: [level for _, _, level in by_dtype[dtype]] for dtype in dtypes}
+        return columns
+
+
+def _letters(names: Mapping[str, int], states: Mapping[str, str]) -> str:
+    """Return a letter for each case, in the order of ``names``, which has the place of each; none after the last."""
+    if not states:
+        return ""
+    row = [NOT_PLANNED] * (max(names[name] for name in states) + 1)
+    for name, state in states.items():
+        row[names[name]] = state
+    return "".join(row)
