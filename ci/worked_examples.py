@@ -10,6 +10,7 @@ Exit status: 0 nothing differs, 1 something does, 2 the input cannot be used.
 from __future__ import annotations
 
 import argparse
+import io
 import shutil
 import subprocess
 import sys
@@ -50,11 +51,16 @@ def main(words: Sequence[str]) -> int:
         differences += [f"{name}: {sentence}" for sentence in compare(kept[name], found)]
         kept[name].update(found)
     if options.write:
-        EXPECTED.write_text(_HEADER, encoding="utf-8")
-        with EXPECTED.open("a", encoding="utf-8") as file:
-            _yaml().dump(kept, file)
+        _write(EXPECTED, kept)
     print("\n".join(differences) or "every kernel does on every target what it is expected to do")
     return int(bool(differences) and not options.write)
+
+
+def _write(path: Path, kept: Mapping[str, Any]) -> None:
+    """Write the file. Entries that were read from it have its header already, as the comment before the first one."""
+    text = io.StringIO()
+    _yaml().dump(kept, text)
+    path.write_text(_HEADER + text.getvalue().removeprefix(_HEADER), encoding="utf-8")
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:

@@ -63,6 +63,9 @@ def test_a_run_that_leaves_nothing_is_red_also_where_former_results_were(build, 
 def test_what_was_found_is_written_and_then_expected(build):
     (build / "package" / "launches" / "results" / "cuda.xml").unlink()
     assert worked_examples.main(["--read", "--write", "--build", str(build)]) == 0
+    text = worked_examples.EXPECTED.read_text()
+    assert worked_examples.main(["--read", "--write", "--build", str(build)]) == 0
+    assert worked_examples.EXPECTED.read_text() == text, "what is read has its header already"
     assert worked_examples.main(["--read", "--build", str(build)]) == 0
 
 
