@@ -1,6 +1,6 @@
 """``mhc_post_pre`` in Triton; ``variants.toml`` chooses one of its variants:
 
-``products``, ``registers``, ``tf32``, ``bf16x3``
+``products``, ``registers``, ``tf32``, ``bf16x3``, ``overlapped``
     The launches of ``mhc_post`` and of this variant of ``mhc_pre`` in turn. Backward, the gradient that the streams
     have from elsewhere is added inside that of ``mhc_pre``.
 ``fused``, ``fused_bf16x3``
