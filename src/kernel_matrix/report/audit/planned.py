@@ -33,8 +33,9 @@ def planned(matrix: Mapping[str, Any], tier: str) -> dict[str, Facts]:
                 place = {"platform": platform_name, "target": target, "toolchain": entry["toolchain"]}
                 for key in directions:
                     if _has(matrix, entry, *key):
-                        named = [*untimed[key], *(timed[key] if _on_hardware(platform, entry, target) else ())]
-                        cases.update(_of_cell(entry, place, *key, named))
+                        cases.update(_of_cell(entry.get("cases") or {}, place, *key, untimed[key]))
+                        if _on_hardware(platform, entry, target):  # an entry chooses among the cases of the tiers alone
+                            cases.update(_of_cell({}, place, *key, timed[key]))
     return cases
 
 
@@ -53,11 +54,10 @@ def _on_hardware(platform: Mapping[str, Any], entry: Mapping[str, Any], target: 
 
 
 def _of_cell(
-    entry: Mapping[str, Any], place: Facts, op: str, direction: str, named: list[_Named]
+    only: Mapping[str, Any], place: Facts, op: str, direction: str, named: list[_Named]
 ) -> Iterator[tuple[str, Facts]]:
-    """Yield the id and the facts of each case of a cell."""
+    """Yield the id and the facts of each case of a cell whose axes have one of the values in ``only``."""
     cell = "/".join((place["platform"], place["target"], place["toolchain"], f"{op}.{direction}"))
-    only = entry.get("cases") or {}
     for name, axes in named:
         if not any(axis in axes and axes[axis] not in _list(only[axis]) for axis in only):
             yield f"{cell}/{name}", {**axes, **place, "op": op, "direction": direction}
