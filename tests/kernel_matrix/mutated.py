@@ -131,7 +131,10 @@ def matrix() -> dict[str, Any]:
     whole = YAML(typ="safe").load((ROOT / "matrix.yaml").read_text(encoding="utf-8"))
     package = {key: value for key, value in whole["package"].items() if key not in ("probes", "sweeps")}
     of_torch = {key: whole["toolchains"]["reference"][key] for key in ("lock", "requires")}
-    toolchains = {name: whole["toolchains"][name] for name in RIGHT}
+    toolchains = {name: dict(whole["toolchains"][name]) for name in RIGHT}
+    for toolchain in toolchains.values():
+        if "ops" in toolchain:
+            toolchain["ops"] = [op for op in toolchain["ops"] if op in CASES]
     platform = dict(whole["platforms"]["cpu-llvm"])
     del platform["container"]
     entries = [entry if isinstance(entry, dict) else {"toolchain": entry} for entry in platform["toolchains"]]

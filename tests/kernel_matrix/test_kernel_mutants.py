@@ -97,8 +97,11 @@ def test_a_table_s_status_says_what_became_of_it(matrix, tmp_path):
 
 
 def test_the_tables_have_mutants_of_every_operator_in_both_directions():
-    kinds = {(op, direction) for op in load(ROOT / "matrix.yaml").ops for direction in ("forward", "backward")}
+    matrix = load(ROOT / "matrix.yaml")
     for table in FEW:
+        offered = [toolchain.ops for toolchain in matrix.toolchains.values() if toolchain.backend == table]
+        ops = {op for some in offered for op in (matrix.ops if some is None else some)}
+        kinds = {(op, direction) for op in ops for direction in ("forward", "backward")}
         assert {(entry["op"], entry["direction"]) for entry in entries(table)} == kinds, table
     assert sum(len(entries(table)) for table in TABLES) >= 60
 

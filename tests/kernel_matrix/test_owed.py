@@ -83,7 +83,9 @@ def test_every_target_operator_direction_and_dtype_of_a_job_has_one_canary(plann
 def test_the_choice_of_canaries_does_not_depend_on_the_order_or_on_the_toolchain(planned):
     one, other = job_named(planned, "cpu-llvm.reference"), job_named(planned, "cpu-llvm.tvm-0.27")
     assert canary_cases(one.cases) == canary_cases(reversed(one.cases))
-    native = [[case for case in canary_cases(job.cases) if "/x86-64-v3/" in case] for job in (one, other)]
+    offered = {case.cell.op for case in other.cases}  # TVM does not offer every operator
+    alike = [case for case in one.cases if case.cell.op in offered]
+    native = [[case for case in canary_cases(cases) if "/x86-64-v3/" in case] for cases in (alike, other.cases)]
     names = [{case.rpartition("/")[2] for case in cases} for cases in native]
     assert names[0] == names[1]
 

@@ -39,7 +39,7 @@ def like():
 
 @pytest.fixture(scope="module")
 def made(project, like, tmp_path_factory):
-    return scale.make(project.matrix, like, Scale(1800, 9), tmp_path_factory.mktemp("made") / "up", tables=True)
+    return scale.make(project.matrix, like, Scale(2160, 9), tmp_path_factory.mktemp("made") / "up", tables=True)
 
 
 def judged(made, folder):
@@ -60,10 +60,10 @@ def judged(made, folder):
 def test_made_up_results_are_judged_alike_from_junit_and_from_tables(made):
     of_junit, of_tables = judged(made, made.results), judged(made, made.results.parent / "tables")
     assert of_junit.counts == of_tables.counts
-    assert sum(of_junit.counts.values()) == 1800
+    assert sum(of_junit.counts.values()) == 2160
     states = ("pass", "compiled", "error", "known", "fail", "flaky", "unavailable", "excluded", "missing")
     assert not {*states} - {*of_junit.counts}
-    assert Counter(bool(v.stale) for cell in of_junit.cells for v in cell.cases)[False] > 1500
+    assert Counter(bool(v.stale) for cell in of_junit.cells for v in cell.cases)[False] > 1800
 
 
 def test_made_up_files_have_the_form_that_the_harness_writes(made):
@@ -73,13 +73,13 @@ def test_made_up_files_have_the_form_that_the_harness_writes(made):
 
 
 def test_a_size_that_no_matrix_has_is_refused(project, like, tmp_path):
-    with pytest.raises(UserError, match="10 jobs have at least 2000 cases"):
+    with pytest.raises(UserError, match="10 jobs have at least 2400 cases"):
         scale.make(project.matrix, like, Scale(100, 10), tmp_path)
 
 
 def test_every_road_is_measured(made):
     lines = list(scale_measure.measure(made.matrix.parent, scale_measure.ROADS))
     assert [line.partition(":")[0] for line in lines] == [*scale_measure.ROADS]
-    assert all("1800 cases in " in line for line in lines)
+    assert all("2160 cases in " in line for line in lines)
     with pytest.raises(UserError, match="the roads are objects, junit, tables, again"):
         list(scale_measure.measure(made.matrix.parent, ["fast"]))

@@ -159,7 +159,7 @@ def test_every_operator_s_gpu_form_runs_in_software_or_says_why_not(tmp_path, ma
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     records = junit.read(tmp_path / "results" / "opencl.tvm-0.27.xml")
-    every = {f"{name}.{direction}" for name, op in matrix.ops.items() for direction in op.directions}
+    every = {f"{op}.{direction}" for op in matrix.toolchains["tvm-0.27"].ops for direction in matrix.ops[op].directions}
     for runtime in matrix.platforms["opencl"].targets:
         mine = [r for r in records if r.case.startswith(f"opencl/{runtime}/") and r.outcome != "excluded"]
         assert {record.case.split("/")[3] for record in mine} == every

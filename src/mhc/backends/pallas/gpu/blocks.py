@@ -1,4 +1,4 @@
-"""What Pallas lowers to Triton: arrays whose sizes are powers of two, masked loads and stores, products of matrices.
+"""Blocks of tensors in what Pallas lowers to Triton: arrays of powers of two, masked loads and stores, products.
 
 A tensor stays in the GPU's memory whole, and a program reads its part by arrays of indices, one for each dimension.
 What a mask leaves out is read as 0 and is not written.
