@@ -31,7 +31,7 @@ _BARE = ("-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc
 
 
 @functools.cache
-def artifact(source: Source, target: str, kernels: tuple[str, ...] = ()) -> Artifact:
+def artifact(source: Source, target: str, kernels: tuple[str, ...] = (), threads: int = THREADS) -> Artifact:
     """Compile for ``sm_90``, ``gfx942`` or ``x86-64-v3``; the resources are the most that one of ``kernels`` uses.
 
     All kernels of the source are in the artifact. AMD's targets need hipcc, or a clang that knows the GPU with LLVM's
@@ -43,8 +43,9 @@ def artifact(source: Source, target: str, kernels: tuple[str, ...] = ()) -> Arti
     """
     with stage("compile"):
         if target.startswith("sm_"):
-            data, log = _compile(find_nvcc(), cubin_flags(target, "-std=c++17"), source, (".cu", ".cubin"))
-            return Artifact("cubin", target, data, {**_resources(log, kernels), "threads": THREADS})
+            flags = cubin_flags(source.target_for_compiler(target), "-std=c++17")
+            data, log = _compile(find_nvcc(), flags, source, (".cu", ".cubin"))
+            return Artifact("cubin", target, data, {**_resources(log, kernels), "threads": threads})
         if target.startswith("gfx"):
             command = _amd_command(target)
             if command is None:

@@ -13,6 +13,7 @@ import torch
 
 from mhc.backends import stage
 from mhc.backends.cpp.compilers import THREADS, artifact, cpu_target
+from mhc.backends.cpp.hopper import Shape, allow, config_of
 from mhc.backends.cpp.source import Source
 
 _MESSAGE = 1024  # bytes
@@ -21,11 +22,15 @@ I32, I64, F32 = ctypes.c_int32, ctypes.c_int64, ctypes.c_float
 
 
 class Launch(NamedTuple):
-    """One kernel over a grid. An argument is a tensor, None for a tensor that is not given, or a number of ctypes."""
+    """One kernel over a grid. An argument is a tensor, None for a tensor that is not given, or a value of ctypes.
+
+    ``shape`` is for a kernel with other blocks than those of ``THREADS`` threads and static shared memory.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
     arguments: tuple[Any, ...]
+    shape: Shape | None = None
 
 
 class LaunchError(RuntimeError):
@@ -67,6 +72,11 @@ def target_of(device: torch.device) -> str:
         return str(torch.cuda.get_device_properties(device).gcnArchName).split(":")[0]
     major, minor = torch.cuda.get_device_capability(device)
     return f"sm_{major}{minor}"
+
+
+def named_target(device: torch.device) -> str | None:
+    """Return the target that a GPU is, None for a CPU."""
+    return None if device.type == "cpu" else target_of(device)
 
 
 def pointers_of(launch: Launch) -> Any:
@@ -139,16 +149,24 @@ class _Driver:
         self._check(self._load(ctypes.byref(module), ctypes.c_char_p(data)), "load the binary")
         return module
 
-    def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
-        """Return a kernel of a loaded binary."""
+    def function(self, module: ctypes.c_void_p, launch: Launch) -> ctypes.c_void_p:
+        """Return the kernel of a launch, from a loaded binary."""
         function = ctypes.c_void_p()
-        self._check(self._get(ctypes.byref(function), module, name.encode()), f"find {name}")
+        self._check(self._get(ctypes.byref(function), module, launch.kernel.encode()), f"find {launch.kernel}")
+        if launch.shape is not None:
+            self._check(allow(self._library, function, launch.shape), f"allow {launch.kernel} its blocks")
         return function
 
     def launch(self, function: ctypes.c_void_p, launch: Launch, stream: ctypes.c_void_p) -> None:
         """Launch a kernel on a stream."""
-        sizes = map(ctypes.c_uint, (*launch.grid, THREADS, 1, 1, 0))
-        self._check(self._launch(function, *sizes, stream, pointers_of(launch), None), f"launch {launch.kernel}")
+        pointers = pointers_of(launch)
+        if launch.shape is None:
+            sizes = map(ctypes.c_uint, (*launch.grid, THREADS, 1, 1, 0))
+            status = self._launch(function, *sizes, stream, pointers, None)
+        else:
+            config = config_of(launch.grid, launch.shape, stream)
+            status = self._library.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None)
+        self._check(status, f"launch {launch.kernel}")
 
     def _check(self, status: int, action: str) -> None:
         if status:
@@ -176,7 +194,7 @@ class _Module:
         """Launch one of the kernels."""
         function = self._functions.get(launch.kernel)
         if function is None:
-            function = self._functions[launch.kernel] = self._driver.function(self._module, launch.kernel)
+            function = self._functions[launch.kernel] = self._driver.function(self._module, launch)
         self._driver.launch(function, launch, stream)
 
 

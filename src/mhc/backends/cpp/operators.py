@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mhc.backends import kernels_of
 from mhc.backends.cpp import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.backends.cpp.devices import named_target
+from mhc.backends.variants import with_variants
+from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_pre import MhcPreSpec
 
-KERNELS = kernels_of(mhc_pre=mhc_pre, sinkhorn=sinkhorn, mhc_post=mhc_post, mhc_head=mhc_head, expand=expand)
+KERNELS = with_variants(
+    kernels_of(mhc_pre=mhc_pre, sinkhorn=sinkhorn, mhc_post=mhc_post, mhc_head=mhc_head, expand=expand),
+    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec},
+    Path(__file__).parent,
+    named_target,
+)

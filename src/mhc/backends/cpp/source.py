@@ -16,17 +16,29 @@ _ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16", torch.float16: "fp1
 
 @dataclass(frozen=True)
 class Source:
-    """The kernels of ``operator`` for a number of streams, and a dtype where the operator has several."""
+    """The kernels of ``operator`` for a number of streams, and a dtype where the operator has several.
+
+    ``file`` is another file of the operator than that of its own name, and ``constants`` is what it is given more.
+    ``targets`` has pairs of a target and what the compiler calls it: ``sm_90a`` has instructions that later GPUs lack.
+    """
 
     operator: str
     streams: int
     dtype: torch.dtype = torch.float32
+    file: str | None = None
+    constants: tuple[tuple[str, int], ...] = ()
+    targets: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
         """Return the text; it needs no file beside it. Every part is named by its file, without a folder."""
-        constants = f"#define STREAMS {self.streams}\n#define ELEMENT {_ELEMENTS[self.dtype]}\n"
-        return constants + whole_text(_FOLDER / self.operator / f"{self.operator}.cu")
+        given = {"STREAMS": self.streams, "ELEMENT": _ELEMENTS[self.dtype], **dict(self.constants)}
+        constants = "".join(f"#define {name} {value}\n" for name, value in given.items())
+        return constants + whole_text(_FOLDER / self.operator / f"{self.file or self.operator}.cu")
+
+    def target_for_compiler(self, target: str) -> str:
+        """Return what the compiler calls the target."""
+        return dict(self.targets).get(target, target)
 
 
 @functools.cache

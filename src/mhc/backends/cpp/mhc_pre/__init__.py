@@ -1,9 +1,18 @@
-"""``mhc_pre`` and its gradients; ``mhc_head`` has the same kernels."""
+"""``mhc_pre`` and its gradients; ``mhc_head`` has the same kernels.
+
+The forward has two variants, and ``variants.toml`` chooses one of them:
+
+``plain``
+    Threads with sums of fp32 numbers: right everywhere, and the default.
+``resident``
+    NVIDIA's sm_90, x in bf16 and four streams: tensor cores, and one read of x.
+"""
 
 from __future__ import annotations
 
 from mhc.backends.cpp.kernel import Kernel
 from mhc.backends.cpp.mhc_pre.launches import backward, forward
+from mhc.backends.cpp.mhc_pre.resident import Resident
 
 GRADIENTS = (
     "mhc_pre_factors",
@@ -12,5 +21,6 @@ GRADIENTS = (
     "mhc_pre_grad_phi_gamma",
     "mhc_pre_grad_alpha_bias",
 )
-FORWARD = Kernel("mhc_pre", ("mhc_pre_forward",), forward)
+_PLAIN = Kernel("mhc_pre", ("mhc_pre_forward",), forward)
+FORWARD = {"plain": _PLAIN, "resident": Resident(_PLAIN)}
 BACKWARD = Kernel("mhc_pre", GRADIENTS, backward)

@@ -1,0 +1,87 @@
+"""What NVIDIA's driver is told for kernels of sm_90: clusters of blocks, dynamic shared memory, and tensor maps."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any, NamedTuple
+
+import torch
+
+_CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_SHARED_BYTES, _LARGE_CLUSTERS = 8, 14  # CU_FUNC_ATTRIBUTE_*: bytes of dynamic shared memory, clusters of more than 8
+_BF16, _PROMOTION = 9, 2  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+_ALIGNMENT = 64  # bytes of a tensor map
+
+# A part of the GPU (a GPC) has up to this many multiprocessors, and holds one cluster of 16 blocks.
+_MULTIPROCESSORS_OF_A_PART = 18
+
+
+class Shape(NamedTuple):
+    """The threads of a block, its bytes of dynamic shared memory, and the blocks of a cluster."""
+
+    threads: int
+    shared_bytes: int
+    cluster: int
+
+
+class TensorMap(ctypes.Structure):
+    """What the copy engine has to know of a tensor, as the driver encodes it."""
+
+    _fields_ = (("words", ctypes.c_uint64 * 16),)
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint32 * 16))
+
+
+class _Config(ctypes.Structure):
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+def config_of(grid: tuple[int, int, int], shape: Shape, stream: ctypes.c_void_p) -> ctypes.Structure:
+    """Return the argument of ``cuLaunchKernelEx``."""
+    attribute = _Attribute(_CLUSTER, 0, (shape.cluster, 1, 1))
+    block = (shape.threads, 1, 1)
+    return _Config(grid, block, shape.shared_bytes, stream, ctypes.pointer(attribute), 1)
+
+
+def allow(library: Any, function: ctypes.c_void_p, shape: Shape) -> int:
+    """Let a kernel have its shared memory and its clusters; return the driver's status."""
+    values = ((_SHARED_BYTES, shape.shared_bytes), (_LARGE_CLUSTERS, 1))
+    return next((status for name, value in values if (status := library.cuFuncSetAttribute(function, name, value))), 0)
+
+
+def clusters_of(device: torch.device) -> int:
+    """Return how many clusters of 16 blocks a GPU runs at the same time, if each block needs a multiprocessor."""
+    return max(1, torch.cuda.get_device_properties(device).multi_processor_count // _MULTIPROCESSORS_OF_A_PART)
+
+
+def streams_map(x: torch.Tensor, tokens: int, columns: int) -> TensorMap:
+    """Return the map of ``x`` [tokens, n, hidden] in bf16, in boxes of so many tokens and columns of one stream.
+
+    Raises:
+        RuntimeError: the driver refuses it, as where ``x`` does not begin at a multiple of 16 bytes.
+    """
+    return _map(x.data_ptr(), x.shape[:-2].numel(), *x.shape[-2:], tokens, columns)
+
+
+@functools.lru_cache(maxsize=1024)  # encoding takes the host a few microseconds
+def _map(address: int, tokens: int, streams: int, hidden: int, box_tokens: int, box_columns: int) -> TensorMap:
+    memory = ctypes.create_string_buffer(ctypes.sizeof(TensorMap) + _ALIGNMENT)
+    place = ctypes.addressof(memory) + -ctypes.addressof(memory) % _ALIGNMENT
+    sizes = (ctypes.c_uint64 * 3)(hidden, streams, tokens)
+    strides = (ctypes.c_uint64 * 2)(2 * hidden, 2 * streams * hidden)
+    box, every = (ctypes.c_uint32 * 3)(box_columns, 1, box_tokens), (ctypes.c_uint32 * 3)(1, 1, 1)
+    where = ctypes.c_void_p(place), _BF16, 3, ctypes.c_void_p(address)
+    status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(*where, sizes, strides, box, every, 0, 0, _PROMOTION, 0)
+    if status:
+        raise RuntimeError(f"cpp: the driver cannot make a tensor map of x: {status}")
+    return TensorMap.from_buffer_copy(ctypes.string_at(place, ctypes.sizeof(TensorMap)))

@@ -1,0 +1,121 @@
+// What a kernel says to NVIDIA's sm_90 in its own instructions: barriers in shared memory, copies by the tensor map,
+// products of tensor cores, and loads and stores that other blocks see while the kernel runs.
+#pragma once
+
+// A tensor map, as cuTensorMapEncodeTiled writes it.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return unsigned(__cvta_generic_to_shared(pointer));
+}
+
+// A barrier in shared memory counts arrivals, and bytes that a copy still has to bring. Its phases alternate: wait for
+// phase k with the parity k % 2.
+__device__ __forceinline__ void init_barrier(unsigned barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
+}
+
+__device__ __forceinline__ void arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void arrive_and_expect(unsigned barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+// Tell the barrier of the same place in another block of the cluster.
+__device__ __forceinline__ void arrive_at(unsigned barrier, int rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+      "}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
+__device__ __forceinline__ void wait(unsigned barrier, int parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n"
+      "}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// All threads of the cluster's blocks arrive before one that waits goes on. What they wrote before is seen then.
+__device__ __forceinline__ void arrive_at_cluster() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wait_for_cluster() {
+  __syncwarp();
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// The same, where nothing has to be seen.
+__device__ __forceinline__ void leave_cluster() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ int grid_size() { return int(gridDim.x); }
+
+// The address, for the cluster, of a place in the shared memory of one of its blocks.
+__device__ __forceinline__ unsigned address_in(unsigned address, int rank) {
+  unsigned remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+
+// Write to a block of the cluster; the bytes count for a barrier of that block.
+__device__ __forceinline__ void send(unsigned to, unsigned barrier, const float4& value) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+      "r"(__float_as_uint(value.x)), "r"(__float_as_uint(value.y)), "r"(__float_as_uint(value.z)),
+      "r"(__float_as_uint(value.w)), "r"(barrier)
+      : "memory");
+}
+
+__device__ __forceinline__ void send(unsigned to, unsigned barrier, float value) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+               "r"(__float_as_uint(value)), "r"(barrier)
+               : "memory");
+}
+
+// Copy the box of a tensor map that begins at (column, row, layer) to shared memory. Its bytes count for the barrier.
+__device__ __forceinline__ void copy_box(unsigned to, const TensorMap* map, int column, int row, int layer,
+                                         unsigned barrier) {
+  asm volatile(
+      "{\n"
+      ".reg .b64 policy;\n"
+      "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%2, %3, %4}], [%5], policy;\n"
+      "}" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(layer), "r"(barrier)
+      : "memory");
+}
+
+// Four 8 x 8 matrices of 16 bits: a lane gives the address of one row, and gets two neighbours of each matrix.
+__device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// sums[16 x 8] += a[16 x 16] b[16 x 8] in bf16, by tensor cores, with sums in fp32.
+__device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}

@@ -1,0 +1,356 @@
+// The forward of mhc_pre and mhc_head on NVIDIA's sm_90 for x in bf16 and four streams. x is read from memory once: a
+// cluster keeps its tokens of x in shared memory until it has found h_pre.
+//
+// A cluster takes TOKENS tokens at a time, a step. Each of its blocks has COLUMNS columns of each stream, and one
+// multiprocessor; the blocks write to each other's shared memory. In a block, warps have one role each:
+//
+//   copy     brings the block's columns of the next tokens to shared memory
+//   project  multiplies them with phi by tensor cores. phi is three parts in bf16, together as exact as fp32
+//   add      adds the block's sums up, and sends those of each token to the block that has this token
+//   mix      adds all blocks' sums up, makes the coefficients, and sends h_pre to all blocks
+//   read     makes h_in of the columns that are still there
+//
+// The compiler is given STREAMS (4), MIXES (24, or 4 for mhc_head), and how the work is cut: TOKENS, COLUMNS, WIDE,
+// STAGES and SHARED_BYTES.
+#include "hopper.h"
+#include "numbers.h"
+
+constexpr int BLOCKS = 16;  // of a cluster
+constexpr int SLOTS = 4;    // steps that are on their way from `add` to `mix`; STAGES are on their way through a block
+
+constexpr int WARPS = 4, GROUP = WARPS * WARP, ALL = 5 * GROUP;  // warps of a group share their number of registers
+constexpr int PROJECTORS = 2 * WARPS, ADDERS = WARPS - 1, MIXERS = WARPS, READERS = WARPS;  // and one for `copy`
+
+// What a warp of `project` has: ROWS tokens and WIDE columns of one stream.
+constexpr int ROWS = 16, STEPS = WIDE / 16;
+constexpr int SPANS = COLUMNS / WIDE, PARTIAL = STREAMS * SPANS;  // sums that make one of the block
+static_assert(TOKENS / ROWS * PARTIAL == PROJECTORS, "each warp of `project` has its part");
+
+// A copy brings the columns of a stream, and eight more: then eight rows begin in different banks.
+constexpr int ROW_BYTES = 2 * (COLUMNS + 8), PIECES = COLUMNS / 8;  // a piece is 16 bytes
+constexpr int STREAM_BYTES = TOKENS * ROW_BYTES, STAGE_BYTES = STREAMS * STREAM_BYTES;
+
+constexpr int TILES = (MIXES + 7) / 8, PADDED = 8 * TILES, PARTS = 3;
+constexpr int LINE = PADDED + 4;  // floats of a token: the products, the sum of squares, and zeros
+constexpr int OWN = TOKENS / BLOCKS;  // tokens of a step whose coefficients a block makes
+constexpr int EACH = 8;           // lanes of `mix` for a token, each with four floats of the line
+constexpr int SENT = TOKENS * 4 * (PADDED + 1), KNOWN = TOKENS * STREAMS * 4;  // bytes in a step
+
+struct Shared {
+  unsigned char x[STAGES][STAGE_BYTES];
+  float sums[PARTIAL][TOKENS][PADDED];
+  float squares[PARTIAL][TOKENS];
+  float lines[SLOTS][OWN][BLOCKS][LINE];
+  float h_pre[STAGES][TOKENS][STREAMS];
+  unsigned long long full[STAGES], empty[STAGES], known[STAGES], sent[SLOTS], used[SLOTS], added, taken;
+};
+
+static_assert(sizeof(Shared) <= SHARED_BYTES, "resident.py knows how large it is");
+
+struct Problem {
+  const float *phi, *alpha, *bias, *gamma;
+  bf16* h_in;
+  float *h_post, *h_res, *m, *r;
+  int tokens;
+  float norm_eps, pre_eps, post_scale;
+};
+
+constexpr int HIDDEN = BLOCKS * COLUMNS;
+
+// What a block does: step i of its cluster is step `at(i)` of all.
+struct Steps {
+  int rank, cluster, clusters, count;
+
+  __device__ __forceinline__ explicit Steps(const Problem& p) {
+    rank = int(block_index()) % BLOCKS;
+    cluster = int(block_index()) / BLOCKS;
+    clusters = grid_size() / BLOCKS;
+    const int all = (p.tokens + TOKENS - 1) / TOKENS;
+    count = (all - cluster + clusters - 1) / clusters;
+  }
+  __device__ __forceinline__ int at(int i) const { return cluster + i * clusters; }
+};
+
+__device__ __forceinline__ int lane_index() { return thread_index() % WARP; }
+
+// Where eight columns of a token begin in a stage.
+__device__ __forceinline__ int place(int stream, int token, int piece) {
+  return stream * STREAM_BYTES + token * ROW_BYTES + 16 * piece;
+}
+
+__device__ __forceinline__ void copy(const TensorMap* map, Shared& s, const Steps& steps) {
+  for (int i = 0; i < steps.count; ++i) {
+    const int stage = i % STAGES, turn = i / STAGES;
+    if (turn > 0) wait(shared_address(&s.empty[stage]), (turn - 1) % 2);
+    const unsigned full = shared_address(&s.full[stage]);
+    arrive_and_expect(full, STAGE_BYTES);
+    for (int n = 0; n < STREAMS; ++n) {
+      copy_box(shared_address(&s.x[stage][n * STREAM_BYTES]), map, steps.rank * COLUMNS, n, steps.at(i) * TOKENS, full);
+    }
+  }
+}
+
+__device__ __forceinline__ unsigned pair_of(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// Split two numbers into PARTS bf16 each, the largest part first.
+__device__ __forceinline__ void split(float low, float high, unsigned (&parts)[PARTS]) {
+  for (int part = 0; part < PARTS; ++part) {
+    parts[part] = pair_of(low, high);
+    low -= float_of(parts[part] << 16);
+    high -= float_of(parts[part] & 0xffff0000);
+  }
+}
+
+// The rows of phi times gamma at WIDE columns of a stream, as `multiply` takes them.
+struct Weights {
+  unsigned of[STEPS][TILES][PARTS][2];
+
+  __device__ __forceinline__ Weights(const Problem& p, int first) {
+    const int lane = lane_index();
+    for (int step = 0; step < STEPS; ++step) {
+      for (int tile = 0; tile < TILES; ++tile) {
+        for (int half = 0; half < 2; ++half) {
+          const int mix = 8 * tile + lane / 4, column = first + 16 * step + 8 * half + 2 * (lane % 4);
+          float2 row = {0.0f, 0.0f}, weight = {1.0f, 1.0f};
+          if (mix < MIXES) row = *reinterpret_cast<const float2*>(p.phi + (long long)mix * STREAMS * HIDDEN + column);
+          if (p.gamma) weight = *reinterpret_cast<const float2*>(p.gamma + column);
+          unsigned parts[PARTS];
+          split(row.x * weight.x, row.y * weight.y, parts);
+          for (int part = 0; part < PARTS; ++part) of[step][tile][part][half] = parts[part];
+        }
+      }
+    }
+  }
+};
+
+__device__ __forceinline__ void project(const Problem& p, Shared& s, const Steps& steps, int warp) {
+  const int lane = lane_index(), partial = warp % PARTIAL, stream = partial % STREAMS, span = partial / STREAMS;
+  const int first = warp / PARTIAL * ROWS;
+  const Weights weights(p, stream * HIDDEN + steps.rank * COLUMNS + span * WIDE);
+  wait_for_cluster();
+  const int row = place(stream, first + lane % 16, span * WIDE / 8 + lane / 16);
+  for (int i = 0; i < steps.count; ++i) {
+    const int stage = i % STAGES;
+    float large[TILES][4] = {}, small[TILES][4] = {}, grams[2][4] = {};
+    wait(shared_address(&s.full[stage]), i / STAGES % 2);
+    for (int step = 0; step < STEPS; ++step) {
+      unsigned a[4];
+      load_matrices(a, shared_address(&s.x[stage][row + 32 * step]));
+      for (int part = PARTS - 1; part >= 0; --part) {
+        for (int tile = 0; tile < TILES; ++tile) {
+          multiply(part == 0 ? large[tile] : small[tile], a, weights.of[step][tile][part]);
+        }
+      }
+      const unsigned first_half[2] = {a[0], a[2]}, second_half[2] = {a[1], a[3]};
+      multiply(grams[0], a, first_half);
+      multiply(grams[1], a, second_half);
+    }
+    __syncwarp();
+    if (lane == 0) arrive(shared_address(&s.empty[stage]));
+    if (i > 0) wait(shared_address(&s.taken), (i - 1) % 2);
+    for (int half = 0; half < 2; ++half) {
+      const int token = first + 8 * half + lane / 4;
+      for (int tile = 0; tile < TILES; ++tile) {
+        const float2 sum = {large[tile][2 * half] + small[tile][2 * half],
+                            large[tile][2 * half + 1] + small[tile][2 * half + 1]};
+        *reinterpret_cast<float2*>(&s.sums[partial][token][8 * tile + 2 * (lane % 4)]) = sum;
+      }
+      const float square = lane / 4 % 2 == 0 ? grams[half][2 * half] : grams[half][2 * half + 1];
+      if (lane % 4 == lane / 8) s.squares[partial][token] = square;
+    }
+    __syncwarp();
+    if (lane == 0) arrive(shared_address(&s.added));
+  }
+}
+
+__device__ __forceinline__ void add_to(float4& sum, const float4& more) {
+  sum.x += more.x;
+  sum.y += more.y;
+  sum.z += more.z;
+  sum.w += more.w;
+}
+
+__device__ __forceinline__ void add(Shared& s, const Steps& steps) {
+  constexpr int QUADS = PADDED / 4, THREADS_OF_ADD = ADDERS * WARP, ITEMS = TOKENS * QUADS;
+  const int thread = thread_index() % GROUP;
+  wait_for_cluster();
+  for (int i = 0; i < steps.count; ++i) {
+    const int slot = i % SLOTS, turn = i / SLOTS;
+    wait(shared_address(&s.added), i % 2);
+    if (turn > 0) wait(shared_address(&s.used[slot]), (turn - 1) % 2);
+    const unsigned sent = shared_address(&s.sent[slot]);
+#pragma unroll
+    for (int k = 0; k < (ITEMS + THREADS_OF_ADD - 1) / THREADS_OF_ADD; ++k) {
+      const int at = thread + k * THREADS_OF_ADD, token = at / QUADS, column = 4 * (at % QUADS), owner = token / OWN;
+      if (at >= ITEMS) break;
+      float4 sum = *reinterpret_cast<const float4*>(&s.sums[0][token][column]);
+      for (int n = 1; n < PARTIAL; ++n) add_to(sum, *reinterpret_cast<const float4*>(&s.sums[n][token][column]));
+      const unsigned to = shared_address(&s.lines[slot][token % OWN][steps.rank][column]);
+      send(address_in(to, owner), address_in(sent, owner), sum);
+    }
+    if (thread < TOKENS) {
+      float sum = s.squares[0][thread];
+      for (int n = 1; n < PARTIAL; ++n) sum += s.squares[n][thread];
+      const unsigned to = shared_address(&s.lines[slot][thread % OWN][steps.rank][PADDED]);
+      send(address_in(to, thread / OWN), address_in(sent, thread / OWN), sum);
+    }
+    __syncwarp();
+    if (lane_index() == 0) arrive(shared_address(&s.taken));
+  }
+}
+
+// What a lane of `mix` needs of alpha and bias: those of four mixes.
+struct Gates {
+  float alpha, bias[4];
+
+  __device__ __forceinline__ Gates(const Problem& p, int quad) {
+    const bool is_mix = 4 * quad < MIXES;
+    alpha = is_mix ? p.alpha[quad < 2 ? quad : 2] : 0.0f;
+    for (int k = 0; k < 4; ++k) bias[k] = is_mix ? p.bias[4 * quad + k] : 0.0f;
+  }
+};
+
+// The coefficients of a token, of which a lane has four mixes. h_pre goes to all blocks.
+__device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const Gates& gates, int stage, int row,
+                                             int token, int quad, const float4& sum) {
+  const int from = lane_index() / EACH * EACH;
+  const float squares = __shfl_sync(0xffffffffu, sum.x, from + PADDED / 4);
+  const float norm = 1.0f / MHC_SQRT(squares / float(STREAMS * HIDDEN) + p.norm_eps);
+  const float mixes[4] = {sum.x * norm, sum.y * norm, sum.z * norm, sum.w * norm};
+  float z[4], gate[4];
+  for (int k = 0; k < 4; ++k) {
+    z[k] = gates.alpha * mixes[k] + gates.bias[k];
+    gate[k] = quad < 2 ? sigmoid(z[k]) : 0.0f;
+  }
+  float4 h_pre;
+  h_pre.x = __shfl_sync(0xffffffffu, gate[0] + p.pre_eps, from);
+  h_pre.y = __shfl_sync(0xffffffffu, gate[1] + p.pre_eps, from);
+  h_pre.z = __shfl_sync(0xffffffffu, gate[2] + p.pre_eps, from);
+  h_pre.w = __shfl_sync(0xffffffffu, gate[3] + p.pre_eps, from);
+  if (row >= TOKENS) return;
+  const unsigned to = shared_address(s.h_pre[stage][row]), known = shared_address(&s.known[stage]);
+  for (int rank = quad; rank < BLOCKS; rank += EACH) send(address_in(to, rank), address_in(known, rank), h_pre);
+  if (token >= p.tokens) return;
+  if (quad == PADDED / 4) p.r[token] = norm;
+  if (4 * quad >= MIXES) return;
+  *reinterpret_cast<float4*>(p.m + (long long)token * MIXES + 4 * quad) = {mixes[0], mixes[1], mixes[2], mixes[3]};
+  if (quad == 1) {
+    *reinterpret_cast<float4*>(p.h_post + (long long)token * STREAMS) = {
+        p.post_scale * gate[0], p.post_scale * gate[1], p.post_scale * gate[2], p.post_scale * gate[3]};
+  } else if (quad > 1) {
+    float* to = p.h_res + (long long)token * STREAMS * STREAMS + 4 * (quad - 2);
+    *reinterpret_cast<float4*>(to) = {z[0], z[1], z[2], z[3]};
+  }
+}
+
+// A warp takes the block's tokens of a step, and other warps the next steps meanwhile.
+__device__ __forceinline__ void mix(const Problem& p, Shared& s, const Steps& steps, int warp) {
+  const int lane = lane_index(), quad = lane % EACH, mine = lane / EACH;
+  const Gates gates(p, quad);
+  wait_for_cluster();
+  for (int i = warp; i < steps.count; i += MIXERS) {
+    const int slot = i % SLOTS, turn = i / SLOTS, row = mine < OWN ? steps.rank * OWN + mine : TOKENS;
+    if (lane == 0) {
+      if (turn > 0) wait(shared_address(&s.sent[slot]), (turn - 1) % 2);
+      arrive_and_expect(shared_address(&s.sent[slot]), SENT);
+    }
+    __syncwarp();
+    wait(shared_address(&s.sent[slot]), turn % 2);
+    float4 sum = {};
+    if (row < TOKENS && 4 * quad < LINE) {
+#pragma unroll
+      for (int rank = 0; rank < BLOCKS; ++rank) {
+        add_to(sum, *reinterpret_cast<const float4*>(&s.lines[slot][mine][rank][4 * quad]));
+      }
+    }
+    __syncwarp();
+    // Nobody waits for the last steps, and a block that has ended must not be written to.
+    if (lane < BLOCKS && i + SLOTS < steps.count) arrive_at(shared_address(&s.used[slot]), lane);
+    coefficients(p, s, gates, i % STAGES, row, steps.at(i) * TOKENS + row, quad, sum);
+  }
+}
+
+__device__ __forceinline__ void read(const Problem& p, Shared& s, const Steps& steps, int warp) {
+  constexpr int ITEMS = TOKENS * PIECES;
+  const int lane = lane_index(), thread = warp * WARP + lane;
+  wait_for_cluster();
+  for (int i = 0; i < steps.count; ++i) {
+    const int stage = i % STAGES, parity = i / STAGES % 2;
+    if (thread == 0) arrive_and_expect(shared_address(&s.known[stage]), KNOWN);
+    wait(shared_address(&s.full[stage]), parity);
+    wait(shared_address(&s.known[stage]), parity);
+#pragma unroll
+    for (int k = 0; k < (ITEMS + GROUP - 1) / GROUP; ++k) {
+      const int at = thread + k * GROUP, row = at / PIECES, piece = at % PIECES;
+      if (at >= ITEMS) break;
+      const float4 h_pre = *reinterpret_cast<const float4*>(s.h_pre[stage][row]);
+      const float factors[STREAMS] = {h_pre.x, h_pre.y, h_pre.z, h_pre.w};
+      float low[4] = {}, high[4] = {};
+      for (int n = 0; n < STREAMS; ++n) {
+        const uint4 x = *reinterpret_cast<const uint4*>(&s.x[stage][place(n, row, piece)]);
+        const unsigned pairs[4] = {x.x, x.y, x.z, x.w};
+        for (int j = 0; j < 4; ++j) {
+          low[j] += factors[n] * float_of(pairs[j] << 16);
+          high[j] += factors[n] * float_of(pairs[j] & 0xffff0000);
+        }
+      }
+      const long long token = steps.at(i) * TOKENS + row;
+      if (token < p.tokens) {
+        *reinterpret_cast<uint4*>(p.h_in + token * HIDDEN + steps.rank * COLUMNS + 8 * piece) = {
+            pair_of(low[0], high[0]), pair_of(low[1], high[1]), pair_of(low[2], high[2]), pair_of(low[3], high[3])};
+      }
+    }
+    __syncwarp();
+    if (lane == 0) arrive(shared_address(&s.empty[stage]));
+  }
+}
+
+__device__ __forceinline__ void init(Shared& s) {
+  for (int i = 0; i < STAGES; ++i) {
+    init_barrier(shared_address(&s.full[i]), 1);
+    init_barrier(shared_address(&s.empty[i]), PROJECTORS + READERS);
+    init_barrier(shared_address(&s.known[i]), 1);
+  }
+  for (int i = 0; i < SLOTS; ++i) {
+    init_barrier(shared_address(&s.sent[i]), 1);
+    init_barrier(shared_address(&s.used[i]), BLOCKS);
+  }
+  init_barrier(shared_address(&s.added), PROJECTORS);
+  init_barrier(shared_address(&s.taken), ADDERS);
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+extern "C" __global__ void __launch_bounds__(ALL, 1)
+    mhc_pre_resident(const __grid_constant__ TensorMap map, const __grid_constant__ Problem p) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  Shared& s = *reinterpret_cast<Shared*>(memory);
+  const Steps steps(p);
+  const int group = thread_index() / GROUP, warp = thread_index() / WARP % WARPS;
+  if (thread_index() == 0) init(s);
+  for (int i = thread_index(); i < SLOTS * OWN * BLOCKS; i += ALL) {
+    *reinterpret_cast<float4*>(&s.lines[0][0][i][PADDED]) = {};  // three zeros of each line stay
+  }
+  __syncthreads();
+  arrive_at_cluster();
+  if (group < 2) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 144;");
+    project(p, s, steps, group * WARPS + warp);
+  } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
+    if (group == 2) {
+      mix(p, s, steps, warp);
+    } else if (group == 3) {
+      read(p, s, steps, warp);
+    } else if (warp < ADDERS) {
+      add(s, steps);
+    } else {
+      if (lane_index() == 0) copy(&map, s, steps);
+      wait_for_cluster();
+    }
+  }
+  leave_cluster();  // no block may end before the others have sent it their last
+}

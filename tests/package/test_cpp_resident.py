@@ -1,0 +1,151 @@
+"""The variant ``resident`` of the backend ``cpp``: where it is chosen, what nvcc makes of it, how it is launched."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from mhc.backends import NotSupportedError, load
+from mhc.backends.cpp import devices, hopper
+from mhc.backends.cpp.mhc_pre import resident
+from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
+from mhc.toolchain.compilers import find_nvcc
+
+FITTING = (256, 512, 1024, 1280, 1536, 2048, 2560)
+
+
+def spec(hidden: int, dtype: torch.dtype = torch.bfloat16, streams: int = 4) -> MhcPreSpec:
+    return MhcPreSpec(streams, hidden, dtype, True)
+
+
+@pytest.fixture
+def nvcc() -> str:
+    try:
+        return find_nvcc()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+
+
+def test_it_is_chosen_where_it_runs_and_the_plain_one_elsewhere() -> None:
+    kernel: Any = load("cpp", "mhc_pre")
+    assert {kernel.choose(spec(hidden), "sm_90") for hidden in FITTING} == {"resident"}
+    others = [(spec(200), "sm_90"), (spec(4096), "sm_90"), (spec(512), "sm_100"), (spec(512), "gfx942")]
+    others += [(spec(512), None), (spec(512, torch.float32), "sm_90"), (spec(512, streams=3), "sm_90")]
+    assert {kernel.choose(*other) for other in others} == {"plain"}
+    assert load("cpp", "mhc_head").choose(MhcHeadSpec(4, 512, torch.bfloat16, True), "sm_90") == "resident"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "target", "reason"),
+    [
+        (spec(512), "sm_100", "for NVIDIA's sm_90"),
+        (spec(512, torch.float16), "sm_90", "x is float16"),
+        (spec(512, streams=8), "sm_90", "there are 8 streams"),
+        (spec(7168), "sm_90", "hidden is 7168"),
+        (spec(16), "sm_90", "hidden is 16:"),
+    ],
+)
+def test_what_it_does_not_run_has_a_reason(wanted: MhcPreSpec, target: str, reason: str) -> None:
+    variant = load("cpp", "mhc_pre").variants["resident"]  # type: ignore[attr-defined]
+    assert reason in variant.supports(wanted, target)
+    with pytest.raises(NotSupportedError, match=reason) as caught:
+        variant.compile(wanted, target)
+    assert caught.value.stage == "lower"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("wanted", [spec(256), spec(1280), spec(2560), MhcHeadSpec(4, 2560, torch.bfloat16, False)])
+def test_nvcc_compiles_it_without_spills_and_agrees_on_its_shared_memory(nvcc: str, wanted: MhcPreSpec) -> None:
+    op = "mhc_head" if isinstance(wanted, MhcHeadSpec) else "mhc_pre"
+    made = load("cpp", op).compile(wanted, "sm_90")  # type: ignore[attr-defined]
+    assert made.kind == "cubin"
+    assert made.resources["spill_bytes"] == made.resources["stack_bytes"] == 0
+    assert made.resources["threads"] == resident._THREADS
+
+
+def test_shared_memory_fits_into_a_multiprocessor() -> None:
+    cuts = [cut for hidden in FITTING if (cut := resident._cut(hidden))]
+    assert len(cuts) == len(FITTING)
+    assert max(resident._shared_bytes(cut, mixes) for cut in cuts for mixes in (4, 24)) <= 227 << 10
+
+
+class Driver:
+    """CUDA's driver, which notes what it is told."""
+
+    def __init__(self, refused: str = "") -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.refused = refused
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> int:
+            self.calls.append((name, arguments))
+            return 1 if name == self.refused else 0
+
+        return call
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    stand_in = Driver()
+    monkeypatch.setattr(devices.torch.version, "hip", None)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: stand_in)
+    properties = SimpleNamespace(multi_processor_count=132)
+    monkeypatch.setattr(hopper.torch.cuda, "get_device_properties", lambda device: properties)
+    hopper._map.cache_clear()
+    yield stand_in
+    hopper._map.cache_clear()
+
+
+def inputs_of(tokens: int, hidden: int) -> MhcPreInputs:
+    x = torch.zeros(tokens, 4, hidden, dtype=torch.bfloat16)
+    return MhcPreInputs(x, torch.zeros(24, 4 * hidden), torch.zeros(3), torch.zeros(24), None)
+
+
+@pytest.mark.parametrize(("tokens", "blocks"), [(1, 16), (33, 32), (1000, 112)])
+def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens: int, blocks: int) -> None:
+    inputs = inputs_of(tokens, 1280)
+    launch = resident._launch(inputs, empty_outputs(inputs))
+    assert launch.grid == (blocks, 1, 1)
+    assert launch.shape == hopper.Shape(640, resident._shared_bytes(resident._Cut(32, 80, 80), 24), 16)
+    problem = launch.arguments[1]
+    assert (problem.tokens, problem.phi, problem.gamma) == (tokens, inputs.phi.data_ptr(), None)
+
+    calls = devices._Driver()
+    calls.launch(calls.function(ctypes.c_void_p(1), launch), launch, ctypes.c_void_p(5))
+    told = dict(driver.calls)
+    assert [arguments[1:] for name, arguments in driver.calls if name == "cuFuncSetAttribute"] == [
+        (8, launch.shape.shared_bytes),
+        (14, 1),
+    ]
+    config = told["cuLaunchKernelEx"][0]._obj
+    assert (list(config.grid), list(config.block)) == ([blocks, 1, 1], [640, 1, 1])
+    attribute = config.attributes[0]
+    assert (attribute.id, list(attribute.value[:3])) == (4, [16, 1, 1])
+
+
+def test_a_map_is_made_once_and_its_refusal_is_said(driver: Driver) -> None:
+    x = inputs_of(3, 512).x
+    for _ in range(2):
+        hopper.streams_map(x, 32, 40)
+    assert [name for name, _ in driver.calls] == ["cuTensorMapEncodeTiled"]
+    sizes, strides, box = (list(values) for values in driver.calls[0][1][4:7])
+    assert (sizes, strides, box) == ([512, 4, 3], [1024, 4096], [40, 1, 32])
+    driver.refused = "cuTensorMapEncodeTiled"
+    with pytest.raises(RuntimeError, match="cannot make a tensor map of x: 1"):
+        hopper.streams_map(x, 16, 40)
+
+
+def test_tensors_that_are_not_aligned_get_the_plain_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
+    monkeypatch.setattr(resident, "run", lambda *arguments: taken.append("resident"))
+    monkeypatch.setattr(resident, "_launch", lambda inputs, out: None)
+    inputs = inputs_of(2, 512)
+    shifted = inputs._replace(x=torch.zeros(2 * 4 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 4, 512))
+    for one in (inputs, shifted):
+        resident.Resident(plain).run(one, empty_outputs(one))
+    assert taken == ["resident", "plain"]
