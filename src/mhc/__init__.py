@@ -7,8 +7,9 @@ Each operator is one module of :mod:`mhc.ops` (its equation and its tensors). Ea
 from mhc import convert
 from mhc.convert import fold_gamma
 from mhc.functional import MhcPre, expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
-from mhc.module import HyperConnection, HyperHead, HyperStack
+from mhc.module import HyperConnection, HyperHead
 from mhc.recompute import recomputation
+from mhc.stack import HyperStack
 
 __version__ = "0.1.0"
 

@@ -1,4 +1,4 @@
-"""Modules: ``HyperConnection`` (a layer whose residual connection is mHC's), ``HyperStack`` of them, ``HyperHead``."""
+"""Modules: ``HyperConnection``, a layer whose residual connection is mHC's, and ``HyperHead`` after the last one."""
 
 from __future__ import annotations
 
@@ -205,33 +205,6 @@ class HyperConnection(_Mapping):
         """Return what ``print`` shows beside the layer."""
         defaults = {"iterations": 20, "post_scale": 2.0, "form": "paper", "precision": "fp32", "main_grad": False}
         return _text(self, **defaults, backend=None)
-
-
-class HyperStack(nn.ModuleList):
-    """Run :class:`HyperConnection` modules one after the other: ``[..., n, hidden]`` to the same shape and dtype.
-
-    It computes what ``nn.Sequential`` of them computes. Where the backend has :func:`mhc.mhc_post_pre`, the write of
-    one layer and the read of the next are that operator. In a graph of ``torch.compile`` and under
-    :func:`mhc.recomputation` each layer runs by itself.
-    """
-
-    def forward(self, x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
-        """Compute the new streams; the other arguments are those of every wrapped layer."""
-        if len(self) == 0 or torch.compiler.is_compiling() or current() is not None:
-            for layer in self:
-                x = layer(x, *arguments, **options)
-            return x
-        layer, *others = self
-        x, (h_in, h_post, h_res) = layer.read_with_x(x)
-        for following in others:
-            y = layer.layer(h_in, *arguments, **options).to(x.dtype)
-            if layer.backend == following.backend:
-                x, (h_in, h_post, h_res) = following.read_after(x, y, h_post, h_res)
-            else:
-                x, (h_in, h_post, h_res) = following.read_with_x(layer.write(x, y, h_post, h_res))
-            layer = following
-        written: torch.Tensor = layer.write(x, layer.layer(h_in, *arguments, **options).to(x.dtype), h_post, h_res)
-        return written
 
 
 class HyperHead(_Mapping):

@@ -171,3 +171,58 @@ def test_a_stack_runs_layer_by_layer_where_the_operator_does_not_fit(stack, stre
 def test_a_compiled_stack_gives_the_same_numbers(stack, streams):
     compiled = torch.compile(stack, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(streams), stack(streams))
+
+
+HOOKS = {
+    "forward_pre": lambda layer, note: layer.register_forward_pre_hook(lambda *_: note()),
+    "forward": lambda layer, note: layer.register_forward_hook(lambda *_: note()),
+    "full_backward_pre": lambda layer, note: layer.register_full_backward_pre_hook(lambda *_: note()),
+    "full_backward": lambda layer, note: layer.register_full_backward_hook(lambda *_: note()),
+    "of all modules": lambda layer, note: nn.modules.module.register_module_forward_hook(
+        lambda module, *_: note() if module is layer else None
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_hooks_of_a_layer_in_a_stack_run(stack, streams, calls, kind):
+    x = streams.clone().requires_grad_()
+    noted = []
+    handle = HOOKS[kind](stack[1], lambda: noted.append(kind))
+    try:
+        out = stack(x)
+        out.sum().backward()
+    finally:
+        handle.remove()
+    assert noted == [kind]
+    assert "mhc_post_pre" not in calls()
+    assert torch.equal(out, nn.Sequential(*stack)(x))
+    stack(x)
+    assert calls().count("mhc_post_pre") == 2, "the hook is gone"
+
+
+def test_hooks_inside_of_a_wrapped_layer_run_in_the_operator_of_two_layers_too(stack, streams, calls):
+    noted = []
+    stack[1].layer.register_forward_hook(lambda *_: noted.append(1))
+    stack(streams)
+    assert noted == [1]
+    assert calls().count("mhc_post_pre") == 2
+
+
+def test_a_layer_with_a_call_of_its_own_is_called(stack, streams):
+    class Doubled(mhc.HyperConnection):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    plain, noted = stack(streams), []
+    stack[2].forward = lambda x: x
+    assert torch.equal(stack(streams), nn.Sequential(*stack[:2])(streams))
+    del stack[2].forward
+    stack[0].compile(backend=lambda graph, _: lambda *tensors: noted.append(1) or graph(*tensors))
+    torch.testing.assert_close(stack(streams), plain)
+    assert noted == [1]
+    stack[0]._compiled_call_impl = None
+    stack[2].__class__ = Doubled
+    torch.testing.assert_close(stack(streams), 2 * plain)
+    stack.append(nn.Identity())
+    torch.testing.assert_close(stack(streams), 2 * plain)

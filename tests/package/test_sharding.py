@@ -1,4 +1,4 @@
-"""``DTensor``: tokens over two processes give what one process gives."""
+"""``DTensor`` and FSDP2: two processes give what one process gives."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor
 
 import mhc
@@ -93,6 +94,26 @@ def a_module_runs_with_spread_tokens(mesh):
 
 
 @check
+def a_stack_of_layers_that_fsdp_shards_gives_what_whole_layers_give(mesh):
+    torch.manual_seed(0)
+    stack = mhc.HyperStack(mhc.HyperConnection(nn.Linear(HIDDEN, HIDDEN), N, HIDDEN) for _ in range(3))
+    x = tensor(6, N, HIDDEN, requires_grad=False)
+    expected = nn.Sequential(*stack)(x)
+    expected.square().sum().backward()
+    grads = [parameter.grad for parameter in stack.parameters()]
+    stack.zero_grad()
+    for layer in stack:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(stack, mesh=mesh)
+    out = stack(x)
+    torch.testing.assert_close(out, expected)
+    out.square().sum().backward()
+    for parameter, grad in zip(stack.parameters(), grads, strict=True):
+        assert parameter.grad.placements == (Shard(0),)
+        torch.testing.assert_close(parameter.grad.full_tensor(), grad, rtol=1e-5, atol=1e-5)
+
+
+@check
 def narrow_parameters_are_taken(mesh):
     x, *parameters = (value.detach().bfloat16() for value in arguments("mhc_pre", lead=(4,))[:5])
     spread = [distribute_tensor(x, mesh, [Shard(0)])]
@@ -129,5 +150,5 @@ def process(rank, rendezvous):
 
 @pytest.mark.filterwarnings("ignore")  # of torch.distributed, which are not ours
 def test_two_processes_give_what_one_gives(tmp_path):
-    assert len(CHECKS) == 6
+    assert len(CHECKS) == 7
     mp.spawn(process, (str(tmp_path / "rendezvous"),), nprocs=PROCESSES)
