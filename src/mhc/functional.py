@@ -257,8 +257,9 @@ def mhc_post_pre(
 ) -> tuple[torch.Tensor, MhcPre]:
     """Write one layer's output back and read the next layer's input in one operator (:mod:`mhc.ops.mhc_post_pre`).
 
-    It gives what :func:`mhc_post` gives, and what :func:`mhc_pre` gives for that, in a pass less over the streams. The
-    equations are those of arXiv 2512.24880, section 4. :func:`can_post_pre` tells whether a backend has it.
+    It gives what :func:`mhc_post` gives, and what :func:`mhc_pre` gives for that (arXiv 2512.24880, section 4). In the
+    backward it saves the pass over the streams in which autograd adds two gradients. :func:`can_post_pre` tells whether
+    a backend has it.
 
     Args:
         x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.

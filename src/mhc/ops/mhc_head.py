@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 
 from mhc.ops.needs import empty_needed
-from mhc.ops.read import ReadSpec
+from mhc.ops.read import ReadSpec, spec_of
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,7 @@ class MhcHeadInputs(NamedTuple):
     @property
     def spec(self) -> MhcHeadSpec:
         """Return the specialisation that these inputs ask for."""
-        streams, hidden = self.x.shape[-2:]
-        options = self.norm_eps, self.pre_eps, self.precision
-        return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
+        return spec_of(_spec, self)
 
 
 class MhcHeadOutputs(NamedTuple):
@@ -85,9 +83,7 @@ class MhcHeadBackwardInputs(NamedTuple):
     @property
     def spec(self) -> MhcHeadSpec:
         """Return the specialisation that these inputs ask for."""
-        streams, hidden = self.x.shape[-2:]
-        options = self.norm_eps, self.pre_eps, self.precision
-        return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
+        return spec_of(_spec, self)
 
 
 class MhcHeadGrads(NamedTuple):

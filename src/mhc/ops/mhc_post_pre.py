@@ -1,4 +1,4 @@
-"""``mhc_post_pre``: ``mhc_post`` of one layer and ``mhc_pre`` of the next, in one pass less over the streams::
+"""``mhc_post_pre``: ``mhc_post`` of one layer and ``mhc_pre`` of the next, as one operator::
 
     out_i = Σⱼ h_res[i, j] · x_j + h_post_i · y                                       (mhc_post)
     h_in, next_h_post, next_h_res, m, r = mhc_pre(out, phi, alpha, bias, gamma)       (mhc_pre)
@@ -10,6 +10,9 @@ to their dtype before they are read, so the results are those of the two operato
 ``out``, ``m`` and ``r`` are kept for the backward. ``out`` also has a gradient, ``grad_out``, as the next layer writes
 back into it. The backward is that of ``mhc_post`` for ``grad_out`` and the gradient of x in ``mhc_pre`` together. This
 sum is rounded to x's dtype, as the gradient of a tensor between two operators is.
+
+The operator saves the pass over the streams in which autograd adds two gradients of ``out``, and a node of autograd.
+Where its kernels are those of the two operators in turn, it saves no more.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from mhc.ops import mhc_post, mhc_pre
 from mhc.ops.mhc_post import MhcPostInputs
 from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreInputs, MhcPreOutputs, MhcPreSpec
 from mhc.ops.needs import empty_needed
+from mhc.ops.read import spec_of
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,7 @@ class MhcPostPreInputs(NamedTuple):
     @property
     def spec(self) -> MhcPostPreSpec:
         """Return the specialisation that these inputs ask for."""
-        streams, hidden = self.x.shape[-2:]
-        options = self.norm_eps, self.pre_eps, self.precision, self.post_scale
-        return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
+        return spec_of(_spec, self, self.post_scale)
 
     @property
     def post(self) -> MhcPostInputs:
@@ -119,9 +121,7 @@ class MhcPostPreBackwardInputs(NamedTuple):
     @property
     def spec(self) -> MhcPostPreSpec:
         """Return the specialisation that these inputs ask for."""
-        streams, hidden = self.x.shape[-2:]
-        options = self.norm_eps, self.pre_eps, self.precision, self.post_scale
-        return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
+        return spec_of(_spec, self, self.post_scale)
 
     @property
     def needs_out(self) -> bool:

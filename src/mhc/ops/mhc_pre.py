@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 
 from mhc.ops.needs import empty_needed
-from mhc.ops.read import ReadSpec
+from mhc.ops.read import ReadSpec, spec_of
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,7 @@ class MhcPreInputs(NamedTuple):
     @property
     def spec(self) -> MhcPreSpec:
         """Return the specialisation that these inputs ask for."""
-        streams, hidden = self.x.shape[-2:]
-        options = self.norm_eps, self.pre_eps, self.precision, self.post_scale
-        return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
+        return spec_of(_spec, self, self.post_scale)
 
 
 class MhcPreOutputs(NamedTuple):
@@ -106,9 +104,7 @@ class MhcPreBackwardInputs(NamedTuple):
     @property
     def spec(self) -> MhcPreSpec:
         """Return the specialisation that these inputs ask for."""
-        streams, hidden = self.x.shape[-2:]
-        options = self.norm_eps, self.pre_eps, self.precision, self.post_scale
-        return _spec(streams, hidden, self.x.dtype, self.gamma is not None, *options)
+        return spec_of(_spec, self, self.post_scale)
 
 
 class MhcPreAddingInputs(MhcPreBackwardInputs):

@@ -12,11 +12,15 @@ Both take a ``precision`` for their three products with ``phi`` (the projection,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 
 PRECISIONS = ("fp32", "tf32")
+
+_Spec = TypeVar("_Spec")
 
 
 @dataclass(frozen=True)
@@ -40,3 +44,10 @@ class ReadSpec:
     def width(self) -> int:
         """Return the elements of one token over all streams, n·hidden."""
         return self.streams * self.hidden
+
+
+def spec_of(make: Callable[..., _Spec], inputs: Any, *others: Any) -> _Spec:
+    """Return the specialisation that inputs ask for: ``make`` of the fields of :class:`ReadSpec` and of ``others``."""
+    streams, hidden = inputs.x.shape[-2:]
+    options = inputs.norm_eps, inputs.pre_eps, inputs.precision
+    return make(streams, hidden, inputs.x.dtype, inputs.gamma is not None, *options, *others)
