@@ -206,13 +206,9 @@ def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: boo
     # Few rules could select a case of this cell, and of these only what they say of axes differs from case to case.
     exclusions = [(rule, _of_axes(rule, facts)) for rule in matrix.exclusions if _selects_some(rule, facts)]
     expectations = [(rule, _of_axes(rule, facts)) for rule in matrix.expectations if _selects_some(rule, facts)]
-    if not exclusions and not expectations:
-        for name, axes, owed in named:
-            yield Case(cell, f"{name}{TIMED}" if timed else name, axes, None, (), owed, timed)
-        return
     for name, axes, owed in named:
-        exclusion = next((rule for rule, where in exclusions if has_values(axes, where)), None)
-        expected = tuple(rule for rule, where in expectations if has_values(axes, where))
+        exclusion = next((rule for rule, where in exclusions if has_values(axes, where)), None) if exclusions else None
+        expected = tuple(rule for rule, where in expectations if has_values(axes, where)) if expectations else ()
         yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, owed, timed)
 
 

@@ -50,7 +50,8 @@ class PlatformToolchain(Section):
     ops: list[str] | None = Field(default=None, description="Only these operators, as 'op' or 'op.direction'.")
     cases: dict[str, ScalarOrList] = Field(
         default_factory=dict,
-        description="Only the cases whose axes have these values; an operator without such an axis keeps all of its.",
+        description="Only the cases whose axes have these values; an operator without such an axis keeps all of its. "
+        "It does not choose among timed cases ('timed' of an operator).",
     )
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
