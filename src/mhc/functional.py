@@ -15,11 +15,11 @@ checkpointing and CUDA graphs work. Forward mode is refused. With ``DTensor`` th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 
+from mhc import checks
 from mhc.backends import default_backend, load, operators_of
 from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, SINKHORN, call
 from mhc.library import read as read_in_one
@@ -77,7 +77,7 @@ def mhc_pre(
         LookupError: there is no such backend, or it does not have this operator.
         ImportError: the backend's toolchain is not installed.
     """
-    tensors = _pre_tensors("mhc_pre", x, phi, alpha, bias, gamma, precision, main_grad)
+    tensors = _read_tensors("mhc_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
     options = (norm_eps, pre_eps, post_scale, precision)
     return MhcPre(*call(MHC_PRE, tensors, options, _backend(backend, x, "mhc_pre")))
 
@@ -146,7 +146,7 @@ def read_with_x(
     own over all streams.
     """
     if form in FORMS and iterations >= 1:
-        tensors = _pre_tensors("mhc_pre", x, phi, alpha, bias, gamma, precision, main_grad)
+        tensors = _read_tensors("mhc_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
         chosen = _backend(_backend(backend, x, "mhc_pre"), x, "sinkhorn")
         options = (norm_eps, pre_eps, post_scale, precision)
         sinkhorn_options = (iterations, FORMS[form] if sinkhorn_eps is None else sinkhorn_eps, form)
@@ -197,13 +197,7 @@ def sinkhorn(
         ValueError: it is not square in its last two dimensions, ``iterations`` is below 1, or there is no such form.
         LookupError, ImportError: as :func:`mhc_pre`.
     """
-    if logits.dim() < 2 or logits.shape[-1] != logits.shape[-2] or logits.shape[-1] < 1:
-        raise ValueError(f"sinkhorn: logits has shape {tuple(logits.shape)}; it needs [..., n, n]")
-    if logits.dtype != torch.float32:
-        raise TypeError(f"sinkhorn: logits is {logits.dtype}; it needs torch.float32")
-    if iterations < 1:
-        raise ValueError(f"sinkhorn: iterations is {iterations}; it needs at least 1")
-    _one_of("sinkhorn", "form", form, (*FORMS, LIGER))
+    checks.logits_fit(logits, iterations, form, (*FORMS, LIGER), torch.float32)
     if form == LIGER:
         transposed = logits.mT.contiguous()
         return sinkhorn(transposed, iterations=iterations, eps=eps, form="deepseek", backend=backend).mT.contiguous()
@@ -234,8 +228,8 @@ def mhc_post(
     Raises:
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
-    tensors = _post_tensors("mhc_post", x, y, h_post, h_res)
-    return call(MHC_POST, tensors, (), _backend(backend, x, "mhc_post"))[0]
+    checks.write_fits("mhc_post", x, y, h_post, h_res, DTYPES, torch.float32)
+    return call(MHC_POST, (x, y, h_post, h_res), (), _backend(backend, x, "mhc_post"))[0]
 
 
 def mhc_post_pre(
@@ -261,21 +255,8 @@ def mhc_post_pre(
     backward it saves the pass over the streams in which autograd adds two gradients. :func:`can_post_pre` tells whether
     a backend has it.
 
-    Args:
-        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
-        y: the layer's output, ``[..., hidden]`` in x's dtype.
-        h_post: ``[..., n]`` fp32, from the :func:`mhc_pre` of the layer that gave y.
-        h_res: ``[..., n, n]`` fp32, from its :func:`sinkhorn`.
-        phi: of the next layer, as are the tensors after it, ``[n²+2n, n·hidden]``.
-        alpha: ``[3]``.
-        bias: ``[n²+2n]``.
-        gamma: ``[n, hidden]``, or None for ones.
-        norm_eps: this and the other options are those of :func:`mhc_pre`.
-        pre_eps: see there.
-        post_scale: see there.
-        precision: see there.
-        main_grad: see there.
-        backend: see the module.
+    x, y, h_post and h_res are those of :func:`mhc_post`, of the layer that gave y. phi and all after it are those of
+    :func:`mhc_pre`, of the next layer.
 
     Returns:
         The new streams, ``[..., n, hidden]`` in x's dtype, and what :func:`mhc_pre` gives for them (``h_res`` before
@@ -284,11 +265,11 @@ def mhc_post_pre(
     Raises:
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
-    post = _post_tensors("mhc_post_pre", x, y, h_post, h_res)
-    _, *parameters = _pre_tensors("mhc_post_pre", x, phi, alpha, bias, gamma, precision, main_grad)
+    checks.write_fits("mhc_post_pre", x, y, h_post, h_res, DTYPES, torch.float32)
+    _, *parameters = _read_tensors("mhc_post_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
     options = (norm_eps, pre_eps, post_scale, precision)
     chosen = _backend(backend, x, "mhc_post_pre")
-    *read, out = call(MHC_POST_PRE, (*post, *parameters), options, chosen)
+    *read, out = call(MHC_POST_PRE, (x, y, h_post, h_res, *parameters), options, chosen)
     return out, MhcPre(*read)
 
 
@@ -317,17 +298,8 @@ def mhc_head(
 ) -> torch.Tensor:
     """Read the streams out after the last layer (:mod:`mhc.ops.mhc_head`).
 
-    Args:
-        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
-        phi: ``[n, n·hidden]``.
-        alpha: the gate, ``[1]``.
-        bias: ``[n]``.
-        gamma: RMSNorm weight ``[n, hidden]``, or None for ones.
-        norm_eps: added to the mean square before the root.
-        pre_eps: added to the weights.
-        precision: of the products with phi, ``fp32`` or ``tf32`` (:mod:`mhc.ops.read`).
-        main_grad: add the gradients of narrow parameters up in fp32 in ``main_grad`` (:mod:`mhc.parameters`).
-        backend: see the module.
+    The arguments are those of :func:`mhc_pre`, but phi is ``[n, n·hidden]``, alpha is one gate, ``[1]``, and bias is
+    ``[n]``; ``pre_eps`` is added to the weights.
 
     Returns:
         ``[..., hidden]`` in x's dtype.
@@ -335,16 +307,9 @@ def mhc_head(
     Raises:
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
-    n, hidden = _streams("mhc_head", x)
-    parameters = (
-        _parameter("mhc_head", x, "phi", phi, (n, n * hidden), main_grad),
-        _parameter("mhc_head", x, "alpha", alpha, (1,), main_grad),
-        _parameter("mhc_head", x, "bias", bias, (n,), main_grad),
-        None if gamma is None else _parameter("mhc_head", x, "gamma", gamma, (n, hidden), main_grad),
-    )
-    _one_of("mhc_head", "precision", precision, PRECISIONS)
+    tensors = _read_tensors("mhc_head", x, (phi, alpha, bias, gamma), precision, main_grad, head=True)
     options = (norm_eps, pre_eps, precision)
-    return call(MHC_HEAD, (x, *parameters), options, _backend(backend, x, "mhc_head"))[0]
+    return call(MHC_HEAD, tensors, options, _backend(backend, x, "mhc_head"))[0]
 
 
 def expand(x: torch.Tensor, streams: int, *, backend: str | None = None) -> torch.Tensor:
@@ -361,12 +326,7 @@ def expand(x: torch.Tensor, streams: int, *, backend: str | None = None) -> torc
     Raises:
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
-    if x.dim() < 1 or x.shape[-1] < 1:
-        raise ValueError(f"expand: x has shape {tuple(x.shape)}; it needs [..., hidden]")
-    if x.dtype not in DTYPES:
-        raise TypeError(f"expand: x is {x.dtype}; it needs one of {', '.join(map(str, DTYPES))}")
-    if streams < 1:
-        raise ValueError(f"expand: streams is {streams}; it needs at least 1")
+    checks.stream_fits(x, streams, DTYPES)
     return call(EXPAND, (x,), (streams,), _backend(backend, x, "expand"))[0]
 
 
@@ -378,79 +338,28 @@ def _backend(name: str | None, x: torch.Tensor, op: str) -> str:
     return chosen
 
 
-def _streams(op: str, x: torch.Tensor) -> tuple[int, int]:
-    """Return the streams and the hidden size of x, or raise if its shape or dtype does not fit."""
-    if x.dim() < 2:
-        raise ValueError(f"{op}: x has shape {tuple(x.shape)}; it needs [..., streams, hidden]")
-    if x.dtype not in DTYPES:
-        raise TypeError(f"{op}: x is {x.dtype}; it needs one of {', '.join(map(str, DTYPES))}")
-    streams, hidden = x.shape[-2:]
-    if streams < 1 or hidden < 1:
-        raise ValueError(f"{op}: x has {streams} streams of {hidden}; it needs at least one of each")
-    return streams, hidden
-
-
-def _post_tensors(
-    op: str, x: torch.Tensor, y: torch.Tensor, h_post: torch.Tensor, h_res: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
-    """Return the tensors of a write, or raise if something does not fit x."""
-    n, hidden = _streams(op, x)
-    lead = x.shape[:-2]
-    _check(op, x, "y", y, (*lead, hidden))
-    if y.dtype != x.dtype:
-        raise TypeError(f"{op}: y is {y.dtype}; it needs {x.dtype}")
-    for name, tensor, shape in (("h_post", h_post, (*lead, n)), ("h_res", h_res, (*lead, n, n))):
-        _check(op, x, name, tensor, shape)
-        if tensor.dtype != torch.float32:
-            raise TypeError(f"{op}: {name} is {tensor.dtype}; it needs torch.float32")
-    return x, y, h_post, h_res
-
-
-def _pre_tensors(
+def _read_tensors(
     op: str,
     x: torch.Tensor,
-    phi: torch.Tensor,
-    alpha: torch.Tensor,
-    bias: torch.Tensor,
-    gamma: torch.Tensor | None,
+    parameters: tuple[torch.Tensor | None, ...],
     precision: str,
     main_grad: bool,
+    *,
+    head: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
     """Return the tensors of a read, the parameters in fp32, or raise if something does not fit x."""
-    n, hidden = _streams(op, x)
-    mixes = n * (n + 2)
-    _one_of(op, "precision", precision, PRECISIONS)
-    return (
-        x,
-        _parameter(op, x, "phi", phi, (mixes, n * hidden), main_grad),
-        _parameter(op, x, "alpha", alpha, (3,), main_grad),
-        _parameter(op, x, "bias", bias, (mixes,), main_grad),
-        None if gamma is None else _parameter(op, x, "gamma", gamma, (n, hidden), main_grad),
-    )
-
-
-def _one_of(op: str, option: str, value: str, known: Iterable[str]) -> None:
-    if value not in known:
-        raise ValueError(f"{op}: {option} is {value!r}; it needs one of {', '.join(known)}")
+    shapes = checks.shapes_of_parameters(*checks.streams_of(op, x, DTYPES), head=head)
+    checks.one_of(op, "precision", precision, PRECISIONS)
+    named = zip(checks.PARAMETERS, parameters, shapes, strict=True)
+    return (x, *[_parameter(op, x, name, tensor, shape, main_grad) for name, tensor, shape in named])
 
 
 def _parameter(
-    op: str, x: torch.Tensor, name: str, tensor: torch.Tensor, shape: tuple[int, ...], main_grad: bool
-) -> torch.Tensor:
-    """Return a parameter in fp32, or raise if it does not fit x."""
-    if tensor.dtype == torch.float32 and tensor.shape == shape and tensor.device == x.device:
-        return tensor
-    _check(op, x, name, tensor, shape)
-    if tensor.dtype not in DTYPES:
-        raise TypeError(f"{op}: {name} is {tensor.dtype}; it needs one of {', '.join(map(str, DTYPES))}")
-    return wide(f"{op}: {name}", tensor, main_grad)
-
-
-def _check(op: str, x: torch.Tensor, name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
-    """Raise if a tensor has not the shape that x needs, or is on another device."""
-    if tensor.shape != shape:
-        raise ValueError(
-            f"{op}: {name} has shape {tuple(tensor.shape)}; x of shape {tuple(x.shape)} needs {tuple(shape)}"
-        )
-    if tensor.device != x.device:
-        raise ValueError(f"{op}: {name} is on {tensor.device} and x on {x.device}; they need one device")
+    op: str, x: torch.Tensor, name: str, tensor: torch.Tensor | None, shape: tuple[int, ...], main_grad: bool
+) -> torch.Tensor | None:
+    """Return a parameter in fp32, or raise if it does not fit x; gamma may be None."""
+    if tensor is None and name == "gamma":
+        return None
+    if tensor is None or tensor.dtype != torch.float32 or tensor.shape != shape or tensor.device != x.device:
+        checks.fits(op, x, name, tensor, shape, DTYPES)
+    return tensor if tensor is None else wide(f"{op}: {name}", tensor, main_grad)

@@ -116,6 +116,7 @@ def test_a_token_does_not_depend_on_its_neighbours():
             TypeError,
             "phi is torch.float64; it needs one of torch.bfloat16",
         ),
+        ({"phi": None}, TypeError, "mhc_pre: phi is None; it needs a tensor"),
         ({"alpha": torch.zeros(4)}, ValueError, "alpha has shape"),
         ({"bias": torch.zeros(23)}, ValueError, "bias has shape"),
         ({"gamma": torch.zeros(24)}, ValueError, "gamma has shape"),

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import torch
 
+from mhc import checks
 from mhc.backends import NotSupportedError
 from mhc.backends.pallas import expand as expand_kernels
 from mhc.backends.pallas import mhc_head as head_kernels
@@ -40,7 +41,8 @@ from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.sinkhorn import FORMS, SinkhornSpec
 
-DTYPES = (jnp.float32, jnp.bfloat16, jnp.float16)
+DTYPES = tuple(map(jnp.dtype, (jnp.float32, jnp.bfloat16, jnp.float16)))
+FP32 = DTYPES[0]
 
 # Where the kernels run.
 TPU, GPU, INTERPRETER = "tpu", "gpu", "interpreter"
@@ -111,11 +113,8 @@ def mhc_pre(
 
     Source: arXiv 2512.24880, section 4.
     """
-    n, hidden = _streams(x)
-    mixes = n * (n + 2)
-    tensors = _parameters(
-        x, {"phi": (phi, (mixes, n * hidden)), "alpha": (alpha, (3,)), "bias": (bias, (mixes,))}, gamma
-    )
+    tensors = _parameters("mhc_pre", x, (phi, alpha, bias, gamma))
+    n, hidden = x.shape[-2:]
     place = _admitted(pre_kernels, MhcPreSpec(n, hidden, torch.float32, gamma is not None), interpret)
     h_in, h_post, h_res = _read(_flat(x, 2), *tensors, _Options(norm_eps, pre_eps, post_scale), place)
     lead = x.shape[:-2]
@@ -135,15 +134,8 @@ def mhc_head(
 ) -> jax.Array:
     """Read the streams out after the last layer, with weights of its own (:mod:`mhc.ops.mhc_head`).
 
-    Args:
-        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
-        phi: ``[n, n·hidden]``. It and the other parameters are bf16, fp16 or fp32; products are in fp32.
-        alpha: the gate, ``[1]``.
-        bias: ``[n]``.
-        gamma: RMSNorm weight ``[n, hidden]``, or None for ones.
-        norm_eps: added to the mean square before the root.
-        pre_eps: added to the weights.
-        interpret: as in :func:`mhc_pre`.
+    The arguments are those of :func:`mhc_pre`, but phi is ``[n, n·hidden]``, alpha is one gate, ``[1]``, and bias is
+    ``[n]``; ``pre_eps`` is added to the weights.
 
     Returns:
         ``[..., hidden]`` in x's dtype.
@@ -153,8 +145,8 @@ def mhc_head(
 
     Source: :mod:`mhc.ops.mhc_head`.
     """
-    n, hidden = _streams(x)
-    tensors = _parameters(x, {"phi": (phi, (n, n * hidden)), "alpha": (alpha, (1,)), "bias": (bias, (n,))}, gamma)
+    tensors = _parameters("mhc_head", x, (phi, alpha, bias, gamma), head=True)
+    n, hidden = x.shape[-2:]
     place = _admitted(head_kernels, MhcHeadSpec(n, hidden, torch.float32, gamma is not None), interpret)
     (out,) = _read(_flat(x, 2), *tensors, _Options(norm_eps, pre_eps, 0.0), place)
     return out.reshape(*x.shape[:-2], hidden)
@@ -187,14 +179,8 @@ def sinkhorn(
 
     Source: arXiv 2512.24880, section 4.2.
     """
-    if logits.ndim < 2 or logits.shape[-1] != logits.shape[-2] or logits.size == 0:
-        raise ValueError(f"logits has shape {logits.shape}; it needs [..., n, n] and at least one token")
-    if logits.dtype != jnp.float32:
-        raise TypeError(f"logits is {logits.dtype}; it needs float32")
-    if iterations < 1:
-        raise ValueError(f"iterations is {iterations}; it needs at least 1")
-    if form not in FORMS:
-        raise ValueError(f"there is no form {form!r}; there are {', '.join(FORMS)}")
+    checks.logits_fit(logits, iterations, form, FORMS, FP32)
+    _has_tokens("sinkhorn", "logits", logits)
     eps = FORMS[form] if eps is None else eps
     place = _admitted(sinkhorn_kernels, SinkhornSpec(logits.shape[-1], iterations, eps, form), interpret)
     return _sinkhorn(_flat(logits, 2), (iterations, eps, form), place).reshape(logits.shape)
@@ -220,14 +206,9 @@ def mhc_post(
 
     Source: arXiv 2512.24880, section 4.
     """
-    n, hidden = _streams(x)
-    lead = x.shape[:-2]
-    for name, value, shape, dtype in (
-        ("y", y, (*lead, hidden), x.dtype),
-        ("h_post", h_post, (*lead, n), jnp.float32),
-        ("h_res", h_res, (*lead, n, n), jnp.float32),
-    ):
-        _check(name, value, shape, (dtype,), x)
+    checks.write_fits("mhc_post", x, y, h_post, h_res, DTYPES, FP32)
+    _has_tokens("mhc_post", "x", x)
+    n, hidden = x.shape[-2:]
     place = _admitted(post_kernels, MhcPostSpec(n, hidden, torch.float32), interpret)
     out = _post(_flat(x, 2), _flat(y, 1), _flat(h_post, 1), _flat(h_res, 2), place)
     return out.reshape(x.shape)
@@ -251,11 +232,8 @@ def expand(x: jax.Array, streams: int, *, interpret: bool | None = None) -> jax.
 
     Source: :mod:`mhc.ops.expand`.
     """
-    if x.ndim < 1 or x.size == 0:
-        raise ValueError(f"x has shape {x.shape}; it needs [..., hidden] and at least one token")
-    _check("x", x, x.shape, DTYPES, x)
-    if streams < 1:
-        raise ValueError(f"streams is {streams}; it needs at least 1")
+    checks.stream_fits(x, streams, DTYPES)
+    _has_tokens("expand", "x", x)
     place = _admitted(expand_kernels, ExpandSpec(streams, x.shape[-1], torch.float32), interpret)
     return _expand(_flat(x, 1), streams, place).reshape(*x.shape[:-1], streams, x.shape[-1])
 
@@ -340,30 +318,21 @@ def _flat(value: jax.Array, dims: int) -> jax.Array:
     return value.reshape(math.prod(value.shape[: value.ndim - dims]), *value.shape[value.ndim - dims :])
 
 
-def _streams(x: jax.Array) -> tuple[int, int]:
-    """Return the streams and the hidden size of ``x``, which is checked."""
-    if x.ndim < 2 or x.size == 0:
-        raise ValueError(f"x has shape {x.shape}; it needs [..., n, hidden] and at least one token")
-    _check("x", x, x.shape, DTYPES, x)
-    return x.shape[-2], x.shape[-1]
+def _parameters(
+    op: str, x: jax.Array, parameters: tuple[jax.Array | None, ...], *, head: bool = False
+) -> tuple[jax.Array | None, ...]:
+    """Return the parameters in fp32, or raise if they or x do not fit; gamma may be None."""
+    shapes = checks.shapes_of_parameters(*checks.streams_of(op, x, DTYPES), head=head)
+    _has_tokens(op, "x", x)
+    for name, value, shape in zip(checks.PARAMETERS, parameters, shapes, strict=True):
+        if value is not None or name != "gamma":
+            checks.fits(op, x, name, value, shape, DTYPES)
+    return tuple(value if value is None else value.astype(FP32) for value in parameters)
 
 
-def _parameters(x: jax.Array, named: dict[str, Any], gamma: jax.Array | None) -> tuple[jax.Array | None, ...]:
-    """Return the parameters in fp32, checked."""
-    if gamma is not None:
-        named = named | {"gamma": (gamma, x.shape[-2:])}
-    for name, (value, shape) in named.items():
-        _check(name, value, shape, DTYPES, x)
-    wide: list[jax.Array | None] = [value.astype(jnp.float32) for value, _ in named.values()]
-    return tuple(wide if gamma is not None else [*wide, None])
-
-
-def _check(name: str, value: jax.Array, shape: tuple[int, ...], dtypes: tuple[Any, ...], x: jax.Array) -> None:
-    if value.shape != shape:
-        raise ValueError(f"{name} has shape {value.shape}; x of shape {x.shape} needs {shape}")
-    if value.dtype not in dtypes:
-        names = ", ".join(jnp.dtype(dtype).name for dtype in dtypes)
-        raise TypeError(f"{name} is {value.dtype}; it needs one of {names}")
+def _has_tokens(op: str, name: str, value: jax.Array) -> None:
+    if value.size == 0:
+        raise ValueError(f"{op}: {name} has shape {value.shape}; it needs at least one token")
 
 
 def _admitted(kernels: Any, spec: Any, interpret: bool | None) -> str:
