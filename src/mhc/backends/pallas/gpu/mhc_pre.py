@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 from mhc.backends.pallas.gpu.blocks import column, launch, load, power_of_two, product, sigmoid, store, struct
+from mhc.backends.pallas.read import Read
 
 TOKENS = 16  # the least that tensor cores have
 STEP = 128  # columns
@@ -16,18 +17,10 @@ _STAGE = 4  # steps whose sums are added up before they join the others, so that
 
 
 def forward(
-    x: jax.Array,
-    phi: jax.Array,
-    alpha: jax.Array,
-    bias: jax.Array,
-    gamma: jax.Array | None,
-    *,
-    norm_eps: float,
-    pre_eps: float,
-    post_scale: float = 0.0,
-    interpreted: bool = False,
+    *arrays: Any, norm_eps: float, pre_eps: float, post_scale: float = 0.0, interpreted: bool = False
 ) -> tuple[jax.Array, ...]:
-    """Return the outputs of ``mhc_pre``, or of ``mhc_head`` where phi has a row for each stream alone."""
+    """Return the outputs of ``mhc_pre`` or ``mhc_head`` for the arrays of :class:`Read`."""
+    x, phi, alpha, bias, gamma = Read(*arrays)
     tokens, streams, hidden = x.shape
     mixes, width = phi.shape
     is_head = mixes == streams

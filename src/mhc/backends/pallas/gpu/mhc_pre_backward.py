@@ -16,6 +16,7 @@ from jax.experimental import pallas as pl
 
 from mhc.backends.pallas.gpu.blocks import column, launch, load, power_of_two, product, sigmoid, store, struct
 from mhc.backends.pallas.gpu.mhc_pre import STEP, TOKENS, gates, rows_of_program
+from mhc.backends.pallas.read import ReadBackward
 
 _CHUNKS = 16  # of tokens, at most
 _BLOCK = 32  # tokens of a step in a chunk
@@ -23,49 +24,30 @@ _LANES = 512  # tokens of a step of the fourth kernel
 
 
 def backward(
-    x: jax.Array,
-    phi: jax.Array,
-    alpha: jax.Array,
-    bias: jax.Array,
-    gamma: jax.Array | None,
-    m: jax.Array,
-    r: jax.Array,
-    *grads: jax.Array,
-    pre_eps: float,
-    post_scale: float = 0.0,
-    interpreted: bool = False,
+    *arrays: Any, pre_eps: float, post_scale: float = 0.0, interpreted: bool = False
 ) -> tuple[jax.Array | None, ...]:
-    """Return the gradients of x, phi, alpha, bias and gamma, None for a gamma that is not given.
+    """Return the gradients of x, phi, alpha, bias and gamma for the arrays of :class:`ReadBackward`.
 
-    ``grads`` are those of h_in, h_post and h_res for ``mhc_pre``, and that of the output for ``mhc_head``.
+    That of gamma is None where it is not given.
     """
-    streams, (mixes, width) = x.shape[1], phi.shape
-    options = {"pre_eps": pre_eps, "post_scale": post_scale, "interpreted": interpreted}
-    to_x, dz, f = _of_tokens(x, phi, alpha, bias, gamma, m, r, *grads, **options)
-    to_phi, to_gamma = _of_columns(x.reshape(-1, width), f, phi, gamma, interpreted)
-    to_bias, sums = _of_mixes(dz, m, interpreted)
+    given = ReadBackward.of(arrays)
+    streams, (mixes, width) = given.x.shape[1], given.phi.shape
+    to_x, dz, f = _of_tokens(given, pre_eps, post_scale, interpreted)
+    to_phi, to_gamma = _of_columns(given.x.reshape(-1, width), f, given.phi, given.gamma, interpreted)
+    to_bias, sums = _of_mixes(dz, given.m, interpreted)
     ends = [0, mixes] if mixes == streams else [0, streams, 2 * streams, mixes]
     to_alpha = jnp.stack([jnp.sum(sums[begin:end]) for begin, end in itertools.pairwise(ends)])
     return to_x, to_phi, to_alpha, to_bias, to_gamma
 
 
 def _of_tokens(
-    x: jax.Array,
-    phi: jax.Array,
-    alpha: jax.Array,
-    bias: jax.Array,
-    gamma: jax.Array | None,
-    m: jax.Array,
-    r: jax.Array,
-    *grads: jax.Array,
-    pre_eps: float,
-    post_scale: float,
-    interpreted: bool,
+    given: ReadBackward, pre_eps: float, post_scale: float, interpreted: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return the gradient of x, dz and f."""
+    x, phi, alpha, bias, gamma, m, r, (grad_read, *grads_of_written) = given
     tokens, streams, hidden = x.shape
     mixes, width = phi.shape
-    written = [grad.reshape(tokens, -1) for grad in grads[1:]]
+    written = [grad.reshape(tokens, -1) for grad in grads_of_written]
 
     def kernel(*refs: Any) -> None:
         x_ref, phi_ref, alpha_ref, bias_ref, m_ref, r_ref, read_ref, *others = refs
@@ -127,7 +109,7 @@ def _of_tokens(
         jax.lax.fori_loop(0, pl.cdiv(hidden, STEP), to_x, 0)
 
     scales = [] if gamma is None else [gamma.reshape(1, width)]
-    operands = [x.reshape(tokens, width), phi, alpha, bias, m, r, grads[0], *written, *scales]
+    operands = [x.reshape(tokens, width), phi, alpha, bias, m, r, grad_read, *written, *scales]
     shapes = [struct(tokens, width, dtype=x.dtype), struct(tokens, mixes), struct(tokens, mixes)]
     to_x, dz, f = launch(kernel, (pl.cdiv(tokens, TOKENS),), shapes, operands, interpreted=interpreted)
     return to_x.reshape(x.shape), dz, f

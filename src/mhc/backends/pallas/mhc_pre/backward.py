@@ -27,6 +27,7 @@ from mhc.backends.pallas.blocks import (
     tokens_of_block,
 )
 from mhc.backends.pallas.mhc_pre.mixes import columns_like, gates, stream
+from mhc.backends.pallas.read import ReadBackward
 
 _COLUMNS = 512  # of phi in a block of the second kernel
 
@@ -36,46 +37,23 @@ def columns_of(streams: int, hidden: int, mixes: int) -> int:
     return (2 * streams + 1) * hidden + 4 * mixes + 1
 
 
-def backward(
-    x: jax.Array,
-    phi: jax.Array,
-    alpha: jax.Array,
-    bias: jax.Array,
-    gamma: jax.Array | None,
-    m: jax.Array,
-    r: jax.Array,
-    *grads: jax.Array,
-    pre_eps: float,
-    post_scale: float = 0.0,
-    interpreted: bool,
-) -> tuple[jax.Array | None, ...]:
-    """Return the gradients of x, phi, alpha, bias and gamma, None for a gamma that is not given.
+def backward(*arrays: Any, pre_eps: float, post_scale: float = 0.0, interpreted: bool) -> tuple[jax.Array | None, ...]:
+    """Return the gradients of x, phi, alpha, bias and gamma for the arrays of :class:`ReadBackward`.
 
-    ``grads`` are those of h_in, h_post and h_res for ``mhc_pre``, and that of the output for ``mhc_head``.
+    That of gamma is None where it is not given.
     """
-    written = [grad.reshape(grad.shape[0], -1) for grad in grads[1:]]
-    options = {"pre_eps": pre_eps, "post_scale": post_scale, "interpreted": interpreted}
-    to_x, f, to_alpha, to_bias = _of_tokens(x, phi, alpha, bias, gamma, m, r, grads[0], written, **options)
-    to_phi, to_gamma = _of_columns(x, f, phi, gamma, interpreted=interpreted)
+    given = ReadBackward.of(arrays)
+    to_x, f, to_alpha, to_bias = _of_tokens(given, pre_eps, post_scale, interpreted)
+    to_phi, to_gamma = _of_columns(given.x, f, given.phi, given.gamma, interpreted=interpreted)
     return to_x, to_phi, to_alpha, to_bias, to_gamma
 
 
 def _of_tokens(
-    x: jax.Array,
-    phi: jax.Array,
-    alpha: jax.Array,
-    bias: jax.Array,
-    gamma: jax.Array | None,
-    m: jax.Array,
-    r: jax.Array,
-    grad_read: jax.Array,
-    written: list[jax.Array],
-    *,
-    pre_eps: float,
-    post_scale: float,
-    interpreted: bool,
+    given: ReadBackward, pre_eps: float, post_scale: float, interpreted: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Return the gradients of x, of the projection, of alpha and of bias."""
+    x, phi, alpha, bias, gamma, m, r, (grad_read, *grads_of_written) = given
+    written = [grad.reshape(grad.shape[0], -1) for grad in grads_of_written]
     tokens, streams, hidden = x.shape
     mixes, width = phi.shape
     block = tokens_of_block(tokens, columns_of(streams, hidden, mixes))

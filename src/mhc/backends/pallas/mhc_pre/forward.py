@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from mhc.backends.pallas.blocks import kept, launch, product, rows, scalars, sigmoid, struct, tokens_of_block
 from mhc.backends.pallas.mhc_pre.mixes import gates, stream
+from mhc.backends.pallas.read import Read
 
 
 def columns_of(streams: int, hidden: int, mixes: int) -> int:
@@ -17,18 +18,10 @@ def columns_of(streams: int, hidden: int, mixes: int) -> int:
 
 
 def forward(
-    x: jax.Array,
-    phi: jax.Array,
-    alpha: jax.Array,
-    bias: jax.Array,
-    gamma: jax.Array | None,
-    *,
-    norm_eps: float,
-    pre_eps: float,
-    post_scale: float = 0.0,
-    interpreted: bool,
+    *arrays: Any, norm_eps: float, pre_eps: float, post_scale: float = 0.0, interpreted: bool
 ) -> tuple[jax.Array, ...]:
-    """Return the outputs of ``mhc_pre``, or of ``mhc_head`` where phi has a row for each stream alone."""
+    """Return the outputs of ``mhc_pre`` or ``mhc_head`` for the arrays of :class:`Read`."""
+    x, phi, alpha, bias, gamma = Read(*arrays)
     tokens, streams, hidden = x.shape
     mixes, width = phi.shape
     is_head = mixes == streams
