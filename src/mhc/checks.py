@@ -1,6 +1,6 @@
-"""What an operator takes: the shapes and dtypes of its tensors, and the values of its options.
+"""The checks of what an operator is given: the shapes and dtypes of its tensors, and the values of its options.
 
-The checks are the same for tensors of PyTorch and arrays of JAX. A message says what it got and what it needs.
+They are the same for tensors of PyTorch and arrays of JAX. A message says what it got and what it needs.
 """
 
 from __future__ import annotations

@@ -402,6 +402,17 @@ def test_the_suite_keeps_its_own_configuration(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["pytest.toml", ".pytest.toml"])
+def test_a_file_of_pytest_s_own_configures_the_suite_before_the_project_s(tmp_path, name):
+    suite = Suite.made(tmp_path, {
+        "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--no-such-option"\n',
+        name: '[pytest]\nmarkers = ["ours"]\naddopts = ["--strict-markers"]\n',
+        "tests/test_a.py": "import pytest\n\n@pytest.mark.ours\ndef test_one(): pass\n"
+        "def test_two(pytestconfig): assert pytestconfig.getini('markers')[0] == 'ours'\n",
+    })  # fmt: skip
+    assert states(suite.run()) == {"test_a/test_one": "held", "test_a/test_two": "held"}
+
+
 def test_what_lies_around_the_repository_does_not_configure_its_suite(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     suite = Suite.made(tmp_path / "inside", {"tests/test_a.py": "def test_one(): pass\n"})

@@ -10,8 +10,10 @@ from pathlib import Path
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_for_jobs
 
-# The files that pytest reads its configuration from, in its order, and the section that makes one count.
+# The files that pytest reads its configuration from, in its order, and the section that makes one count; some always do.
 _FILES = {
+    "pytest.toml": "",
+    ".pytest.toml": "",
     "pytest.ini": "",
     ".pytest.ini": "",
     "pyproject.toml": "pytest",
