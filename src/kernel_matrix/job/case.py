@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from kernel_matrix.job import inputs, sample
 from kernel_matrix.job.accuracy import Golden
+from kernel_matrix.job.artifacts import Artifacts
 from kernel_matrix.job.budget import rules_of
 from kernel_matrix.job.canaries import Subject, try_canaries
 from kernel_matrix.job.comparison import Comparison, compare_outputs
@@ -65,7 +65,7 @@ class RunningCase:
         self.samples: dict[str, dict[str, Any]] = {}
         self.last_stage = FIRST_STAGE
         self._sums: frozenset[str] = frozenset(case.get("sums", ()))
-        self._artifacts: dict[str, tuple[str, bytes, dict[str, float]]] = {}
+        self._artifacts = Artifacts()
         self._key = f"{self.op}.{self.direction}/{self.name}"
         self._kernel_process = kernel_process
 
@@ -219,28 +219,9 @@ class RunningCase:
         Raises:
             ValueError: it made nothing, or the name is none, or another artifact has it.
         """
-        if not data:
-            raise ValueError("the compiler returned an empty artifact")
-        if name and not re.fullmatch(r"[a-z]\w*", name):
-            raise ValueError(f"{name!r} is no name of an artifact: write small letters, digits and '_'")
-        if name and name in self._artifacts:
-            raise ValueError(f"this case has an artifact {name!r} already: give each another name")
-        if bool(name) != bool(self._artifacts) and "artifact.kind" in self.facts:
-            raise ValueError("this case has several artifacts: give each a name")
-        figures = {"bytes": float(len(data)), **resources}
-        if name:
-            self._artifacts[name] = kind, data, figures
-            kind, data, figures = self._together(name, figures)
-        self.facts |= {"artifact.kind": kind, "artifact.sha256": inputs.digest([np.frombuffer(data, np.uint8)])}
-        self.metrics |= {f"artifact.{key}": value for key, value in figures.items()}
-
-    def _together(self, name: str, figures: Mapping[str, float]) -> tuple[str, bytes, dict[str, float]]:
-        """Record one of several artifacts, and return what all of them are together: source, if one of them is."""
-        self.metrics |= {f"artifact.{name}_{key}": value for key, value in figures.items()}
-        kinds, parts, each = zip(*self._artifacts.values(), strict=True)
-        kind = next((one for one in kinds if one.endswith("-source")), kinds[0])
-        most = {key: max(one.get(key, 0.0) for one in each) for key in {key for one in each for key in one}}
-        return kind, b"".join(parts), {**dict(sorted(most.items())), "bytes": sum(one["bytes"] for one in each)}
+        facts, metrics = self._artifacts.add(kind, data, resources, name)
+        self.facts |= facts
+        self.metrics |= metrics
 
     def compile(self, function: str, arrays: Mapping[str, Array] | None = None, **options: Any) -> None:
         """Call a function of the kernel's process that compiles, and record the artifacts that it returns.
