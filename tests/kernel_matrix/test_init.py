@@ -227,6 +227,7 @@ def test_files_that_are_no_python_do_not_stop_it(package, resolved):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("pytest.toml", '[pytest]\ntestpaths = ["checks"]\n'),
         ("pytest.ini", "[pytest]\ntestpaths = checks\n"),
         ("setup.cfg", "[tool:pytest]\ntestpaths = checks\n"),
         ("tox.ini", "[pytest]\ntestpaths =\n    checks\n"),

@@ -110,6 +110,8 @@ def _test_folders(root: Path, document: Mapping[str, Any]) -> Iterable[str]:
     options = {**options.get("ini_options", {}), **{key: value for key, value in options.items() if key == "testpaths"}}
     paths = options.get("testpaths", [])
     texts = re.split(r"\s+", paths) if isinstance(paths, str) else list(paths)
+    for name in ("pytest.toml", ".pytest.toml"):
+        texts += _folders_of(root / name)
     for name, section in (("pytest.ini", "pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
         parser = configparser.ConfigParser(interpolation=None, strict=False)
         try:
@@ -118,3 +120,12 @@ def _test_folders(root: Path, document: Mapping[str, Any]) -> Iterable[str]:
             continue
         texts += parser.get(section, "testpaths", fallback="").split()
     yield from (text.strip("/").removeprefix("./") or "." for text in texts if isinstance(text, str) and text)
+
+
+def _folders_of(path: Path) -> list[Any]:
+    """Return the folders that a pytest.toml names; none where there is no such file, or pytest could not read it."""
+    try:
+        folders = tomllib.loads(path.read_text(encoding="utf-8")).get("pytest", {}).get("testpaths", [])
+    except (OSError, ValueError, AttributeError):
+        return []
+    return folders.split() if isinstance(folders, str) else [*folders] if isinstance(folders, list) else []

@@ -10,7 +10,8 @@ from pathlib import Path
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_for_jobs
 
-# The files that pytest reads its configuration from, in its order, and the section that makes one count; some always do.
+# The files that pytest reads its configuration from, in its order, and the section that makes a file count. A file
+# without one here always counts.
 _FILES = {
     "pytest.toml": "",
     ".pytest.toml": "",
