@@ -21,8 +21,7 @@ import torch
 
 from mhc import checks
 from mhc.backends import default_backend, load, operators_of
-from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, SINKHORN, call
-from mhc.library import read as read_in_one
+from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, SINKHORN, call, read
 from mhc.ops.read import PRECISIONS
 from mhc.ops.sinkhorn import FORMS
 from mhc.parameters import DTYPES, wide
@@ -82,46 +81,6 @@ def mhc_pre(
     return MhcPre(*call(MHC_PRE, tensors, options, _backend(backend, x, "mhc_pre")))
 
 
-def read(
-    x: torch.Tensor,
-    phi: torch.Tensor,
-    alpha: torch.Tensor,
-    bias: torch.Tensor,
-    gamma: torch.Tensor | None = None,
-    *,
-    norm_eps: float = 1e-6,
-    pre_eps: float = 1e-6,
-    post_scale: float = 2.0,
-    precision: str = "fp32",
-    main_grad: bool = False,
-    iterations: int = 20,
-    sinkhorn_eps: float | None = None,
-    form: str = "paper",
-    backend: str | None = None,
-) -> MhcPre:
-    """Return what :func:`mhc_pre` gives, with ``h_res`` after :func:`sinkhorn`, in less time of Python than the two.
-
-    For ordinary tensors in eager mode the two are one node of autograd, with the same kernels. Elsewhere (a transform,
-    tracing, ``DTensor``) they are called one after the other.
-    """
-    return read_with_x(
-        x,
-        phi,
-        alpha,
-        bias,
-        gamma,
-        norm_eps=norm_eps,
-        pre_eps=pre_eps,
-        post_scale=post_scale,
-        precision=precision,
-        main_grad=main_grad,
-        iterations=iterations,
-        sinkhorn_eps=sinkhorn_eps,
-        form=form,
-        backend=backend,
-    )[1]
-
-
 def read_with_x(
     x: torch.Tensor,
     phi: torch.Tensor,
@@ -139,7 +98,10 @@ def read_with_x(
     form: str = "paper",
     backend: str | None = None,
 ) -> tuple[torch.Tensor, MhcPre]:
-    """Return x to hand on to :func:`mhc_post`, and what :func:`read` gives.
+    """Return x to hand on to :func:`mhc_post`, and what :func:`mhc_pre` gives, with ``h_res`` after :func:`sinkhorn`.
+
+    For ordinary tensors in eager mode the two operators are one node of autograd, with the same kernels: that takes
+    less time of Python. Elsewhere (a transform, tracing, ``DTensor``) they are called one after the other.
 
     The x that is returned is the same tensor in another place of autograd's graph: the gradient that arrives at it is
     added inside the gradient of the read. Where x itself goes to both, autograd adds the two gradients in a pass of its
@@ -150,7 +112,7 @@ def read_with_x(
         chosen = _backend(_backend(backend, x, "mhc_pre"), x, "sinkhorn")
         options = (norm_eps, pre_eps, post_scale, precision)
         sinkhorn_options = (iterations, FORMS[form] if sinkhorn_eps is None else sinkhorn_eps, form)
-        results = read_in_one(tensors, options, sinkhorn_options, chosen)
+        results = read(tensors, options, sinkhorn_options, chosen)
         if results is not None:
             return results[0], MhcPre(*results[1:])
     h_in, h_post, logits = mhc_pre(
@@ -269,8 +231,8 @@ def mhc_post_pre(
     _, *parameters = _read_tensors("mhc_post_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
     options = (norm_eps, pre_eps, post_scale, precision)
     chosen = _backend(backend, x, "mhc_post_pre")
-    *read, out = call(MHC_POST_PRE, (x, y, h_post, h_res, *parameters), options, chosen)
-    return out, MhcPre(*read)
+    *results, out = call(MHC_POST_PRE, (x, y, h_post, h_res, *parameters), options, chosen)
+    return out, MhcPre(*results)
 
 
 def can_post_pre(backend: str | None, device: torch.device) -> bool:

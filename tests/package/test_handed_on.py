@@ -11,7 +11,7 @@ from torch import nn
 
 import mhc
 from mhc.backends import load
-from mhc.functional import mhc_post, read, read_with_x
+from mhc.functional import mhc_post, read_with_x
 from mhc.library import eager
 from mhc.ops import mhc_pre
 from spy import HIDDEN, TOKENS, N, mapping, tensor
@@ -27,7 +27,7 @@ def layer(x, parameters, backend=None, handed=True):
     if handed:
         x, (h_in, h_post, h_res) = read_with_x(x, *parameters, iterations=3, backend=backend)
     else:
-        h_in, h_post, h_res = read(x, *parameters, iterations=3, backend=backend)
+        _, (h_in, h_post, h_res) = read_with_x(x, *parameters, iterations=3, backend=backend)
     return mhc_post(x, h_in / 2, h_post, h_res, backend=backend)
 
 
@@ -71,7 +71,7 @@ def test_a_result_that_nobody_takes_has_no_part_in_the_gradients(taken, monkeypa
         x, parameters = tensor(TOKENS, N, HIDDEN), [value.requires_grad_() for value in mapping(N * (N + 2), 3)]
         if way == "dispatcher":
             monkeypatch.setattr(eager, "takes", lambda tensors: False)
-        results = read(x, *parameters, iterations=3)
+        _, results = read_with_x(x, *parameters, iterations=3)
         total = sum(results[place].square().sum() for place in taken)
         gradients.append(torch.autograd.grad(total, [x, *parameters]))
     for one, other in zip(*gradients, strict=True):
