@@ -41,6 +41,7 @@ from kernel_matrix.vendors import (
     amd,
     apple,
     detect,
+    device_files,
     google,
     huawei,
     intel,
@@ -299,6 +300,17 @@ def test_a_program_that_does_not_start_is_broken(tmp_path, monkeypatch):
         f"{tmp_path}/hipcc: it does not start: exit status 1: no device libraries",
         hipcc.install,
     )
+
+
+def test_an_amd_gpu_that_this_user_may_not_open_or_whose_driver_is_not_loaded_is_broken(tmp_path: Path, monkeypatch):
+    devices, file = [Device("amd", "AMD gfx942", ("gfx942",))], tmp_path / "kfd"
+    assert amd.driver(devices, file).remedy == "sudo usermod -aG render,video $USER, and log in anew"
+    file.touch()
+    assert (amd.driver(devices, file).status, amd.driver(devices, file).text) == ("good", f"AMD gfx942, {file}")
+    monkeypatch.setattr(device_files, "is_on_pci_bus", lambda vendor: vendor == "0x1002")
+    assert (amd.driver([], file).status, amd.driver([], file).remedy) == ("broken", "sudo modprobe amdgpu")
+    monkeypatch.setattr(device_files, "is_on_pci_bus", lambda vendor: False)
+    assert (amd.driver([], file).status, amd.driver([], file).text) == ("absent", "no AMD GPU is here")
 
 
 def test_intel_s_gpus_are_found_by_their_render_nodes(tmp_path: Path):

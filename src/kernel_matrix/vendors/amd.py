@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.vendors.device_files import driver_finding
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.program import Program
-from kernel_matrix.vendors.system import is_on_pci_bus
 from kernel_matrix.vendors.vendor import Device, Vendor
 
 _PCI_ID = "0x1002"
@@ -38,17 +37,18 @@ def target_of(version: int) -> str:
     return f"gfx{major}{minor:x}{step:x}"
 
 
-def driver(devices: Sequence[Device], file: str = "/dev/kfd") -> Finding:
+def driver(devices: Sequence[Device], file: Path = Path("/dev/kfd")) -> Finding:
     """Look at the driver and whether this user may open its device file."""
-    if devices and os.access(file, os.R_OK | os.W_OK):
-        return Finding(VENDOR.driver_finding, "good", f"amdgpu, {file}")
-    if devices:
-        remedy = "sudo usermod -aG render,video $USER, and log in anew"
-        return Finding(VENDOR.driver_finding, "broken", f"{file} cannot be opened by this user", remedy)
-    if is_on_pci_bus(_PCI_ID):
-        text = "an AMD GPU is on the PCI bus, and amdgpu offers nothing to compute on"
-        return Finding(VENDOR.driver_finding, "broken", text, "sudo modprobe amdgpu")
-    return Finding(VENDOR.driver_finding, "absent", "no AMD GPU is here")
+    return driver_finding(
+        VENDOR,
+        devices,
+        [file],
+        place=str(file),
+        group="render,video",
+        pci_id=_PCI_ID,
+        not_offered="an AMD GPU is on the PCI bus, and amdgpu offers nothing to compute on",
+        remedy="sudo modprobe amdgpu",
+    )
 
 
 def container_options(dev: Path = Path("/dev")) -> dict[str, Any]:

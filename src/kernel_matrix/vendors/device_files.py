@@ -20,17 +20,19 @@ def driver_finding(
     group: str,
     pci_id: str,
     not_offered: str,
+    remedy: str = "",
 ) -> Finding:
     """Return whether this user may open a device file, and what to do if not.
 
     ``place`` says where the files are, ``group`` may open them, and ``not_offered`` is the sentence for a machine that
-    has a device of the vendor ``pci_id`` on its bus, which is none of ``devices``.
+    has a device of the vendor ``pci_id`` on its bus, which is none of ``devices``. That is broken where there is a
+    ``remedy`` for it.
     """
     if devices and any(os.access(file, os.R_OK | os.W_OK) for file in files):
         return Finding(vendor.driver_finding, "good", f"{', '.join(device.name for device in devices)}, {place}")
     if devices:
-        remedy = f"sudo usermod -aG {group} $USER, and log in anew"
-        return Finding(vendor.driver_finding, "broken", f"no file of {place} can be opened by this user", remedy)
+        join = f"sudo usermod -aG {group} $USER, and log in anew"
+        return Finding(vendor.driver_finding, "broken", f"no file of {place} can be opened by this user", join)
     if is_on_pci_bus(pci_id):
-        return Finding(vendor.driver_finding, "absent", not_offered)
+        return Finding(vendor.driver_finding, "broken" if remedy else "absent", not_offered, remedy)
     return Finding(vendor.driver_finding, "absent", f"no {vendor.title} {vendor.kind} is here")
