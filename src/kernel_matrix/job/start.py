@@ -32,7 +32,9 @@ def main() -> int:
     gc.set_threshold(50_000, 20, 50)
     import pytest
 
-    return int(pytest.main())
+    status = int(pytest.main())
+    gc.freeze()  # else Python looks through all objects several times as it ends
+    return status
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Simplify equal programs once: targets of one kind have most of what TileLang simplifies in common.
+"""Run passes on equal programs once: targets of one kind have most of what TileLang makes of a program in common.
 
-TileLang 0.1.15 asks a theorem prover there, which takes two thirds of the time in which it lowers a kernel. A
-simplifier reads the program and the settings of the pass, and not the name of the target that the program carries.
+TileLang 0.1.15 asks a theorem prover in many passes, which takes half of the time in which it lowers a kernel. The
+passes that are named here read the program and the settings of the pass, and not the target that the program carries.
 """
 
 from __future__ import annotations
@@ -15,34 +15,53 @@ import tilelang
 from tilelang import tvm
 
 _tir = tvm.tirx if hasattr(tvm, "tirx") else tvm.tir  # its name changed in 0.1.10
+_s_tir = tvm.s_tir if hasattr(tvm, "s_tir") else _tir
+
+# Passes of the pipelines that look at the program alone. Not every version has each.
+_PASSES = (
+    "ConfigIndexBitwidth",
+    "FlattenBuffer",
+    "HoistIfThenElse",
+    "LegalizeNegativeIndex",
+    "LegalizeSafeMemoryAccess",
+    "PlanAndUpdateBufferAllocationLocation",
+    "RemoveNoOp",
+    "RenormalizeSplitPattern",
+    "Simplify",
+)
 
 _before_and_after: dict[tuple[Any, ...], list[tuple[Any, Any]]] = {}
 
 
 @contextmanager
 def simplified_once() -> Iterator[None]:
-    """Let TileLang's pipeline take what its simplifiers made of an equal program before, while the block runs."""
-    places = [(place, place.Simplify) for place in (tilelang.transform, _tir.transform)]
-    for place, simplify in places:
-        place.Simplify = partial(_remembering, simplify)
+    """Let TileLang's pipeline take what these passes made of an equal program before, while the block runs."""
+    places = [
+        (place, name, getattr(place, name))
+        for place in (tilelang.transform, _tir.transform, _s_tir.transform)
+        for name in _PASSES
+        if hasattr(place, name)
+    ]
+    for place, name, make in places:
+        setattr(place, name, partial(_remembering, make))
     try:
         yield
     finally:
-        for place, simplify in places:
-            place.Simplify = simplify
+        for place, name, make in places:
+            setattr(place, name, make)
 
 
-def _remembering(simplify: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[Any], Any]:
-    """Return the pass that ``simplify`` makes, as a function of a module that remembers its results."""
+def _remembering(make: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[Any], Any]:
+    """Return the pass that ``make`` makes, as a function of a module that remembers its results."""
 
     def run(module: Any) -> Any:
         bare, targets = _without_targets(module)
         settings = str(tvm.transform.PassContext.current().config)
-        key = (simplify, arguments, *options.items(), settings, tvm.ir.structural_hash(bare))
+        key = (make, arguments, *options.items(), settings, tvm.ir.structural_hash(bare))
         known = _before_and_after.setdefault(key, [])
         result = next((after for before, after in known if tvm.ir.structural_equal(before, bare)), None)
         if result is None:
-            result = simplify(*arguments, **options)(bare)
+            result = make(*arguments, **options)(bare)
             known.append((bare, result))
         return _with_targets(result, targets)
 

@@ -128,7 +128,7 @@ class GpuForm:
         if runtime not in RUNTIMES:
             names = ", ".join((*RUNTIMES, *webgpu.TARGETS))
             raise ValueError(f"{self._name}: the tvm backend runs GPU code in {names} only")
-        source, launches = self._programs(spec)
+        source, launches = self._programs(spec, unrolled=False)
         with stage("compile"):
             program = opencl.build(runtime, source)
         grids = {f"{one.name}_kernel": one.blocks(tokens) for one in launches if one.is_needed(operands)}
@@ -172,10 +172,13 @@ class GpuForm:
     def _compile(self, spec: Any, target: str) -> tuple[str, bytes, dict[str, int]]:
         with stage("lower"):
             device = devices.target_of(target)
+        if device.kind.name == "opencl":
+            return self._of_opencl(spec, target)
+        with stage("lower"):
             if target in webgpu.TARGETS:
                 text = "\n".join(source for _, source in self._shaders(spec, target))
                 return "webgpu-source", text.encode(), {}
-            module, _ = self._module(spec, device, unrolled=target not in RUNTIMES)
+            module, _ = self._module(spec, device, unrolled=True)
         if device.kind.name == "rocm":
             with stage("compile"):
                 return "elf", *devices.amdgpu_object(module, target)
@@ -185,17 +188,20 @@ class GpuForm:
             with stage("compile"):
                 data, log = compile_source([find_nvcc(), *cubin_flags(target)], source, ".cu", ".cubin")
                 return "cubin", data, ptxas_resources(log)
-        if device.kind.name == "opencl":
-            source = opencl.PRELUDE + source
-            if target in intel.DEVICES and (ocloc := intel.find_ocloc()):
-                with stage("compile"):
-                    return "zebin", *intel.machine_code(ocloc, target, source)
         return f"{device.kind.name}-source", source.encode(), {}
 
-    def _program(self, spec: Any) -> tuple[str, tuple[Launch, ...]]:
+    def _of_opencl(self, spec: Any, target: str) -> tuple[str, bytes, dict[str, int]]:
+        source = opencl.PRELUDE + self._programs(spec, unrolled=target not in RUNTIMES)[0]
+        if target in intel.DEVICES and (ocloc := intel.find_ocloc()):
+            with stage("compile"):
+                return "zebin", *intel.machine_code(ocloc, target, source)
+        return "opencl-source", source.encode(), {}
+
+    def _program(self, spec: Any, *, unrolled: bool) -> tuple[str, tuple[Launch, ...]]:
+        """Return the source in OpenCL, which is the same for every device, and its launches."""
         with stage("lower"):
             device = devices.target_of("opencl")
-            module, launches = self._module(spec, device, unrolled=False)
+            module, launches = self._module(spec, device, unrolled=unrolled)
             return devices.source(module, device), launches
 
     def _shader(self, spec: Any, target: str) -> tuple[tuple[Launch, str], ...]:
