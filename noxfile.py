@@ -114,6 +114,12 @@ def tune(session: nox.Session) -> None:
     session.run(sys.executable, "benchmarks/tune.py", *session.posargs, env=SOURCE, external=True)
 
 
+@nox.session(venv_backend="none")
+def search(session: nox.Session) -> None:
+    """Let TVM's meta-schedule search arrangements of a kernel's loops on this CPU: -- mhc_post --trials 64."""
+    session.run(sys.executable, "benchmarks/search.py", *session.posargs, env=SOURCE, external=True)
+
+
 @nox.session(venv_backend="virtualenv")
 def bundle(session: nox.Session) -> None:
     """Write an archive that the matrix runs from with no network: source, images, wheels, checksums."""

@@ -1,8 +1,8 @@
 # /// probe
 # asks = "Can meta-schedule, the successor of Ansor, build a candidate with what the wheel of TVM asks for?"
-# means = "A kernel can be tuned by search in the environment of TVM as it is locked."
+# means = "TVM's own builder works in the environment as it is locked."
 # met = "the list of alternatives to schedules by hand"
-# truth = "tvm.s_tir.meta_schedule is in the wheel of 0.27. Its builder hands candidates to other processes by cloudpickle, which the wheel does not ask for: a toolchain that tunes needs it in its lock."
+# truth = "tvm.s_tir.meta_schedule is in the wheel of 0.27. Its builder hands candidates to other processes by cloudpickle, and to count cores it asks psutil; the wheel asks for neither. A builder and a runner in the same process need none of them: benchmarks/search.py."
 # requires = ["apache-tvm"]
 # [[expect]]
 # versions = ["apache-tvm==0.27.*"]

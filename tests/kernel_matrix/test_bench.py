@@ -7,6 +7,7 @@ import math
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from conftest import CPU, ROOT, harness
@@ -20,7 +21,7 @@ from kernel_matrix.bench.inside.judging import Rules, judge
 from kernel_matrix.bench.inside.measure import Amount, bandwidth, measure
 from kernel_matrix.bench.inside.protocol import AbsentError, Distance, Yardstick
 from kernel_matrix.bench.inside.summary import copies_needed, summary
-from kernel_matrix.bench.run import Wish, bench
+from kernel_matrix.bench.run import Wish, _groups, bench
 from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.load import load
 from kernel_matrix.config.read_by_jobs import differences
@@ -336,6 +337,16 @@ def test_a_toolchain_that_is_not_there_is_unavailable_and_has_no_time(doubles):
     assert records["good"][0].outcome == "unavailable"
     assert "nothing-like-it is not installed" in records["good"][0].message
     assert "not timed" in text
+
+
+def test_toolchains_with_other_variables_are_timed_in_other_processes(matrix, tmp_path):
+    machine = Machine((Device("cpu", "a CPU", ("x86-64-v3",)),))
+    (place,) = places_of(matrix, machine)
+    project = SimpleNamespace(root=tmp_path, build=tmp_path, matrix=matrix)
+    groups = list(_groups(project, place, Wish(), lambda _: SimpleNamespace(python="one"), print))
+    of_one_process = [set(group.toolchains) for group in groups]
+    assert {"tvm-0.27-searched"} in of_one_process, "a variable chooses its kernels"
+    assert any({"reference", "tvm-0.27"} <= names for names in of_one_process)
 
 
 def test_what_is_emulated_or_only_compiled_is_never_timed(matrix):

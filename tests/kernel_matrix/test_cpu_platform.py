@@ -85,7 +85,8 @@ def cpu_run(tmp_path_factory, selected) -> Path:
 
 
 @pytest.mark.parametrize(
-    "toolchain", ["reference", "inductor", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6"]
+    "toolchain",
+    ["reference", "inductor", "tvm-0.27", "tvm-0.27-searched", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6"],
 )
 def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, cells, toolchain):
     records = junit.read(cpu_run / "results" / f"cpu-llvm.{toolchain}.xml")

@@ -80,8 +80,12 @@ def bench(project: Project, machine: Machine, wish: Wish, say: Callable[[str], N
 def _groups(
     project: Project, place: Place, wish: Wish, prepare: Prepare, say: Callable[[str], None]
 ) -> Iterator[Group]:
-    """Yield the toolchains of a place by their environment: those of one interpreter are timed in one process."""
-    by_python: dict[object, list[tuple[str, Interpreter]]] = {}
+    """Yield the toolchains of a place by their environment: those of one interpreter are timed in one process.
+
+    A process has one set of variables, so toolchains for which matrix.yaml sets others have another process.
+    """
+    entries = project.matrix.platforms[place.platform].by_toolchain
+    together: dict[object, list[tuple[str, Interpreter]]] = {}
     for toolchain in toolchains_at(project.matrix, place):
         if wish.toolchains and toolchain not in wish.toolchains:
             continue
@@ -94,8 +98,10 @@ def _groups(
         except (InstallError, MachineError) as error:
             yield Group(place, (toolchain,), None, "error", str(error).splitlines()[-1])
         else:
-            by_python.setdefault(getattr(interpreter, "python", toolchain), []).append((toolchain, interpreter))
-    for members in by_python.values():
+            variables = tuple(sorted(entries[toolchain].environment.items()))
+            process = getattr(interpreter, "python", toolchain), variables
+            together.setdefault(process, []).append((toolchain, interpreter))
+    for members in together.values():
         yield Group(place, tuple(name for name, _ in members), members[0][1])
 
 

@@ -39,10 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _spelled(options: argparse.Namespace, text: str) -> str:
     """Return a message with its commands as they are started in the repository of matrix.yaml, if that was read."""
-    from kernel_matrix.config.commands import spelled  # the model takes long to import, and help needs none
+    from kernel_matrix.cli.started import start_here  # the model takes long to import, and help needs none
+    from kernel_matrix.config.commands import spelled
     from kernel_matrix.config.model import Start
 
-    return spelled(getattr(options, "start", None) or Start(), text)
+    start = getattr(options, "start", None)
+    return spelled(start_here() if start in (None, Start()) else start, text)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -20,7 +20,7 @@ def _inputs(inputs: MhcPostInputs | MhcPostBackwardInputs) -> Operands:
     }
 
 
-def _operands(inputs: MhcPostInputs, out: MhcPostOutputs) -> Operands:
+def operands(inputs: MhcPostInputs, out: MhcPostOutputs) -> Operands:
     return {**_inputs(inputs), "out": out.out.view(inputs.x.shape[0], -1)}
 
 
@@ -38,7 +38,7 @@ def _backward_operands(inputs: MhcPostBackwardInputs, out: MhcPostGrads) -> Oper
     }
 
 
-FORWARD = Kernel(CpuForm("mhc_post", forward_cpu.forward), GpuForm("mhc_post", forward_gpu.forward), _operands)
+FORWARD = Kernel(CpuForm("mhc_post", forward_cpu.forward), GpuForm("mhc_post", forward_gpu.forward), operands)
 BACKWARD = Kernel(
     CpuForm("mhc_post_backward", backward_cpu.backward),
     GpuForm("mhc_post_backward", backward_gpu.backward),

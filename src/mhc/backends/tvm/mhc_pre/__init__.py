@@ -28,7 +28,7 @@ def _parameters(inputs: MhcPreInputs | MhcHeadInputs | _Backward) -> Operands:
     }
 
 
-def _operands(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs) -> Operands:
+def operands(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs) -> Operands:
     if isinstance(out, MhcPreOutputs):
         coefficients = {"h_post": out.h_post, "h_res": out.h_res.view(inputs.x.shape[0], -1)}
     else:
@@ -60,7 +60,7 @@ def _written(grad: torch.Tensor | None, tensor: torch.Tensor | None) -> torch.Te
 
 
 def _forward(name: str) -> Kernel:
-    return Kernel(CpuForm(name, forward_cpu.forward), GpuForm(name, forward_gpu.forward), _operands)
+    return Kernel(CpuForm(name, forward_cpu.forward), GpuForm(name, forward_gpu.forward), operands)
 
 
 def _backward(name: str) -> Kernel:

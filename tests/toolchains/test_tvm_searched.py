@@ -1,0 +1,61 @@
+"""TVM's kernels whose loops a search has arranged: a trace that was found at one shape is right at others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import Job
+from kernel_matrix.run.environments import venv
+from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.run.executors import Request
+
+pytestmark = pytest.mark.environments
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import torch
+from mhc.backends import NotSupportedError, load
+from mhc.backends.tvm.searched.kernel import SearchedKernel
+from mhc.ops.mhc_post import MhcPostInputs, empty_outputs
+
+kernel, reference = load("tvm", "mhc_post"), load("reference", "mhc_post")
+print(isinstance(kernel, SearchedKernel), isinstance(load("tvm", "mhc_post", "backward"), SearchedKernel))
+for tokens, streams, hidden in ((1, 2, 1), (33, 16, 72), (129, 5, 203)):
+    x, y = torch.randn(tokens, streams, hidden), torch.randn(tokens, hidden)
+    inputs = MhcPostInputs(x, y, torch.randn(tokens, streams), torch.randn(tokens, streams, streams))
+    out, expected = empty_outputs(inputs), empty_outputs(inputs)
+    kernel.run(inputs, out)
+    reference.run(inputs, expected)
+    print(torch.allclose(out.out, expected.out, rtol=1e-5, atol=1e-5))
+for target in ("rv64gcv", "sm_90"):
+    try:
+        kernel.run(inputs, out, target)
+    except (NotSupportedError, ValueError) as error:
+        print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """Return the interpreter of the toolchain's environment, which is made if it is not there."""
+    matrix = load(ROOT / "matrix.yaml")
+    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("cpu-llvm", "tvm-0.27-searched", ()), None, print))
+    assert isinstance(made, LocalInterpreter)
+    return made.python
+
+
+def test_a_trace_is_right_at_shapes_at_which_nothing_was_searched(python):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "MHC_TVM_SCHEDULES": "searched"}
+    done = subprocess.run([python, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "True False",
+        *["True"] * 3,
+        "the loops were arranged for x86-64 CPUs, not for rv64gcv",
+        "mhc_post: the tvm backend has the operator for LLVM CPU targets only, not for 'sm_90'",
+    ]
