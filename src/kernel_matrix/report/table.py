@@ -31,8 +31,10 @@ def table(document: Document) -> str:
 
 def safe(text: str) -> str:
     """Return a text as one line that no spreadsheet takes for a formula: it gets an apostrophe before it."""
-    printable = "".join(character if character.isprintable() else " " for character in text[:_MOST])
-    line = " ".join(printable.split())
+    text = text[:_MOST]
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(text.split())
     return f"'{line}" if line.startswith(_FORMULA) else line
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
-_FIRST, _LAST = ' "cells": [', " ]"  # the lines around the cells in a file that is indented by one space
-_END_OF_CELL = "  }"
+# What stands before and behind the cells, and behind each, in a file that is indented by one space: no text in JSON
+# holds a new line, and all that a cell holds is indented by more.
+_FIRST, _LAST = b'\n "cells": [\n', b"\n ]"
+_END_OF_CELL = b"\n  }"
 
 
 class Compat:
@@ -21,36 +25,23 @@ class Compat:
             ValueError: it is no compat.json in the form that the report writes.
         """
         self._path = path
-        rest: list[str] = []
-        is_cell = has_cells = False
-        for line in self._lines():
-            if is_cell:
-                is_cell = not line.startswith(_LAST)
-            elif line.rstrip() == _FIRST:
-                is_cell = has_cells = True
-                rest.append(line)
-            if not is_cell:
-                rest.append(line)
-        if not has_cells or is_cell:
-            raise ValueError("its cells are not indented by one space")
-        self.rest: dict[str, Any] = json.loads("".join(rest))
+        with self._text() as text:
+            before = text.find(_FIRST)
+            self._first = before + len(_FIRST)
+            self._last = text.find(_LAST, self._first)
+            if before < 0 or self._last < 0:
+                raise ValueError("its cells are not indented by one space")
+            self.rest: dict[str, Any] = json.loads(text[: self._first] + text[self._last :])
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Yield the cells in their order."""
-        lines = self._lines()
-        for line in lines:
-            if line.rstrip() == _FIRST:
-                break
-        cell: list[str] = []
-        for line in lines:
-            if line.startswith(_LAST):
-                return
-            if line.startswith(_END_OF_CELL):
-                yield json.loads("".join((*cell, "}")))
-                cell = []
-            else:
-                cell.append(line)
+        with self._text() as text:
+            start = self._first
+            while (end := text.find(_END_OF_CELL, start, self._last)) >= 0:
+                yield json.loads(text[start : end + len(_END_OF_CELL)].decode())
+                start = end + len(_END_OF_CELL) + 1  # behind the comma
 
-    def _lines(self) -> Iterator[str]:
-        with self._path.open(encoding="utf-8", newline="\n") as file:
-            yield from file
+    @contextmanager
+    def _text(self) -> Iterator[mmap]:
+        with self._path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
+            yield text
