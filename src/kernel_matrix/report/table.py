@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kernel_matrix.report.document import Cell, Document, Number
 from kernel_matrix.report.ratios import as_float
@@ -29,6 +30,7 @@ def table(document: Document) -> str:
     return text.getvalue()
 
 
+@lru_cache(10_000)  # most texts are those of many cells
 def safe(text: str) -> str:
     """Return a text as one line that no spreadsheet takes for a formula: it gets an apostrophe before it."""
     text = text[:_MOST]
