@@ -11,6 +11,7 @@ Each function makes one table, named in its docstring, from those before it.
 
 from __future__ import annotations
 
+from kernel_matrix.results.columns import kept
 from kernel_matrix.results.columns.sql import Connection, temporary, view
 
 RAN = "action IN ('run', 'emulate')"
@@ -19,33 +20,38 @@ RAN = "action IN ('run', 'emulate')"
 def number_results(connection: Connection, *, is_kept: bool) -> None:
     """Make ``results``: the present records of planned cases, with the numbers that judging needs of each.
 
-    In a database that ``is_kept``, those of the files that the last report had are known.
-
     ``ordinal`` is the order of the records, by the position of their file. ``tried`` and ``badness`` say what was done
-    and how it ended; the record with the largest of both decides.
+    and how it ended; the record with the largest of both decides. In a database that ``is_kept``, only those of files
+    are numbered that the last report did not have.
     """
-    temporary(
-        connection,
-        "results",
-        rf"""
-        WITH numbered AS (
-            SELECT planned, cells.cell, names.inputs AS key, names.owed, names.dtype, source, record, job, outcome,
-                   action, coalesce(c.inputs, '') AS digest,
-                   CASE action WHEN 'run' THEN 3 WHEN 'emulate' THEN 2 WHEN 'compile' THEN 1 ELSE 0 END AS tried,
-                   list_position(['excluded', 'missing', 'unavailable', 'pass', 'error', 'fail'], outcome) AS badness,
-                   c.kind, c.missed, c.elements, c.bytes, c.injected, c.caught
-            FROM cases c
-            -- No part of a cell's id has a slash.
-            JOIN plan_cells cells ON cells.id = regexp_extract("case", '^[^/]*/[^/]*/[^/]*/[^/]*')
-            JOIN plan_names names ON names.name = "case"[length(cells.id) + 2:] AND names.operator = cells.operator
-            JOIN planned ON planned.cell = cells.cell AND planned.named = names.named
-            WHERE source IN (SELECT source FROM sources WHERE position IS NOT NULL)
-              {"AND source NOT IN (FROM kept_sources) UNION ALL FROM kept_results" if is_kept else ""}
-        )
+    if is_kept:
+        kept.number_new(connection, _numbered("AND source NOT IN (FROM kept_sources)"))
+        view(connection, "results", _in_order("kept_results"))
+    else:
+        temporary(connection, "results", _in_order(f"({_numbered()})"))
+
+
+def _numbered(which: str = "") -> str:
+    return rf"""
+        SELECT planned, cells.cell, names.inputs AS key, names.owed, names.dtype, source, record, job, outcome, action,
+               coalesce(c.inputs, '') AS digest,
+               CASE action WHEN 'run' THEN 3 WHEN 'emulate' THEN 2 WHEN 'compile' THEN 1 ELSE 0 END AS tried,
+               list_position(['excluded', 'missing', 'unavailable', 'pass', 'error', 'fail'], outcome) AS badness,
+               c.kind, c.missed, c.elements, c.bytes, c.injected, c.caught
+        FROM cases c
+        -- No part of a cell's id has a slash.
+        JOIN plan_cells cells ON cells.id = regexp_extract("case", '^[^/]*/[^/]*/[^/]*/[^/]*')
+        JOIN plan_names names ON names.name = "case"[length(cells.id) + 2:] AND names.operator = cells.operator
+        JOIN planned ON planned.cell = cells.cell AND planned.named = names.named
+        WHERE source IN (SELECT source FROM sources WHERE position IS NOT NULL) {which}
+    """
+
+
+def _in_order(numbered: str) -> str:
+    return f"""
         SELECT n.*, (position::BIGINT << 32) | (record & 4294967295) AS ordinal
-        FROM numbered n JOIN sources USING (source) WHERE position IS NOT NULL
-        """,
-    )
+        FROM {numbered} n JOIN sources USING (source) WHERE position IS NOT NULL
+    """
 
 
 def say_which_are_stale(connection: Connection) -> None:
@@ -90,9 +96,10 @@ def find_common_inputs(connection: Connection) -> None:
     )
 
 
-def refuse_other_inputs(connection: Connection) -> None:
+def refuse_other_inputs(connection: Connection, *, is_kept: bool) -> None:
     """Make ``accepted``: the results that had the inputs which most have, or that do not say which."""
-    temporary(
+    make = view if is_kept else temporary  # of those of a kept database few are asked for more than once
+    make(
         connection,
         "accepted",
         """

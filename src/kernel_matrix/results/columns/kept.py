@@ -11,12 +11,12 @@ from datetime import date
 from hashlib import sha256
 
 from kernel_matrix.results.columns.code import digest_of_code
-from kernel_matrix.results.columns.common import COMMON
 from kernel_matrix.results.columns.planned import Planned
+from kernel_matrix.results.columns.schema import COMMON
 from kernel_matrix.results.columns.sql import Connection, rows, temporary
 
 # The columns of `results` that follow from the plan and from a file alone.
-OF_RESULTS = {
+_RESULTS = {
     **dict.fromkeys(("planned", "cell", "key", "owed"), "INTEGER"),
     "dtype": "VARCHAR",
     "source": "INTEGER",
@@ -30,7 +30,7 @@ TABLES = f"""
     CREATE TABLE kept_with (digest VARCHAR);
     -- The results of the sources that an earlier report has judged.
     CREATE TABLE kept_sources (source INTEGER);
-    CREATE TABLE kept_results ({", ".join(f"{name} {kind}" for name, kind in OF_RESULTS.items())});
+    CREATE TABLE kept_results ({", ".join(f"{name} {kind}" for name, kind in _RESULTS.items())});
     CREATE TABLE kept_verdicts (
         planned INTEGER, state VARCHAR, evidence VARCHAR, reason VARCHAR, stale VARCHAR, record BIGINT
     );
@@ -67,6 +67,20 @@ def _made_with(planned: Planned, today: date | None) -> str:
     for numbers in (planned.cell, planned.named, planned.exclusion, planned.rules):
         digest.update(numbers.tobytes())
     return digest.hexdigest()
+
+
+def number_new(connection: Connection, numbered: str) -> None:
+    """Make ``kept_results`` those of the present sources; ``numbered`` asks for those that it does not have."""
+    present = "SELECT source FROM sources WHERE position IS NOT NULL"
+    connection.begin()
+    for question in (
+        f"DELETE FROM kept_results WHERE source NOT IN ({present})",
+        f"INSERT INTO kept_results {numbered}",
+        "DELETE FROM kept_sources",
+        f"INSERT INTO kept_sources {present}",
+    ):
+        connection.execute(question).fetchall()
+    connection.commit()
 
 
 def judge_all(connection: Connection) -> None:
@@ -109,14 +123,8 @@ _BASIS = """
 
 def keep(connection: Connection) -> None:
     """Keep ``new_verdicts``, those of the changed cells, beside those of the others."""
-    columns = ", ".join(OF_RESULTS)
-    present = "SELECT source FROM sources WHERE position IS NOT NULL"
     connection.begin()
     for question in (
-        f"DELETE FROM kept_results WHERE source NOT IN ({present})",
-        f"INSERT INTO kept_results SELECT {columns} FROM results WHERE source NOT IN (FROM kept_sources)",
-        "DELETE FROM kept_sources",
-        f"INSERT INTO kept_sources {present}",
         "DELETE FROM kept_verdicts WHERE planned IN (SELECT planned FROM planned SEMI JOIN changed_cells USING (cell))",
         "INSERT INTO kept_verdicts SELECT planned, state, evidence, reason, stale, record FROM new_verdicts",
         """

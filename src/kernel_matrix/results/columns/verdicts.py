@@ -14,11 +14,12 @@ from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.results import place
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED, faults_of_jobs
 from kernel_matrix.results.columns import judging, kept
-from kernel_matrix.results.columns.common import COMMON, find_common_figures
+from kernel_matrix.results.columns.common import find_common_figures
 from kernel_matrix.results.columns.plan_tables import enter_plan, enter_stale_jobs
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.proven import prove_figures
 from kernel_matrix.results.columns.records import Jobs, records_of
+from kernel_matrix.results.columns.schema import COMMON
 from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary, view
 from kernel_matrix.results.common_figures import CommonFigures
 from kernel_matrix.results.compare import Others, ending_of_excluded, state_of
@@ -47,7 +48,7 @@ def judge(connection: Connection, planned: Planned, present: Present | None = No
     enter_stale_jobs(connection, present, jobs)
     judging.say_which_are_stale(connection)
     judging.find_common_inputs(connection)
-    judging.refuse_other_inputs(connection)
+    judging.refuse_other_inputs(connection, is_kept=is_kept)
     find_common_figures(connection)
     judging.find_faulty_jobs(connection)
     faults = _faults_of_jobs(connection, planned, jobs)
