@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 # What stands before and behind the cells, and behind each, in a file that is indented by one space: no text in JSON
 # holds a new line, and all that a cell holds is indented by more.
 _FIRST, _LAST = b'\n "cells": [\n', b"\n ]"
 _END_OF_CELL = b"\n  }"
+_BLOCK = 2**20  # bytes that are read at once
 
 
 class Compat:
@@ -25,23 +24,39 @@ class Compat:
             ValueError: it is no compat.json in the form that the report writes.
         """
         self._path = path
-        with self._text() as text:
-            before = text.find(_FIRST)
-            self._first = before + len(_FIRST)
-            self._last = text.find(_LAST, self._first)
-            if before < 0 or self._last < 0:
-                raise ValueError("its cells are not indented by one space")
-            self.rest: dict[str, Any] = json.loads(text[: self._first] + text[self._last :])
+        with path.open("rb") as file:
+            self._first = _behind(file, _FIRST, 0)
+            self._last = _behind(file, _LAST, self._first) - len(_LAST)
+            file.seek(0)
+            before = file.read(self._first)
+            file.seek(self._last)
+            self.rest: dict[str, Any] = json.loads(before + file.read())
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Yield the cells in their order."""
-        with self._text() as text:
-            start = self._first
-            while (end := text.find(_END_OF_CELL, start, self._last)) >= 0:
-                yield json.loads(text[start : end + len(_END_OF_CELL)].decode())
-                start = end + len(_END_OF_CELL) + 1  # behind the comma
+        with self._path.open("rb") as file:
+            file.seek(self._first)
+            left, rest = self._last - self._first, b""
+            while left > 0:
+                block = file.read(min(_BLOCK, left))
+                left -= len(block)
+                *whole, rest = (rest + block).split(_END_OF_CELL)
+                for text in whole:
+                    yield json.loads(text.lstrip(b",\n").decode() + "}")
 
-    @contextmanager
-    def _text(self) -> Iterator[mmap]:
-        with self._path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
-            yield text
+
+def _behind(file: BinaryIO, wanted: bytes, start: int) -> int:
+    """Return the place behind the first of some bytes from a place on.
+
+    Raises:
+        ValueError: they are not there.
+    """
+    file.seek(start)
+    rest, place = b"", start
+    while block := file.read(_BLOCK):
+        found = (rest + block).find(wanted)
+        if found >= 0:
+            return place - len(rest) + found + len(wanted)
+        place += len(block)
+        rest = (rest + block)[-len(wanted) :]
+    raise ValueError("its cells are not indented by one space")

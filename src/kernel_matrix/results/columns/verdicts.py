@@ -62,6 +62,7 @@ def judge(connection: Connection, planned: Planned, present: Present | None = No
     _find_holding_rules(connection, planned, jobs, today)
     judging.decide(connection)
     _replace(connection, _Doubtful(connection, planned, jobs, faults, today).answers())
+    connection.execute("DROP TABLE decided").fetchall()
     if is_kept:
         kept.keep(connection)
     view(connection, "verdicts", f"FROM {'kept' if is_kept else 'new'}_verdicts")
