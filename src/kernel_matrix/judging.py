@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -71,17 +70,19 @@ def judged(
             )
             enter_absences(connection, absent)
             planned = row_plan.only_asked(planned)
-        yield replace(_judged(project, planned, connection, loaded, presence), is_kept=bool(kept) and not row_plan)
+        yield _judged(project, planned, connection, loaded, presence, is_kept=bool(kept) and not row_plan)
 
 
-def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present) -> Judged:
+def _judged(
+    project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present, *, is_kept: bool
+) -> Judged:
     """Judge the results that were loaded."""
     from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.records import Jobs
 
     jobs, columns = Jobs(connection), of_plan(planned)
-    verdicts.judge(connection, columns, presence)
+    verdicts.judge(connection, columns, presence, is_kept=is_kept)
     foreign = load.foreign(connection)
     return judged.Judged(
         connection,
@@ -94,6 +95,7 @@ def _judged(project: Project, planned: Plan, connection: Connection, loaded: Loa
         not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended_rules(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
         presence=presence,
+        is_kept=is_kept,
     )
 
 

@@ -102,7 +102,9 @@ def plan_for(project: Project, selection: Selection) -> Plan:
         UserError: the file of the row plan cannot be used.
     """
     tier = selection.tier or (row_plan_file.tier_of(selection.row_plan) if selection.row_plan else None)
-    return plan(project, tier) if tier else plan_with(project.matrix, selection.cases)
+    if tier or not selection.cases:  # of these, loading may have made the plan already
+        return plan(project, tier or "quick")
+    return plan_with(project.matrix, selection.cases)
 
 
 def select(project: Project, selection: Selection) -> Selected:

@@ -34,7 +34,7 @@ class Reports:
 
     def write(self, site, *, is_kept):
         planned = of_plan(self.plan)
-        judge(self.connection, planned, self.presence)
+        judge(self.connection, planned, self.presence, is_kept=is_kept)
         loaded = Loaded((), (), {}, (), Samples(Bounds()))
         judged = Judged(
             self.connection, planned, self.plan.package, self.plan.tier, loaded, Jobs(self.connection), is_kept=is_kept

@@ -11,13 +11,14 @@ from typing import Any
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
-from kernel_matrix.report import figures, from_cells
+from kernel_matrix.report import figures, from_cells, shown_cells
 from kernel_matrix.report.agreement import agreement_report
 from kernel_matrix.report.bench import bench_results
 from kernel_matrix.report.cells import JobList, shown
 from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Determinism, Document, Timed
 from kernel_matrix.report.from_cells import Facts
 from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.shown_cells import Shown
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.columns.cells import CellFigures, Time, Worst
 from kernel_matrix.results.columns.judged import Judged
@@ -87,9 +88,31 @@ class Sources:
         return jobs
 
     @cached_property
+    def kept(self) -> dict[int, Shown]:
+        """The cells that an earlier report made, and that stay as they are, by number."""
+        return shown_cells.read(self)
+
+    @cached_property
+    def figures(self) -> dict[int, CellFigures]:
+        """The figures of all other cells, by number."""
+        return self.judged.cells(but=self.kept.keys())
+
+    @cached_property
+    def measured(self) -> dict[int, tuple[int, ...]]:
+        """The numbers of the jobs that have measured an output of these cells, by the number of the cell."""
+        question = """
+            SELECT cell, list(DISTINCT job) FROM taken WHERE record IN (SELECT record FROM outputs) GROUP BY cell
+        """
+        return {cell: tuple(jobs) for cell, jobs in rows(self.judged.connection, question)} if self.figures else {}
+
+    @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of the document in the order of the plan."""
-        return tuple(_Cells(self).all())
+        made = _Cells(self)
+        return tuple(
+            self.kept[number].cell if number in self.kept else made.cell(number)
+            for number in range(len(self.judged.planned.cells))
+        )
 
 
 def document(
@@ -147,16 +170,13 @@ class _Cells:
         self._shown = shown(sources.matrix)
         self._versions: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {}
         self._worst = self._worst_cases()
-        repeated = {cell.repeated for cell in self._judged.cells if cell.repeated is not None}
+        repeated = {cell.repeated for cell in sources.figures.values() if cell.repeated is not None}
         self._repeated = self._judged.records(repeated)
-        self._places = self._places_of_jobs()
 
-    def all(self) -> list[Cell]:
-        """Return all cells."""
-        return [self._cell(number, cell) for number, cell in enumerate(self._judged.cells)]
-
-    def _cell(self, number: int, cell: CellFigures) -> Cell:
-        place, worst = cell.cell, self._worst[number]
+    def cell(self, number: int) -> Cell:
+        """Return the cell with a number."""
+        cell, worst = self._sources.figures[number], self._worst[number]
+        place = cell.cell
         record = worst.record
         repeated = self._repeated[cell.repeated] if cell.repeated is not None else None
         return Cell(
@@ -191,7 +211,7 @@ class _Cells:
             lock=self._matrix.lock_of(place.platform, place.toolchain),
             repeat=self._sources.commands.command(place.id, repeated),
             seconds=cell.seconds,
-            measured=self._places.get(number, ()),
+            measured=self._places(self._sources.measured.get(number, ())),
         )
 
     def _diagnosis(self, worst: _WorstCase) -> Diagnosis | None:
@@ -202,29 +222,23 @@ class _Cells:
         return self._sources.diagnoses.of(worst.job, *error, worst.reason)
 
     def _worst_cases(self) -> dict[int, _WorstCase]:
-        numbers = [cell.worst_case for cell in self._judged.cells]
+        numbers = {number: cell.worst_case for number, cell in self._sources.figures.items()}
         question = """
             SELECT planned, state, reason, record, job FROM verdicts LEFT JOIN cases USING (record)
             WHERE planned IN (SELECT unnest($1::INTEGER[]))
         """
-        found = {number: rest for number, *rest in rows(self._judged.connection, question, [numbers])}
+        found = {case: rest for case, *rest in rows(self._judged.connection, question, [[*numbers.values()]])}
         records = self._judged.records([record for _, _, record, _ in found.values() if record is not None])
         return {
-            place: _WorstCase(state, reason, records.get(record), job)
-            for place, number in enumerate(numbers)
-            for state, reason, record, job in (found[number],)
+            number: _WorstCase(state, reason, records.get(record), job)
+            for number, case in numbers.items()
+            for state, reason, record, job in (found[case],)
         }
 
-    def _places_of_jobs(self) -> dict[int, tuple[int, ...]]:
-        """Return the places of the jobs that have measured an output, by cell."""
-        question = """
-            SELECT cell, list(DISTINCT job) FROM taken WHERE record IN (SELECT record FROM outputs) GROUP BY cell
-        """
-        jobs = self._judged.jobs
-        return {
-            cell: tuple(sorted({p for n in numbers if (p := self._sources.jobs.place(jobs[n])) is not None}))
-            for cell, numbers in rows(self._judged.connection, question)
-        }
+    def _places(self, jobs: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the places of jobs in the document."""
+        known = self._judged.jobs
+        return tuple(sorted({p for job in jobs if (p := self._sources.jobs.place(known[job])) is not None}))
 
     def _versions_of(self, jobs: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
         if jobs not in self._versions:

@@ -34,7 +34,7 @@ class PageRows:
         for place in order:
             cell = document.cells[place]
             if kept and place in stay:
-                files.keep(cell, *kept.states[place], stay[place])
+                files.keep(cell, kept.names[place], kept.shown[place].states, stay[place])
             else:
                 files.add_part(cell, *next(changed))
         files.finish()
@@ -46,7 +46,7 @@ class PageRows:
         """Yield, for each cell in this order, the columns that have its cases, and the place of the first of them."""
         judged = self.sources.judged
         page_sql.order_cases(judged.connection, order)
-        sizes = [judged.cells[cell].planned for cell in order]
+        sizes = [self.sources.cells[cell].planned for cell in order]
         parts = self._parts(sizes)
         with ThreadPoolExecutor(1) as pool:  # one part is asked for while the one before it is written
             coming = [pool.submit(self._asked, *part) for part in parts[:1]]

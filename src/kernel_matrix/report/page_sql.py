@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from kernel_matrix.base.evidence import EVIDENCE
+from kernel_matrix.report.page_overview import LETTERS
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.columns.sql import Connection, enter, temporary
 from kernel_matrix.results.compare import STATES
@@ -61,7 +62,12 @@ DIGESTS = """
     ), ' ' ORDER BY place)) FROM page_cases GROUP BY cell
 """
 _NAMES = ", ".join(f"'{state}'" for state in STATES)
-STATES_IN_ORDER = f"SELECT named, list_position([{_NAMES}], state) - 1 AS state FROM page_cases ORDER BY place"
+# A letter for the state of each case of some cells.
+LETTERS_OF_CELLS = f"""
+    SELECT cell, string_agg(['{"', '".join(LETTERS[state] for state in STATES)}'][list_position([{_NAMES}], state)], ''
+        ORDER BY planned)
+    FROM verdicts JOIN planned USING (planned) WHERE cell IN (SELECT unnest($1::INTEGER[])) GROUP BY cell
+"""
 
 _SHARE = "(error / floor)"
 _EVIDENCE = ", ".join(f"'{level}'" for level in EVIDENCE)

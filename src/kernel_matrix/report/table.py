@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kernel_matrix.report.document import Cell, Document, Number
 from kernel_matrix.report.ratios import as_float
@@ -29,10 +30,13 @@ def table(document: Document) -> str:
     return text.getvalue()
 
 
+@lru_cache(10_000)  # most texts are those of many cells
 def safe(text: str) -> str:
     """Return a text as one line that no spreadsheet takes for a formula: it gets an apostrophe before it."""
-    printable = "".join(character if character.isprintable() else " " for character in text[:_MOST])
-    line = " ".join(printable.split())
+    text = text[:_MOST]
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(text.split())
     return f"'{line}" if line.startswith(_FORMULA) else line
 
 

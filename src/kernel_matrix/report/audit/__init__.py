@@ -94,7 +94,8 @@ def audit_sample(
     cells, absent = _read(site, lambda folder: read_cells(folder, overview, {*places}))
     cases = plan_of(content, shown["run"]["tier"])
     judge = SampleJudge(content, cases, read(sample.files), now or _present(matrix, root), cells)
-    part = {"cells": [cell for cell in compat.cells() if (cell["platform"], cell["toolchain"]) in sample.sources]}
+    part: dict[str, list[Shown]] = {"cells": []}
+    of_sums = list(sums(shown["run"], _also_kept(compat.cells(), sample, part["cells"])))
     lanes = [lane for lane in shown["lanes"] if (lane["platform"], lane["toolchain"]) in sample.sources]
     differences = [
         *_of(FIGURES, _of_plan(cells, cases, asked)),
@@ -103,10 +104,18 @@ def audit_sample(
         *_of("data", _of_same_cells(part, cells)),
         *_of(FIGURES, _of_cells(judge, part, cells)),
         *_of(FIGURES, _of_lanes(lanes, cells)),
-        *_of(FIGURES, sums(compat)),
+        *_of(FIGURES, of_sums),
         *_of(BADGE, figures.of_badge(_read(site / BADGE, _json)["message"], shown["run"])),
     ]
     return list(dict.fromkeys(differences))
+
+
+def _also_kept(cells: Iterable[Shown], sample: Sample, kept: list[Shown]) -> Iterator[Shown]:
+    """Yield all cells, and append those of the sample to ``kept``: to read them twice takes long."""
+    for cell in cells:
+        if (cell["platform"], cell["toolchain"]) in sample.sources:
+            kept.append(cell)
+        yield cell
 
 
 def _of_plan(cells: Iterable[Shown], cases: Mapping[str, Any], asked: Collection[str] | None) -> Iterator[Difference]:

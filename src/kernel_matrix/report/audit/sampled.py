@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -16,7 +16,6 @@ from typing import Any
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.report.audit import figures
-from kernel_matrix.report.audit.compat import Compat
 from kernel_matrix.report.audit.figures import Difference, Shown
 from kernel_matrix.report.audit.planned import Facts
 from kernel_matrix.report.audit.raw import Raw
@@ -140,15 +139,14 @@ def case_of(cell: Shown, result: Shown) -> tuple[str, ...]:
     return cell["id"].split("/")[3], result["name"]
 
 
-def sums(compat: Compat) -> Iterator[Difference]:
-    """Yield where the sums of the whole differ from the cells of compat.json, without their cases."""
-    run = compat.rest["run"]
+def sums(run: Mapping[str, Any], every: Iterable[Shown]) -> Iterator[Difference]:
+    """Yield where the sums of the whole in ``run`` differ from the cells of compat.json, without their cases."""
     cells = planned = stale_cases = 0
     states: Counter[str] = Counter()
     evidence: Counter[str] = Counter()
     stale: Counter[str] = Counter()
     cases: Counter[str] = Counter()
-    for cell in compat.cells():
+    for cell in every:
         cells, planned, stale_cases = cells + 1, planned + cell["planned"], stale_cases + cell["stale_cases"]
         states[cell["state"]] += 1
         evidence[cell["evidence"]] += 1

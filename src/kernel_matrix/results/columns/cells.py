@@ -5,16 +5,18 @@ They are those that :mod:`kernel_matrix.report.cells` makes of one cell's record
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.plan import Cell
 from kernel_matrix.results.canaries import Detection
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.pooling import noise_of_cells
-from kernel_matrix.results.columns.sql import Connection, rows, temporary
+from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.noise import Noise
 
@@ -80,8 +82,10 @@ _REPEATS = """
 """
 
 
-def cells(connection: Connection, planned: Planned) -> list[CellFigures]:
-    """Return the figures of all cells in the order of the plan, after :func:`..verdicts.judge`."""
+def cells(connection: Connection, planned: Planned, wanted: Sequence[int] | None = None) -> list[CellFigures]:
+    """Return the figures of some cells, by default of all in the order of the plan, after :func:`..verdicts.judge`."""
+    wanted = range(len(planned.cells)) if wanted is None else wanted
+    enter(connection, "summed_cells", pa.schema({"cell": pa.int32()}), {"cell": wanted})
     _take_records(connection)
     figures = _states(connection, planned)
     for cell, worst in _accuracy(connection).items():
@@ -96,17 +100,17 @@ def cells(connection: Connection, planned: Planned) -> list[CellFigures]:
         figures[cell].timed = timed
     for cell, jobs in rows(connection, "SELECT cell, list_sort(list(DISTINCT job)) FROM taken GROUP BY cell"):
         figures[cell].jobs = tuple(jobs)
-    return [figures[cell] for cell in range(len(planned.cells))]
+    return [figures[cell] for cell in wanted]
 
 
 def _take_records(connection: Connection) -> None:
-    """Make ``taken``: the records that verdicts name, with what is summed up of each."""
+    """Make ``taken``: the records that the verdicts of these cells name, with what is summed up of each."""
     temporary(
         connection,
         "taken",
         """
         SELECT v.planned, p.cell, v.state, c.record, c.job, c.outcome, c.action, c.seconds, c.kind, c.injected, c.caught
-        FROM verdicts v JOIN planned p USING (planned) JOIN cases c USING (record)
+        FROM verdicts v JOIN planned p USING (planned) JOIN cases c USING (record) SEMI JOIN summed_cells USING (cell)
         """,
     )
 
@@ -225,7 +229,8 @@ _STATES = f"""
         SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{_NAMES}], v.state) AS badness,
                list_position([{_LEVELS}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
                t.injected, t.caught, t.record IS NULL OR NOT coalesce(j.has_facts, false) AS nowhere
-        FROM verdicts v JOIN planned p USING (planned) LEFT JOIN taken t USING (planned)
+        FROM verdicts v JOIN planned p USING (planned) SEMI JOIN summed_cells USING (cell)
+        LEFT JOIN taken t USING (planned)
         LEFT JOIN (SELECT job, cardinality(facts) > 0 AS has_facts FROM jobs) j ON j.job = t.job
     ),
     ranked AS (  -- the larger, the worse and the earlier in the plan

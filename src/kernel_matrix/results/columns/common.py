@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kernel_matrix.results.columns.judging import RAN
+from kernel_matrix.results.columns.schema import COMMON
 from kernel_matrix.results.columns.sql import Connection, temporary, view
 from kernel_matrix.results.common_figures import FEWEST
 from kernel_matrix.results.limits import FIGURES, SOURCES
-
-COMMON = ("elements", *SOURCES)  # the figures that all results of a case have in common
 
 
 def find_common_figures(connection: Connection) -> None:

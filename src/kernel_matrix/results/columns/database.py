@@ -10,10 +10,11 @@ from pathlib import Path
 
 import duckdb
 
+from kernel_matrix.results.columns import kept
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.validation import Bounds
 
-VERSION = 3  # of the tables: a database of another version is made anew
+VERSION = 4  # of the tables: a database of another version is made anew
 MEMORY = "450MB"  # of DuckDB; the objects of Python and the processes that read XML come on top
 THREADS = 2
 # The key of a job and of a case: the number of the file, and the place in it.
@@ -43,6 +44,7 @@ _TABLES = f"""
     CREATE TABLE pages (
         number INTEGER, folder VARCHAR, made_with VARCHAR, cells VARCHAR[], digest VARCHAR, stamp VARCHAR
     );
+    {kept.TABLES}
 """
 
 

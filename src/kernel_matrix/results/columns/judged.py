@@ -43,10 +43,11 @@ class Judged:
     presence: Present | None = None
     is_kept: bool = False
 
-    @cached_property
-    def cells(self) -> list[CellFigures]:
-        """The figures of all cells in the order of the plan."""
-        return cells(self.connection, self.planned)
+    def cells(self, but: Collection[int] = ()) -> dict[int, CellFigures]:
+        """Return the figures of all cells by number, apart from those of some numbers."""
+        wanted = [number for number in range(len(self.planned.cells)) if number not in but]
+        found = cells(self.connection, self.planned, wanted) if wanted else []
+        return dict(zip(wanted, found, strict=True))
 
     @cached_property
     def counts(self) -> dict[State, int]:

@@ -11,36 +11,47 @@ Each function makes one table, named in its docstring, from those before it.
 
 from __future__ import annotations
 
+from kernel_matrix.results.columns import kept
 from kernel_matrix.results.columns.sql import Connection, temporary, view
 
 RAN = "action IN ('run', 'emulate')"
 
 
-def number_results(connection: Connection) -> None:
+def number_results(connection: Connection, *, is_kept: bool) -> None:
     """Make ``results``: the present records of planned cases, with the numbers that judging needs of each.
 
     ``ordinal`` is the order of the records, by the position of their file. ``tried`` and ``badness`` say what was done
-    and how it ended; the record with the largest of both decides.
+    and how it ended; the record with the largest of both decides. In a database that ``is_kept``, only those of files
+    are numbered that the last report did not have.
     """
-    temporary(
-        connection,
-        "results",
-        r"""
-        SELECT planned, cells.cell, names.inputs AS key, names.owed, names.dtype,
-               (position::BIGINT << 32) | (record & 4294967295) AS ordinal,
-               record, job, outcome, action, coalesce(c.inputs, '') AS digest,
+    if is_kept:
+        kept.number_new(connection, _numbered("AND source NOT IN (FROM kept_sources)"))
+        view(connection, "results", _in_order("kept_results"))
+    else:
+        temporary(connection, "results", _in_order(f"({_numbered()})"))
+
+
+def _numbered(which: str = "") -> str:
+    return rf"""
+        SELECT planned, cells.cell, names.inputs AS key, names.owed, names.dtype, source, record, job, outcome, action,
+               coalesce(c.inputs, '') AS digest,
                CASE action WHEN 'run' THEN 3 WHEN 'emulate' THEN 2 WHEN 'compile' THEN 1 ELSE 0 END AS tried,
                list_position(['excluded', 'missing', 'unavailable', 'pass', 'error', 'fail'], outcome) AS badness,
                c.kind, c.missed, c.elements, c.bytes, c.injected, c.caught
         FROM cases c
-        JOIN sources USING (source)
         -- No part of a cell's id has a slash.
         JOIN plan_cells cells ON cells.id = regexp_extract("case", '^[^/]*/[^/]*/[^/]*/[^/]*')
         JOIN plan_names names ON names.name = "case"[length(cells.id) + 2:] AND names.operator = cells.operator
         JOIN planned ON planned.cell = cells.cell AND planned.named = names.named
-        WHERE position IS NOT NULL
-        """,
-    )
+        WHERE source IN (SELECT source FROM sources WHERE position IS NOT NULL) {which}
+    """
+
+
+def _in_order(numbered: str) -> str:
+    return f"""
+        SELECT n.*, (position::BIGINT << 32) | (record & 4294967295) AS ordinal
+        FROM {numbered} n JOIN sources USING (source) WHERE position IS NOT NULL
+    """
 
 
 def say_which_are_stale(connection: Connection) -> None:
@@ -85,9 +96,10 @@ def find_common_inputs(connection: Connection) -> None:
     )
 
 
-def refuse_other_inputs(connection: Connection) -> None:
+def refuse_other_inputs(connection: Connection, *, is_kept: bool) -> None:
     """Make ``accepted``: the results that had the inputs which most have, or that do not say which."""
-    temporary(
+    make = view if is_kept else temporary  # of those of a kept database few are asked for more than once
+    make(
         connection,
         "accepted",
         """
@@ -135,6 +147,8 @@ def find_faulty_jobs(connection: Connection) -> None:
 def choose_deciding(connection: Connection) -> None:
     """Make ``deciding``: of each case the accepted result that tried most, and of equals the worst, then the first.
 
+    It has the cases of ``changed_cells``, and so have the tables that are made from it.
+
     A stale result decides only if it tried more than every result of the present, and the best of these did not go
     wrong.
     """
@@ -144,7 +158,7 @@ def choose_deciding(connection: Connection) -> None:
         """
         WITH weighed AS (  -- one number that is the larger the more the result counts
             SELECT planned, stale, ((tried * 8 + badness)::BIGINT << 48) | (281474976710655 - ordinal) AS weight
-            FROM accepted
+            FROM accepted SEMI JOIN changed_cells USING (cell)
         ),
         best AS (
             SELECT planned, max(weight) FILTER (stale = 0) AS now, max(weight) FILTER (stale > 0) AS before
@@ -166,14 +180,14 @@ def choose_deciding(connection: Connection) -> None:
 
 
 def decide(connection: Connection) -> None:
-    """Make ``verdicts``: planned case, state, evidence, reason, number of the stale reason, and the deciding record.
+    """Make ``decided``: planned case, state, evidence, reason, number of the stale reason, and the deciding record.
 
     ``certain`` is false where the functions of :mod:`kernel_matrix.results.compare` must decide. ``doubtful_outcomes``
     has the rules and jobs of which some expectation holds.
     """
     temporary(
         connection,
-        "verdicts",
+        "decided",
         _DECIDE,
     )
 
@@ -189,12 +203,12 @@ WITH judged AS (
     SELECT p.planned, p.exclusion, p.planned IN (SELECT planned FROM results) AS has_records, d.record,
            d.outcome, d.action, d.stale, d.kind, d.bytes, c.message, c.attempts,
            d.ordinal IN (FROM proven) AS is_proven,
-           d.job IN (FROM faulty_jobs) AS faulty_job,
+           d.job IN (SELECT job FROM faulty_jobs) AS faulty_job,
            h.job IS NOT NULL AS expected, h.reason AS expectation,
            (d.job, d.cell, d.action) IN (SELECT (job, cell, action) FROM misplaced) AS is_misplaced,
            coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact,
            coalesce(w.asserted, false) AS asserted
-    FROM planned p
+    FROM planned p SEMI JOIN changed_cells USING (cell)
     LEFT JOIN deciding d USING (planned)
     LEFT JOIN cases c USING (record)
     LEFT JOIN plan_owed w ON w.owed = d.owed

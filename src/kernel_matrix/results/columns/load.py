@@ -98,6 +98,7 @@ class _Loading:
     known: dict[Path, int] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
+    inserted: set[int] = field(default_factory=set)  # the runs in tables that came with this report
 
     def junit(self, paths: Sequence[Path], processes: int) -> None:
         """Read the JUnit files that the database does not have."""
@@ -135,6 +136,7 @@ class _Loading:
         sources.add(self.connection, {number: (path, stamps[path], "") for number, path in paths.items()})
         self.connection.commit()
         self.known |= {path: number for number, path in paths.items()}
+        self.inserted |= {*good}
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""
@@ -159,9 +161,11 @@ class _Loading:
         taken = [files for files in runs if files.path("jobs") not in self.refused]
         source = {files: self.known[files.path("jobs")] for files in taken}
         held = {number for (number,) in rows(self.connection, "SELECT source FROM held")}
-        new = [files for files in taken if source[files] not in held]
-        cases = {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in new}
-        checked = self.samples.choose_checked(cases, len(taken))
+        of_none = [files for files in taken if source[files] not in held]
+        cases = {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in of_none}
+        new = {files: number for files, number in cases.items() if source[files] in self.inserted}
+        others = {files: number for files, number in cases.items() if files not in new}
+        checked = self.samples.choose_checked(new, others, len(taken))
         for files in taken:
             try:
                 self.samples.of_run(files, whole=files in checked)

@@ -112,8 +112,8 @@ def _enter_budgets(connection: Connection, owed: Mapping[Owed, int]) -> None:
     )
 
 
-def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs) -> list[str]:
-    """Make ``stale_jobs`` and return the reasons by number; the first one is empty, for results that are not stale."""
+def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs) -> None:
+    """Make ``stale_jobs``, and ``stale_reasons``, whose first text is empty: for results that are not stale."""
     reasons = {"": 0}
     columns: dict[str, list[str] | list[int]] = {"job": [], "platform": [], "toolchain": [], "reason": []}
     pairs = rows(connection, "SELECT DISTINCT job, platform, toolchain FROM results JOIN plan_cells USING (cell)")
@@ -126,4 +126,5 @@ def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs
         columns = {"job": [*job], "platform": [*platform], "toolchain": [*toolchain], "reason": reason}
     schema = pa.schema({"job": pa.int64(), "platform": _TEXT, "toolchain": _TEXT, "reason": _NUMBER})
     enter(connection, "stale_jobs", schema, columns)
-    return list(reasons)
+    schema = pa.schema({"stale": _NUMBER, "text": _TEXT})
+    enter(connection, "stale_reasons", schema, {"stale": range(len(reasons)), "text": list(reasons)})

@@ -23,8 +23,9 @@ from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Bounds, RefusedError
 
 MOST_BYTES = 256 * 2**20  # of samples in memory
-# Cases of runs whose identity is computed anew, which takes about 0.2 ms for each; of more, runs with OF_MORE cases.
-MOST_CHECKED, OF_MORE = 50_000, 5_000
+# Cases of runs that are new and whose identity is computed, which takes about 0.2 ms for each; of more, runs with
+# OF_MORE cases. Of the runs that earlier reports left out, those with OF_OTHERS cases follow in each report.
+MOST_CHECKED, OF_MORE, OF_OTHERS = 50_000, 5_000, 1_000
 _Key = tuple[str, str, str]  # the job, or the file of one without a name; when it started; the case
 
 
@@ -42,23 +43,18 @@ class Samples:
     _left_out: int = 0
     _unchecked: tuple[int, int] = (0, 0)  # the runs whose identity was never computed, and the number of all
 
-    def choose_checked(self, cases: Mapping[JobFiles, int], runs: int) -> Collection[JobFiles]:
-        """Return the runs whose identity is computed now: all, or some at random.
+    def choose_checked(
+        self, new: Mapping[JobFiles, int], others: Mapping[JobFiles, int], runs: int
+    ) -> Collection[JobFiles]:
+        """Return the runs whose identity is computed now: all that are ``new`` or some of them, and some ``others``.
 
-        ``cases`` has the number of cases of each run whose identity no earlier report has computed. ``runs`` is the
-        number of all.
+        Both have the number of cases of each run. The others are those whose identity no earlier report has computed.
+        ``runs`` is the number of all.
         """
-        if sum(cases.values()) <= MOST_CHECKED:
-            return cases.keys()
-        order = sorted(cases, key=lambda files: files.path("jobs"))
-        Random().shuffle(order)  # noqa: S311  other ones in each report, and nothing secret
-        chosen: set[JobFiles] = set()
-        left = OF_MORE
-        for files in order:
-            if cases[files] <= left:
-                chosen.add(files)
-                left -= cases[files]
-        self._unchecked = len(cases) - len(chosen), runs
+        chosen = {*new} if sum(new.values()) <= MOST_CHECKED else _at_random(new, OF_MORE)
+        chosen |= _at_random(others, OF_OTHERS)
+        if unchecked := len(new) + len(others) - len(chosen):
+            self._unchecked = unchecked, runs
         return chosen
 
     def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
@@ -121,11 +117,15 @@ class Samples:
             if found := self._by_case.get(_key(jobs[job], path, case.id)):
                 sampled[record] = case, found
         without = """
-            SELECT arg_min(planned, (cell::BIGINT << 32) + planned), arg_min(record, (cell::BIGINT << 32) + planned)
-            FROM verdicts JOIN planned USING (planned) JOIN plan_cells USING (cell) JOIN cases USING (record)
-            WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
-              AND NOT list_contains($1::BIGINT[], record)
-            GROUP BY regexp_extract(id, '^[^/]*/[^/]*/[^/]*') ORDER BY min((cell::BIGINT << 32) + planned)
+            WITH of_cells AS (  -- the first of each cell, so that few ids are taken apart
+                SELECT cell, arg_min(record, planned) AS record, min(planned) AS planned
+                FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
+                WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
+                  AND NOT list_contains($1::BIGINT[], record)
+                GROUP BY cell
+            )
+            SELECT arg_min(planned, cell), arg_min(record, cell) FROM of_cells JOIN plan_cells USING (cell)
+            GROUP BY regexp_extract(id, '^[^/]*/[^/]*/[^/]*') ORDER BY min(cell)
         """
         lanes = {record: planned.case(number) for number, record in rows(connection, without, [list(sampled)])}
         records = records_of(connection, [*sampled, *lanes], jobs)
@@ -144,6 +144,19 @@ class Samples:
             if record.samples:
                 self._by_case.setdefault(_key(record.job, str(path), record.case), record.samples)
                 self._bytes += sum(len(sample.bits) for sample in record.samples.values())
+
+
+def _at_random(cases: Mapping[JobFiles, int], most: int) -> set[JobFiles]:
+    """Return runs that have at most so many cases together."""
+    order = sorted(cases, key=lambda files: files.path("jobs"))
+    Random().shuffle(order)  # noqa: S311  other ones in each report, and nothing secret
+    chosen: set[JobFiles] = set()
+    left = most
+    for files in order:
+        if cases[files] <= left:
+            chosen.add(files)
+            left -= cases[files]
+    return chosen
 
 
 def _key(job: Mapping[str, str], path: str, case: str) -> _Key:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kernel_matrix.results.limits import SOURCES
+
 # The figures of an output that have a column of their own. Others are in the column `others`.
 FIGURES = (
     *("elements", "nan", "inf", "max_abs", "mean_abs", "rel_fro", "ulp_median", "ulp_p99", "ulp_max", "cosine"),
@@ -11,6 +13,7 @@ FIGURES = (
     *("conditioning_max_abs", "conditioning_rel_fro", "unit", "steps", "largest", "itemsize", "noise_ratio"),
     *("growth", "limit_growth"),
 )
+COMMON = ("elements", *SOURCES)  # the figures that all results of a case have in common
 _FACTS = pa.map_(pa.string(), pa.string())
 _NUMBERS = pa.map_(pa.string(), pa.float64())
 

@@ -13,13 +13,14 @@ from kernel_matrix.config.plan import Case
 from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.results import place
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED, faults_of_jobs
-from kernel_matrix.results.columns import judging
-from kernel_matrix.results.columns.common import COMMON, find_common_figures
+from kernel_matrix.results.columns import judging, kept
+from kernel_matrix.results.columns.common import find_common_figures
 from kernel_matrix.results.columns.plan_tables import enter_plan, enter_stale_jobs
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.proven import prove_figures
 from kernel_matrix.results.columns.records import Jobs, records_of
-from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary
+from kernel_matrix.results.columns.schema import COMMON
+from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary, view
 from kernel_matrix.results.common_figures import CommonFigures
 from kernel_matrix.results.compare import Others, ending_of_excluded, state_of
 from kernel_matrix.results.deciding import CommonInputs, Dated, inputs_key
@@ -30,30 +31,41 @@ _AT_ONCE = 5_000  # records that are made objects of at one time
 _Answer = tuple[str, str, str]  # state, evidence, reason
 
 
-def judge(connection: Connection, planned: Planned, present: Present | None = None) -> None:
+def judge(connection: Connection, planned: Planned, present: Present | None = None, *, is_kept: bool = False) -> None:
     """Make the table ``verdicts`` of the present sources: one row for each case of the plan.
 
     Its columns are ``planned`` (the number of the case), ``state``, ``evidence``, ``reason``, ``stale`` (the reason, or
     empty) and ``record`` (the number of the deciding record, or null). With ``present``, say which results are stale,
-    and take no expectation whose last day has passed then.
+    and take no expectation whose last day has passed then. In a database that ``is_kept``, only the cells are judged
+    whose verdicts may be others than those of the report before.
     """
     jobs = Jobs(connection)
+    today = present.now.date() if present else None
     enter_plan(connection, planned)
-    judging.number_results(connection)
-    reasons = enter_stale_jobs(connection, present, jobs)
+    if is_kept:
+        kept.begin(connection, planned, today)
+    judging.number_results(connection, is_kept=is_kept)
+    enter_stale_jobs(connection, present, jobs)
     judging.say_which_are_stale(connection)
     judging.find_common_inputs(connection)
-    judging.refuse_other_inputs(connection)
+    judging.refuse_other_inputs(connection, is_kept=is_kept)
     find_common_figures(connection)
     judging.find_faulty_jobs(connection)
     faults = _faults_of_jobs(connection, planned, jobs)
+    if is_kept:
+        kept.find_changed(connection)
+    else:
+        kept.judge_all(connection)
     judging.choose_deciding(connection)
     prove_figures(connection)
     _find_misplaced(connection, planned, jobs)
-    today = present.now.date() if present else None
     _find_holding_rules(connection, planned, jobs, today)
     judging.decide(connection)
-    _replace(connection, _Doubtful(connection, planned, jobs, faults, today).answers(), reasons)
+    _replace(connection, _Doubtful(connection, planned, jobs, faults, today).answers())
+    connection.execute("DROP TABLE decided").fetchall()
+    if is_kept:
+        kept.keep(connection)
+    view(connection, "verdicts", f"FROM {'kept' if is_kept else 'new'}_verdicts")
 
 
 def _faults_of_jobs(connection: Connection, planned: Planned, jobs: Jobs) -> dict[int, str]:
@@ -74,7 +86,8 @@ def _faults_of_jobs(connection: Connection, planned: Planned, jobs: Jobs) -> dic
             records.setdefault(case.id, []).append(record)
         if fault := faults_of_jobs(cases.values(), records).get(id(jobs[job])):
             faults[job] = fault
-    enter(connection, "faulty_jobs", pa.schema({"job": pa.int64()}), {"job": list(faults)})
+    schema = pa.schema({"job": pa.int64(), "fault": pa.string()})
+    enter(connection, "faulty_jobs", schema, {"job": list(faults), "fault": list(faults.values())})
     return faults
 
 
@@ -136,7 +149,7 @@ class _Doubtful:
     def _excluded(self) -> Iterator[tuple[int, int | None, _Answer]]:
         """Judge the excluded cases that were tried all the same."""
         question = """
-            SELECT planned, r.outcome, c.message FROM verdicts v JOIN results r USING (planned)
+            SELECT planned, r.outcome, c.message FROM decided v JOIN results r USING (planned)
             JOIN cases c ON c.record = r.record JOIN planned p USING (planned)
             WHERE NOT certain AND p.exclusion >= 0 ORDER BY planned, r.ordinal
         """
@@ -151,7 +164,7 @@ class _Doubtful:
         """Judge the cases of which every record had other inputs. The first one is named."""
         question = """
             SELECT v.planned, arg_min(r.record, r.ordinal), arg_min(r.digest, r.ordinal), any_value(i.digest)
-            FROM verdicts v JOIN results r USING (planned) JOIN planned p USING (planned)
+            FROM decided v JOIN results r USING (planned) JOIN planned p USING (planned)
             JOIN common_inputs i USING (key)
             WHERE NOT certain AND p.exclusion < 0 AND v.record IS NULL GROUP BY v.planned
         """
@@ -167,7 +180,7 @@ class _Doubtful:
             SELECT v.planned, v.record, p.rules, d.job, d.outcome, d.action, c.stage, c.message, c.detail, d.kind,
                    d.bytes, w.asserted,
                    w.asserted AND (d.elements IS NOT NULL OR EXISTS (FROM outputs o WHERE o.record = d.record))
-            FROM verdicts v JOIN planned p USING (planned) JOIN deciding d USING (planned)
+            FROM decided v JOIN planned p USING (planned) JOIN deciding d USING (planned)
             JOIN plan_owed w ON w.owed = d.owed
             JOIN cases c ON c.record = d.record
             WHERE NOT certain AND p.exclusion < 0 AND d.outcome <> 'pass'
@@ -191,7 +204,7 @@ class _Doubtful:
     def _passed(self) -> Iterator[tuple[int, int | None, _Answer]]:
         """Judge what says that it passed, and is doubted or expected to fail."""
         question = """
-            SELECT v.planned, v.record, d.stale > 0, d.key FROM verdicts v JOIN planned p USING (planned)
+            SELECT v.planned, v.record, d.stale > 0, d.key FROM decided v JOIN planned p USING (planned)
             JOIN deciding d USING (planned) WHERE NOT certain AND p.exclusion < 0 AND d.outcome = 'pass'
             ORDER BY v.planned
         """
@@ -220,10 +233,8 @@ class _Doubtful:
         )
 
 
-def _replace(
-    connection: Connection, answers: Iterator[tuple[int, int | None, _Answer]], reasons: Sequence[str]
-) -> None:
-    """Enter the answers into ``verdicts``, and the reasons why results are stale as text."""
+def _replace(connection: Connection, answers: Iterator[tuple[int, int | None, _Answer]]) -> None:
+    """Make ``new_verdicts`` of ``decided`` with the answers, and the reasons why results are stale as text."""
     entered = [(number, record, *answer) for number, record, answer in answers]
     schema = pa.schema(
         {
@@ -236,21 +247,15 @@ def _replace(
     )
     columns = {name: [row[place] for row in entered] for place, name in enumerate(schema.names)}
     enter(connection, "answers", schema, columns)
-    enter(
-        connection,
-        "stale_reasons",
-        pa.schema({"stale": pa.int32(), "text": pa.string()}),
-        {"stale": range(len(reasons)), "text": list(reasons)},
-    )
     temporary(
         connection,
-        "verdicts",
+        "new_verdicts",
         """
         SELECT planned, coalesce(a.state, v.state) AS state, coalesce(a.evidence, v.evidence) AS evidence,
                coalesce(a.reason, v.reason) AS reason,
                CASE WHEN v.record IS NULL OR (a.planned IS NOT NULL AND a.record IS NULL) THEN ''
                     ELSE s.text END AS stale,
                CASE WHEN a.planned IS NULL THEN v.record ELSE a.record END AS record
-        FROM verdicts v LEFT JOIN answers a USING (planned) JOIN stale_reasons s USING (stale)
+        FROM decided v LEFT JOIN answers a USING (planned) JOIN stale_reasons s USING (stale)
         """,
     )
