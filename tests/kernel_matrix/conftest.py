@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import io
 import os
 import re
@@ -47,6 +49,13 @@ from kernel_matrix.vendors.machine import Device, Machine, detect
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of all folders into their groups and order."""
     together.arrange(items)
+
+
+def pytest_collection_finish() -> None:
+    """Take the tests and the modules out of the collections of garbage to come: they stay until the end."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # what is frozen at the end looks like a leak to modules in C++
 
 
 pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(together.protocol)
