@@ -63,7 +63,8 @@ pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(together.protocol)
 ROOT = Path(__file__).parents[2]
 # What Python and Inductor compile for the environments of the project, which the tests share as they share these.
 BYTECODE = "cache/bytecode"
-SHARED = ("envs", BYTECODE, "cache/inductor")
+COPY = "harness"  # of what a job imports: Python keeps bytecode by the path of its source
+SHARED = ("envs", BYTECODE, "cache/inductor", COPY)
 # The processes that the tests start keep their bytecode, also where a machine says that none should be written. A
 # process of a toolchain imports up to 2,000 modules, and compiling them takes three times as long as running them.
 os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / BYTECODE)
@@ -238,6 +239,7 @@ def copy_doubles(folder: Path, bytecode: Path) -> Doubles:
     """Return a copy of the doubles. Each copy has its own build folder, and all share the compiled bytecode."""
     shutil.copytree(Path(__file__).parent / "doubles", folder)
     doubles = Doubles(folder)
+    share(folder / "build", COPY)
     scratch = 'DOUBLES_SCRATCH: "{cache}/scratch"'
     doubles.edit(scratch, f"{scratch}, PYTHONPYCACHEPREFIX: {bytecode}")
     return doubles
