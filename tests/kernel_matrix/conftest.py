@@ -214,6 +214,8 @@ class Doubles:
     def run(
         self, *toolchains: str, executor: str = "current", device: Device = CPU, resume: bool = False
     ) -> Comparison:
+        if executor == "current":  # a container would not see the folder
+            share(self.root / "build", COPY)
         planned = plan(self.matrix, "quick")
         jobs = [job for job in planned.jobs if job.toolchain in toolchains]
         settings = Settings(self.root, self.root / "build", executor, workers=2, resume=resume)
@@ -239,7 +241,6 @@ def copy_doubles(folder: Path, bytecode: Path) -> Doubles:
     """Return a copy of the doubles. Each copy has its own build folder, and all share the compiled bytecode."""
     shutil.copytree(Path(__file__).parent / "doubles", folder)
     doubles = Doubles(folder)
-    share(folder / "build", COPY)
     scratch = 'DOUBLES_SCRATCH: "{cache}/scratch"'
     doubles.edit(scratch, f"{scratch}, PYTHONPYCACHEPREFIX: {bytecode}")
     return doubles

@@ -26,8 +26,8 @@ BACKENDS = [
     if importlib.util.find_spec(toolchain) and (backend != "triton" or os.environ.get("TRITON_INTERPRET") == "1")
 ]
 
-# Where any number of iterations shows the same, a compiler that unrolls them gets few: for twenty with their gradient it
-# takes 20 CPU-seconds. Other tests run it with twenty, and its conformance cases have the gradient of twenty.
+# Where any number of iterations shows the same, a compiler that unrolls them gets few: twenty with their gradient take
+# it 20 CPU-seconds. Other tests run it with twenty, and its conformance cases have the gradient of twenty.
 UNROLLED = {"inductor": 3}
 
 # Powers of e of the logits. Rows and columns have unlike sums, so that every order of the steps gives another matrix.
