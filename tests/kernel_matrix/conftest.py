@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import io
 import os
 import re
@@ -49,12 +51,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     together.arrange(items)
 
 
+def pytest_collection_finish() -> None:
+    """Take the tests and the modules out of the collections of garbage to come: they stay until the end."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # what is frozen at the end looks like a leak to modules in C++
+
+
 pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(together.protocol)
 
 ROOT = Path(__file__).parents[2]
 # What Python and Inductor compile for the environments of the project, which the tests share as they share these.
 BYTECODE = "cache/bytecode"
-SHARED = ("envs", BYTECODE, "cache/inductor")
+COPY = "harness"  # of what a job imports: Python keeps bytecode by the path of its source
+SHARED = ("envs", BYTECODE, "cache/inductor", COPY)
 # The processes that the tests start keep their bytecode, also where a machine says that none should be written. A
 # process of a toolchain imports up to 2,000 modules, and compiling them takes three times as long as running them.
 os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / BYTECODE)
@@ -204,6 +214,8 @@ class Doubles:
     def run(
         self, *toolchains: str, executor: str = "current", device: Device = CPU, resume: bool = False
     ) -> Comparison:
+        if executor == "current":  # a container would not see the folder
+            share(self.root / "build", COPY)
         planned = plan(self.matrix, "quick")
         jobs = [job for job in planned.jobs if job.toolchain in toolchains]
         settings = Settings(self.root, self.root / "build", executor, workers=2, resume=resume)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conftest import BYTECODE, Silent, share
+from conftest import BYTECODE, COPY, Silent, share
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.selection import Selection
@@ -47,7 +47,7 @@ class Suite:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text), encoding="utf-8")
         (root / "tests").mkdir(exist_ok=True)
-        share(root / "build", BYTECODE)
+        share(root / "build", BYTECODE, COPY)
         return cls(root)
 
     def collected(self, selection: Selection | None = None) -> pipeline.Project:

@@ -174,6 +174,7 @@ def test_the_plan_as_columns_has_the_same_cases(both_plans):
     assert table.column("outputs").to_pylist() == [[*case.owed.outputs] for case in plan.cases]
 
 
+@pytest.mark.slow
 def test_cells_of_the_kept_results_have_the_same_figures(kept):
     _, comparison, planned, connection = kept
     same_cells(comparison, planned, cells(connection, planned))

@@ -86,6 +86,7 @@ def tables_of(batch):
     return [table.to_pylist() for table in (batch.jobs, batch.cases, batch.outputs)]
 
 
+@pytest.mark.slow
 @given(of_file=st.lists(records, max_size=4), job=st.dictionaries(names, text, max_size=4))
 def test_what_the_harness_writes_is_read_alike(folder, of_file, job):
     path = folder / "here.one.xml"

@@ -55,14 +55,21 @@ class Reports:
         return {name for name, number in before.items() if after.get(name) == number}, set(after)
 
 
-@pytest.fixture
-def reports(matrix, tmp_path, monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def small_chunks():
+    """Let a page of some hundred cases have several files of cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_cells, "CHUNK", 3_000)
+        yield
+
+
+@pytest.fixture(scope="module")
+def reports(matrix, tmp_path_factory):
     """Return reports of a world of which the last file did not come yet, and that file."""
-    monkeypatch.setattr(page_cells, "CHUNK", 3_000)
     op, toolchain = (next(iter(section.values())) for section in (matrix.ops, matrix.toolchains))
     matrix = matrix.model_copy(update={"ops": {"op": op}, "toolchains": {"one": toolchain, "two": toolchain}})
     plan, files, presence = world(Random(3))
-    with database(tmp_path / "kept.duckdb", Bounds()) as connection:
+    with database(tmp_path_factory.mktemp("reports") / "kept.duckdb", Bounds()) as connection:
         enter(connection, files[:-1])
         yield Reports(connection, matrix, plan, presence), files[-1]
 
@@ -78,11 +85,18 @@ def test_files_of_cells_that_say_the_same_are_not_written_again(reports, tmp_pat
     assert set() < stayed < files
 
 
+@pytest.fixture(scope="module")
+def sites_folder(reports, tmp_path_factory):
+    """Return a folder with a site as it is kept. After each change the site is up to date again."""
+    folder = tmp_path_factory.mktemp("sites")
+    reports[0].write(folder / "kept", is_kept=True)
+    return folder
+
+
 @pytest.mark.parametrize("change", ["rules", "matrix", "file", "no file", "database"])
-def test_a_file_is_written_again_if_anything_that_it_is_made_from_has_changed(reports, tmp_path, change):
+def test_a_file_is_written_again_if_anything_that_it_is_made_from_has_changed(reports, sites_folder, change):
     made, _ = reports
-    made.same(tmp_path)
-    file = tmp_path / "kept" / "data" / "cells" / "0.js"
+    file = sites_folder / "kept" / "data" / "cells" / "0.js"
     before = file.stat().st_mtime_ns
     match change:
         case "rules":
@@ -96,5 +110,5 @@ def test_a_file_is_written_again_if_anything_that_it_is_made_from_has_changed(re
             file.unlink()
         case "database":
             made.connection.execute("DELETE FROM pages").fetchall()
-    made.same(tmp_path)
+    made.same(sites_folder)
     assert file.stat().st_mtime_ns != before
