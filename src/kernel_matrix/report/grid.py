@@ -98,7 +98,8 @@ def _columns(cells: Iterable[Cell]) -> dict[Column, Column]:
     """Return the column of each lane, in the order of the lanes.
 
     Where there are too many lanes, those with less than half of the operators are one column for each toolchain on a
-    platform: such targets are only compiled, with few kernels. Where that is not enough, all its lanes are one column.
+    platform: such targets are only compiled, with few kernels. One that would be alone there keeps its name. Where that
+    is not enough, all lanes of a toolchain on a platform are one column.
     """
     operators = Counter(_lane(cell) for cell in cells)
     if len(operators) <= MOST_COLUMNS:
@@ -106,7 +107,9 @@ def _columns(cells: Iterable[Cell]) -> dict[Column, Column]:
     few = [lane for lane, count in operators.items() if 2 * count < max(operators.values())]
     together = Counter((lane.platform, lane.toolchain) for lane in few)
     column_of = {lane: lane for lane in operators} | {
-        lane: lane._replace(target=f"{together[lane.platform, lane.toolchain]} more") for lane in few
+        lane: lane._replace(target=f"{together[lane.platform, lane.toolchain]} more")
+        for lane in few
+        if together[lane.platform, lane.toolchain] > 1
     }
     if len(set(column_of.values())) <= MOST_COLUMNS:
         return column_of
