@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results.validation import Bounds
 
@@ -87,7 +88,7 @@ def by_columns(folder: Path, results: Path, kept: Path | None, steps: _Steps) ->
     steps.end("load")
     planned = pipeline.plan(project, "quick")
     steps.end("plan")
-    with pipeline.judged(project, planned, [results], kept=kept) as judged:
+    with many_objects_that_stay(), pipeline.judged(project, planned, [results], kept=kept) as judged:
         steps.end("collect and judge")
         document = pipeline.report(project, judged).document
         steps.end("page")

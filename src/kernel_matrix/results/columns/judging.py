@@ -28,7 +28,8 @@ def number_results(connection: Connection, *, is_kept: bool) -> None:
         kept.number_new(connection, _numbered("AND source NOT IN (FROM kept_sources)"))
         view(connection, "results", _in_order("kept_results"))
     else:
-        temporary(connection, "results", _in_order(f"({_numbered()})"))
+        temporary(connection, "all_results", _in_order(f"({_numbered()})"))
+        view(connection, "results", "FROM all_results")
 
 
 def _numbered(which: str = "") -> str:
@@ -98,15 +99,15 @@ def find_common_inputs(connection: Connection) -> None:
 
 def refuse_other_inputs(connection: Connection, *, is_kept: bool) -> None:
     """Make ``accepted``: the results that had the inputs which most have, or that do not say which."""
-    make = view if is_kept else temporary  # of those of a kept database few are asked for more than once
-    make(
-        connection,
-        "accepted",
-        """
+    question = """
         SELECT d.* FROM dated d LEFT JOIN common_inputs c USING (key)
         WHERE d.digest = '' OR d.digest = c.digest
-        """,
-    )
+    """
+    if is_kept:  # of those of a kept database few are asked for more than once
+        view(connection, "accepted", question)
+    else:
+        temporary(connection, "all_accepted", question)
+        view(connection, "accepted", "FROM all_accepted")
 
 
 def find_faulty_jobs(connection: Connection) -> None:

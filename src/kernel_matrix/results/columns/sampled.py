@@ -106,7 +106,10 @@ class Samples:
         return tuple(sentences)
 
     def deciding(self, connection: Connection, planned: Planned, jobs: Jobs) -> Iterator[tuple[Case, Record]]:
-        """Yield the cases with their deciding records that have samples, and one record of each lane without any."""
+        """Yield the cases with their deciding records that have samples, and one record of each lane without any.
+
+        The latter have no figures of outputs.
+        """
         question = """
             SELECT planned, record, job, path FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
             JOIN sources USING (source) WHERE action IN ('run', 'emulate') ORDER BY cell, planned
@@ -128,9 +131,10 @@ class Samples:
             GROUP BY regexp_extract(id, '^[^/]*/[^/]*/[^/]*') ORDER BY min(cell)
         """
         lanes = {record: planned.case(number) for number, record in rows(connection, without, [list(sampled)])}
-        records = records_of(connection, [*sampled, *lanes], jobs)
+        records = records_of(connection, sampled, jobs) if sampled else {}
         for number, (case, found) in sampled.items():
             yield case, replace(records[number], samples=found)
+        records = records_of(connection, lanes, jobs, outputs=False)  # they are counted, and never compared
         for number, case in lanes.items():
             yield case, records[number]
 
