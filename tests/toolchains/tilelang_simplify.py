@@ -1,6 +1,6 @@
 """Lower kernels for several architectures, once as TileLang does alone and once with ``simplify.simplified_once``.
 
-Print as JSON the sources of both, and how often TileLang's simplifiers ran. The arguments are the targets.
+Print as JSON the sources of both, and how often the passes ran that it runs once. The arguments are the targets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPECS = {
 
 
 def lowered(once: Any, targets: list[str]) -> dict[str, Any]:
-    """Return the sources with their resources, and the number of calls of a simplifier, with ``once`` around each."""
+    """Return the sources with their resources, and the number of runs of those passes, with ``once`` around each."""
     compat.simplified_once = once
     program.lowered.cache_clear()
     programs = tilelang.tvm.ir.transform.Pass
@@ -44,7 +44,7 @@ def lowered(once: Any, targets: list[str]) -> dict[str, Any]:
                 sources.append([target, op, one.source, one.symbol, one.parameters, one.resources])
     finally:
         programs.__call__ = run
-    return {"sources": sources, "simplified": sum(name.endswith(".Simplify") for name in calls)}
+    return {"sources": sources, "simplified": sum(name.rpartition(".")[2] in simplify._PASSES for name in calls)}
 
 
 def main() -> None:
