@@ -106,7 +106,9 @@ def _columns(cells: Iterable[Cell]) -> dict[Column, Column]:
     few = [lane for lane, count in operators.items() if 2 * count < max(operators.values())]
     together = Counter((lane.platform, lane.toolchain) for lane in few)
     column_of = {lane: lane for lane in operators} | {
-        lane: lane._replace(target=f"{together[lane.platform, lane.toolchain]} more") for lane in few
+        lane: lane._replace(target=f"{count} more")
+        for lane in few
+        if (count := together[lane.platform, lane.toolchain]) > 1  # one alone keeps its name
     }
     if len(set(column_of.values())) <= MOST_COLUMNS:
         return column_of
