@@ -386,6 +386,15 @@ def test_in_an_image_its_environments_are_looked_at_and_nothing_that_fetches(ima
     assert seen["metal"].lacking == "it belongs to no image, and runs outside of all"
 
 
+@pytest.mark.parametrize(("platform", "status"), [("intel", "absent"), ("cuda", "broken")])
+def test_a_compiler_of_the_cpu_is_expected_in_images_whose_jobs_launch_kernels(
+    image, tmp_path, monkeypatch, platform, status
+):
+    monkeypatch.setenv(doctor.PLATFORM, platform)
+    monkeypatch.setenv("PATH", only(tmp_path / "bin", "sh"))
+    assert image()["g++"].status == status
+
+
 def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(image, matrix, tmp_path, monkeypatch):
     with (tmp_path / "ci/locks/tvm-0.27.txt").open("a") as lock:
         lock.write("packaging==1.0\n")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Doubles
 
+from kernel_matrix.report import terminal
 from kernel_matrix.results import junit
 
 
@@ -89,6 +90,7 @@ def test_a_device_in_software_may_be_missing(doubles: Doubles):
     verdict = middle(comparison)
     assert (verdict.reason, verdict.evidence) == ("the device does not answer", "planned")
     assert comparison.cells[0].state == "unavailable"
+    assert "unavailable, 1 case: the device does not answer" in terminal.summary(doubles.matrix, comparison, ())
 
 
 def test_a_case_whose_device_is_here_may_not_skip(doubles: Doubles):

@@ -1,4 +1,4 @@
-"""How this process was started: the words that start the harness once more from the same shell."""
+"""The way in which this process was started: the words that start the harness once more from the same shell."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _on_machine(matrix: Matrix, build: Path, machine: Machine) -> Iterator[Findi
     yield installer
     yield from _devices(machine)
     for name, vendor in vendors().items():
-        yield from _programs(vendor, matrix)
+        yield from _programs(vendor, matrix, matrix.platforms.values())
         yield from _driver(name, machine)
     yield machine_checks.docker_engine()
     yield machine_checks.room(build, len(matrix.locks))
@@ -57,9 +57,11 @@ def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine
         yield image_checks.environment(lock, name)
     yield from _devices(machine)
     image_vendor = vendor_named(platform.device)
+    # What launches kernels compiles launchers for the CPU, which matrix.yaml does not name for each toolchain.
+    launches = any(entry.runs for entry in platform.entries)
     for vendor in vendors().values():
         if vendor is image_vendor or not vendor.gpu:  # a GPU's code is made with the compilers of the CPU too
-            yield from _programs(vendor, matrix)
+            yield from _programs(vendor, matrix, matrix.platforms.values() if launches else [platform])
     for finding in _driver(platform.device, machine):
         remedy = (
             f"start the container with {image_vendor.flags_in_words}"  # a container has only the GPUs that it is given
@@ -71,8 +73,8 @@ def _devices(machine: Machine) -> Iterable[Finding]:
     return (Finding(f"{d.vendor} device", "good", f"{d.name}: {', '.join(d.targets)}") for d in machine.devices)
 
 
-def _programs(vendor: Vendor, matrix: Matrix) -> Iterable[Finding]:
-    needed = {name for platform in matrix.platforms.values() for name in programs_needed(platform)}
+def _programs(vendor: Vendor, matrix: Matrix, platforms: Iterable[Platform]) -> Iterable[Finding]:
+    needed = {name for platform in platforms for name in programs_needed(platform)}
     for program in vendor.programs:
         expected = program.expected and program.name in needed  # the lack of what nobody needs is no fault
         yield replace(program, expected=expected).examine(purpose_of(matrix, program.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from kernel_matrix.base.counted import counted
@@ -12,6 +13,7 @@ from kernel_matrix.results.compare import RED, CellVerdict, Comparison, Verdict
 from kernel_matrix.results.repeat import Commands
 
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
+_MOST_REASONS = 5  # why cases are unavailable
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
@@ -21,10 +23,20 @@ def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...]) -> 
     yield f"{counted(len(comparison.plan.cases), 'case')}: {counts}"
     if not any(verdict.evidence in ("ran", "held") for cell in comparison.cells for verdict in cell.cases):
         yield "Nothing ran on hardware of the platforms that were asked for."
+    yield from _lacking(comparison)
     yield from _noise(comparison, matrix.package.baseline)
     commands = Commands(matrix)
     for cell in comparison.cells:
         yield from _red_cases(commands, cell, rules)
+
+
+def _lacking(comparison: Comparison) -> Iterator[str]:
+    """Yield a line for each thing that jobs looked for and did not find, with what brings it, where that was said."""
+    verdicts = (verdict for cell in comparison.cells for verdict in cell.cases)
+    reasons = Counter(verdict.reason.partition("\n")[0] for verdict in verdicts if verdict.state == "unavailable")
+    for reason, cases in reasons.most_common(_MOST_REASONS):
+        if reason:
+            yield f"unavailable, {counted(cases, 'case')}: {reason[:300]}"
 
 
 def _noise(comparison: Comparison, baseline: str) -> Iterator[str]:

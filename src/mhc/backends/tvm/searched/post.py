@@ -1,4 +1,4 @@
-"""What ``mhc_post`` computes, in no order."""
+"""The equations of ``mhc_post``, in no order."""
 
 # No postponed annotations here: TVM reads those of a script as its parameters.
 

@@ -1,4 +1,4 @@
-"""What ``mhc_pre`` computes, in no order but this: a sum is made of parts, so that no chain of additions is long."""
+"""The equations of ``mhc_pre``, in no order but this: a sum is made of parts, so that no chain of additions is long."""
 
 # No postponed annotations here: TVM reads those of a script as its parameters.
 
