@@ -232,6 +232,49 @@ def load_text(doubles):
     return Matrix.model_validate(YAML(typ="safe").load((doubles.root / "matrix.yaml").read_text()))
 
 
+CODE = '''"""Scale."""
+LIMIT = 3  # tokens
+
+
+def scale(x):
+    """Return x twice."""
+    return 2 * x
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "concerns"),
+    [
+        ("  # tokens", "", False),
+        ("Return x twice.", "Return the double of x.\n\n    It is new.\n    ", False),
+        ('"""Scale."""\n', "", False),
+        ("\n\n\ndef", "\ndef", False),
+        ("2 * x", "3 * x", True),
+        ("LIMIT = 3", 'LIMIT = 3\n"""A text that is no docstring."""', True),
+        ("return 2", "return (2", True),  # no Python
+    ],
+)
+def test_comments_and_docstrings_of_a_python_file_make_nothing_stale(repository, doubles, old, new, concerns):
+    path = repository / "shared.py"
+    path.write_text(CODE)
+    sh(repository, "git", "add", "-A")
+    sh(repository, "git", "commit", "-qm", "two")
+    assert old in CODE
+    path.write_text(CODE.replace(old, new))
+    assert since(repository, doubles) == Concerned(everything="shared.py" if concerns else "")
+
+
+def test_a_python_file_that_is_gone_or_new_concerns_whom_it_did(repository, doubles):
+    (repository / "gone.py").write_text("# a comment\n")
+    sh(repository, "git", "add", "-A")
+    sh(repository, "git", "commit", "-qm", "two")
+    (repository / "gone.py").unlink()
+    assert since(repository, doubles) == Concerned(everything="gone.py")
+    sh(repository, "git", "checkout", "-q", ".")
+    (repository / "new.py").write_text("# a comment\n")
+    assert since(repository, doubles) == Concerned(everything="new.py")
+
+
 NEW_PLATFORM = (
     "  there: { title: a new one, device: apple, runner: [macos], targets: [a, b], toolchains: [new, good] }\nops:"
 )

@@ -16,6 +16,7 @@ from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.results.record import Record, versions_of
+from kernel_matrix.results.same_code import with_other_code
 
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
 _MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
@@ -159,7 +160,8 @@ def _sha256(path: Path) -> str:
 
 
 def _concerned_since(matrix: Matrix, root: Path, revision: str, paths: Sequence[str], name: str) -> Concerned:
-    """Return whom the changed files concern; of the matrix's file only what a job reads of it."""
+    """Return whom the changed files concern: files with other code, and of the matrix's file what a job reads of it."""
+    paths = with_other_code(matrix, root, revision, paths)
     if name in paths and (former := git.text_at(root, revision, name)) is not None:
         of_matrix = differences(former, (root / name).read_text(encoding="utf-8"), name)
         if of_matrix is not None:

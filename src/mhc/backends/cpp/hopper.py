@@ -1,4 +1,4 @@
-"""What NVIDIA's driver is told for kernels of sm_90: clusters of blocks, dynamic shared memory, and tensor maps."""
+"""Tell NVIDIA's driver of kernels of sm_90: of clusters of blocks, dynamic shared memory, and tensor maps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Shape(NamedTuple):
 
 
 class TensorMap(ctypes.Structure):
-    """What the copy engine has to know of a tensor, as the driver encodes it."""
+    """Hold what the copy engine has to know of a tensor, as the driver encodes it."""
 
     _fields_ = (("words", ctypes.c_uint64 * 16),)
 

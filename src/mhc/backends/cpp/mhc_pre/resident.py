@@ -25,7 +25,7 @@ _NAME = "mhc_pre_resident"
 
 
 class _Cut(NamedTuple):
-    """How the work is cut: the tokens of a step, the columns of a block, and those of a warp, of each stream."""
+    """Hold how the work is cut: the tokens of a step, the columns of a block, and those of a warp, of each stream."""
 
     tokens: int
     columns: int
