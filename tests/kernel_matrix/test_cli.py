@@ -169,4 +169,4 @@ def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, cap
     assert "elsewhere.xml: not whole JUnit XML" in output.err
     assert status == 2, "a file could not be used"
     assert len(loaded) == 1
-    assert planned == ["full"], "it checks matrix.yaml, and the quick tier has the same cases where no operator has more"
+    assert planned == ["full"], "it checks matrix.yaml; the quick tier has the same cases"
