@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_matrix.base.syntax import parsed
+
 _SKIPPED = {"build", "dist", "node_modules", "site-packages", "__pycache__", "third_party", "venv", "env"}
 _MOST = 20_000  # files: a repository with more is read in part
 _KERNEL_MARKS = {"jit", "autotune", "heuristics"}
@@ -44,7 +46,7 @@ def read_sources(paths: Iterable[Path]) -> list[Source]:
     sources = []
     for path in paths:
         try:
-            tree = ast.parse(path.read_bytes())
+            tree = parsed(path.read_bytes())
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         names = frozenset(name for node in ast.walk(tree) for name in _imported(node))

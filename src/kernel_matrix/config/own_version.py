@@ -13,6 +13,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from kernel_matrix.base.syntax import parsed
 from kernel_matrix.config.model import Package
 
 
@@ -59,7 +60,7 @@ def _project(folder: Path, root: Path, name: str) -> dict[str, Any]:
 def _version_in(module: Path) -> str:
     """Return the text that a module sets ``__version__`` to; empty if it does not."""
     try:
-        body = ast.parse(module.read_text(encoding="utf-8")).body
+        body = parsed(module.read_text(encoding="utf-8")).body
     except (OSError, ValueError, SyntaxError):
         return ""
     for node in body:

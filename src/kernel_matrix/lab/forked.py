@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_matrix.base.syntax import parsed
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.lab.probe import Probe
 from kernel_matrix.run.executors import Interpreter
@@ -55,7 +56,7 @@ def first_imports(program: str) -> set[str]:
     """Return the packages that a program imports before it does anything else, without those of Python itself."""
     packages: set[str] = set()
     try:
-        statements = ast.parse(program).body
+        statements = parsed(program).body
     except SyntaxError:
         return packages
     for statement in statements:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernel_matrix.base import git
+from kernel_matrix.base.syntax import parsed
 from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.model import Matrix
 
@@ -43,7 +44,7 @@ def _is_same_as_at(root: Path, revision: str, path: str) -> bool:
 
 
 def _code(text: str) -> str:
-    tree = ast.parse(text)
+    tree = parsed(text)
     for node in ast.walk(tree):
         if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
