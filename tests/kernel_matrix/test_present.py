@@ -264,6 +264,17 @@ def test_comments_and_docstrings_of_a_python_file_make_nothing_stale(repository,
     assert since(repository, doubles) == Concerned(everything="shared.py" if concerns else "")
 
 
+def test_a_docstring_beside_what_no_job_reads_of_the_matrix_makes_nothing_stale(repository, doubles):
+    path = repository / "shared.py"  # its name stands behind that of matrix.yaml
+    path.write_text(CODE)
+    sh(repository, "git", "add", "-A")
+    sh(repository, "git", "commit", "-qm", "two")
+    path.write_text(CODE.replace("Return x twice.", "Return the double of x."))
+    doubles.edit("title: this machine", "title: another title")
+    changed = since(repository, doubles)
+    assert [changed.file_for("here", name) for name in ("good", "wrong")] == ["", ""]
+
+
 def test_a_python_file_that_is_gone_or_new_concerns_whom_it_did(repository, doubles):
     (repository / "gone.py").write_text("# a comment\n")
     sh(repository, "git", "add", "-A")

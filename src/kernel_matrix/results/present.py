@@ -161,9 +161,11 @@ def _sha256(path: Path) -> str:
 
 def _concerned_since(matrix: Matrix, root: Path, revision: str, paths: Sequence[str], name: str) -> Concerned:
     """Return whom the changed files concern: files with other code, and of the matrix's file what a job reads of it."""
-    paths = with_other_code(matrix, root, revision, paths)
-    if name in paths and (former := git.text_at(root, revision, name)) is not None:
-        of_matrix = differences(former, (root / name).read_text(encoding="utf-8"), name)
-        if of_matrix is not None:
-            return of_matrix | concerned(matrix, [path for path in paths if path != name])
-    return concerned(matrix, paths)
+    others = with_other_code(matrix, root, revision, [path for path in paths if path != name])
+    if name not in paths:
+        return concerned(matrix, others)
+    former = git.text_at(root, revision, name)
+    of_matrix = differences(former, (root / name).read_text(encoding="utf-8"), name) if former is not None else None
+    if of_matrix is None:
+        return concerned(matrix, [name, *others])
+    return of_matrix | concerned(matrix, others)
