@@ -64,6 +64,23 @@ def test_a_name_that_is_not_in_the_plan_is_bad_input(doubles: Doubles, arguments
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--platfrm", "here"], "kernel-matrix run: error: unknown: --platfrm here. Did you mean '--platform'?"),
+        (["run", "here"], "kernel-matrix run: error: unknown: here."),
+        (["query", "SELECT 1", "--x=1"], "kernel-matrix query: error: unknown: --x=1. There are: --"),
+    ],
+)
+def test_an_option_that_a_command_does_not_have_is_answered_with_those_it_has(arguments, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"usage: kernel-matrix {arguments[0]} ")
+    assert message in errors
+
+
 def test_the_program_ends_with_the_status_of_its_command(doubles: Doubles):
     done = sh(*RUN, *options(doubles, "--toolchain", "goood"))
     assert done.returncode == 2

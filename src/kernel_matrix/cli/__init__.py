@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
 COMMANDS = (
@@ -51,13 +53,23 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the options. The words after ``--`` are for a command that takes words (``shell``, ``launches``)."""
     parser = _parser(arguments[:1])
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser.parse_args(arguments[:end])
+    options, unknown = parser.parse_known_args(arguments[:end])
+    if unknown:
+        options.parser.error(_unknown(options.parser, unknown))
     if words := list(arguments[end + 1 :]):
         if "words" not in options:
             text = f"nothing can be done with '{' '.join(words)}': only shell and launches take a command after --"
             parser.error(text)
         options.words = words
     return options
+
+
+def _unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
+    """Return the message for words that a command does not know, with what the first was perhaps meant to be."""
+    text = f"unknown: {shlex.join(unknown)}."
+    option = unknown[0].split("=")[0]
+    known = re.findall(r"--[a-z][a-z-]*", parser.format_usage())
+    return f"{text}{did_you_mean(option, known)}" if option.startswith("--") else text
 
 
 def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
@@ -72,7 +84,7 @@ def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         if name in first:
             module = importlib.import_module(f"{__name__}.{_module(name)}")
-            sub.set_defaults(command=module.main)
+            sub.set_defaults(command=module.main, parser=sub)
             module.arguments(sub)
     return parser
 
