@@ -21,7 +21,7 @@ from kernel_matrix.config import suite
 from kernel_matrix.config.former import FormerError, read_former
 from kernel_matrix.config.loosened import Loosening
 from kernel_matrix.config.loosened import loosened as limits_loosened
-from kernel_matrix.config.model import Event, Tier
+from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.config.selection import Selection, narrow, plan_with
@@ -90,9 +90,15 @@ def plan(project: Project, tier: Tier) -> Plan:
     if checked and checked.matrix is project.matrix:  # a changed matrix has another plan
         if tier == "full":
             return checked.full
-        if not any("full" in op.cases for op in project.matrix.ops.values()):  # both tiers have the same cases
+        if _tiers_are_the_same(project.matrix):
             return replace(checked.full, tier=tier)
     return planning.plan(project.matrix, tier)
+
+
+def _tiers_are_the_same(matrix: Matrix) -> bool:
+    """Return whether the quick tier has all cases of the full one."""
+    entries = (entry for platform in matrix.platforms.values() for entry in platform.entries)
+    return not any("full" in op.cases for op in matrix.ops.values()) and not any(entry.quick for entry in entries)
 
 
 def plan_for(project: Project, selection: Selection) -> Plan:

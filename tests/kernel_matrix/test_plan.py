@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 
 import pytest
+from ruamel.yaml import YAML
 
+from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.cases import case_name
 from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import plan
+from kernel_matrix.project import load as load_project
+from kernel_matrix.report.audit.planned import planned as audit
+
+TIERS: tuple[Tier, ...] = ("quick", "full")
 
 
 def test_a_group_is_the_product_of_its_axes(matrix):
@@ -86,6 +93,33 @@ def test_a_platform_toolchain_has_only_the_cases_that_it_chooses(doubles):
     assert sum(case.cell.toolchain == "wrong" for case in plan(doubles.matrix, "quick").cases) == 3
 
 
+def test_a_choice_for_the_quick_tier_leaves_the_full_one_whole(doubles):
+    doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 2, 3] }\n      full:\n        - { tokens: [4, 5] }")
+    doubles.edit(
+        "toolchains: [good,", "toolchains: [{ toolchain: good, cases: { tokens: [1, 2, 4] }, quick: { tokens: 2 } },"
+    )
+
+    def names(tier: Tier) -> list[str]:
+        return [case.name for case in plan(doubles.matrix, tier).cases if case.cell.toolchain == "good"]
+
+    assert names("quick") == ["tokens2"]
+    assert names("full") == ["tokens1", "tokens2", "tokens4"]
+    project = load_project(doubles.root / "matrix.yaml")
+    assert [pipeline.plan(project, tier) for tier in TIERS] == [plan(doubles.matrix, tier) for tier in TIERS]
+    content = YAML(typ="safe").load((doubles.root / "matrix.yaml").read_text())
+    assert [sorted(audit(content, tier)) for tier in TIERS] == [
+        sorted(case.id for case in plan(doubles.matrix, tier).cases) for tier in TIERS
+    ]
+
+
+def test_without_cases_of_the_full_tier_a_choice_for_the_quick_one_still_makes_two_plans(doubles):
+    doubles.edit("toolchains: [good,", "toolchains: [{ toolchain: good, quick: { tokens: 2 } },")
+    project = load_project(doubles.root / "matrix.yaml")
+    assert [pipeline.plan(project, tier) for tier in TIERS] == [plan(doubles.matrix, tier) for tier in TIERS]
+    assert len(pipeline.plan(project, "full").cases) == len(pipeline.plan(project, "quick").cases) + 2
+
+
+@pytest.mark.parametrize("key", ["cases", "quick"])
 @pytest.mark.parametrize(
     ("chosen", "reason"),
     [
@@ -93,8 +127,8 @@ def test_a_platform_toolchain_has_only_the_cases_that_it_chooses(doubles):
         ("{ token: 1 }", "unknown axis 'token'. Did you mean 'tokens'?"),
     ],
 )
-def test_a_choice_of_cases_that_leaves_none_is_refused(doubles, chosen, reason):
-    doubles.edit("toolchains: [good,", f"toolchains: [{{ toolchain: good, cases: {chosen} }},")
+def test_a_choice_of_cases_that_leaves_none_is_refused(doubles, key, chosen, reason):
+    doubles.edit("toolchains: [good,", f"toolchains: [{{ toolchain: good, {key}: {chosen} }},")
     with pytest.raises(UserError, match=re.escape(reason)):
         load(doubles.root / "matrix.yaml")
 
@@ -128,6 +162,11 @@ def test_a_toolchain_may_have_other_cases_for_other_targets(doubles):
         (", targets: [any]", "", "'good' is here twice for any, so its cells would be too."),
         (", targets: [any]", ", targets: [other], runs: false", "an earlier entry of 'good' has another 'runs'"),
         (", targets: [any]", ", targets: [other], cases: { tokens: 9 }", "no case of double.forward has these values"),
+        (
+            ", targets: [any]",
+            ", targets: [other], cases: { tokens: 2 }, quick: { tokens: 1 }",
+            "no case of double.forward has these values",
+        ),
     ],
 )
 def test_entries_of_one_toolchain_share_no_target_and_one_job(doubles, first, second, reason):

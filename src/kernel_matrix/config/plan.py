@@ -127,7 +127,7 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     }
     for platform_name, platform in matrix.platforms.items():
         for toolchain, entry in platform.by_toolchain.items():
-            cells = list(_cells_with_cases(matrix, platform_name, toolchain, untimed))
+            cells = list(_cells_with_cases(matrix, tier, platform_name, toolchain, untimed))
             cases = tuple(case for cell, chosen in cells for case in _cases(matrix, cell, chosen))
             yield Job(platform_name, toolchain, cases)
             on_hardware = targets_with_machine(platform) if entry.runs and not entry.emulated else ()
@@ -142,20 +142,23 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
 
 
 def _cells_with_cases(
-    matrix: Matrix, platform: str, toolchain: str, named: Mapping[tuple[str, str], list[NamedCase]]
+    matrix: Matrix, tier: Tier, platform: str, toolchain: str, named: Mapping[tuple[str, str], list[NamedCase]]
 ) -> Iterator[tuple[Cell, list[NamedCase]]]:
     """Yield the cells of all entries of a toolchain on a platform, each with the cases that its entry has."""
     for entry in matrix.platforms[platform].entries:
         if entry.toolchain == toolchain:
             cells = list(_cells(matrix, platform, entry))
-            chosen = {key: _chosen(entry, named[key]) for key in {(cell.op, cell.direction) for cell in cells}}
+            has = {(cell.op, cell.direction) for cell in cells}
+            chosen = {key: [case for case in named[key] if chooses(entry, tier, case[1])] for key in has}
             yield from ((cell, chosen[cell.op, cell.direction]) for cell in cells)
 
 
-def _chosen(entry: PlatformToolchain, named: list[NamedCase]) -> list[NamedCase]:
-    """Return the cases that a platform toolchain has; an axis that a case lacks leaves none out."""
-    allowed = [(axis, as_list(values)) for axis, values in entry.cases.items()]
-    return [case for case in named if all(axis not in case[1] or case[1][axis] in values for axis, values in allowed)]
+def chooses(entry: PlatformToolchain, tier: Tier, axes: Mapping[str, Scalar]) -> bool:
+    """Return whether a platform toolchain has a case in a tier; an axis that the case lacks leaves it in."""
+    choices = (entry.cases, entry.quick) if tier == "quick" else (entry.cases,)
+    return all(
+        axis not in axes or axes[axis] in as_list(values) for choice in choices for axis, values in choice.items()
+    )
 
 
 def _cells(matrix: Matrix, platform: str, entry: PlatformToolchain) -> Iterator[Cell]:

@@ -23,7 +23,7 @@ _UNREAD = {
     # The lock's content and the versions of an environment are held to the record itself.
     "toolchain": ("requires", "ops"),
     "platform": ("title", "runner", "targets", "machines", "toolchains"),
-    "entry": ("targets", "ops", "cases", "needs"),
+    "entry": ("targets", "ops", "cases", "quick", "needs"),
 }
 
 

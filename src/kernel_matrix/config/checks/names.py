@@ -69,9 +69,10 @@ def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> It
         for target in entry.targets or ():
             yield from _unknown_target(platform, (*place, index), target)
         axes = {axis for op in matrix.ops.values() for axis in op.axes}
-        for axis in entry.cases:
-            if axis not in axes:
-                yield (*place, index, "cases", axis), f"unknown axis '{axis}'.{did_you_mean(axis, axes)}"
+        for key, choice in (("cases", entry.cases), ("quick", entry.quick)):
+            for axis in choice:
+                if axis not in axes:
+                    yield (*place, index, key, axis), f"unknown axis '{axis}'.{did_you_mean(axis, axes)}"
 
 
 def _entries_of_one_toolchain(platform: Platform, place: Place) -> Iterator[Fault]:

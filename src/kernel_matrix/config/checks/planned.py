@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 from kernel_matrix.config.cases import expand
 from kernel_matrix.config.document import Fault
-from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Plan, ops_of
+from kernel_matrix.config.model import Direction, Matrix, PlatformToolchain, Tier
+from kernel_matrix.config.plan import Plan, chooses, ops_of
+
+_TIERS: tuple[Tier, Tier] = ("full", "quick")
 
 
 def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
@@ -21,19 +23,23 @@ def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
                 yield ("ops", name, "cases"), f"the case '{case}' is here twice. Take it out of one group."
 
 
-def chosen_cases(matrix: Matrix, full: Plan) -> Iterator[Fault]:
+def chosen_cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
     """Yield the choices of cases that leave a cell without any: it would be on no page, and nobody would miss it."""
-    if not any(entry.cases for platform in matrix.platforms.values() for entry in platform.entries):
-        return
-    cells = {id(case.cell): case.cell for case in full.cases}.values()
-    planned_ops = {(cell.platform, cell.toolchain, cell.target, cell.op, cell.direction) for cell in cells}
     for name, platform in matrix.platforms.items():
         for index, entry in enumerate(platform.entries):
-            target = (entry.targets or platform.targets)[0]  # the same for each of them
-            for op, direction in ops_of(matrix, entry) if entry.cases else ():
-                if (name, entry.toolchain, target, op, direction) not in planned_ops:
+            for op, direction in ops_of(matrix, entry) if entry.cases or entry.quick else ():
+                if key := _empty_choice(matrix, entry, op, direction):
                     text = f"no case of {op}.{direction} has these values. Name others, or leave it out by 'ops'."
-                    yield ("platforms", name, "toolchains", index, "cases"), text
+                    yield ("platforms", name, "toolchains", index, key), text
+
+
+def _empty_choice(matrix: Matrix, entry: PlatformToolchain, op: str, direction: Direction) -> str:
+    """Return the choice of an entry that leaves an operator without a case; empty if none does."""
+    full, quick = ([axes for _, axes in expand(matrix.ops[op], tier, direction)] for tier in _TIERS)
+    if not any(chooses(entry, "full", axes) for axes in full):
+        return "cases"
+    left = [axes for axes in quick if chooses(entry, "full", axes)]
+    return "quick" if left and not any(chooses(entry, "quick", axes) for axes in left) else ""
 
 
 def sentinels(matrix: Matrix, full: Plan) -> Iterator[Fault]:

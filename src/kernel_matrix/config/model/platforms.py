@@ -53,6 +53,10 @@ class PlatformToolchain(Section):
         description="Only the cases whose axes have these values; an operator without such an axis keeps all of its. "
         "It does not choose among timed cases ('timed' of an operator).",
     )
+    quick: dict[str, ScalarOrList] = Field(
+        default_factory=dict,
+        description="The same for the quick tier alone; the full tier has all that 'cases' leaves.",
+    )
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
     needs: dict[ProgramName, Evidence] = Field(

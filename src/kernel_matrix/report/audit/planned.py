@@ -29,13 +29,14 @@ def planned(matrix: Mapping[str, Any], tier: str) -> dict[str, Facts]:
     for platform_name, platform in matrix["platforms"].items():
         for entry in platform["toolchains"]:
             entry = {"toolchain": entry} if isinstance(entry, str) else entry
+            only = [entry.get("cases") or {}, (entry.get("quick") or {}) if tier == "quick" else {}]
             for target in entry.get("targets") or platform["targets"]:
                 place = {"platform": platform_name, "target": target, "toolchain": entry["toolchain"]}
                 for key in directions:
                     if _has(matrix, entry, *key):
-                        cases.update(_of_cell(entry.get("cases") or {}, place, *key, untimed[key]))
+                        cases.update(_of_cell(only, place, *key, untimed[key]))
                         if _on_hardware(platform, entry, target):  # an entry chooses among the cases of the tiers alone
-                            cases.update(_of_cell({}, place, *key, timed[key]))
+                            cases.update(_of_cell([], place, *key, timed[key]))
     return cases
 
 
@@ -54,12 +55,12 @@ def _on_hardware(platform: Mapping[str, Any], entry: Mapping[str, Any], target: 
 
 
 def _of_cell(
-    only: Mapping[str, Any], place: Facts, op: str, direction: str, named: list[_Named]
+    only: list[Mapping[str, Any]], place: Facts, op: str, direction: str, named: list[_Named]
 ) -> Iterator[tuple[str, Facts]]:
-    """Yield the id and the facts of each case of a cell whose axes have one of the values in ``only``."""
+    """Yield the id and the facts of each case of a cell whose axes have one of the values in each of ``only``."""
     cell = "/".join((place["platform"], place["target"], place["toolchain"], f"{op}.{direction}"))
     for name, axes in named:
-        if not any(axis in axes and axes[axis] not in _list(only[axis]) for axis in only):
+        if not any(axis in axes and axes[axis] not in _list(of[axis]) for of in only for axis in of):
             yield f"{cell}/{name}", {**axes, **place, "op": op, "direction": direction}
 
 
