@@ -13,6 +13,7 @@ from kernel_matrix.config.cases import case_name
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import plan
+from kernel_matrix.config.selection import Selection, narrow, plan_with
 from kernel_matrix.project import load as load_project
 from kernel_matrix.report.audit.planned import planned as audit
 
@@ -174,3 +175,34 @@ def test_entries_of_one_toolchain_share_no_target_and_one_job(doubles, first, se
     doubles.edit("toolchains: [good,", f"toolchains: [{{ toolchain: good{first} }}, {{ toolchain: good{second} }},")
     with pytest.raises(UserError, match=re.escape(reason)):
         load(doubles.root / "matrix.yaml")
+
+
+@pytest.mark.parametrize(
+    ("names", "selected"),
+    [
+        (["*"], ["good/tokens1", "good/tokens2", "good/tokens3", "wrong/tokens1", "wrong/tokens2", "wrong/tokens3"]),
+        (["*/good/*"], ["good/tokens1", "good/tokens2", "good/tokens3"]),
+        (["here/any/*/double.forward/tokens2"], ["good/tokens2", "wrong/tokens2"]),
+        (["here/*/wrong/double.*", "*/tokens1"], ["good/tokens1", "wrong/tokens1", "wrong/tokens2", "wrong/tokens3"]),
+        (["here/any/good/double.forward/tokens3"], ["good/tokens3"]),
+    ],
+)
+def test_a_star_stands_for_any_text_in_the_name_of_a_case(doubles, names, selected):
+    planned = plan(doubles.matrix, "quick")
+    selection = Selection(toolchains=("good", "wrong"), cases=tuple(names))
+    jobs = narrow(doubles.matrix, planned, planned.jobs, selection)
+    assert [f"{case.cell.toolchain}/{case.name}" for job in jobs for case in job.cases] == selected
+
+
+@pytest.mark.parametrize("name", ["*/tokens9", "tokens1", "here/any/[gw]*/*", "here/any/good/double.forward/tokens?"])
+def test_a_name_of_no_case_is_refused_with_and_without_a_star(doubles, name):
+    planned = plan(doubles.matrix, "quick")
+    with pytest.raises(UserError, match=re.escape(f"--case {name}: there is no such case in the plan.")):
+        narrow(doubles.matrix, planned, planned.jobs, Selection(cases=(name,)))
+
+
+def test_a_star_means_the_full_tier_only_where_the_quick_one_has_nothing_of_it(doubles):
+    doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 2] }\n      full:\n        - { tokens: [3, 14] }")
+    assert plan_with(doubles.matrix, ["*/tokens1*"]).tier == "quick"
+    assert plan_with(doubles.matrix, ["*/tokens14*"]).tier == "full"
+    assert plan_with(doubles.matrix, ["*/tokens1", "*/tokens3"]).tier == "full"

@@ -27,7 +27,11 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that take a part of the plan."""
     parser.add_argument("--platform", action="append", help="only this platform (repeatable)")
     parser.add_argument("--toolchain", action="append", help="only this toolchain (repeatable)")
-    parser.add_argument("--case", action="append", help="only this case, of any tier, or cell, by its id (repeatable)")
+    parser.add_argument(
+        "--case",
+        action="append",
+        help="only this case, of any tier, or cell, by its id; * stands for any text (repeatable)",
+    )
     parser.add_argument("--changed-since", metavar="REF", help="only what the changes since REF concern, and sentinels")
     parser.add_argument("--shard", metavar="K/N", help="the K-th of N parts that take about as long")
     parser.add_argument("--history", type=Path, help="results of an earlier run, for the time that cases take")

@@ -27,7 +27,7 @@ class Selection:
     tier: Tier | None = None
     platforms: tuple[str, ...] = ()
     toolchains: tuple[str, ...] = ()
-    cases: tuple[str, ...] = ()  # ids of cases, or of cells
+    cases: tuple[str, ...] = ()  # ids of cases, or of cells; '*' stands for any text
     changed_since: str | None = None  # a git reference
     shard: Shard | None = None
     history: Path | None = None  # results of an earlier run, for the time that cases take
@@ -50,7 +50,8 @@ def parse_shard(text: str) -> Shard:
 def plan_with(matrix: Matrix, cases: Sequence[str]) -> Plan:
     """Return the plan of the quick tier, or of the full tier if only that one has all of these cases or cells."""
     quick = plan(matrix, "quick")
-    return quick if set(cases) <= ids(quick) else plan(matrix, "full")
+    known = ids(quick)
+    return quick if all(_named(known, name) for name in cases) else plan(matrix, "full")
 
 
 def narrow(matrix: Matrix, planned: Plan, jobs: Sequence[Job], selection: Selection) -> list[Job]:
@@ -65,14 +66,14 @@ def narrow(matrix: Matrix, planned: Plan, jobs: Sequence[Job], selection: Select
     for name in selection.toolchains:
         if name not in matrix.toolchains:
             raise unknown("--toolchain", "toolchain", name, matrix.toolchains)
-    _check_cases(planned, selection.cases)
+    asked = _asked(planned, selection.cases)
     selected = []
     for job in jobs:
         if selection.platforms and job.platform not in selection.platforms:
             continue
         if selection.toolchains and job.toolchain not in selection.toolchains:
             continue
-        cases = tuple(case for case in job.cases if not selection.cases or {case.id, case.cell.id} & {*selection.cases})
+        cases = tuple(case for case in job.cases if not selection.cases or {case.id, case.cell.id} & asked)
         if cases:
             selected.append(replace(job, cases=cases))
     return selected
@@ -83,11 +84,22 @@ def ids(planned: Plan) -> set[str]:
     return {name for case in planned.cases for name in (case.id, case.cell.id)}
 
 
-def _check_cases(planned: Plan, names: Sequence[str]) -> None:
-    if not names:
-        return
-    known = ids(planned)
+def _asked(planned: Plan, names: Sequence[str]) -> set[str]:
+    """Return the ids of cases and cells that the names of ``--case`` mean."""
+    known = ids(planned) if names else set()
+    asked: set[str] = set()
     for name in names:
-        if name not in known:
+        named = _named(known, name)
+        if not named:
             hint = " The full tier has more: --tier full." if planned.tier == "quick" else ""
             raise UserError(f"{unknown('--case', 'case in the plan', name, known)}{hint}")
+        asked |= named
+    return asked
+
+
+def _named(known: set[str], name: str) -> set[str]:
+    """Return the ids that a name means: itself, or those that it matches with '*' for any text."""
+    if name in known or "*" not in name:
+        return {name} & known
+    pattern = re.compile(".*".join(map(re.escape, name.split("*"))))  # ids of tests have brackets, which fnmatch reads
+    return {one for one in known if pattern.fullmatch(one)}
