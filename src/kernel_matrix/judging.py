@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date, datetime
 from functools import partial
@@ -22,12 +23,24 @@ from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present
+from kernel_matrix.results.tables import ahead
 from kernel_matrix.results.validation import STREAMED
 
 if TYPE_CHECKING:
     from kernel_matrix.results.columns.judged import Judged
     from kernel_matrix.results.columns.load import Loaded
+    from kernel_matrix.results.columns.planned import Planned
     from kernel_matrix.results.columns.sql import Connection
+
+
+@contextmanager
+def tables_checked_ahead(folders: Sequence[Path], kept: Path | None) -> Iterator[None]:
+    """Check the tables of the folders beside the work of the block, for who judges them after it.
+
+    Where a database is kept it knows most of them, and nothing is done.
+    """
+    with ahead.checked_ahead([] if kept and kept.exists() else folders, STREAMED):
+        yield
 
 
 @contextmanager
@@ -51,37 +64,40 @@ def judged(
     """
     from kernel_matrix.results.columns import database, load  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.absent import enter_absences
+    from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.present import present_of
 
     with database.database(None if row_plan else kept, STREAMED) as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
-        loaded = load.load(connection, folders, asked, STREAMED)
-        presence = present_of(
-            connection, project.matrix, project.root, (*loaded.files, *loaded.paths), now, project.name
-        )
+        planned = row_plan.only_asked(planned) if row_plan else planned
+        with ThreadPoolExecutor(1) as beside:  # most of loading is DuckDB's work, which needs no lock of Python
+            columns = beside.submit(of_plan, planned)
+            loaded = load.load(connection, folders, asked, STREAMED)
+        files = (*loaded.files, *loaded.paths)
+        presence = present_of(connection, project.matrix, project.root, files, now, project.name)
         if row_plan:
-            absent = partial(
-                with_absences,
-                row_plan,
-                statuses=statuses or {},
-                history=earlier or History(),
-                refused=loaded.refused,
-                queue_minutes=project.matrix.ci.queue_minutes,
-            )
-            enter_absences(connection, absent)
-            planned = row_plan.only_asked(planned)
-        yield _judged(project, planned, connection, loaded, presence, is_kept=bool(kept) and not row_plan)
+            of_jobs = partial(with_absences, row_plan, statuses=statuses or {}, history=earlier or History())
+            minutes = project.matrix.ci.queue_minutes
+            enter_absences(connection, partial(of_jobs, refused=loaded.refused, queue_minutes=minutes))
+        is_kept = bool(kept and not row_plan)
+        yield _judged(project, planned, columns.result(), connection, loaded, presence, is_kept=is_kept)
 
 
 def _judged(
-    project: Project, planned: Plan, connection: Connection, loaded: Loaded, presence: Present, *, is_kept: bool
+    project: Project,
+    planned: Plan,
+    columns: Planned,
+    connection: Connection,
+    loaded: Loaded,
+    presence: Present,
+    *,
+    is_kept: bool,
 ) -> Judged:
     """Judge the results that were loaded."""
     from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.records import Jobs
 
-    jobs, columns = Jobs(connection), of_plan(planned)
+    jobs = Jobs(connection)
     verdicts.judge(connection, columns, presence, is_kept=is_kept)
     foreign = load.foreign(connection)
     return judged.Judged(

@@ -28,6 +28,7 @@ from kernel_matrix.config.selection import Selection, narrow, plan_with
 from kernel_matrix.judging import ended_rules
 from kernel_matrix.judging import judged as judged  # the pipeline's own as well, as is the next
 from kernel_matrix.judging import rule_states as rule_states
+from kernel_matrix.judging import tables_checked_ahead as tables_checked_ahead
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus

@@ -19,10 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_samples import record as with_sample
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.results import junit, samples
 from kernel_matrix.results.collect import Collected, collect
 from kernel_matrix.results.record import Outcome, Record, Sample
-from kernel_matrix.results.tables import names
+from kernel_matrix.results.tables import checks, names
+from kernel_matrix.results.tables.ahead import checked_ahead
 from kernel_matrix.results.tables.beside import write_beside
 from kernel_matrix.results.tables.identity import identity
 from kernel_matrix.results.tables.names import TABLES, JobFiles
@@ -430,18 +432,36 @@ HOSTILE = [
 SMALL = Bounds(cases=100, text=300, properties=50)
 
 
+@pytest.mark.parametrize("before", [[], ["results"]], ids=["now", "ahead"])
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
-def test_tables_that_no_job_writes_are_refused_and_the_rest_is_read(folder, number):
+def test_tables_that_no_job_writes_are_refused_and_the_rest_is_read(folder, number, before):
     other = replace(GOOD, case=f"{CELL}/tokens3", job={**JOB, "job": "here.other"})
     write(folder, [other])
     edit, *words = HOSTILE[number]
     edit(next(files for files in names.find(folder) if files.job == "here.good"))
+    with checked_ahead([folder.parent / name for name in before], SMALL):
+        pass
     collected = collect([folder], bounds=SMALL)
     assert collected.records == (other,)
     [sentence] = collected.broken
     assert ": refused: " in sentence
     for word in words:
         assert word in sentence
+
+
+def test_tables_that_were_checked_ahead_are_not_opened_again(folder, monkeypatch):
+    with checked_ahead([folder], SMALL):
+        pass
+    monkeypatch.setattr(checks, "_check_columns", None)
+    monkeypatch.setattr(checks, "connect", None)
+    assert not checks.check(names.find(folder), SMALL)
+
+
+def test_what_fails_beside_the_checks_is_said_and_folders_that_are_not_there_are_not(folder):
+    with pytest.raises(UserError, match="no such thing"), checked_ahead([folder, folder / "none"], SMALL):
+        raise UserError("no such thing")
+    with checked_ahead([folder / "none"], SMALL):
+        pass
 
 
 def test_what_is_refused_is_missing_for_its_job(folder):

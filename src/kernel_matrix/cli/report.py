@@ -41,8 +41,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
-    project = load_project(options)
-    planned = pipeline.plan_for(project, selection_of(options))
+    with pipeline.tables_checked_ahead(options.results, options.cache):
+        project = load_project(options)
+        planned = pipeline.plan_for(project, selection_of(options))
     dashboard = make_dashboard(
         project,
         planned,

@@ -29,38 +29,43 @@ def check(runs: Iterable[JobFiles], bounds: Bounds | None = None, *, rows: bool 
     """Return why runs are not taken, by run. A run that is not among these can be read with ``read``, or by DuckDB.
 
     Without ``rows``, only names, sizes, columns and versions are looked at. This is enough for who asks a question of
-    files that he has chosen, and takes a tenth of the time. Files that were good once are not read again by the same
+    files that he has chosen, and takes a tenth of the time. Files that were good once are not opened again by the same
     process while their sizes and times of change are the same.
     """
     limits = bounds or Bounds()
     refused: dict[JobFiles, str] = {}
-    whole: list[JobFiles] = []
+    whole: dict[JobFiles, tuple[Bounds, _State]] = {}
     total = 0
     for files in runs:
+        state = limits, _state(files)
         try:
-            total += _check_files(files, limits)
+            total += _check_files(files, limits, is_known=state in _GOOD)
             if len(whole) >= limits.files:
                 raise RefusedError(f"there are more than {limits.files} files")
             if total > limits.all_bytes:
                 raise RefusedError(f"all files together are larger than {limits.all_bytes} bytes")
-            whole.append(files)
+            whole[files] = state
         except RefusedError as error:
             refused[files] = str(error)
     if not rows:
         return refused
-    states = {files: _state(files) for files in whole}
-    faults = _check_rows([files for files in whole if (limits, states[files]) not in _GOOD], limits)
-    _GOOD.update((limits, state) for files, state in states.items() if files not in faults)
+    faults = _check_rows([files for files, state in whole.items() if state not in _GOOD], limits)
+    _GOOD.update(state for files, state in whole.items() if files not in faults)
     return refused | faults
 
 
 def _state(files: JobFiles) -> _State:
-    """Return what changes when somebody writes one of the files."""
-    return tuple((str(path), status.st_size, status.st_mtime_ns) for path in files.paths if (status := path.stat()))
+    """Return what changes when somebody writes one of the files; nothing if one cannot be looked at."""
+    try:
+        return tuple((str(path), status.st_size, status.st_mtime_ns) for path in files.paths if (status := path.stat()))
+    except OSError:
+        return ()
 
 
-def _check_files(files: JobFiles, bounds: Bounds) -> int:
+def _check_files(files: JobFiles, bounds: Bounds, *, is_known: bool) -> int:
     """Check names, sizes and columns: what can be known without reading a row. Return the bytes of all files.
+
+    The columns of files that are known are not looked at again.
 
     Raises:
         RefusedError: a file cannot be used.
@@ -74,7 +79,8 @@ def _check_files(files: JobFiles, bounds: Bounds) -> int:
             raise RefusedError(f"{table}/{path.name} is absent: the four tables of a run belong together")
         total += check_name(path, files.folder, bounds)
         try:
-            _check_columns(table, pq.ParquetFile(path), bounds)
+            if not is_known:
+                _check_columns(table, pq.ParquetFile(path), bounds)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             text = " ".join(str(error).split())[:150]
             raise RefusedError(f"{table}/{path.name} is no whole Parquet file ({text})") from None

@@ -1,0 +1,44 @@
+"""Check tables while something else is done: DuckDB, which looks at their rows, needs no lock of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.results import result_files
+from kernel_matrix.results.validation import Bounds
+
+_AT_ONCE = 250  # runs: if the work beside it fails, this many are still waited for
+
+
+@contextmanager
+def checked_ahead(folders: Sequence[Path], bounds: Bounds) -> Iterator[None]:
+    """Check the tables below some folders beside the work of the block.
+
+    Nothing is said of what is wrong. Whoever checks the same files afterwards, with the same bounds, finds the good
+    ones known, and looks at the others again.
+    """
+    stop = Event()
+    thread = Thread(target=_check, args=(folders, bounds, stop), name="tables")
+    thread.start()
+    try:
+        yield
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        thread.join()
+
+
+def _check(folders: Sequence[Path], bounds: Bounds, stop: Event) -> None:
+    from kernel_matrix.results.tables import checks  # DuckDB and pyarrow take long to import
+
+    with suppress(UserError, OSError):  # the next who asks for these files says it
+        runs = result_files.find(folders, bounds).runs
+        for first in range(0, len(runs), _AT_ONCE):
+            if stop.is_set():
+                return
+            checks.check(runs[first : first + _AT_ONCE], bounds)
