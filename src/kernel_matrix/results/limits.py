@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.job.budget import Pair, limits
@@ -33,10 +34,16 @@ def outputs_of(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """Return the figures by output; the output of a variant has the variant's name, as ``h_in@products``."""
     by_output: dict[str, dict[str, float]] = {}
     for key, value in metrics.items():
-        output, dot, figure = key.rpartition(".")
-        if dot and output.partition(".")[0] not in NOT_OUTPUTS:
-            by_output.setdefault(output, {})[figure] = value
+        if parts := output_and_figure(key):
+            by_output.setdefault(parts[0], {})[parts[1]] = value
     return by_output
+
+
+@lru_cache(maxsize=4096)  # the metrics of most records have the same names
+def output_and_figure(name: str) -> tuple[str, str] | None:
+    """Return the output and the figure that the name of a metric is made of; None if it is of no output."""
+    output, dot, figure = name.rpartition(".")
+    return (output, figure) if dot and output.partition(".")[0] not in NOT_OUTPUTS else None
 
 
 def is_of_an_earlier_version(outputs: Mapping[str, Figures]) -> bool:

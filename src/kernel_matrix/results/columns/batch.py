@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kernel_matrix.results.columns.schema import CASES, FIGURES, JOBS, OUTPUTS, output_and_figure
+from kernel_matrix.results.columns.schema import CASES, FIGURES, JOBS, OUTPUTS
+from kernel_matrix.results.limits import output_and_figure
 from kernel_matrix.results.record import Record
 
 _PLACES = {name: place for place, name in enumerate(FIGURES)}

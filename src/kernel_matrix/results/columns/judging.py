@@ -60,15 +60,14 @@ def say_which_are_stale(connection: Connection) -> None:
 
     ``stale_jobs`` has the reasons by job, platform and toolchain. Only a case that was tried is measured at all.
     """
+    question = "SELECT job, cell, reason FROM stale_jobs JOIN plan_cells USING (platform, toolchain) WHERE reason > 0"
+    temporary(connection, "stale_cells", question)
     view(
         connection,
         "dated",
         """
         SELECT r.*, CASE WHEN outcome IN ('pass', 'fail', 'error') THEN coalesce(s.reason, 0) ELSE 0 END AS stale
-        FROM results r
-        JOIN plan_cells USING (cell)
-        LEFT JOIN stale_jobs s ON s.job = r.job AND s.platform = plan_cells.platform
-            AND s.toolchain = plan_cells.toolchain
+        FROM results r LEFT JOIN stale_cells s USING (job, cell)
         """,
     )
 
@@ -97,17 +96,17 @@ def find_common_inputs(connection: Connection) -> None:
     )
 
 
-def refuse_other_inputs(connection: Connection, *, is_kept: bool) -> None:
-    """Make ``accepted``: the results that had the inputs which most have, or that do not say which."""
-    question = """
-        SELECT d.* FROM dated d LEFT JOIN common_inputs c USING (key)
-        WHERE d.digest = '' OR d.digest = c.digest
-    """
-    if is_kept:  # of those of a kept database few are asked for more than once
-        view(connection, "accepted", question)
-    else:
-        temporary(connection, "all_accepted", question)
-        view(connection, "accepted", "FROM all_accepted")
+def refuse_other_inputs(connection: Connection) -> None:
+    """Make ``refused``, the results that had other inputs than most, and ``accepted``, all others."""
+    temporary(
+        connection,
+        "refused",
+        """
+        SELECT planned, record FROM dated d JOIN common_inputs c USING (key)
+        WHERE d.digest <> '' AND d.digest <> c.digest
+        """,
+    )
+    view(connection, "accepted", "SELECT * FROM dated ANTI JOIN refused USING (record)")
 
 
 def find_faulty_jobs(connection: Connection) -> None:
@@ -174,7 +173,8 @@ def choose_deciding(connection: Connection) -> None:
                 ELSE before END AS weight
             FROM best
         )
-        SELECT a.* FROM chosen c
+        SELECT a.planned, cell, key, owed, record, job, outcome, action, kind, elements, bytes, stale, ordinal
+        FROM chosen c
         JOIN accepted a ON a.planned = c.planned AND a.ordinal = 281474976710655 - (c.weight & 281474976710655)
         """,
     )
@@ -200,8 +200,13 @@ _TRIED_AGAIN = """CASE
     THEN 'it passes, and is expected to fail: ' || expectation || ' Take the expectation out of matrix.yaml.'
     WHEN len(attempts) > 0 THEN 'passed after ' || array_to_string(attempts, ', ') ELSE '' END"""
 _DECIDE = f"""
-WITH judged AS (
-    SELECT p.planned, p.exclusion, p.planned IN (SELECT planned FROM results) AS has_records, d.record,
+WITH tried_excluded AS (
+    SELECT planned FROM results SEMI JOIN (SELECT planned FROM planned WHERE exclusion >= 0) USING (planned)
+    WHERE outcome IN ('pass', 'fail', 'error')
+),
+judged AS (
+    SELECT p.planned, p.exclusion, p.planned IN (FROM tried_excluded) AS was_tried,
+           d.record IS NOT NULL OR p.planned IN (SELECT planned FROM refused) AS has_records, d.record,
            d.outcome, d.action, d.stale, d.kind, d.bytes, c.message, c.attempts,
            d.ordinal IN (FROM proven) AS is_proven,
            d.job IN (SELECT job FROM faulty_jobs) AS faulty_job,
@@ -217,7 +222,7 @@ WITH judged AS (
 ),
 kinds AS (
     SELECT *, CASE
-        WHEN exclusion >= 0 THEN CASE WHEN has_records THEN 'doubtful' ELSE 'excluded' END
+        WHEN exclusion >= 0 THEN CASE WHEN was_tried THEN 'doubtful' ELSE 'excluded' END
         WHEN NOT has_records THEN 'missing'
         WHEN record IS NULL OR outcome = 'excluded' THEN 'doubtful'
         WHEN outcome IN ('unavailable', 'missing') THEN 'no device'
@@ -245,6 +250,7 @@ SELECT planned,
            WHEN 'compiled' THEN {_TRIED_AGAIN}
            WHEN 'ran' THEN {_TRIED_AGAIN}
            ELSE message END AS reason,
-       coalesce(stale, 0) AS stale, record, judgement <> 'doubtful' AS certain
+       coalesce(stale, 0) AS stale, CASE WHEN judgement <> 'excluded' THEN record END AS record,
+       judgement <> 'doubtful' AS certain
 FROM kinds LEFT JOIN plan_exclusions USING (exclusion)
 """

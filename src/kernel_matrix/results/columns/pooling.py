@@ -24,8 +24,10 @@ def noise_of_cells(connection: Connection) -> dict[int, dict[str, dict[str, Nois
     groups = _number_groups(connection)
     sums = _sums(connection, len(groups))
     cells: dict[int, dict[str, dict[str, Noise]]] = {}
-    for number, (cell, dtype, output, cases, emulated) in enumerate(groups):
-        noise = Noise.of_sums(cases, "emulated" if emulated else "ran", **{n: float(sums[n][number]) for n in _SUMS})
+    of_groups = zip(groups, *(sums[name].tolist() for name in _SUMS), strict=True)
+    for (cell, dtype, output, cases, emulated), *of_group in of_groups:
+        of_sums = dict(zip(_SUMS, of_group, strict=True))
+        noise = Noise.of_sums(cases, "emulated" if emulated else "ran", **of_sums)
         cells.setdefault(cell, {}).setdefault(dtype, {})[output] = noise
     return {
         cell: {dtype: least_exact_first(outputs) for dtype, outputs in sorted(of_cell.items())}

@@ -35,15 +35,27 @@ def _spacing(largest: str) -> str:
 
 # The limits of each output, computed from its figures and matrix.yaml's `accuracy` as job/budget.py does it.
 _LIMITS = f"""
+    of_names AS (  -- what matrix.yaml says of an output by its name; a join with lists would copy them to every output
+        SELECT owed, name, bool_or(part = 'names') AS is_named, bool_or(part = 'sums') AS is_sum,
+               any_value(factor) AS factor, any_value(rounded) AS rounded, any_value(cap) AS cap
+        FROM (
+            SELECT owed, unnest(names) AS name, 'names' AS part, NULL AS factor, NULL AS rounded, NULL AS cap
+            FROM plan_owed
+            UNION ALL SELECT owed, unnest(sums), 'sums', NULL, NULL, NULL FROM plan_owed
+            UNION ALL SELECT owed, output, 'budget', factor, rounded, cap FROM plan_budgets
+        ) GROUP BY owed, name
+    ),
     of_deciding AS (
         SELECT d.ordinal, d.key, d.stale > 0 AS is_stale, split_part(o.output, '@', 1) AS name,
                o.output[length(split_part(o.output, '@', 1)) + 1:] AS variant,
                {", ".join(f"o.{name}" for name in FIGURES)}, o.growth, o.limit_growth,
-               w.names, w.sums, w.growth_of_sums, w.growth_of_others,
-               coalesce(b.factor, w.factor) AS factor, coalesce(b.rounded, w.rounded) AS rounded, w.ulps,
-               coalesce(b.cap, w.cap) * o.unit AS cap_of_unit
-        FROM deciding d JOIN outputs o USING (record) JOIN plan_owed w ON w.owed = d.owed
-        LEFT JOIN plan_budgets b ON b.owed = d.owed AND b.output = split_part(o.output, '@', 1)
+               w.any_name OR coalesce(n.is_named, false) AS is_named,
+               CASE WHEN coalesce(n.is_sum, false) THEN w.growth_of_sums ELSE w.growth_of_others END AS planned_growth,
+               coalesce(n.factor, w.factor) AS factor, coalesce(n.rounded, w.rounded) AS rounded, w.ulps,
+               coalesce(n.cap, w.cap) * o.unit AS cap_of_unit
+        FROM deciding d JOIN outputs o USING (record)
+        JOIN (SELECT * EXCLUDE (names, sums), len(names) = 0 AS any_name FROM plan_owed) w ON w.owed = d.owed
+        LEFT JOIN of_names n ON n.owed = d.owed AND n.name = split_part(o.output, '@', 1)
         WHERE d.outcome = 'pass' AND d.{RAN} AND NOT w.asserted  -- of a test of a suite the functions decide
     ),
     least AS (
@@ -60,9 +72,10 @@ _LIMITS = f"""
                least(cap_of_unit, greatest(factor * noise_abs, sqrt(n.steps) * n.conditioning_max_abs)) AS most_abs,
                greatest((CASE WHEN n.itemsize < 4 THEN rounded ELSE factor END) * noise_rel,
                         sqrt(n.steps) * n.conditioning_rel_fro) AS most_rel,
-               c.key IS NOT NULL AS has_common, c.elements AS usual_elements,
+               c.key IS NOT NULL AS has_common, c.elements AS usual_elements, usual_spacing,
                {", ".join(f"c.{name} AS usual_{name}" for name in SOURCES)}
-        FROM noise n LEFT JOIN common_figures c USING (key, name, is_stale)
+        FROM noise n
+        LEFT JOIN (SELECT *, {_spacing("largest")} AS usual_spacing FROM common_figures) c USING (key, name, is_stale)
     )
 """
 
@@ -75,7 +88,7 @@ def _in_line() -> str:
         f"abs({name} - usual_{name}) <= {_CAREFUL * allowed!r} * abs(usual_{name})" for name, allowed in near.items()
     ]
     for kind, least in (
-        ("max_abs", _spacing("usual_largest")),
+        ("max_abs", "usual_spacing"),
         ("rel_fro", f"{EPSILON!r}"),
     ):
         usual = f"greatest(usual_floor_{kind}, usual_conditioning_{kind}, ulps * {least})"
@@ -103,9 +116,8 @@ good AS (
         AND (rel_fro = 0 OR rel_fro < {_CAREFUL} * most_rel)
         AND (largest = 0 OR most_rel < {_CAREFUL})
         AND isfinite(coalesce(growth, 0)) AND NOT isnan(coalesce(limit_growth, 0))
-        AND coalesce(growth, 0) <= coalesce(
-            CASE WHEN list_contains(sums, name) THEN growth_of_sums ELSE growth_of_others END, limit_growth, 0)
-        AND (len(names) = 0 OR list_contains(names, name))
+        AND coalesce(growth, 0) <= coalesce(planned_growth, limit_growth, 0)
+        AND is_named
         AND {_in_line()}, false) AS good,
         elements, name, variant
     FROM limits o

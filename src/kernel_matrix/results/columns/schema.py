@@ -43,10 +43,3 @@ OUTPUTS = pa.schema(
         ("others", _NUMBERS),
     ]
 )
-NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # what begins the names of the figures that are of no output
-
-
-def output_and_figure(name: str) -> tuple[str, str] | None:
-    """Return the output and the figure that the name of a metric is made of; None if it is of no output."""
-    output, dot, figure = name.rpartition(".")
-    return (output, figure) if dot and output.partition(".")[0] not in NOT_OUTPUTS else None

@@ -48,7 +48,7 @@ def judge(connection: Connection, planned: Planned, present: Present | None = No
     enter_stale_jobs(connection, present, jobs)
     judging.say_which_are_stale(connection)
     judging.find_common_inputs(connection)
-    judging.refuse_other_inputs(connection, is_kept=is_kept)
+    judging.refuse_other_inputs(connection)
     find_common_figures(connection)
     judging.find_faulty_jobs(connection)
     faults = _faults_of_jobs(connection, planned, jobs)
@@ -214,9 +214,12 @@ class _Doubtful:
             records = records_of(self._connection, [record for _, record, *_ in part], self._jobs)
             others = Others(CommonInputs(), self._common_figures(part), self._faults)
             for number, record, is_stale, _ in part:
-                case = self._planned.case(number)
-                doubt = others.doubt(case, Dated(records[record], "stale" if is_stale else ""))
-                yield number, record, state_of(case, records[record], doubt, self._today)
+                case, one = self._planned.case(number), records[record]
+                answer = state_of(case, one, "", self._today)
+                # A result that proves nothing by itself is an error for that reason, whatever the others say.
+                if answer[0] != "error" and (doubt := others.doubt(case, Dated(one, "stale" if is_stale else ""))):
+                    answer = state_of(case, one, doubt, self._today)
+                yield number, record, answer
 
     def _common_figures(self, part: Sequence[tuple[int, int, bool, int]]) -> CommonFigures:
         """Return the common figures of the names of some cases."""
