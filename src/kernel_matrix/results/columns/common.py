@@ -6,40 +6,40 @@ from kernel_matrix.results.columns.judging import RAN
 from kernel_matrix.results.columns.schema import COMMON
 from kernel_matrix.results.columns.sql import Connection, temporary, view
 from kernel_matrix.results.common_figures import FEWEST
-from kernel_matrix.results.limits import SOURCES
+from kernel_matrix.results.limits import FIGURES, SOURCES
 
 
 def find_common_figures(connection: Connection) -> None:
-    """Make ``common_figures``: the medians of the figures of the accepted results that ran.
+    """Make ``ran_outputs``, the figures of the accepted results that ran, and ``common_figures``, their medians.
 
     The medians are by the name of the case, the output, and whether the results are stale. Of the variants of one
     result the one that was chosen counts, else the first. Fewer than three results have no median.
     """
-    view(connection, "ran_sources", _SOURCES_OF_OUTPUTS)
-    temporary(connection, "varied", "SELECT DISTINCT ordinal FROM ran_sources WHERE variant <> ''")
-    temporary(connection, "chosen_variants", _CHOSEN)
-    # Few results have variants, and only of these it is asked which of them counts.
     view(
         connection,
-        "common_sources",
-        "FROM ran_sources WHERE ordinal NOT IN (FROM varied) OR (ordinal, place) IN (FROM chosen_variants)",
+        "ran_outputs",
+        f"""
+        SELECT a.key, a.owed, a.stale > 0 AS is_stale, a.ordinal, o.place, split_part(o.output, '@', 1) AS name,
+               o.output[length(split_part(o.output, '@', 1)) + 1:] AS variant,
+               {", ".join(f"o.{name}" for name in FIGURES)}, o.growth, o.limit_growth
+        FROM accepted a JOIN outputs o USING (record) WHERE a.{RAN}
+          -- Tests of a suite that do not say which inputs they had are not compared with one another.
+          AND NOT (a.owed IN (SELECT owed FROM plan_owed WHERE asserted) AND a.digest = '')
+        """,
     )
+    temporary(connection, "common_sources", _SOURCES_OF_ONE_VARIANT)
     temporary(connection, "common_figures", _MEDIANS)
 
 
-_SOURCES_OF_OUTPUTS = f"""
-    SELECT a.key, a.stale > 0 AS is_stale, a.ordinal, o.place, split_part(o.output, '@', 1) AS name,
-           o.output[length(split_part(o.output, '@', 1)) + 1:] AS variant,
-           coalesce(o.elements, 0) AS elements, {", ".join(f"o.{name}" for name in SOURCES)}
-    FROM accepted a JOIN outputs o USING (record)
-    WHERE a.{RAN} AND {" AND ".join(f"isfinite(o.{name})" for name in SOURCES)}
-      -- Tests of a suite that do not say which inputs they had are not compared with one another.
-      AND NOT (a.owed IN (SELECT owed FROM plan_owed WHERE asserted) AND a.digest = '')
-"""
-# Of the outputs with the same name in one result the first by rank: the last that is no variant, else the first.
-_CHOSEN = """
-    SELECT ordinal, arg_min(place, CASE WHEN variant IN ('', '@') THEN -1 - place ELSE place END) AS place
-    FROM ran_sources SEMI JOIN varied USING (ordinal) GROUP BY ordinal, name
+# The figures that have a median, of one variant of each result: of the rows with the same name the first by ``rank``.
+_SOURCES_OF_ONE_VARIANT = f"""
+    WITH named AS (
+        SELECT key, name, is_stale, ordinal, coalesce(elements, 0) AS elements, {", ".join(SOURCES)}, place,
+               CASE WHEN variant IN ('', '@') THEN -1 - place ELSE place END AS rank
+        FROM ran_outputs WHERE {" AND ".join(f"isfinite({name})" for name in SOURCES)}
+    ),
+    chosen AS (SELECT ordinal, arg_min(place, rank) AS place FROM named GROUP BY ordinal, name)
+    SELECT key, name, is_stale, {", ".join(COMMON)} FROM named SEMI JOIN chosen USING (ordinal, place)
 """
 # Most results of a case have equal figures, so few are sorted.
 _MEDIANS = f"""

@@ -5,8 +5,10 @@ A file that the database has from an earlier run is not read again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -60,13 +62,15 @@ def load(
     xml, runs = there.junit, there.runs
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
     loading.junit(xml, processes)
-    loading.tables(runs)
-    if asked is not None:
+    insert = partial(loading.insert, loading.good_tables(runs))
+    if asked is None:
+        loading.take_samples(xml, runs, beside=insert)
+    else:
+        insert()
         loading.compare_with(asked)
+        loading.take_samples(xml, runs)
     ordered = [*xml, *(files.path("jobs") for files in runs)]
     taken = {path: loading.known[path] for path in ordered if path in loading.known and path not in loading.refused}
-    loading.take_samples(xml, runs)
-    taken = {path: number for path, number in taken.items() if path not in loading.refused}
     present = sources.make_present(connection, [*taken.values()])
     files: dict[int, Path] = {}  # of two files with the same bytes the first is named
     for path, number in taken.items():
@@ -98,7 +102,7 @@ class _Loading:
     known: dict[Path, int] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
-    inserted: set[int] = field(default_factory=set)  # the runs in tables that came with this report
+    stamps: dict[int, str] = field(default_factory=dict)  # of the runs in tables that came with this report
 
     def junit(self, paths: Sequence[Path], processes: int) -> None:
         """Read the JUnit files that the database does not have."""
@@ -121,8 +125,8 @@ class _Loading:
         self.connection.commit()
         self.known |= numbers
 
-    def tables(self, runs: Sequence[JobFiles]) -> None:
-        """Read the tables of the runs that the database does not have, and refuse those that cannot be used."""
+    def good_tables(self, runs: Sequence[JobFiles]) -> dict[int, JobFiles]:
+        """Return the runs that the database does not have by new numbers, and refuse those that cannot be used."""
         stamps = {files.path("jobs"): sources.stamp_of(*files.paths) for files in runs}
         self.known |= sources.known(self.connection, stamps, lambda _: "")
         new = [files for files in runs if files.path("jobs") not in self.known]
@@ -130,13 +134,17 @@ class _Loading:
         self.refused |= {files.path("jobs"): reason for files, reason in bad.items()}
         first = next_source(self.connection)
         good = {first + place: files for place, files in enumerate(files for files in new if files not in bad)}
+        self.stamps |= {number: stamps[files.path("jobs")] for number, files in good.items()}
+        self.known |= {files.path("jobs"): number for number, files in good.items()}
+        return good
+
+    def insert(self, good: Mapping[int, JobFiles]) -> None:
+        """Read the tables of new runs."""
         self.connection.begin()
         insert_runs(self.connection, good)
-        paths = {number: files.path("jobs") for number, files in good.items()}
-        sources.add(self.connection, {number: (path, stamps[path], "") for number, path in paths.items()})
+        new = {number: (files.path("jobs"), self.stamps[number], "") for number, files in good.items()}
+        sources.add(self.connection, new)
         self.connection.commit()
-        self.known |= {path: number for number, path in paths.items()}
-        self.inserted |= {*good}
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""
@@ -152,18 +160,31 @@ class _Loading:
             except RefusedError as error:
                 self.refused[path] = str(error)
 
-    def take_samples(self, xml: Sequence[Path], runs: Sequence[JobFiles]) -> None:
-        """Read the samples of all files that are taken, and refuse runs whose content is not that of their name."""
-        jobs = Jobs(self.connection, "")
+    def take_samples(
+        self, xml: Sequence[Path], runs: Sequence[JobFiles], beside: Callable[[], None] = lambda: None
+    ) -> None:
+        """Read the samples of all files that are taken, and refuse runs whose content is not that of their name.
+
+        ``beside`` is done while the samples of runs are read, which needs no database.
+        """
+        jobs = Jobs(self.connection, "" if xml else "WHERE false")
         for path in xml:
             if path in self.known and path not in self.refused:
                 self.samples.of_junit(self.connection, path, self.known[path], jobs)
+        held = {number for (number,) in rows(self.connection, "SELECT source FROM held")}
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(self._samples_of_runs, runs, held)
+            beside()
+            checked = reading.result()
+        self.connection.execute("INSERT INTO held SELECT unnest(?::INTEGER[])", [checked]).fetchall()
+
+    def _samples_of_runs(self, runs: Sequence[JobFiles], held: Collection[int]) -> list[int]:
+        """Read the samples of the runs that are taken, and return the numbers of those whose identity was computed."""
         taken = [files for files in runs if files.path("jobs") not in self.refused]
         source = {files: self.known[files.path("jobs")] for files in taken}
-        held = {number for (number,) in rows(self.connection, "SELECT source FROM held")}
         of_none = [files for files in taken if source[files] not in held]
         cases = {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in of_none}
-        new = {files: number for files, number in cases.items() if source[files] in self.inserted}
+        new = {files: number for files, number in cases.items() if source[files] in self.stamps}
         others = {files: number for files, number in cases.items() if files not in new}
         checked = self.samples.choose_checked(new, others, len(taken))
         for files in taken:
@@ -171,8 +192,7 @@ class _Loading:
                 self.samples.of_run(files, whole=files in checked)
             except RefusedError as error:
                 self.refused[files.path("jobs")] = str(error)
-        numbers = [source[files] for files in checked if files.path("jobs") not in self.refused]
-        self.connection.execute("INSERT INTO held SELECT unnest(?::INTEGER[])", [numbers]).fetchall()
+        return [source[files] for files in checked if files.path("jobs") not in self.refused]
 
     def loaded(self, files: tuple[Path, ...], paths: tuple[Path, ...]) -> Loaded:
         """Return what was read from these files."""
