@@ -11,7 +11,6 @@ from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.run import executors
-from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.schedule import Settings
 from kernel_matrix.vendors.machine import detect
 
@@ -108,6 +107,8 @@ def project_to_run(options: argparse.Namespace) -> tuple[Project, Selected]:
     """
     project, selection = load_project(options), selection_of(options)
     settings = Settings(project.root, project.build, options.executor)
+    from kernel_matrix.run.progress import Lines  # rich takes long to import, and few commands need it here
+
     project = pipeline.collect_tests(project, selection, detect(), settings, Lines())
     return project, pipeline.select(project, selection)
 
