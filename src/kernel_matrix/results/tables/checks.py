@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernel_matrix.results.tables.conditions import Condition, conditions, size_of_row
+from kernel_matrix.results.tables.conditions import Condition, conditions, lengths, size_of_row
 from kernel_matrix.results.tables.names import TABLES, JobFiles
 from kernel_matrix.results.tables.schema import SCHEMAS, VERSION, VERSION_KEY
 from kernel_matrix.results.tables.source import connect, literals
@@ -143,10 +143,11 @@ def _faults(connection: duckdb.DuckDBPyConnection, runs: Sequence[JobFiles], bou
 def _of_rows(table: str, runs: Sequence[JobFiles], of_table: Sequence[Condition], bounds: Bounds) -> str:
     """Return the query for the first fault of the rows of each file, and for what is too large in all."""
     cases = "\n".join(f"WHEN {condition.sql} THEN {condition.sentence}" for condition in of_table)
+    columns = ", ".join(["*", *lengths(table)])  # once, as both the conditions and the size ask for them
     return f"""
         SELECT filename, coalesce(min(fault), 'its texts are longer than {bounds.unpacked} bytes in all') FROM (
             SELECT filename, CASE {cases} END AS fault, {size_of_row(table)} AS size
-            FROM {source_of(table, runs)}
+            FROM (SELECT {columns} FROM {source_of(table, runs)})
         ) GROUP BY filename HAVING min(fault) IS NOT NULL OR sum(size) > {bounds.unpacked}
     """  # noqa: S608  the parts are ours, and names of files are quoted
 

@@ -37,27 +37,42 @@ def conditions(table: str, bounds: Bounds) -> list[Condition]:
     return [*_of_types(table, bounds), run, *of_table()]
 
 
+def lengths(table: str) -> list[str]:
+    """Return columns that conditions ask for beside those of the table: the bytes of the texts of lists and maps.
+
+    To join texts takes less than to ask for each.
+    """
+    return [
+        f"coalesce(strlen(array_to_string({part}, '')), 0) AS {_length(part)}"
+        for column in SCHEMAS[table]
+        for part in _texts(column)
+    ]
+
+
 def size_of_row(table: str) -> str:
     """Return the bytes of the texts of a row, as SQL."""
     sizes = []
     for column in SCHEMAS[table]:
-        name = f'"{column.name}"'
         if pa.types.is_string(column.type):
-            sizes.append(f"strlen({name})")
+            sizes.append(f'strlen("{column.name}")')
         elif pa.types.is_binary(column.type):
-            sizes.append(f"octet_length({name})")
-        elif column.type == pa.map_(pa.string(), pa.string()):
-            sizes += [_sum(f"map_keys({name})"), _sum(f"map_values({name})")]
-        elif pa.types.is_map(column.type):
-            sizes.append(_sum(f"map_keys({name})"))
-        elif column.type == pa.list_(pa.string()):
-            sizes.append(_sum(name))
+            sizes.append(f'octet_length("{column.name}")')
+        sizes += [_length(part) for part in _texts(column)]
     return " + ".join(sizes)
 
 
-def _sum(texts: str) -> str:
-    """Return the bytes of the texts of a list: to join them takes less than to ask for each."""
-    return f"coalesce(strlen(array_to_string({texts}, '')), 0)"
+def _texts(column: pa.Field) -> list[str]:
+    """Return the lists of texts in a column, as SQL."""
+    if column.type == pa.list_(pa.string()):
+        return [f'"{column.name}"']
+    if not pa.types.is_map(column.type):
+        return []
+    parts = ("map_keys", "map_values") if pa.types.is_string(column.type.item_type) else ("map_keys",)
+    return [f'{part}("{column.name}")' for part in parts]
+
+
+def _length(part: str) -> str:
+    return '"bytes of {}"'.format(part.replace('"', ""))
 
 
 def _of_types(table: str, bounds: Bounds) -> Iterator[Condition]:
@@ -76,10 +91,9 @@ def _of_types(table: str, bounds: Bounds) -> Iterator[Condition]:
             texts = [f"map_keys({name})", f"map_values({name})"]
         yield Condition(f"len({texts[0]}) > {bounds.properties}", f"'{column.name} has more than {bounds.properties}'")
         yield Condition(f"list_count({texts[-1]}) < len({texts[-1]})", f"'{column.name} has a null'")
-        for part in texts[: 1 + (column.type == pa.map_(pa.string(), pa.string()))]:
-            if column.type != pa.list_(pa.int64()):
-                longer = f"len(list_filter({part}, lambda text: length(text) > {bounds.text})) > 0"
-                yield Condition(f"{_sum(part)} > {bounds.text} AND {longer}", long)
+        for part in _texts(column):
+            longer = f"len(list_filter({part}, lambda text: length(text) > {bounds.text})) > 0"
+            yield Condition(f"{_length(part)} > {bounds.text} AND {longer}", long)
 
 
 def _of_facts(columns: dict[str, str]) -> Iterator[Condition]:
