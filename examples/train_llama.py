@@ -66,7 +66,7 @@ def replace_residuals(model: LlamaForCausalLM, recompute: bool = False, **option
     decoder.norm = nn.Sequential(mhc.HyperHead(STREAMS, hidden, backend=options.get("backend")), decoder.norm)
 
 
-def make(backend: str | None, recompute: bool = False) -> LlamaForCausalLM:
+def make(backend: str | None, recompute: bool = False, iterations: int = 20) -> LlamaForCausalLM:
     """Return the model, the same for every backend."""
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -79,13 +79,13 @@ def make(backend: str | None, recompute: bool = False) -> LlamaForCausalLM:
         max_position_embeddings=CONTEXT,
     )
     model = LlamaForCausalLM(config)
-    replace_residuals(model, recompute, backend=backend)
+    replace_residuals(model, recompute, backend=backend, iterations=iterations)
     return model
 
 
-def train(backend: str | None, steps: int, recompute: bool = False, device: str = "cpu") -> list[float]:
+def train(model: LlamaForCausalLM, steps: int, device: str = "cpu") -> list[float]:
     """Train, and return the loss of every step in nats per byte."""
-    model = make(backend, recompute).to(device)
+    model = model.to(device)
     text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
     random = torch.Generator().manual_seed(1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
@@ -107,10 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--backend", action="append", help="reference, inductor, triton, tilelang or tvm (repeatable)")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--recompute", action="store_true", help="throw the operators' activations away")
+    parser.add_argument("--iterations", type=int, default=20, help="of Sinkhorn")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args(arguments)
     for backend in options.backend or ["reference"]:
-        losses = train(backend, options.steps, options.recompute, options.device)
+        losses = train(make(backend, options.recompute, options.iterations), options.steps, options.device)
         print(f"{backend} first={sum(losses[:10]) / 10:.6f} last={sum(losses[-10:]) / 10:.6f}")
 
 

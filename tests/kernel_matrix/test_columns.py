@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pyarrow as pa
 import pytest
 from conftest import ROOT
 from hypothesis import example, given, settings
@@ -17,9 +18,10 @@ from kernel_matrix.report.document import Accuracy
 from kernel_matrix.results import noise
 from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.collect import collect
+from kernel_matrix.results.columns.batch import of_records
 from kernel_matrix.results.columns.cells import cells
 from kernel_matrix.results.columns.database import database
-from kernel_matrix.results.columns.insert import add_records
+from kernel_matrix.results.columns.insert import insert_batches
 from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs, records_of
@@ -72,8 +74,17 @@ def enter(connection, files):
     """Make the records of some files the only ones."""
     for table in ("sources", "jobs", "cases", "outputs"):
         connection.execute(f"DELETE FROM {table}").fetchall()
-    for number, file in enumerate(files):
-        add_records(connection, str(number), file)
+    batches = [of_records(file) for file in files]
+    jobs, cases, outputs = (
+        pa.concat_tables(
+            table.append_column("file", pa.array([number] * table.num_rows, pa.int32()))
+            for number, table in enumerate(tables)
+        )
+        for tables in zip(*((one.jobs, one.cases, one.outputs) for one in batches), strict=True)
+    )
+    insert_batches(connection, jobs, cases, outputs, 1)
+    sources = "INSERT INTO sources SELECT 1 + n, n::VARCHAR, '', '', n FROM range(?) AS numbers(n)"
+    connection.execute(sources, [len(files)]).fetchall()
 
 
 def judged(connection, seed):

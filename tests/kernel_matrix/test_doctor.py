@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import ssl
 import subprocess
@@ -21,8 +22,26 @@ from kernel_matrix.lab.doctor import examine
 from kernel_matrix.lab.reachable import prospects
 from kernel_matrix.run.docker.engine import Engine
 from kernel_matrix.run.executors import UnavailableError
-from kernel_matrix.vendors import Device, Finding, Machine, detect, nvidia
-from kernel_matrix.vendors.system import is_on_pci_bus
+from kernel_matrix.vendors import Device, Finding, Machine, cpu, detect, nvidia, system
+from kernel_matrix.vendors.system import Answer, is_on_pci_bus
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_compiler_is_tried_once() -> Iterator[None]:
+    """Remember what each compiler said of the small program, under the variables that it had."""
+    answers: dict[tuple, Answer] = {}
+
+    def ask(command: list[str]) -> Answer:
+        compiler, *options, output, program, source = command
+        variables = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        key = (compiler, *options, *sorted(variables.items()))
+        if key not in answers:
+            answers[key] = system.ask([compiler, *options, output, program, source])
+        return answers[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "ask", ask)
+        yield
 
 
 @pytest.fixture
@@ -65,7 +84,7 @@ def test_without_a_compiler_the_cpu_platform_says_what_to_install(look, matrix, 
 
 def test_a_compiler_that_does_not_compile_is_broken_with_its_own_words(look, tmp_path, monkeypatch):
     fake = tmp_path / "cxx"
-    fake.write_text("#!/bin/sh\necho 'cannot execute cc1plus' >&2; exit 1\n")
+    fake.write_text("#!/bin/sh\n[ \"$1\" = --version ] && exit\necho 'cannot execute cc1plus' >&2; exit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("CXX", str(fake))
     assert "cannot execute cc1plus" in look()["g++"].text

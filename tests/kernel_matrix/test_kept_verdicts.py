@@ -35,9 +35,8 @@ def begin(connection, files):
 
 def choose(connection, numbers):
     """Make these sources the present ones, in this order."""
-    connection.execute("UPDATE sources SET position = NULL").fetchall()
-    for position, number in enumerate(numbers):
-        connection.execute("UPDATE sources SET position = ? WHERE source = ?", [position, number]).fetchall()
+    place = "CASE WHEN list_contains($1, source) THEN list_position($1, source) - 1 END"
+    connection.execute(f"UPDATE sources SET position = {place}", [list(numbers)]).fetchall()
 
 
 def changed(connection):

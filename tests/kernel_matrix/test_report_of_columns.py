@@ -103,7 +103,8 @@ def _with_other_figures(record):
 @pytest.mark.slow
 def test_a_report_with_a_database_that_is_kept_reads_a_file_once_and_says_the_same(tmp_path, monkeypatch):
     project = pipeline.load(ROOT / "matrix.yaml")
-    plan, folders, kept = pipeline.plan(project, "quick"), [ROOT / "docs" / "results"], tmp_path / "kept.duckdb"
+    plan, kept = pipeline.plan(project, "quick"), tmp_path / "kept.duckdb"
+    folders = [ROOT / "docs" / "results" / "cpu-2-cores"]
     with pipeline.judged(project, plan, folders, now=NOW, kept=kept) as judged:
         counts, files = judged.counts, judged.loaded.files
     monkeypatch.setattr("kernel_matrix.results.columns.load.insert_runs", lambda connection, runs: not runs or 1 / 0)

@@ -67,7 +67,7 @@ def arguments(op, dtype=torch.float32, lead=(TOKENS,)):
     if op == "mhc_head":
         return [x, *mapping(N, 1, dtype), 1e-3, 1e-2, "fp32"]
     if op == "sinkhorn":
-        return [tensor(*lead, N, N, dtype=dtype), 5, 1e-6, "paper"]
+        return [tensor(*lead, N, N, dtype=dtype), 3, 1e-6, "paper"]
     if op == "mhc_post_pre":
         return [*arguments("mhc_post", dtype, lead), *mapping(N * (N + 2), 3, dtype), 1e-3, 1e-2, 1.5, "fp32"]
     if op == "mhc_post":
