@@ -28,7 +28,7 @@ def backward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
         rows
         for rows in range(1, streams + 1)
         if rows == 1
-        or (streams % rows == 0 and rows * (streams + 2) < held and rows * streams * lanes * 4 <= STACK_BYTES)
+        or (streams % rows == 0 and rows * (streams + 2) < held and rows * streams * lanes * 4 < STACK_BYTES)
     )
     tensors = tensors_of(spec, dtype)
     tokens = tensors.tokens

@@ -8,14 +8,15 @@ from tvm.target import Target
 
 from mhc.backends.tvm.mhc_pre.tensors import Spec, gates, operator, post_scale, tensors_of, writes_back
 from mhc.backends.tvm.stores import stores
-from mhc.backends.tvm.vectors import Row, fetch, name_of, registers, wide
+from mhc.backends.tvm.vectors import STACK_BYTES, Row, fetch, name_of, registers, wide
 
 # Bytes of the rows of grad_phi that one iteration of the second part owns at most. With the same of phi, and of the
 # sums of a span of tokens, they stay in the second-level cache. Smaller pieces of x are read slower from the memory.
 _OWNED_BYTES = 36864
 
-# Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small.
-_SPAN = 32
+# Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small, most
+# of all where there are about as many spans.
+_SPAN = 45
 
 
 def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
@@ -36,8 +37,9 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
     coefficients, scale = writes_back(spec), post_scale(spec)
     lanes, held = registers(target)
     row = Row.of(hidden, lanes)
-    # Tokens that meet a vector of phi, or of its gradient, at once: half of the registers are theirs.
-    group = held // 2
+    # Tokens that meet a vector of phi, or of its gradient, at once: half of the registers are theirs, or fewer where
+    # their buffers would be too large for registers.
+    group = min(held // 2, (STACK_BYTES - 1) // (4 * row.lanes))
     pieces = -(-row.vectors // max(1, _OWNED_BYTES // (4 * mixes * row.lanes)))
     owned = -(-row.vectors // pieces)
     spanned = _SPAN // group
