@@ -47,7 +47,8 @@ def python() -> Path:
 @pytest.fixture(scope="module")
 def results(python, matrix, tmp_path_factory) -> dict[str, tuple[str, str]]:
     """Run all programs with the platform's variables, and return the result and the output of each."""
-    [entry] = matrix.platforms["opencl"].entries
+    entry, *others = matrix.platforms["opencl"].entries
+    assert all(other.environment == entry.environment for other in others)
     cache = {"POCL_CACHE_DIR": str(tmp_path_factory.mktemp("pocl")), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([python, PROGRAM], env={**os.environ, **entry.environment, **cache}, capture_output=True)
     output = done.stderr.decode(errors="replace")
