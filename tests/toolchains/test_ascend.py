@@ -10,14 +10,11 @@ from pathlib import Path
 
 import pytest
 from conftest import environments_of
+from in_environment import python_of, run
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Job
 from kernel_matrix.results import junit
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.environments.local import LocalInterpreter
-from kernel_matrix.run.executors import Request
 
 pytestmark = pytest.mark.environments
 
@@ -45,21 +42,6 @@ def matrix() -> Matrix:
     return load(ROOT / "matrix.yaml")
 
 
-def python_of(matrix: Matrix, platform: str, toolchain: str) -> Path:
-    """Return the Python of a toolchain's environment."""
-    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job(platform, toolchain, ()), None, print))
-    assert isinstance(made, LocalInterpreter)
-    return made.python
-
-
-def run(python: Path, *words: str, **variables: str) -> str:
-    """Run a program with the package on its path, and return what it writes."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
-    done = subprocess.run([python, *words], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "platform", "toolchain", "variables"),
@@ -68,9 +50,9 @@ def run(python: Path, *words: str, **variables: str) -> str:
         ("tilelang", "ascend", "tilelang-ascend-0.1.15", {}),
     ],
 )
-def test_the_equations_of_every_kernel_are_right_on_a_cpu(matrix, which, platform, toolchain, variables):
+def test_the_equations_of_every_kernel_are_right_on_a_cpu(which, platform, toolchain, variables):
     """Triton's interpreter runs the device functions, and g++ compiles the AscendC with a header that stands in."""
-    text = run(python_of(matrix, platform, toolchain), str(PROGRAM), which, "few", **variables)
+    text = run(python_of(platform, toolchain), str(PROGRAM), which, "few", **variables)
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith("RESULT ")]
     seen: dict[tuple[str, str], set[str]] = {}
     for op, direction, dtype, _, _, output, error in lines:
@@ -127,9 +109,9 @@ for fault, faulty in {"nothing": "", **wrong}.items():
         ("tilelang-ascend-0.1.15", "tilelang_ascend", "ascend950", "ascendc-source", 4),
     ],
 )
-def test_lowered_is_said_only_of_a_kernel_that_stores_something(matrix, toolchain, backend, target, kind, faults):
+def test_lowered_is_said_only_of_a_kernel_that_stores_something(toolchain, backend, target, kind, faults):
     """Each fault that is put into what a compiler wrote is refused, and an empty text is."""
-    text = run(python_of(matrix, "ascend", toolchain), "-c", LOOKED_AT, backend, target, PATH="/usr/bin:/bin")
+    text = run(python_of("ascend", toolchain), "-c", LOOKED_AT, backend, target, PATH="/usr/bin:/bin")
     [(name, size, machine)] = re.findall(r"^ARTIFACT (\S+) (\d+) (\S+)$", text, re.MULTILINE)
     assert (name, machine) == (kind, "False")
     assert int(size) > 1000

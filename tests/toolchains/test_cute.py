@@ -5,21 +5,13 @@ No GPU is needed: ``ptx_on_cpu`` makes C++ of the PTX. What ptxas makes of it ru
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
-
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.environments.local import LocalInterpreter
-from kernel_matrix.run.executors import Request
+from in_environment import python_of, run
 
 pytestmark = pytest.mark.environments
 
-ROOT = Path(__file__).parents[2]
 FACTS = """
 import torch
 from mhc.backends import load
@@ -44,21 +36,11 @@ for call in (
 @pytest.fixture(scope="module")
 def python() -> Path:
     """Return the interpreter of the toolchain's environment, which is made if it is not there."""
-    matrix = load(ROOT / "matrix.yaml")
-    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("cuda", "cute", ()), None, print))
-    assert isinstance(made, LocalInterpreter)
-    return made.python
-
-
-def run(python: Path, *words: str | Path, **variables: str) -> list[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
-    done = subprocess.run([python, *words], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
+    return python_of("cuda", "cute")
 
 
 def test_the_kernels_compile_without_a_gpu_and_say_what_they_do_not_do(python):
-    *compiled, device, vendor, streams = run(python, "-c", FACTS)
+    *compiled, device, vendor, streams = run(python, "-c", FACTS).splitlines()
     keys = "['registers', 'shared_bytes', 'stack_bytes', 'threads']"
     assert compiled == [f"{target} cubin True {keys} True" for target in ("sm_80", "sm_90", "sm_100")]
     assert device == "the cute backend runs on NVIDIA's GPUs only; without one there is compile()"
@@ -71,11 +53,11 @@ def test_where_the_gpu_is_here_no_code_for_the_host_is_made(python, tmp_path):
     [library] = python.parents[1].glob("lib/python3.*/site-packages/torch/lib/libc10.so")
     code = FACTS[: FACTS.index("inputs =")].replace('("sm_80", "sm_90", "sm_100")', '("sm_90",)')
     here = {"CUTE_DSL_ARCH": "sm_90a", "CUTE_DSL_LIBS": str(library), "MHC_CACHE_DIR": str(tmp_path)}
-    assert run(python, "-c", code, **here)[-1].startswith("sm_90 cubin True")
+    assert run(python, "-c", code, **here).splitlines()[-1].startswith("sm_90 cubin True")
 
 
 def test_the_ptx_of_every_kernel_computes_what_the_reference_computes(python):
-    lines = [line.split() for line in run(python, Path(__file__).with_name("cute_on_cpu.py"))]
+    lines = [line.split() for line in run(python, Path(__file__).with_name("cute_on_cpu.py")).splitlines()]
     assert {line[0] for line in lines} == {
         f"{op}.{direction}"
         for op in ("expand", "mhc_post", "mhc_pre", "mhc_head")

@@ -7,16 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.environments.local import LocalInterpreter
-from kernel_matrix.run.executors import Request
+from in_environment import ROOT, python_of
 
 pytestmark = pytest.mark.environments
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("tilelang_simplify.py")
 # 0.1.8 has no generator for AMD.
 TARGETS = {
@@ -27,11 +21,9 @@ TARGETS = {
 
 @pytest.mark.parametrize("toolchain", TARGETS)
 def test_sources_are_those_of_a_simplifier_that_remembers_nothing(toolchain):
-    matrix, targets = load(ROOT / "matrix.yaml"), TARGETS[toolchain]
-    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("cpu-llvm", toolchain, ()), None, print))
-    assert isinstance(made, LocalInterpreter)
+    targets = TARGETS[toolchain]
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
-    command = [made.python, PROGRAM, *targets]
+    command = [python_of("cpu-llvm", toolchain), PROGRAM, *targets]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

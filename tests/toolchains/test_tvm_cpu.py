@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.environments.local import LocalInterpreter
-from kernel_matrix.run.executors import Request
+from in_environment import python_of, run
 
 pytestmark = pytest.mark.environments
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("tvm_cpu.py")
 
 
 @pytest.fixture(scope="module")
 def answer() -> dict[str, Any]:
     """Run the program in TVM's environment, which is made if it is not there."""
-    matrix = load(ROOT / "matrix.yaml")
-    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("cpu-llvm", "tvm-0.27", ()), None, print))
-    assert isinstance(made, LocalInterpreter)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TVM_NUM_THREADS": "3"}
-    done = subprocess.run([made.python, PROGRAM, "without"], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(run(python_of("cpu-llvm", "tvm-0.27"), PROGRAM, "without", TVM_NUM_THREADS="3"))
 
 
 def test_a_kernel_starts_no_threads_of_its_own(answer):

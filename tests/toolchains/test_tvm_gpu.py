@@ -15,14 +15,12 @@ from pathlib import Path
 import pytest
 from conftest import environments_of
 from covering import covering
+from in_environment import python_of
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.config.plan import plan
 from kernel_matrix.results import junit
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.environments.local import LocalInterpreter
-from kernel_matrix.run.executors import Request
 
 pytestmark = pytest.mark.environments
 
@@ -41,17 +39,16 @@ def matrix() -> Matrix:
 
 
 @pytest.fixture(scope="module")
-def python(matrix) -> Path:
+def python() -> Path:
     """Return the interpreter of TVM's environment, which is made if it is not there."""
-    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("opencl", "tvm-0.27", ()), None, print))
-    assert isinstance(made, LocalInterpreter)
-    return made.python
+    return python_of("opencl", "tvm-0.27")
 
 
 @pytest.fixture(scope="module")
 def results(python, matrix, tmp_path_factory) -> dict[str, tuple[str, str]]:
     """Run all programs with the platform's variables, and return the result and the output of each."""
-    [entry] = matrix.platforms["opencl"].entries
+    entry, *others = matrix.platforms["opencl"].entries
+    assert all(other.environment == entry.environment for other in others)
     cache = {"POCL_CACHE_DIR": str(tmp_path_factory.mktemp("pocl")), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([python, PROGRAM], env={**os.environ, **entry.environment, **cache}, capture_output=True)
     output = done.stderr.decode(errors="replace")

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
-
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.environments.local import LocalInterpreter
-from kernel_matrix.run.executors import Request
+from in_environment import python_of, run
 
 pytestmark = pytest.mark.environments
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import torch
 from mhc.backends import NotSupportedError, load
@@ -40,20 +30,9 @@ for target in ("rv64gcv", "sm_90"):
 """
 
 
-@pytest.fixture(scope="module")
-def python() -> Path:
-    """Return the interpreter of the toolchain's environment, which is made if it is not there."""
-    matrix = load(ROOT / "matrix.yaml")
-    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("cpu-llvm", "tvm-0.27-searched", ()), None, print))
-    assert isinstance(made, LocalInterpreter)
-    return made.python
-
-
-def test_a_trace_is_right_at_shapes_at_which_nothing_was_searched(python):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "MHC_TVM_SCHEDULES": "searched"}
-    done = subprocess.run([python, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+def test_a_trace_is_right_at_shapes_at_which_nothing_was_searched():
+    python = python_of("cpu-llvm", "tvm-0.27-searched")
+    assert run(python, "-c", PROGRAM, MHC_TVM_SCHEDULES="searched").splitlines() == [
         "True False",
         *["True"] * 3,
         "the loops were arranged for x86-64 CPUs, not for rv64gcv",

@@ -15,15 +15,13 @@ from pathlib import Path
 import pytest
 from conftest import environments_of
 from covering import covering
+from in_environment import python_of
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.config.plan import plan
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.environments.local import LocalInterpreter
-from kernel_matrix.run.executors import Request
 from kernel_matrix.vendors import webgpu
 
 pytestmark = pytest.mark.environments
@@ -43,14 +41,13 @@ def matrix() -> Matrix:
 
 
 @pytest.fixture(scope="module")
-def run_programs(matrix):
+def run_programs():
     """Return a function that runs all programs with some variables, and returns the result of each."""
-    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job("webgpu", "tvm-0.27", ()), None, print))
-    assert isinstance(made, LocalInterpreter)
+    python = python_of("webgpu", "tvm-0.27")
 
     def run(**variables: str) -> dict[str, str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
-        done = subprocess.run([made.python, PROGRAM], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run([python, PROGRAM], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return dict(re.findall(r"^RESULT (\S+) (.*)$", done.stderr, re.MULTILINE))
 

@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
-# TVM gives a buffer a place on the stack, and LLVM can take it from there to registers, up to this many bytes.
+# TVM gives a smaller buffer than this a place on the stack, and LLVM can take it from there to registers.
 STACK_BYTES = 1024
 
 

@@ -7,7 +7,7 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from mhc.backends.tvm.expand.tensors import tensors_of
-from mhc.backends.tvm.vectors import Row, name_of, narrow, registers, wide
+from mhc.backends.tvm.vectors import Row, fetch, name_of, narrow, registers, wide
 from mhc.ops.expand import ExpandSpec
 
 
@@ -25,6 +25,9 @@ def backward(spec: ExpandSpec, target: Target) -> tvm.tirx.PrimFunc:
         for t in T.parallel(tokens):
             acc = T.alloc_buffer((row.lanes,), "float32")
             for d in range(row.vectors):
+                # The rows of the next token: the CPU sees that a row goes on, but not where the next one begins.
+                for i in T.unroll(streams):
+                    T.evaluate(fetch(grad_out[T.min(t + 1, tokens - 1), i * hidden + row.start(d)], cache=1))
                 for j in T.vectorized(row.lanes):
                     acc[j] = T.float32(0)
                 for i in T.unroll(streams):

@@ -7,6 +7,7 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from mhc.backends.tvm.mhc_post.tensors import tensors_of
+from mhc.backends.tvm.stores import stores
 from mhc.backends.tvm.vectors import STACK_BYTES, Row, name_of, narrow, registers, wide
 from mhc.ops.mhc_post import MhcPostSpec
 
@@ -20,13 +21,14 @@ def backward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
     streams, hidden = spec.streams, spec.hidden
     widest, held = registers(target)
     row = Row.of(hidden, widest)
+    large = stores(row, spec.dtype, target)
     lanes = row.lanes
     # Beside the sums of `rows` streams of the output the registers hold the gradients of these and one operand.
     rows = max(
         rows
         for rows in range(1, streams + 1)
         if rows == 1
-        or (streams % rows == 0 and rows * (streams + 2) < held and rows * streams * lanes * 4 <= STACK_BYTES)
+        or (streams % rows == 0 and rows * (streams + 2) < held and rows * streams * lanes * 4 < STACK_BYTES)
     )
     tensors = tensors_of(spec, dtype)
     tokens = tensors.tokens
@@ -44,9 +46,12 @@ def backward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
         grad_h_res: tensors.grad_h_res,
     ):
         T.func_attr({"global_symbol": "mhc_post_backward", "tirx.noalias": True})
+        T.attr(0, "pragma_import_llvm", large.code)
         for t in T.parallel(tokens):
+            past: T.let = large.past(tokens * (streams * hidden))
             g = T.alloc_buffer((streams, lanes), f32)
             v = T.alloc_buffer((lanes,), f32)
+            dx = T.alloc_buffer((1, lanes), f32)
             to_post = T.alloc_buffer((rows, lanes), f32)
             to_res = T.alloc_buffer((rows, streams, lanes), f32)
             lane_sum = T.alloc_buffer((1,), f32)
@@ -64,12 +69,11 @@ def backward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
                     grad_y[t, row.start(d) + j] = narrow(dtype, v[j])
                 for s in T.unroll(streams):
                     for j in T.vectorized(lanes):
-                        v[j] = T.float32(0)
+                        dx[0, j] = T.float32(0)
                     for i in T.unroll(streams):
                         for j in T.vectorized(lanes):
-                            v[j] = v[j] + h_res[t, i, s] * g[i, j]
-                    for j in T.vectorized(lanes):
-                        grad_x[t, s * hidden + row.start(d) + j] = narrow(dtype, v[j])
+                            dx[0, j] = dx[0, j] + h_res[t, i, s] * g[i, j]
+                    large.put(grad_x, t, s * hidden + row.start(d), dx, 0, past)
 
             for b in range(streams // rows):
                 for p in T.unroll(rows):
@@ -103,5 +107,6 @@ def backward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
                         for j in T.unroll(lanes):
                             lane_sum[0] = lane_sum[0] + to_res[p, s, j]
                         grad_h_res[t, b * rows + p, s] = lane_sum[0]
+            large.end(past)
 
     return mhc_post_backward

@@ -7,7 +7,8 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from mhc.backends.tvm.mhc_post.tensors import tensors_of
-from mhc.backends.tvm.vectors import Row, name_of, narrow, registers, wide
+from mhc.backends.tvm.stores import stores
+from mhc.backends.tvm.vectors import Row, name_of, registers, wide
 from mhc.ops.mhc_post import MhcPostSpec
 
 
@@ -16,6 +17,7 @@ def forward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
     f32, dtype = "float32", name_of(spec.dtype)
     streams, hidden = spec.streams, spec.hidden
     row = Row.of(hidden, registers(target)[0])
+    large = stores(row, spec.dtype, target)
     lanes = row.lanes
     tensors = tensors_of(spec, dtype)
     tokens = tensors.tokens
@@ -23,7 +25,9 @@ def forward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
     @T.prim_func
     def mhc_post(x: tensors.x, y: tensors.y, h_post: tensors.h_post, h_res: tensors.h_res, out: tensors.out):
         T.func_attr({"global_symbol": "mhc_post", "tirx.noalias": True})
+        T.attr(0, "pragma_import_llvm", large.code)
         for t in T.parallel(tokens):
+            past: T.let = large.past(tokens * (streams * hidden))
             acc = T.alloc_buffer((streams, lanes), f32)
             v = T.alloc_buffer((lanes,), f32)
             for d in range(row.vectors):
@@ -39,7 +43,7 @@ def forward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
                         for j in T.vectorized(lanes):
                             acc[i, j] = acc[i, j] + h_res[t, i, s] * v[j]
                 for i in T.unroll(streams):
-                    for j in T.vectorized(lanes):
-                        out[t, i * hidden + row.start(d) + j] = narrow(dtype, acc[i, j])
+                    large.put(out, t, i * hidden + row.start(d), acc, i, past)
+            large.end(past)
 
     return mhc_post

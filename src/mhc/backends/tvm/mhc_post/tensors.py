@@ -9,17 +9,17 @@ from mhc.backends.tvm.tensors import Shapes, declare
 from mhc.ops.mhc_post import MhcPostSpec
 
 
-def tensors_of(spec: MhcPostSpec, dtype: str) -> SimpleNamespace:
+def tensors_of(spec: MhcPostSpec, dtype: str, tokens: int | None = None) -> SimpleNamespace:
     """Return the parameters of one script: :func:`mhc.backends.tvm.tensors.declare`."""
     streams, hidden = spec.streams, spec.hidden
 
-    def shapes(tokens: Any) -> Shapes:
+    def shapes(number: Any) -> Shapes:
         return {
-            "x": (tokens, streams * hidden),
-            "y": (tokens, hidden),
-            "h_post": (tokens, streams),
-            "h_res": (tokens, streams, streams),
-            "out": (tokens, streams * hidden),
+            "x": (number, streams * hidden),
+            "y": (number, hidden),
+            "h_post": (number, streams),
+            "h_res": (number, streams, streams),
+            "out": (number, streams * hidden),
         }
 
-    return declare(shapes, dtype, in_dtype=("x", "y", "out"))
+    return declare(shapes, dtype, in_dtype=("x", "y", "out"), tokens=tokens)

@@ -7,14 +7,16 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from mhc.backends.tvm.mhc_pre.tensors import Spec, gates, operator, post_scale, tensors_of, writes_back
-from mhc.backends.tvm.vectors import Row, fetch, name_of, narrow, registers, wide
+from mhc.backends.tvm.stores import stores
+from mhc.backends.tvm.vectors import STACK_BYTES, Row, fetch, name_of, registers, wide
 
 # Bytes of the rows of grad_phi that one iteration of the second part owns at most. With the same of phi, and of the
 # sums of a span of tokens, they stay in the second-level cache. Smaller pieces of x are read slower from the memory.
 _OWNED_BYTES = 36864
 
-# Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small.
-_SPAN = 32
+# Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small, most
+# of all where there are about as many spans.
+_SPAN = 45
 
 
 def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
@@ -35,11 +37,13 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
     coefficients, scale = writes_back(spec), post_scale(spec)
     lanes, held = registers(target)
     row = Row.of(hidden, lanes)
-    # Tokens that meet a vector of phi, or of its gradient, at once: half of the registers are theirs.
-    group = held // 2
+    # Tokens that meet a vector of phi, or of its gradient, at once: half of the registers are theirs, or fewer where
+    # their buffers would be too large for registers.
+    group = min(held // 2, (STACK_BYTES - 1) // (4 * row.lanes))
     pieces = -(-row.vectors // max(1, _OWNED_BYTES // (4 * mixes * row.lanes)))
     owned = -(-row.vectors // pieces)
     spanned = _SPAN // group
+    large = stores(row, spec.dtype, target)
     tensors = tensors_of(spec, dtype)
     tokens = tensors.tokens
 
@@ -67,6 +71,8 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
         needs_gamma: T.int32,
     ):
         T.func_attr({"global_symbol": name, "tirx.noalias": True})
+        T.attr(0, "pragma_import_llvm", large.code)
+        past: T.let = large.past(tokens * width)
         # What a token adds to the gradients of bias and, in the last columns, of alpha.
         grad_z = T.alloc_buffer((tokens, mixes + alphas), f32)
         slope = T.alloc_buffer((tokens,), f32)
@@ -135,6 +141,7 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
             all_to_gamma = T.alloc_buffer((owned * row.lanes,), f32)
             v = T.alloc_buffer((group, row.lanes), f32)
             dv = T.alloc_buffer((group, row.lanes), f32)
+            dx = T.alloc_buffer((1, row.lanes), f32)
             one = T.alloc_buffer((row.lanes,), f32)
             acc = T.alloc_buffer((row.lanes,), f32)
             stream: T.let = item // pieces
@@ -173,7 +180,8 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                             following: T.let = T.min(t0 + group + t, tokens - 1)
                             T.evaluate(fetch(x[following, stream * hidden + column]))
                             T.evaluate(fetch(grad_h_in[following, column]))
-                            T.evaluate(fetch(grad_x[following, stream * hidden + column], for_writing=True))
+                            if not past:
+                                T.evaluate(fetch(grad_x[following, stream * hidden + column], for_writing=True))
                         for t in T.unroll(group):
                             for j in T.vectorized(row.lanes):
                                 v[t, j] = wide(x[T.min(t0 + t, tokens - 1), stream * hidden + column + j])
@@ -195,12 +203,12 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                                         dv[t, j] = dv[t, j] * gamma[stream * hidden + column + j]
                                 if needs_x != 0 and t0 + t < tokens:
                                     for j in T.vectorized(row.lanes):
-                                        grad_x[t0 + t, stream * hidden + column + j] = narrow(
-                                            dtype,
+                                        dx[0, j] = (
                                             dv[t, j]
                                             + slope[t0 + t] * v[t, j]
-                                            + h_pre[t0 + t, stream] * wide(grad_h_in[t0 + t, column + j]),
+                                            + h_pre[t0 + t, stream] * wide(grad_h_in[t0 + t, column + j])
                                         )
+                                    large.put(grad_x, t0 + t, stream * hidden + column, dx, 0, past)
                         if needs_phi != 0:
                             for t in T.unroll(group):
                                 if spec.gamma:
@@ -224,6 +232,7 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                 for k in range(vectors):
                     for j in T.vectorized(row.lanes):
                         all_to_gamma[k * row.lanes + j] = all_to_gamma[k * row.lanes + j] + to_gamma[k * row.lanes + j]
+            large.end(past)
 
             if needs_phi != 0:
                 for o, k in T.grid(mixes, vectors):

@@ -1,140 +1,14 @@
-"""The script of ``mhc_pre`` and ``mhc_head`` for LLVM's CPU targets.
-
-The projection runs over the flattened streams in chunks. All groups of a block of tokens meet a chunk before the next
-one. A group's chunk is widened to fp32 (and weighted with gamma) once, then meets phi a few rows at a time,
-``tokens x rows`` vector accumulators in registers. Each chunk has its own sums, which are added up after it: that keeps
-the rounding errors of long rows small. The lanes are left to be summed.
-"""
+"""The script of ``mhc_pre`` and ``mhc_head`` for LLVM's CPU targets."""
 
 # No postponed annotations here: TVM reads those of a script as its parameters.
-
-from dataclasses import dataclass
-from typing import Any
 
 import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
+from mhc.backends.tvm.mhc_pre.projection_cpu import projection, tile
 from mhc.backends.tvm.mhc_pre.tensors import Spec, operator, post_scale, tensors_of, writes_back
-from mhc.backends.tvm.vectors import STACK_BYTES, Row, fetch, name_of, narrow, registers, wide
-
-# Bytes of one fp32 row of a chunk. A block's rows and the rows of phi that they meet (about eight in all) then stay
-# in a first-level cache of 32 KiB.
-_CHUNK_BYTES = 2048
-
-# Tokens that meet a chunk of phi before the next chunk: what they share of phi comes from the second-level cache then.
-_BLOCK = 16
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The blocking of the loops: ``tokens x rows`` accumulators of ``lanes`` floats, for ``groups`` in turn."""
-
-    tokens: int
-    groups: int
-    rows: int
-    lanes: int
-
-
-def tile(spec: Spec, target: Target) -> Tile:
-    """Return the block with the most multiplications per load among those that the target's vector registers hold.
-
-    ``rows`` divides the rows of phi; beside the accumulators the registers hold the operands of one side and one more.
-    """
-    lanes, held = registers(target)
-    _, tokens, rows = max(
-        (tokens * rows / (tokens + rows), tokens, rows)
-        for rows in range(1, held)
-        for tokens in range(1, 7)
-        if spec.mixes % rows == 0
-        and tokens * rows + min(tokens, rows) < held
-        and tokens * rows * lanes * 4 <= STACK_BYTES
-    )
-    return Tile(tokens, max(1, _BLOCK // tokens), rows, Row.of(spec.width, lanes).lanes)
-
-
-def projection(spec: Spec, blocking: Tile) -> Any:
-    """Return a macro ``project(x, phi, gamma, tokens, first, sums, squares)``.
-
-    It writes ``sums[t, o, lane]`` and ``squares[t, lane]``, whose sums over the lanes are (v · gamma) @ phiᵀ and v²,
-    for the block of tokens that begins with ``first``. Without gamma it does not read its third argument.
-    """
-    f32 = "float32"
-    mixes = spec.mixes
-    height, groups, rows, lanes = blocking.tokens, blocking.groups, blocking.rows, blocking.lanes
-    block = height * groups
-    row = Row(spec.width, lanes)
-    chunks = -(-row.vectors * lanes * 4 // _CHUNK_BYTES)
-    chunk = -(-row.vectors // chunks)
-
-    @T.macro
-    def project(x, phi, gamma, tokens, first, sums, squares):
-        v = T.alloc_buffer((height, chunk * lanes), f32)
-        acc = T.alloc_buffer((height, rows, lanes), f32)
-        acc_square = T.alloc_buffer((height, lanes), f32)
-
-        for t in range(block):
-            for j in T.vectorized(lanes):
-                squares[t, j] = T.float32(0)
-        for t, o in T.grid(block, mixes):
-            for j in T.vectorized(lanes):
-                sums[t, o, j] = T.float32(0)
-
-        for c in range(chunks):
-            for g in range(T.min(T.int64(groups), T.truncdiv(tokens - first + (height - 1), T.int64(height)))):
-                # Each sum of squares waits for its last addition: those of all tokens go beside each other.
-                for t in T.unroll(height):
-                    for j in T.vectorized(lanes):
-                        acc_square[t, j] = T.float32(0)
-                for k in range(T.min(chunk, row.vectors - c * chunk)):
-                    for t in T.unroll(height):
-                        for j in T.vectorized(lanes):
-                            # A last group that is not full repeats the last token.
-                            v[t, k * lanes + j] = wide(
-                                x[T.min(first + g * height + t, tokens - 1), row.start(c * chunk + k) + j]
-                            )
-                        # The pieces of a row are too short for the CPU to see what comes next.
-                        T.evaluate(
-                            fetch(
-                                x[
-                                    T.min(first + g * height + t, tokens - 1),
-                                    row.start(T.min((c + 1) * chunk + k, row.vectors - 1)),
-                                ],
-                                cache=1,
-                            )
-                        )
-                        if row.ragged:
-                            for j in T.vectorized(lanes):
-                                v[t, k * lanes + j] = row.once(c * chunk + k, j, v[t, k * lanes + j])
-                        for j in T.vectorized(lanes):
-                            acc_square[t, j] = acc_square[t, j] + v[t, k * lanes + j] * v[t, k * lanes + j]
-                        if spec.gamma:
-                            for j in T.vectorized(lanes):
-                                v[t, k * lanes + j] = v[t, k * lanes + j] * gamma[row.start(c * chunk + k) + j]
-                for t in T.unroll(height):
-                    for j in T.vectorized(lanes):
-                        squares[g * height + t, j] = squares[g * height + t, j] + acc_square[t, j]
-                for o in range(mixes // rows):
-                    for t in T.unroll(height):
-                        for p in T.unroll(rows):
-                            for j in T.vectorized(lanes):
-                                acc[t, p, j] = T.float32(0)
-                    for k in range(T.min(chunk, row.vectors - c * chunk)):
-                        for t in T.unroll(height):
-                            for p in T.unroll(rows):
-                                for j in T.vectorized(lanes):
-                                    acc[t, p, j] = (
-                                        acc[t, p, j]
-                                        + v[t, k * lanes + j] * phi[o * rows + p, row.start(c * chunk + k) + j]
-                                    )
-                    for t in T.unroll(height):
-                        for p in T.unroll(rows):
-                            for j in T.vectorized(lanes):
-                                sums[g * height + t, o * rows + p, j] = (
-                                    sums[g * height + t, o * rows + p, j] + acc[t, p, j]
-                                )
-
-    return project
+from mhc.backends.tvm.vectors import Row, fetch, name_of, narrow, wide
 
 
 def forward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
@@ -206,6 +80,8 @@ def forward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                     for i in range(streams * streams):
                         h_res[first + t, i] = alpha[2] * mix[2 * streams + i] + bias[2 * streams + i]
                 for d in range(row.vectors):
+                    # The line of the next token, so that the CPU has it before it writes there.
+                    T.evaluate(fetch(h_in[T.min(first + t + 1, tokens - 1), row.start(d)], for_writing=True))
                     for j in T.vectorized(row.lanes):
                         read[j] = T.float32(0)
                     for i in T.unroll(streams):

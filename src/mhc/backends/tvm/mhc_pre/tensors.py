@@ -39,7 +39,9 @@ def post_scale(spec: Spec) -> float:
     return spec.post_scale if isinstance(spec, MhcPreSpec) else 0.0
 
 
-def tensors_of(spec: Spec, dtype: str, scratch: Callable[[Any, Any], Shapes] | None = None) -> SimpleNamespace:
+def tensors_of(
+    spec: Spec, dtype: str, scratch: Callable[[Any, Any], Shapes] | None = None, tokens: int | None = None
+) -> SimpleNamespace:
     """Return the parameters of one script: :func:`mhc.backends.tvm.tensors.declare`.
 
     ``scratch`` returns the shapes of the tensors that scripts hand on to each other. Parameters that the operator does
@@ -48,22 +50,22 @@ def tensors_of(spec: Spec, dtype: str, scratch: Callable[[Any, Any], Shapes] | N
     """
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
 
-    def shapes(tokens: Any) -> Shapes:
+    def shapes(number: Any) -> Shapes:
         return {
-            "x": (tokens, width),
+            "x": (number, width),
             "phi": (mixes, width),
             "alpha": (gates(spec),),
             "bias": (mixes,),
             "gamma": (width,),
-            "h_in": (tokens, hidden),
-            "h_post": (tokens, streams),
-            "h_res": (tokens, streams * streams),
-            "m": (tokens, mixes),
-            "r": (tokens,),
-            **(scratch(spec, tokens) if scratch else {}),
+            "h_in": (number, hidden),
+            "h_post": (number, streams),
+            "h_res": (number, streams * streams),
+            "m": (number, mixes),
+            "r": (number,),
+            **(scratch(spec, number) if scratch else {}),
         }
 
-    tensors = declare(shapes, dtype, in_dtype=("x", "h_in"))
+    tensors = declare(shapes, dtype, in_dtype=("x", "h_in"), tokens=tokens)
     if not spec.gamma:
         tensors.gamma = tensors.grad_gamma = T.handle
     if not writes_back(spec):

@@ -7,11 +7,11 @@ in the place of those whose loops are written by hand.
 
 from __future__ import annotations
 
-from mhc.backends.tvm import mhc_post
+from mhc.backends.tvm import mhc_post, mhc_pre
 from mhc.backends.tvm.searched import post, pre
 from mhc.backends.tvm.searched.kernel import SearchedKernel
 
 KERNELS = {
-    ("mhc_pre", "forward"): SearchedKernel("mhc_pre", pre.forward, pre.operands),
+    ("mhc_pre", "forward"): SearchedKernel("mhc_pre", pre.forward, mhc_pre.operands),
     ("mhc_post", "forward"): SearchedKernel("mhc_post", post.forward, mhc_post.operands),
 }

@@ -5,7 +5,7 @@
 import tvm
 from tvm.script import tirx as T
 
-from mhc.backends.tvm.tensors import declare
+from mhc.backends.tvm.mhc_post.tensors import tensors_of
 from mhc.backends.tvm.vectors import name_of, narrow, wide
 from mhc.ops.mhc_post import MhcPostSpec
 
@@ -14,17 +14,7 @@ def forward(spec: MhcPostSpec, tokens: int) -> tvm.tirx.PrimFunc:
     """Mix the streams, and add the layer's output to each."""
     f32, dtype = "float32", name_of(spec.dtype)
     streams, hidden = spec.streams, spec.hidden
-    tensors = declare(
-        lambda _: {
-            "x": (tokens, streams * hidden),
-            "y": (tokens, hidden),
-            "h_post": (tokens, streams),
-            "h_res": (tokens, streams, streams),
-            "out": (tokens, streams * hidden),
-        },
-        dtype,
-        in_dtype=("x", "y", "out"),
-    )
+    tensors = tensors_of(spec, dtype, tokens)
 
     @T.prim_func(s_tir=True)
     def mhc_post(x: tensors.x, y: tensors.y, h_post: tensors.h_post, h_res: tensors.h_res, out: tensors.out):

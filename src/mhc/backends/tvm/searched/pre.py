@@ -2,42 +2,13 @@
 
 # No postponed annotations here: TVM reads those of a script as its parameters.
 
-from typing import Any
-
 import tvm
 from tvm.script import tirx as T
 
-from mhc.backends.tvm import mhc_pre
-from mhc.backends.tvm.kernel import Operands
-from mhc.backends.tvm.mhc_pre.tensors import Spec, post_scale
-from mhc.backends.tvm.tensors import declare
+from mhc.backends.tvm.mhc_pre.tensors import Spec, post_scale, tensors_of
 from mhc.backends.tvm.vectors import name_of, narrow, wide
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs
 
 _LONGEST = 256  # elements of a part; there are two parts at least, as the trace has a loop over them
-
-
-def operands(inputs: MhcPreInputs, out: MhcPreOutputs) -> Operands:
-    """Return the tensors. A script with blocks takes no None, so phi stands in for gamma where nothing reads it."""
-    given = mhc_pre.operands(inputs, out)
-    return given if inputs.gamma is not None else {**given, "gamma": inputs.phi[0]}
-
-
-def _tensors(spec: Spec, tokens: int) -> Any:
-    streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
-    shapes = {
-        "x": (tokens, width),
-        "phi": (mixes, width),
-        "alpha": (3,),
-        "bias": (mixes,),
-        "gamma": (width,),
-        "h_in": (tokens, hidden),
-        "h_post": (tokens, streams),
-        "h_res": (tokens, streams * streams),
-        "m": (tokens, mixes),
-        "r": (tokens,),
-    }
-    return declare(lambda _: shapes, name_of(spec.dtype), in_dtype=("x", "h_in"))
 
 
 def forward(spec: Spec, tokens: int) -> tvm.tirx.PrimFunc:
@@ -46,7 +17,7 @@ def forward(spec: Spec, tokens: int) -> tvm.tirx.PrimFunc:
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes
     part = max(length for length in range(1, _LONGEST + 1) if width % length == 0 and length < width)
     parts = width // part
-    tensors = _tensors(spec, tokens)
+    tensors = tensors_of(spec, dtype, tokens=tokens)
 
     @T.prim_func(s_tir=True)
     def mhc_pre(

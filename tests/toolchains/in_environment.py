@@ -1,0 +1,31 @@
+"""What the tests of toolchains share: programs that run in a toolchain's environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import Job
+from kernel_matrix.run.environments import venv
+from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.run.executors import Request
+
+ROOT = Path(__file__).parents[2]
+
+
+def python_of(platform: str, toolchain: str) -> Path:
+    """Return the interpreter of the toolchain's environment, which is made if it is not there."""
+    matrix = load(ROOT / "matrix.yaml")
+    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job(platform, toolchain, ()), None, print))
+    assert isinstance(made, LocalInterpreter)
+    return made.python
+
+
+def run(python: Path, *words: str | Path, **variables: str) -> str:
+    """Run a program with the package on its path, and return what it writes."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
+    done = subprocess.run([python, *words], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
