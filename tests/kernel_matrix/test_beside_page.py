@@ -47,9 +47,9 @@ def whole(matrix, planned, passing):
 def many(whole, count, **changes):
     """Return the document with so many cells, each with other names and these changes."""
     cells = [
-        whole.cells[number % len(whole.cells)].model_copy(
-            update={"id": f"p/t{number // 10}/c/op{number % 10}.forward", "op": f"op{number % 10}",
-                    "target": f"t{number // 10}", "results": (), **changes}
+        replace(
+            whole.cells[number % len(whole.cells)], id=f"p/t{number // 10}/c/op{number % 10}.forward",
+            op=f"op{number % 10}", target=f"t{number // 10}", results=(), **changes,
         )
         for number in range(count)
     ]  # fmt: skip
@@ -137,7 +137,7 @@ def test_the_table_has_a_line_for_each_cell_with_the_columns_that_are_documented
     ["=1+1", "+1", "-1", "@x", "\t=1", " =1", "\r=1", "\n=HYPERLINK(1)", "\0=1", "＝1", "＋1", "\u200b=1"],
 )
 def test_no_text_of_the_table_is_a_formula(whole, text):
-    cells = (whole.cells[0].model_copy(update={"reason": text, "stage": text, "repeat": text, "toolchain": text}),)
+    cells = (replace(whole.cells[0], reason=text, stage=text, repeat=text, toolchain=text),)
     [line] = rows(table.table(whole.model_copy(update={"cells": cells})))
     for name in ("reason", "stage", "repeat", "toolchain"):
         assert line[name].startswith("'"), name
@@ -184,7 +184,7 @@ def test_the_picture_of_the_grid_has_a_square_for_each_cell_and_says_what_it_is(
 def test_the_picture_of_many_lanes_has_a_column_for_each_toolchain_of_a_platform(whole):
     root = ElementTree.fromstring(grid(many(whole, 5_000, platform="p", toolchain="c"), "light"))
     assert float(root.get("width")) < 1_000
-    many_toolchains = [cell.model_copy(update={"toolchain": f"c{number}", "platform": "p", "target": "t"})
+    many_toolchains = [replace(cell, toolchain=f"c{number}", platform="p", target="t")
                        for number, cell in enumerate(many(whole, MOST_COLUMNS + 20).cells)]  # fmt: skip
     text = grid(whole.model_copy(update={"cells": tuple(many_toolchains)}), "dark")
     assert "and 20 more toolchains of platforms" in text
@@ -193,7 +193,7 @@ def test_the_picture_of_many_lanes_has_a_column_for_each_toolchain_of_a_platform
 def test_lanes_with_few_operators_are_put_together_first(whole):
     def cells(target, count):
         made = ({"platform": "p", "toolchain": "c", "target": target, "op": f"op{number}"} for number in range(count))
-        return [whole.cells[0].model_copy(update=update) for update in made]
+        return [replace(whole.cells[0], **update) for update in made]
 
     few = [cell for number in range(20) for cell in cells(f"few{number}", 2)]
     lanes = [cell for number in range(MOST_COLUMNS - 1) for cell in cells(f"t{number}", 5)]
@@ -207,7 +207,7 @@ def test_lanes_with_few_operators_are_put_together_first(whole):
 
 
 def test_a_name_cannot_break_the_picture(whole):
-    cells = (whole.cells[0].model_copy(update={"toolchain": "<script>&\"'", "op": "]]>"}),)
+    cells = (replace(whole.cells[0], toolchain="<script>&\"'", op="]]>"),)
     text = grid(whole.model_copy(update={"cells": cells}), "light")
     ElementTree.fromstring(text)
     assert "<script>" not in text
@@ -244,7 +244,7 @@ def test_a_platform_with_a_silent_lane_is_not_green(whole):
 
 def test_every_state_is_in_the_picture_with_a_sign_of_its_own(whole):
     changes = [{"state": state, "toolchain": state, "evidence": "planned"} for state in STATES]
-    cells: list[Cell] = [whole.cells[0].model_copy(update=change) for change in changes]
+    cells: list[Cell] = [replace(whole.cells[0], **change) for change in changes]
     text = grid(whole.model_copy(update={"cells": tuple(cells)}), "light")
     signs = re.findall(r'font-weight="700"[^>]*>(.)</text>', text)
     assert len(set(signs)) == len(STATES)

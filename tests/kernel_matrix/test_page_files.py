@@ -16,6 +16,7 @@ from test_report import write_site
 
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import page_cells, site
+from kernel_matrix.report.document import cell_as_json
 from kernel_matrix.report.page_data import CellChunk, HistoryData, Overview, PageData, SpeedData, Transition
 from kernel_matrix.report.page_files import write_data
 from kernel_matrix.report.page_script import encoded, write_script
@@ -70,7 +71,7 @@ def test_the_data_are_those_of_the_document(make, planned, passing):
         row, shown = page.rows[cell.id], page.cells[cell.id]
         assert (row["state"], row["evidence"], row["stale"]) == (cell.state, cell.evidence, cell.stale_cases)
         assert row["cases"] == {result.name: result.state for result in cell.results}
-        assert shown["noise"] == json.loads(cell.model_dump_json())["noise"]
+        assert shown["noise"] == json.loads(cell_as_json(cell))["noise"]
         for result in cell.results:
             mine = shown["results"][result.name]
             assert mine["outputs"] == result.outputs

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -135,7 +135,7 @@ def with_journals(document: Document, ends: Mapping[str, CaseEnd]) -> Document:
 
 def _cell_with_journals(cell: Cell, ends: Mapping[str, CaseEnd]) -> Cell:
     results = tuple(_told(cell, result, ends) for result in cell.results)
-    return cell.model_copy(update={"results": results, "seconds": sum(result.seconds for result in results)})
+    return replace(cell, results=results, seconds=sum((result.seconds for result in results), 0.0))
 
 
 def _told(cell: Cell, result: CaseResult, ends: Mapping[str, CaseEnd]) -> CaseResult:
@@ -147,8 +147,15 @@ def _told(cell: Cell, result: CaseResult, ends: Mapping[str, CaseEnd]) -> CaseRe
         "judged together."
     )
     record = end.record
-    update = {"stage": record.stage, "message": record.message, "detail": record.detail, "seconds": record.seconds}
-    return result.model_copy(update={"reason": reason, "action": record.action, **update})
+    return replace(
+        result,
+        reason=reason,
+        action=record.action,
+        stage=record.stage,
+        message=record.message,
+        detail=record.detail,
+        seconds=record.seconds,
+    )
 
 
 def in_journal(ends: Mapping[str, CaseEnd]) -> dict[str, dict[str, State]]:

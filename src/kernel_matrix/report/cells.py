@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import NamedTuple
 
 from kernel_matrix.config.model import Matrix
@@ -80,7 +81,7 @@ def make_cell(sources: Sources, verdict: CellVerdict) -> Cell:
         versions=figures.versions({id(r.job): r.job for r in records}.values(), shown(matrix)),
         lock=matrix.lock_of(place.platform, place.toolchain),
         repeat=sources.commands.command(place.id, worst_result(verdict.cases).record),
-        seconds=sum(result.seconds for result in results),
+        seconds=sum((result.seconds for result in results), 0.0),
         measured=tuple(sorted({r.job for r in results if r.job is not None and r.outputs})),
         results=results,
     )
@@ -131,4 +132,4 @@ def _timed(verdict: Verdict) -> Timed | None:
     if verdict.record is None or verdict.state != "pass":
         return None
     times = figures.times(verdict.record)
-    return Timed(case=verdict.case.name.removesuffix(TIMED), **times.model_dump()) if times else None
+    return Timed(case=verdict.case.name.removesuffix(TIMED), **asdict(times)) if times else None

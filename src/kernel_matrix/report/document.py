@@ -6,8 +6,10 @@ The JSON Schema of compat.json is made from these models.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
@@ -24,75 +26,87 @@ SCHEMA_VERSION = 2
 Number = int | float | str
 
 
+# There are many cells and figures, so they are dataclasses: a model takes ten times the memory, and checks its values.
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Accuracy(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
     """The error that came nearest to its budget, over all cases of a cell."""
 
     case: str
     output: str
-    figure: str = Field(description="max_abs or rel_fro.")
+    figure: Annotated[str, Field(description="max_abs or rel_fro.")]
     error: Number
     limit: Number
-    share: Number = Field(description="The error divided by the limit.")
-    noise_ratio: Number | None = Field(
-        default=None, description="The output's rel_fro over that of the baseline, in this case."
-    )
+    share: Annotated[Number, Field(description="The error divided by the limit.")]
+    noise_ratio: Annotated[
+        Number | None, Field(description="The output's rel_fro over that of the baseline, in this case.")
+    ] = None
 
 
-class Noise(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
     """The error of an output over that of the baseline, over all cases of one dtype together."""
 
-    ratio: Number | None = Field(description="Null where the baseline has no error.")
-    misrounded: Number | None = Field(
-        description="The share of the elements that are not the correctly rounded golden, of an output that is "
-        "narrower than fp32."
-    )
-    floor_misrounded: Number | None = Field(description="The same share of the baseline's elements.")
-    elements: int = Field(description="The elements that count: at most 1,000 of each case.")
+    ratio: Annotated[Number | None, Field(description="Null where the baseline has no error.")]
+    misrounded: Annotated[
+        Number | None,
+        Field(
+            description="The share of the elements that are not the correctly rounded golden, of an output that is "
+            "narrower than fp32."
+        ),
+    ]
+    floor_misrounded: Annotated[Number | None, Field(description="The same share of the baseline's elements.")]
+    elements: Annotated[int, Field(description="The elements that count: at most 1,000 of each case.")]
     cases: int
-    evidence: Evidence = Field(description="The least evidence of these cases: ran or emulated.")
+    evidence: Annotated[Evidence, Field(description="The least evidence of these cases: ran or emulated.")]
 
 
-class Artifact(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
     """The code that came out of the compilers: its kinds, and the largest of each resource over the cases."""
 
     kinds: tuple[str, ...]
     largest: dict[str, Number]
 
 
-class Canaries(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canaries:
     """Faults that were put into results, and how many of them the comparison found."""
 
     injected: int
     caught: int
 
 
-class Determinism(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Determinism:
     """Runs of a kernel on the same inputs as one before, and how many of them gave other bits."""
 
     repeats: int
     differing: int
 
 
-class Times(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
     """The seconds that a case took, and those that the baseline took."""
 
     run: float
     baseline: float
-    ratio: float = Field(description="How many times as fast as the baseline the kernel is.")
+    ratio: Annotated[float, Field(description="How many times as fast as the baseline the kernel is.")]
     rounds: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timed(Times):
     """The times of a case that passed."""
 
     case: str
 
 
-class CaseResult(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
     """The state of one case, and the result that decides it."""
 
     name: str
@@ -115,20 +129,22 @@ class CaseResult(_Model):
     repeat: str
 
 
-class CellOutline(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellOutline:
     """The part of a cell that reports are compared by."""
 
     id: str
     state: State
     evidence: Evidence
-    stale: str = Field(default="", description="Why its first stale case is stale; empty if no case is.")
+    stale: Annotated[str, Field(description="Why its first stale case is stale; empty if no case is.")] = ""
     reason: str = ""
-    repeat: str = Field(default="", description="The command that repeats the cell.")
-    noise: dict[str, dict[str, Noise]] = Field(
-        default_factory=dict, description="By dtype, and then by output; the least exact output first."
-    )
+    repeat: Annotated[str, Field(description="The command that repeats the cell.")] = ""
+    noise: Annotated[
+        dict[str, dict[str, Noise]], Field(description="By dtype, and then by output; the least exact output first.")
+    ] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(CellOutline):
     """The state of a cell, with its cases: one square of the page."""
 
@@ -139,24 +155,24 @@ class Cell(CellOutline):
     backend: str
     op: str
     direction: str
-    cases: dict[State, int] = Field(description="The number of cases by state, worst first.")
+    cases: Annotated[dict[State, int], Field(description="The number of cases by state, worst first.")]
     planned: int
     stale_cases: int
     stage: str
     diagnosis: Diagnosis | None
-    error: str = Field(description="The exact error of a cell that fails as expected.")
+    error: Annotated[str, Field(description="The exact error of a cell that fails as expected.")]
     accuracy: Accuracy | None
     artifact: Artifact | None
     canaries: Canaries | None
-    determinism: Determinism | None = Field(default=None, description="None if no case says that it ran twice.")
+    determinism: Annotated[Determinism | None, Field(description="None if no case says that it ran twice.")] = None
     timed: tuple[Timed, ...]
-    versions: dict[str, tuple[str, ...]] = Field(description="More than one of a name where machines differ.")
+    versions: Annotated[dict[str, tuple[str, ...]], Field(description="More than one of a name where machines differ.")]
     lock: str
-    seconds: float = Field(default=0, exclude=True, description="The seconds of all its cases.")
-    measured: tuple[int, ...] = Field(default=(), exclude=True, description="The jobs that measured outputs of it.")
-    results: tuple[CaseResult, ...] = Field(
-        default=(), exclude=True, description="Its cases, for the page of a run that goes on."
-    )
+    seconds: Annotated[float, Field(exclude=True, description="The seconds of all its cases.")] = 0.0
+    measured: Annotated[tuple[int, ...], Field(exclude=True, description="The jobs that measured outputs of it.")] = ()
+    results: Annotated[
+        tuple[CaseResult, ...], Field(exclude=True, description="Its cases, for the page of a run that goes on.")
+    ] = ()
 
 
 class Lane(_Model):
@@ -324,6 +340,29 @@ class Document(Outline):
     agreement: AgreementReport = Field(default=AgreementReport(), description="Who agrees with whom, from samples.")
     cells: tuple[Cell, ...]
     jobs: tuple[dict[str, str], ...] = Field(description="What the jobs of the results have in common.")
+
+
+_CELL = TypeAdapter(Cell)
+
+
+def cell_as_json(cell: Cell, indent: int | None = None) -> bytes:
+    """Return a cell as compat.json has it.
+
+    Raises:
+        PydanticSerializationError: UTF-8 does not have some text.
+    """
+    return _CELL.serializer.to_json(cell, indent=indent)
+
+
+def cell_as_dict(cell: Cell) -> dict[str, Any]:
+    """Return the same as a value."""
+    value: dict[str, Any] = _CELL.dump_python(cell, mode="json")
+    return value
+
+
+def cell_of_json(text: str | bytes) -> Cell:
+    """Return the cell that :func:`cell_as_json` wrote."""
+    return _CELL.validate_json(text)
 
 
 def schema() -> str:

@@ -217,7 +217,9 @@ def _speed(cells: Iterable[Cell]) -> tuple[TimedCase, ...]:
     for cell in cells:
         for timed in cell.timed:
             key = (cell.platform, cell.target, f"{cell.op} {cell.direction}", timed.case)
-            by_case.setdefault(key, {})[cell.toolchain] = Times.model_validate(timed.model_dump())
+            by_case.setdefault(key, {})[cell.toolchain] = Times(
+                run=timed.run, baseline=timed.baseline, ratio=timed.ratio, rounds=timed.rounds
+            )
     return tuple(
         TimedCase(platform=platform, target=target, op=op, case=case, toolchains=toolchains)
         for (platform, target, op, case), toolchains in by_case.items()

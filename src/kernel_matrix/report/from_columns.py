@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
@@ -51,23 +52,39 @@ class Diagnoses:
         return self._known[key]
 
 
-@dataclass(frozen=True)
-class _WorstCase:
-    """The first of the worst cases of a cell."""
+class _WorstCase(NamedTuple):
+    """The first of the worst cases of a cell. Without a record its job is None, and its texts are empty.
+
+    ``detail`` is empty too in a state that has no diagnosis: it may be long.
+    """
 
     state: State
     reason: str
-    record: Record | None
-    job: int
+    job: int | None
+    outcome: str
+    stage: str
+    message: str
+    detail: str
+
+
+class Made(NamedTuple):
+    """The numbers of the jobs of a cell that was made now, and of those that have measured an output of it."""
+
+    jobs: tuple[int, ...]
+    measured: tuple[int, ...]
 
 
 @dataclass
 class Sources:
-    """The parts that the cells and the cases of a report are made with."""
+    """The parts that the cells and the cases of a report are made with.
+
+    ``made`` are the cells that this report made, by number, when all cells are there.
+    """
 
     matrix: Matrix
     judged: Judged
     rules: tuple[Rule, ...] | None
+    made: dict[int, Made] = field(default_factory=dict)
 
     @cached_property
     def diagnoses(self) -> Diagnoses:
@@ -93,26 +110,18 @@ class Sources:
         return shown_cells.read(self)
 
     @cached_property
-    def figures(self) -> dict[int, CellFigures]:
-        """The figures of all other cells, by number."""
-        return self.judged.cells(but=self.kept.keys())
-
-    @cached_property
-    def measured(self) -> dict[int, tuple[int, ...]]:
-        """The numbers of the jobs that have measured an output of these cells, by the number of the cell."""
-        question = """
-            SELECT cell, list(DISTINCT job) FROM taken WHERE record IN (SELECT record FROM outputs) GROUP BY cell
-        """
-        return {cell: tuple(jobs) for cell, jobs in rows(self.judged.connection, question)} if self.figures else {}
-
-    @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of the document in the order of the plan."""
-        made = _Cells(self)
-        return tuple(
-            self.kept[number].cell if number in self.kept else made.cell(number)
-            for number in range(len(self.judged.planned.cells))
-        )
+        figures = self.judged.cells(but=self.kept.keys())
+        made, cells = _Cells(self, figures), []
+        for number in range(len(self.judged.planned.cells)):
+            if number in self.kept:
+                cells.append(self.kept[number].cell)
+            else:
+                of_cell = figures.pop(number)  # of many cells, figures and cells together take much memory
+                cells.append(made.cell(number, of_cell))
+                self.made[number] = Made(of_cell.jobs, made.measured.get(number, ()))
+        return tuple(cells)
 
 
 def document(
@@ -165,19 +174,18 @@ def _facts(sources: Sources, more_notes: tuple[str, ...]) -> Facts:
 class _Cells:
     """Make the cells from the figures of columns."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, figures: Mapping[int, CellFigures]) -> None:
+        """``figures`` are those of all cells that are made, by number."""
         self._sources, self._judged, self._matrix = sources, sources.judged, sources.matrix
         self._shown = shown(sources.matrix)
         self._versions: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {}
-        self._worst = self._worst_cases()
-        repeated = {cell.repeated for cell in sources.figures.values() if cell.repeated is not None}
-        self._repeated = self._judged.records(repeated)
+        self._worst = self._worst_cases([cell.worst_case for cell in figures.values()])
+        self._repeated = self._records([cell.repeated for cell in figures.values() if cell.repeated is not None])
+        self.measured = self._jobs_that_measured() if figures else {}
 
-    def cell(self, number: int) -> Cell:
-        """Return the cell with a number."""
-        cell, worst = self._sources.figures[number], self._worst[number]
-        place = cell.cell
-        record = worst.record
+    def cell(self, number: int, cell: CellFigures) -> Cell:
+        """Return the cell with a number, of these figures."""
+        place, worst = cell.cell, self._worst[cell.worst_case]
         repeated = self._repeated[cell.repeated] if cell.repeated is not None else None
         return Cell(
             id=place.id,
@@ -194,10 +202,10 @@ class _Cells:
             stale_cases=cell.stale_cases,
             cases=cell.counts,
             planned=cell.planned,
-            stage=record.stage if record else "",
+            stage=worst.stage,
             reason=cell.reason,
             diagnosis=self._diagnosis(worst),
-            error=record.message if record and cell.state == "known" else "",
+            error=worst.message if cell.state == "known" else "",
             accuracy=_accuracy(cell.accuracy),
             noise={
                 dtype: {output: figures.noise_of(pooled) for output, pooled in outputs.items()}
@@ -211,29 +219,44 @@ class _Cells:
             lock=self._matrix.lock_of(place.platform, place.toolchain),
             repeat=self._sources.commands.command(place.id, repeated),
             seconds=cell.seconds,
-            measured=self._places(self._sources.measured.get(number, ())),
+            measured=self._places(self.measured.get(number, ())),
         )
 
     def _diagnosis(self, worst: _WorstCase) -> Diagnosis | None:
-        record = worst.record
-        if record is None or worst.state not in DIAGNOSED:
+        if worst.job is None or worst.state not in DIAGNOSED:
             return None
-        error = record.outcome, record.stage, record.message, record.detail
+        error = worst.outcome, worst.stage, worst.message, worst.detail
         return self._sources.diagnoses.of(worst.job, *error, worst.reason)
 
-    def _worst_cases(self) -> dict[int, _WorstCase]:
-        numbers = {number: cell.worst_case for number, cell in self._sources.figures.items()}
+    def _worst_cases(self, cases: list[int]) -> dict[int, _WorstCase]:
+        """Return the worst cases of cells, by their numbers in the plan."""
         question = """
-            SELECT planned, state, reason, record, job FROM verdicts LEFT JOIN cases USING (record)
-            WHERE planned IN (SELECT unnest($1::INTEGER[]))
+            SELECT planned, state, reason, job, coalesce(outcome, ''), coalesce(stage, ''), coalesce(message, ''),
+                   CASE WHEN list_contains($2, state) THEN coalesce(detail, '') ELSE '' END
+            FROM verdicts LEFT JOIN cases USING (record) WHERE planned IN (SELECT unnest($1::INTEGER[]))
         """
-        found = {case: rest for case, *rest in rows(self._judged.connection, question, [[*numbers.values()]])}
-        records = self._judged.records([record for _, _, record, _ in found.values() if record is not None])
+        found = rows(self._judged.connection, question, [cases, list(DIAGNOSED)])
+        return {case: _WorstCase(*values) for case, *values in found}
+
+    def _records(self, numbers: list[int]) -> dict[int, Record]:
+        """Return records with nothing but what the command that repeats them depends on, by number."""
+        question = """
+            SELECT record, "case", job, facts['image'], facts['lock.sha256'] FROM cases
+            WHERE record IN (SELECT unnest($1::BIGINT[]))
+        """
         return {
-            number: _WorstCase(state, reason, records.get(record), job)
-            for number, case in numbers.items()
-            for state, reason, record, job in (found[case],)
+            number: Record(
+                case, "pass", facts={"image": image or "", "lock.sha256": lock or ""}, job=self._judged.jobs[job]
+            )
+            for number, case, job, image, lock in rows(self._judged.connection, question, [numbers])
         }
+
+    def _jobs_that_measured(self) -> dict[int, tuple[int, ...]]:
+        """Return the numbers of the jobs that have measured an output of a cell, by the number of the cell."""
+        question = """
+            SELECT cell, list(DISTINCT job) FROM taken WHERE record IN (SELECT record FROM outputs) GROUP BY cell
+        """
+        return {cell: tuple(jobs) for cell, jobs in rows(self._judged.connection, question)}
 
     def _places(self, jobs: tuple[int, ...]) -> tuple[int, ...]:
         """Return the places of jobs in the document."""
@@ -272,7 +295,7 @@ def _determinism(cell: CellFigures) -> Determinism | None:
 
 def _timed(time: Time) -> Timed:
     times = figures.times_of(time.run, time.eager, time.ratio, time.rounds)
-    return Timed(case=time.case.removesuffix(TIMED), **times.model_dump())
+    return Timed(case=time.case.removesuffix(TIMED), **asdict(times))
 
 
 def _artifact(cell: CellFigures) -> Artifact | None:

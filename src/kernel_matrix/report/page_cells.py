@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from pydantic_core import PydanticSerializationError
 
-from kernel_matrix.report.document import Cell, Document
+from kernel_matrix.report.document import Cell, Document, cell_as_dict, cell_as_json
 from kernel_matrix.report.page_columns import MOST_CHARACTERS, Cases, shortened
 from kernel_matrix.report.page_models import cases_of
 from kernel_matrix.report.page_overview import LETTERS, Columns
@@ -113,8 +114,8 @@ class _File:
 def _outline(cell: Cell) -> bytes:
     """Return a cell without its cases as JSON."""
     if len(cell.reason) > MOST_CHARACTERS or len(cell.error) > MOST_CHARACTERS:
-        cell = cell.model_copy(update={"reason": shortened(cell.reason), "error": shortened(cell.error)})
+        cell = replace(cell, reason=shortened(cell.reason), error=shortened(cell.error))
     try:
-        return cell.__pydantic_serializer__.to_json(cell)
+        return cell_as_json(cell)
     except PydanticSerializationError:  # UTF-8 does not have some text
-        return encoded(cell.model_dump(mode="json"))
+        return encoded(cell_as_dict(cell))

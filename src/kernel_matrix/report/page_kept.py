@@ -13,7 +13,7 @@ from itertools import count, filterfalse
 from pathlib import Path
 
 from kernel_matrix.report import page_sql, shown_cells
-from kernel_matrix.report.document import Document
+from kernel_matrix.report.document import Document, cell_as_json
 from kernel_matrix.report.from_columns import Sources
 from kernel_matrix.report.page_cells import path_of
 from kernel_matrix.report.shown_cells import Shown
@@ -89,13 +89,12 @@ def _shown(sources: Sources, document: Document, cells: Sequence[int]) -> dict[i
     page_sql.order_cases(judged.connection, cells)
     of_cases = dict(rows(judged.connection, page_sql.DIGESTS))
     states = shown_cells.states_of(sources, cells)
-    facts = {job: f"{sorted(judged.jobs[job].items())}" for cell in cells for job in sources.figures[cell].jobs}
+    facts = {job: f"{sorted(judged.jobs[job].items())}" for cell in cells for job in sources.made[cell].jobs}
     shown = {}
     for number in cells:
-        cell, jobs = document.cells[number], sources.figures[number].jobs
-        digest = sha256(cell.__pydantic_serializer__.to_json(cell))
+        cell, (jobs, measured) = document.cells[number], sources.made[number]
+        digest = sha256(cell_as_json(cell))
         digest.update(f"{of_cases[number]} {[facts[job] for job in jobs]}".encode("utf-8", "backslashreplace"))
-        measured = sources.measured.get(number, ())
         shown[number] = Shown(cell, measured, jobs, states[number], digest.hexdigest())
     return shown
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,7 +41,7 @@ def cases_of(cells: Sequence[Cell]) -> Cases:
         seconds=np.array([r.seconds for r in results], np.float64),
         facts=[encoded(r.facts).decode() for r in results],
         artifact=[encoded(r.artifact).decode() for r in results],
-        times={place: r.times.model_dump() for place, r in enumerate(results) if r.times},
+        times={place: asdict(r.times) for place, r in enumerate(results) if r.times},
         attempts={place: list(r.attempts) for place, r in enumerate(results) if r.attempts},
         outputs=_outputs(results),
     )

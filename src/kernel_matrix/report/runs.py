@@ -31,7 +31,7 @@ def compare_runs(before: Side, now: Side) -> Difference:
 
 def _without_stale(outline: Outline) -> Outline:
     """Return a report where no cell is stale: a run is compared with another run, and not with the present source."""
-    return outline.model_copy(update={"cells": tuple(cell.model_copy(update={"stale": ""}) for cell in outline.cells)})
+    return outline.model_copy(update={"cells": tuple(replace(cell, stale="") for cell in outline.cells)})
 
 
 def as_json(found: Difference) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic_core import PydanticSerializationError
 
-from kernel_matrix.report.document import Cell
+from kernel_matrix.report.document import Cell, cell_as_json, cell_of_json
 from kernel_matrix.report.page_sql import LETTERS_OF_CELLS
 from kernel_matrix.results.columns.code import digest_of_code
 from kernel_matrix.results.columns.sql import enter, rows
@@ -59,8 +59,7 @@ def read(sources: Sources) -> dict[int, Shown]:
         judged.connection, question, [made_with(sources)]
     ):
         places = {place for job in measured if (place := sources.jobs.place(judged.jobs[job])) is not None}
-        cell = Cell.model_validate_json(content)
-        cell = cell.model_copy(update={"seconds": seconds, "measured": tuple(sorted(places))})
+        cell = replace(cell_of_json(content), seconds=seconds, measured=tuple(sorted(places)))
         shown[number] = Shown(cell, tuple(measured), tuple(jobs), states, digest)
     return shown
 
@@ -87,7 +86,7 @@ def enter_shown(sources: Sources, shown: Mapping[int, Shown]) -> None:
 
 def _content(cell: Cell) -> bytes | None:
     try:
-        return cell.__pydantic_serializer__.to_json(cell)
+        return cell_as_json(cell)
     except PydanticSerializationError:  # UTF-8 does not have some text: it is made again each time
         return None
 

@@ -12,7 +12,7 @@ from kernel_matrix.base.files import write_atomically, written_whole
 from kernel_matrix.report import badges, table
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
-from kernel_matrix.report.document import FILE, Document
+from kernel_matrix.report.document import FILE, Document, cell_as_json
 from kernel_matrix.report.grid import THEMES, grid
 from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.page_data import HistoryData
@@ -64,7 +64,7 @@ def _write_document(document: Document, path: Path) -> None:
     """Write compat.json, one cell after the other: the text of all is large."""
     to_json = document.__pydantic_serializer__.to_json
     # A cell stands two levels deep, and no text in JSON holds a new line.
-    cells = (cell.__pydantic_serializer__.to_json(cell, indent=1).replace(b"\n", b"\n  ") for cell in document.cells)
+    cells = (cell_as_json(cell, indent=1).replace(b"\n", b"\n  ") for cell in document.cells)
     before, empty, after = to_json(document.model_copy(update={"cells": ()}), indent=1).partition(b'\n "cells": []')
     with written_whole(path) as part, part.open("wb") as file:
         file.write(before + (b'\n "cells": [' if document.cells else empty))

@@ -19,6 +19,7 @@ from kernel_matrix.vendors.registry import vendor_named
 
 # The facts of a job that a repeated run must have as well.
 _FACTS = ("lock.sha256", "image")
+_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)  # the shell reads it as it stands
 
 
 class Commands:
@@ -27,6 +28,7 @@ class Commands:
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
         self._quick: dict[str, frozenset[str]] = {}
+        self._known: dict[tuple[str, ...], tuple[str, str]] = {}
 
     def command(self, identity: str, record: Record | None) -> str:
         """Return the command that repeats a case or cell as in ``record``. It is safe to paste: all of it is quoted.
@@ -34,17 +36,29 @@ class Commands:
         It names what the record knows of its run: commit, executor, lock and image. Without a record these are free.
         """
         job, facts = (record.job, record.facts) if record else ({}, {})
-        words = ["run", "--platform", identity.partition("/")[0]]
-        if executor := job.get("executor", ""):
+        tier = "full" if record and not self.is_quick(*record.case.split("/")[-2:]) else ""
+        known = [job.get(name) or facts.get(name, "") for name in _FACTS]
+        key = identity.partition("/")[0], job.get("executor", ""), *known, tier, job.get("commit", "")
+        if key in self._known and _PLAIN.fullmatch(identity):
+            return identity.join(self._known[key])
+        made = self._made(identity, *key)
+        if made.count(identity) == 1 and _PLAIN.fullmatch(identity):
+            before, _, after = made.partition(identity)
+            self._known[key] = before, after
+        return made
+
+    def _made(self, identity: str, platform: str, executor: str, lock: str, image: str, tier: str, commit: str) -> str:
+        words = ["run", "--platform", platform]
+        if executor:
             words += ["--executor", executor]
-        for name in _FACTS:
-            if value := job.get(name) or facts.get(name, ""):
+        for name, value in zip(_FACTS, (lock, image), strict=True):
+            if value:
                 words += ["--expect", f"{name}={value}"]
         words += ["--case", identity]
-        if record and not self.is_quick(*record.case.split("/")[-2:]):
-            words += ["--tier", "full"]
-        commit = job.get("commit", "").partition("+")[0]
-        first = f"git switch --detach {commit} && " if re.fullmatch(r"[0-9a-f]{7,40}", commit) else ""
+        if tier:
+            words += ["--tier", tier]
+        revision = commit.partition("+")[0]
+        first = f"git switch --detach {revision} && " if re.fullmatch(r"[0-9a-f]{7,40}", revision) else ""
         return f"{first}{command(self._matrix.start, words)}"
 
     def is_quick(self, operator: str, name: str) -> bool:
