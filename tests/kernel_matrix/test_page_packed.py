@@ -14,7 +14,7 @@ import pytest
 
 from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.report.audit.cases import number_at
-from kernel_matrix.report.page_packed import kind_of, numbered, packed, places, texts
+from kernel_matrix.report.page_packed import Objects, kind_of, numbered, packed, places
 
 HALF = struct.unpack("<f", struct.pack("<f", 0.1))[0]
 
@@ -69,7 +69,9 @@ def test_places_and_texts_of_cases_that_are_alike_are_short():
     assert places(np.array([3, 3, 3])) == b"[3]"
     assert places(np.array([3, 4])) == b"[3,4]"
     assert places(np.array([], np.int32)) == b"[]"
-    assert (texts(["{}", "{}"]), texts(["{}", '{"a":1}'])) == (b"[]", b'[{},{"a":1}]')
+    objects = Objects.of(["{}", "{}", '{"a":1}', "{}"])
+    parts = [(0, 2), (1, 3), (2, 3), (3, 4), (4, 4)]
+    assert [objects.written(*part) for part in parts] == [b"[]", b'[{},{"a":1}]', b'[{"a":1}]', b"[]", b"[]"]
     values, numbers = numbered(np.array([7, -1, 7, 5]), absent=-1)
     assert (values, numbers.tolist()) == ([5, 7], [1, -1, 1, 0])
 

@@ -14,7 +14,7 @@ from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.from_columns import DIAGNOSED, Sources
 from kernel_matrix.report.page_columns import TEXTS, Cases, Outputs
 from kernel_matrix.report.page_overview import LETTERS
-from kernel_matrix.report.page_packed import Flags, Floats, Ints
+from kernel_matrix.report.page_packed import Flags, Floats, Ints, Objects
 from kernel_matrix.report.page_sql import PAGE_FIGURES
 from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.record import Record
@@ -23,6 +23,7 @@ _SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)  # the shell reads it as it stan
 _LETTERS = np.frombuffer("".join(LETTERS[state] for state in STATES).encode(), np.uint8)
 _DIAGNOSED = np.array([state in DIAGNOSED for state in STATES])
 _ZERO = ord("0")
+_MOST = 2**62
 
 
 class Arrow(NamedTuple):
@@ -67,8 +68,8 @@ class CasesOfArrow:
             diagnosis=diagnosis,
             job=places_of_jobs,
             seconds=_numbers(table, "seconds"),
-            facts=table.column("facts_json").to_pylist(),
-            artifact=table.column("artifact_json").to_pylist(),
+            facts=_objects(table.column("facts_json")),
+            artifact=_objects(table.column("artifact_json")),
             times={place: _times(values) for place, values in _present(table.column("times"))},
             attempts=dict(_present(table.column("attempts"))),
             outputs=_outputs(arrow.outputs, table.num_rows),
@@ -153,12 +154,27 @@ class _Texts:
 
 def _distinct(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the place of the first of each distinct row of some columns, and for each row which of these it equals."""
-    first, rows = np.unique(columns[0], return_index=True, return_inverse=True)[1:]
-    for column in columns[1:]:
-        numbers = np.unique(column, return_inverse=True)[1]
-        together = rows.astype(np.int64) * (len(column) + 1) + numbers
-        first, rows = np.unique(together, return_index=True, return_inverse=True)[1:]
+    together, size = np.zeros(len(columns[0]), np.int64), 1  # a number below ``size`` for each row
+    for column in columns if len(together) else ():
+        least = int(column.min())
+        span = int(column.max()) - least + 1
+        if size * span > _MOST:
+            together = np.unique(together, return_inverse=True)[1]
+            size = len(together)
+        together = together * span + (column - least)
+        size *= span
+    first, rows = np.unique(together, return_index=True, return_inverse=True)[1:]
     return first, rows
+
+
+def _objects(column: pa.ChunkedArray) -> Objects:
+    """Return a column of JSON, in which a comma stands behind each object."""
+    array = column.combine_chunks()
+    if not len(array):
+        return Objects.of([])
+    _, offsets, text = array.buffers()
+    first = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    return Objects(text[first[0] : first[-1]].to_pybytes(), first - first[0])
 
 
 def _numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:

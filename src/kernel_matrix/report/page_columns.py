@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernel_matrix.diagnosis import Diagnosis
-from kernel_matrix.report.page_packed import Flags, Floats, Ints, kind_of, numbered, packed, places, texts
+from kernel_matrix.report.page_packed import Flags, Floats, Ints, Objects, kind_of, numbered, packed, places
 from kernel_matrix.report.page_script import encoded
 
 TEXTS = ("reason", "stale", "stage", "action", "message", "detail", "repeat")
@@ -64,8 +64,7 @@ class Cases:
 
     ``name`` is the place of a case's name among ``names``. The rows of ``text`` are those of ``TEXTS``, as places in
     ``texts``, whose first is empty. ``state`` and ``evidence`` are letters, as the overview explains them. -1 stands
-    for no diagnosis and for no job. ``facts`` and ``artifact`` are JSON. ``times`` and ``attempts`` are by the place
-    of the case.
+    for no diagnosis and for no job. ``times`` and ``attempts`` are by the place of the case.
     """
 
     names: Sequence[str]
@@ -78,8 +77,8 @@ class Cases:
     diagnosis: Ints
     job: Ints
     seconds: Floats
-    facts: Sequence[str]
-    artifact: Sequence[str]
+    facts: Objects
+    artifact: Objects
     times: Mapping[int, Mapping[str, float]]
     attempts: Mapping[int, Sequence[str]]
     outputs: Outputs
@@ -110,8 +109,8 @@ class Cases:
             "diagnosis": places(diagnosis),
             "job": places(job),
             "seconds": packed(self.seconds[part], "float64", np.zeros(end - start, np.bool_)),
-            "facts": texts(self.facts[part]),
-            "artifact": texts(self.artifact[part]),
+            "facts": self.facts.written(start, end),
+            "artifact": self.artifact.written(start, end),
             "times": encoded(_of_part(self.times, start, end)),
             "attempts": encoded(_of_part(self.attempts, start, end)),
             "outputs": self.outputs.written(start, end),

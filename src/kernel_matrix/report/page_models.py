@@ -13,7 +13,7 @@ from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import CaseResult, Cell, Number
 from kernel_matrix.report.page_columns import TEXTS, Cases, Outputs
 from kernel_matrix.report.page_overview import LETTERS
-from kernel_matrix.report.page_packed import Flags, Floats, Ints
+from kernel_matrix.report.page_packed import Flags, Floats, Ints, Objects
 from kernel_matrix.report.page_script import encoded
 
 _T = TypeVar("_T", bound=Hashable)
@@ -39,8 +39,8 @@ def cases_of(cells: Sequence[Cell]) -> Cases:
         diagnoses=list(diagnoses),
         job=_ints(-1 if r.job is None else r.job for r in results),
         seconds=np.array([r.seconds for r in results], np.float64),
-        facts=[encoded(r.facts).decode() for r in results],
-        artifact=[encoded(r.artifact).decode() for r in results],
+        facts=Objects.of([encoded(r.facts).decode() for r in results]),
+        artifact=Objects.of([encoded(r.artifact).decode() for r in results]),
         times={place: asdict(r.times) for place, r in enumerate(results) if r.times},
         attempts={place: list(r.attempts) for place, r in enumerate(results) if r.attempts},
         outputs=_outputs(results),

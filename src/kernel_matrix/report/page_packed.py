@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from kernel_matrix.report.page_script import encoded
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
+_NOTHING = b"{},"  # no object is shorter
 # The kinds that numbers are packed as. The first that holds every number of a column exactly is taken.
 _KINDS: dict[str, np.dtype[Any]] = {"uint8": np.dtype("u1"), "float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
 
@@ -57,9 +59,25 @@ def places(values: npt.NDArray[Any]) -> bytes:
     return encoded(values.tolist())
 
 
-def texts(values: Sequence[str]) -> bytes:
-    """Return values that are JSON already as a list; an empty one if there is nothing in any."""
-    return f"[{','.join(values)}]".encode() if any(value != "{}" for value in values) else b"[]"
+@dataclass(frozen=True)
+class Objects:
+    """Objects that are JSON already, one behind the other with a comma after each. ``first`` has where each begins."""
+
+    text: bytes
+    first: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Objects:
+        """Return the objects of these texts."""
+        parts = [f"{text},".encode() for text in texts]
+        return cls(b"".join(parts), np.cumsum([0, *map(len, parts)], dtype=np.int64))
+
+    def written(self, start: int, end: int) -> bytes:
+        """Return those from ``start`` to ``end`` as a list; an empty one if there is nothing in any."""
+        begin, stop = int(self.first[start]), int(self.first[end])
+        if stop - begin == len(_NOTHING) * (end - start):
+            return b"[]"
+        return b"[%b]" % self.text[begin : stop - 1]
 
 
 def numbered(values: npt.NDArray[Any], *, absent: int | None = None) -> tuple[list[int], npt.NDArray[Any]]:

@@ -71,17 +71,17 @@ LETTERS_OF_CELLS = f"""
 
 _SHARE = "(error / floor)"
 _EVIDENCE = ", ".join(f"'{level}'" for level in EVIDENCE)
-# The cases of some places, in order. The columns that end with ``_json`` are JSON.
+# The cases of some places, in order. The columns that end with ``_json`` are JSON with a comma behind it.
 CASES = f"""
     SELECT p.cell, p.named, list_position([{_NAMES}], p.state)::UTINYINT - 1 AS state,
            list_position([{_EVIDENCE}], p.evidence)::UTINYINT - 1 AS evidence, p.reason, p.stale,
            coalesce(c.job, -1) AS job, coalesce(c.outcome, '') AS outcome, coalesce(c.action, '') AS action,
            coalesce(c.stage, '') AS stage, coalesce(c.message, '') AS message, coalesce(c.detail, '') AS detail,
            coalesce(c.seconds, 0) AS seconds, CASE WHEN len(c.attempts) > 0 THEN c.attempts END AS attempts,
-           coalesce(to_json(c.facts)::VARCHAR, '{{}}') AS facts_json,
+           coalesce(to_json(c.facts)::VARCHAR, '{{}}') || ',' AS facts_json,
            coalesce(c.facts['image'], '') AS image, coalesce(c.facts['lock.sha256'], '') AS lock,
            '{{' || coalesce(array_to_string([to_json(e.key[10:]) || ':' || {number("e.value")}
-               FOR e IN map_entries(c.figures) IF starts_with(e.key, 'artifact.')], ','), '') || '}}' AS artifact_json,
+               FOR e IN map_entries(c.figures) IF starts_with(e.key, 'artifact.')], ','), '') || '}},' AS artifact_json,
            CASE WHEN c.figures['time.run'] IS NOT NULL AND c.figures['time.eager'] IS NOT NULL
                  AND c.figures['time.ratio'] IS NOT NULL AND c.figures['time.rounds'] IS NOT NULL
                THEN [c.figures['time.run'], c.figures['time.eager'], c.figures['time.ratio'], c.figures['time.rounds']]
