@@ -54,13 +54,25 @@ class Square(NamedTuple):
     cells: int
 
 
-def grid(document: Document, theme: Theme) -> str:
-    """Return the picture for one of the two colour schemes."""
+class Places(NamedTuple):
+    """The columns, the operators, and what stands at each place: the same for both colour schemes."""
+
+    columns: list[Column]
+    ops: list[str]
+    squares: dict[tuple[Column, str], Square]
+
+
+def places_of(document: Document) -> Places:
+    """Return where each cell stands."""
     column_of = _columns(document.cells)
-    columns = list(dict.fromkeys(column_of.values()))
-    shown = columns[:MOST_COLUMNS]
-    squares = _squares(document.cells, column_of)
     ops = list(dict.fromkeys(f"{cell.op}.{cell.direction}" for cell in document.cells))
+    return Places(list(dict.fromkeys(column_of.values())), ops, _squares(document.cells, column_of))
+
+
+def grid(document: Document, theme: Theme, places: Places | None = None) -> str:
+    """Return the picture for one of the two colour schemes; ``places`` are those of the document."""
+    columns, ops, squares = places or places_of(document)
+    shown = columns[:MOST_COLUMNS]
     left = 12 + _LABEL * max((len(op) for op in ops), default=0)
     top = 10 + _LABEL * max((len(_name(column)) for column in shown), default=0)
     legend, rows = _legend(document, theme, left)

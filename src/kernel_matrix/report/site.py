@@ -14,7 +14,7 @@ from kernel_matrix.report import badges, table
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import FILE, Document, cell_as_json
-from kernel_matrix.report.grid import THEMES, grid
+from kernel_matrix.report.grid import THEMES, grid, places_of
 from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.report.page_files import InJournal, write_data
@@ -57,8 +57,9 @@ def write(
         _write_document(document, site / FILE)
         write_atomically(site / table.FILE, table.table(document))
         write_atomically(site / "summary.md", summary(document, difference))
+        places = places_of(document)
         for theme in THEMES:
-            write_atomically(site / f"grid-{theme}.svg", grid(document, theme))
+            write_atomically(site / f"grid-{theme}.svg", grid(document, theme, places))
         _write_badges(document, site)
         page.result()
     lanes = {**earlier.lanes, **{lane.id: lane.history for lane in document.lanes}}

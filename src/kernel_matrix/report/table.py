@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from kernel_matrix.report.document import Cell, Document, Number
@@ -26,7 +26,11 @@ def table(document: Document) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(_row(cell) for cell in document.cells)
+    versions: dict[int, str] = {}  # by identity: the cells of a job have one object
+    for cell in document.cells:
+        if id(cell.versions) not in versions:
+            versions[id(cell.versions)] = safe(_in_words(cell.versions))
+        writer.writerow(_row(cell, versions[id(cell.versions)]))
     return text.getvalue()
 
 
@@ -40,9 +44,12 @@ def safe(text: str) -> str:
     return f"'{line}" if line.startswith(_FORMULA) else line
 
 
-def _row(cell: Cell) -> list[Number]:
+def _in_words(versions: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{name} {' and '.join(values)}" for name, values in versions.items())
+
+
+def _row(cell: Cell, versions: str) -> list[Number]:
     by_state = ", ".join(f"{count} {state}" for state, count in cell.cases.items())
-    versions = ", ".join(f"{name} {' and '.join(values)}" for name, values in cell.versions.items())
     place = (cell.platform, cell.target, cell.toolchain, cell.op, cell.direction)
     return [
         *map(safe, place),
@@ -56,7 +63,8 @@ def _row(cell: Cell) -> list[Number]:
         cell.accuracy.share if cell.accuracy else "",
         max((timed.ratio for timed in cell.timed), default=""),
         round(cell.seconds, 3),
-        *map(safe, (versions, cell.repeat)),
+        versions,
+        safe(cell.repeat),
     ]
 
 
