@@ -37,7 +37,8 @@ NOT_PLANNED = "."  # in ``case_states``: the cell has no such case
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Most of them only describe the data, so none is built before it checks something.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class StateWord(_Model):

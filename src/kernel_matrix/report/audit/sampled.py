@@ -118,6 +118,7 @@ class SampleJudge(Judge):
             for result in cell["results"]
             if result["state"] == "missing" and (match := _OTHER_INPUTS.match(result["reason"]))
         }
+        self._refused_digests = {digest for _, digest in self._refused}
         super().__init__(matrix, cases, raws, now)
 
     def shown_as(self, case: str, result: Shown) -> list[tuple[str, Raw | None]]:
@@ -128,7 +129,8 @@ class SampleJudge(Judge):
         return allowed
 
     def _has_other_inputs(self, case: str, raw: Raw) -> bool:
-        return (tuple(case.split("/")[3:]), raw.facts.get("inputs.sha256", "")[:16]) in self._refused
+        digest = raw.facts.get("inputs.sha256", "")[:16]
+        return digest in self._refused_digests and (tuple(case.split("/")[3:]), digest) in self._refused
 
     def _medians(self) -> dict[tuple[Any, ...], dict[str, float]]:
         return {}
