@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,8 +25,6 @@ from kernel_matrix.results.validation import STREAMED
 
 if TYPE_CHECKING:
     from kernel_matrix.results.columns.judged import Judged
-
-_MANY = 200_000  # cases that are written sooner with a second process, although it takes a second of a core to start
 
 
 @dataclass(frozen=True)
@@ -60,17 +57,15 @@ def report(
     """
     from kernel_matrix.report import from_columns, site  # what they import takes long, and few commands report
     from kernel_matrix.report.page_rows import PageRows
-    from kernel_matrix.report.page_writing import second_process
 
     sources = from_columns.Sources(project.matrix, results, project.rules)
     sample, files = _sample(results), results.loaded.files
     facts: dict[str, Any] = {"left_out": left_out, "toolchains": toolchains, "run_notes": notes}
     more_notes = (sample.note,) if sample else ()
-    with second_process() if sources.fresh >= _MANY else nullcontext() as writer:
-        document = from_columns.document(sources, earlier=earlier, more_notes=more_notes, **facts)
-        changes = _changes(document, against, earlier) if against else None
-        seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources, writer)
-        site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
+    document = from_columns.document(sources, earlier=earlier, more_notes=more_notes, **facts)
+    changes = _changes(document, against, earlier) if against else None
+    seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
+    site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
     site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
     if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)

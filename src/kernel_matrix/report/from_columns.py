@@ -9,8 +9,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
@@ -110,12 +108,6 @@ class Sources:
     def kept(self) -> dict[int, Shown]:
         """The cells that an earlier report made, and that stay as they are, by number."""
         return shown_cells.read(self)
-
-    @property
-    def fresh(self) -> int:
-        """The number of the cases of all other cells."""
-        sizes = np.bincount(self.judged.planned.cell, minlength=len(self.judged.planned.cells))
-        return int(sizes.sum() - sizes[[*self.kept]].sum())
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:

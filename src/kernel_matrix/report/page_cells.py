@@ -13,8 +13,7 @@ from kernel_matrix.report.document import Cell, Document, cell_as_dict, cell_as_
 from kernel_matrix.report.page_columns import MOST_CHARACTERS, Cases, shortened
 from kernel_matrix.report.page_models import cases_of
 from kernel_matrix.report.page_overview import LETTERS, Columns
-from kernel_matrix.report.page_script import encoded
-from kernel_matrix.report.page_writing import FileOfCells, Writer, path_of
+from kernel_matrix.report.page_script import encoded, write_script
 from kernel_matrix.results.compare import State
 from kernel_matrix.results.history import lane_id
 
@@ -22,15 +21,17 @@ CHUNK = 200_000  # characters of a file, about
 _OF_CASE, _OF_OUTPUT = 150, 200  # characters of a case without its outputs, and of an output, about
 
 
+def path_of(folder: Path, number: int) -> Path:
+    """Return the file of cells with a number; ``folder`` is that of all data."""
+    return folder / "cells" / f"{number}.js"
+
+
 class CellFiles:
     """Write the cells as they come, and keep the columns of the overview. Cells of one lane should come together."""
 
-    def __init__(
-        self, folder: Path, document: Document, numbers: Iterable[int] | None = None, writer: Writer | None = None
-    ) -> None:
+    def __init__(self, folder: Path, document: Document, numbers: Iterable[int] | None = None) -> None:
         """``folder`` is that of all data, and ``numbers`` are those that the files get, from 0 by default."""
         self.folder, self.jobs = folder, document.jobs
-        self._writer = writer or Writer()
         self.written: set[Path] = set()
         self.columns = Columns()
         self.cells: dict[int, list[str]] = {}  # the ids of the cells of each file, by its number
@@ -60,30 +61,24 @@ class CellFiles:
 
     def keep(self, cell: Cell, names: Sequence[str], states: str, number: int) -> None:
         """Take in a cell that stands in a file of an earlier report, with the letters of its cases' states."""
-        self._finish_file()
+        self.finish()
         self._lane = lane_id(cell.id)
         self.written.add(path_of(self.folder, number))
         self.cells.setdefault(number, []).append(cell.id)
         self.columns.add(cell, names, states, number, {})
 
     def finish(self) -> None:
-        """Write what is left, and wait until all files are written."""
-        self._finish_file()
-        self._writer.end()
-
-    def _finish_file(self) -> None:
-        file = self._file
-        if file.ids:
-            self._writer.write(self.folder, self.jobs, file.cases or cases_of(file.models), file.content())
-            self.written.add(path_of(self.folder, file.number))
-            self.cells[file.number] = file.ids
+        """Write what is left."""
+        if self._file.ids:
+            self.written.add(self._file.write(self.folder, self.jobs))
+            self.cells[self._file.number] = self._file.ids
             self._file = _File(next(self._numbers))
 
     def _begin(self, cell: Cell, cases: Cases | None) -> None:
         """End the file if it is large enough, or if the cases of the next cell are in other columns."""
         lane, file = lane_id(cell.id), self._file
         if file.size >= CHUNK or (lane != self._lane and file.size >= CHUNK // 2) or file.cases is not cases:
-            self._finish_file()
+            self.finish()
         self._lane = lane
 
 
@@ -107,9 +102,13 @@ class _File:
         self.size += len(outline) + _OF_CASE * cell.planned + _OF_OUTPUT * outputs
         self._planned += cell.planned
 
-    def content(self) -> FileOfCells:
-        """Return what is to be written."""
-        return FileOfCells(self.number, b",".join(self._cells), self.start, self.start + self._planned)
+    def write(self, folder: Path, jobs: Sequence[Mapping[str, str]]) -> Path:
+        """Write the file; ``jobs`` are those of all results."""
+        cases = self.cases or cases_of(self.models)
+        path = path_of(folder, self.number)
+        content = cases.written(self.start, self.start + self._planned, jobs)
+        write_script(path, f"cells/{self.number}", b'{"cells":{%b},%b}' % (b",".join(self._cells), content))
+        return path
 
 
 def _outline(cell: Cell) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 from kernel_matrix.report import page_sql, shown_cells
 from kernel_matrix.report.document import Document, cell_as_json
 from kernel_matrix.report.from_columns import Sources
-from kernel_matrix.report.page_writing import path_of
+from kernel_matrix.report.page_cells import path_of
 from kernel_matrix.report.shown_cells import Shown
 from kernel_matrix.results.columns.sources import stamp_of
 from kernel_matrix.results.columns.sql import enter, rows

@@ -15,22 +15,20 @@ from kernel_matrix.report.page_arrow import Arrow, CasesOfArrow
 from kernel_matrix.report.page_cells import CellFiles
 from kernel_matrix.report.page_columns import Cases
 from kernel_matrix.report.page_kept import kept_files
-from kernel_matrix.report.page_writing import Writer
 
 AT_ONCE = 30_000  # cases that are asked for at one time
 
 
 @dataclass
 class PageRows:
-    """Write the cases of cells, in a second process if there is a ``writer`` that has one."""
+    """Write the cases of cells."""
 
     sources: Sources
-    writer: Writer | None = None
 
     def write(self, document: Document, folder: Path, order: Sequence[int]) -> CellFiles:
         """Write the files of the cells in this order, apart from those of an earlier report that need no change."""
         kept = kept_files(self.sources, document, folder, order)
-        files = CellFiles(folder, document, kept.free_numbers if kept else None, self.writer)
+        files = CellFiles(folder, document, kept.free_numbers if kept else None)
         stay = kept.stay if kept else {}
         changed = self.cells([place for place in order if place not in stay])
         for place in order:

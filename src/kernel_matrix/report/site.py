@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,18 +49,14 @@ def write(
     site.mkdir(parents=True, exist_ok=True)
     earlier = earlier or History()
     past = history.with_run(earlier.measurements, measurements(document))
-    # While the page waits for the database and for its second process, the other files are written.
-    with ThreadPoolExecutor(1) as pool:
-        of_page = history_data(document, past, difference, earlier.tables)
-        page = pool.submit(write_page, document, site, of_page, pages=pages)
-        _write_document(document, site / FILE)
-        write_atomically(site / table.FILE, table.table(document))
-        write_atomically(site / "summary.md", summary(document, difference))
-        places = places_of(document)
-        for theme in THEMES:
-            write_atomically(site / f"grid-{theme}.svg", grid(document, theme, places))
-        _write_badges(document, site)
-        page.result()
+    write_page(document, site, history_data(document, past, difference, earlier.tables), pages=pages)
+    _write_document(document, site / FILE)
+    write_atomically(site / table.FILE, table.table(document))
+    write_atomically(site / "summary.md", summary(document, difference))
+    places = places_of(document)
+    for theme in THEMES:
+        write_atomically(site / f"grid-{theme}.svg", grid(document, theme, places))
+    _write_badges(document, site)
     lanes = {**earlier.lanes, **{lane.id: lane.history for lane in document.lanes}}
     write_atomically(site / history.FILE, history.to_json(lanes, _created(document), past, seconds))
 
