@@ -1,4 +1,4 @@
-"""What the tests of toolchains share: programs that run in a toolchain's environment."""
+"""Run programs in the environment of a toolchain: shared by the tests of toolchains."""
 
 from __future__ import annotations
 
