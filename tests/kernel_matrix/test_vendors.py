@@ -245,6 +245,24 @@ def test_a_job_that_only_compiles_has_no_device_although_the_gpu_is_here(doubles
     assert (request.device, request.gpu) == (None, False)
 
 
+def test_what_an_emulated_target_lacks_on_this_machine_is_said_beforehand(matrix, tmp_path, monkeypatch):
+    jobs = [job for job in plan(matrix, "quick").jobs if job.id == "cpu-llvm.tvm-0.27"]
+    machine = Machine((Device("cpu", "a CPU", ("x86-64-v3",)),))
+
+    def lines(executor: str = "venv") -> list[str]:
+        return [line for line in preview(matrix, jobs, machine, executor) if "emulated" in line]
+
+    for name in ("qemu-aarch64", "aarch64-linux-gnu-g++", "qemu-riscv64-static"):
+        program(tmp_path / name, "true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert lines() == [
+        "cpu-llvm: neoverse-n1, neoverse-v2 can be emulated here.",
+        "cpu-llvm: rv64gcv cannot be emulated here without riscv64-linux-gnu-g++.",
+    ]
+    program(tmp_path / "riscv64-linux-gnu-g++", "true")
+    assert lines() == ["cpu-llvm: neoverse-n1, neoverse-v2, rv64gcv can be emulated here."]
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
