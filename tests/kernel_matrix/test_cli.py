@@ -81,6 +81,15 @@ def test_an_option_that_a_command_does_not_have_is_answered_with_those_it_has(ar
     assert message in errors
 
 
+def test_an_unknown_option_before_the_command_is_answered_with_the_commands(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--platfrm", "run"])
+    assert end.value.code == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith("usage: kernel-matrix [-h] COMMAND")
+    assert "kernel-matrix: error: unknown: --platfrm." in errors
+
+
 def test_the_program_ends_with_the_status_of_its_command(doubles: Doubles):
     done = sh(*RUN, *options(doubles, "--toolchain", "goood"))
     assert done.returncode == 2

@@ -14,7 +14,8 @@ _ONE_AT_A_TIME = Lock()
 def parsed(source: str | bytes) -> ast.Module:
     """Return the syntax tree of a Python file.
 
-    :raises SyntaxError: if it is no Python; ValueError, RecursionError and MemoryError as ``ast.parse`` does
+    Raises:
+        SyntaxError: it is no Python. ValueError, RecursionError and MemoryError are raised as by ``ast.parse``.
     """
     with _ONE_AT_A_TIME:
         return ast.parse(source)

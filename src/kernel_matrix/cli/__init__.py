@@ -55,7 +55,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, unknown = parser.parse_known_args(arguments[:end])
     if unknown:
-        options.parser.error(_unknown(options.parser, unknown))
+        of_command = getattr(
+            options, "parser", parser
+        )  # there is none where an unknown option stands before the command
+        of_command.error(_unknown(of_command, unknown))
     if words := list(arguments[end + 1 :]):
         if "words" not in options:
             text = f"nothing can be done with '{' '.join(words)}': only shell and launches take a command after --"

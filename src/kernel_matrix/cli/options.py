@@ -105,10 +105,10 @@ def project_to_run(options: argparse.Namespace) -> tuple[Project, Selected]:
     Raises:
         UserError: the file or an option cannot be used, or another run is at one of the jobs.
     """
-    project, selection = load_project(options), selection_of(options)
-    settings = Settings(project.root, project.build, options.executor)
     from kernel_matrix.run.progress import Lines  # rich takes long to import, and few commands need it here
 
+    project, selection = load_project(options), selection_of(options)
+    settings = Settings(project.root, project.build, options.executor)
     project = pipeline.collect_tests(project, selection, detect(), settings, Lines())
     return project, pipeline.select(project, selection)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,8 +17,8 @@ from kernel_matrix.report.page_packed import Flags, Floats, Ints, Objects
 from kernel_matrix.report.page_sql import PAGE_FIGURES
 from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.repeat import is_plain
 
-_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)  # the shell reads it as it stands
 _LETTERS = np.frombuffer("".join(LETTERS[state] for state in STATES).encode(), np.uint8)
 _DIAGNOSED = np.array([state in DIAGNOSED for state in STATES])
 _ZERO = ord("0")
@@ -41,8 +40,8 @@ class CasesOfArrow:
         planned, commands = sources.judged.planned, sources.commands
         self._names = [named.name for named in planned.names]
         self._quick = np.array([commands.is_quick(f"{n.op}.{n.direction}", n.name) for n in planned.names], np.bool_)
-        self._safe_name = np.array([_SAFE.fullmatch(name) is not None for name in self._names], np.bool_)
-        self._safe_cell = np.array([_SAFE.fullmatch(cell.id) is not None for cell in planned.cells], np.bool_)
+        self._safe_name = np.array([is_plain(name) for name in self._names], np.bool_)
+        self._safe_cell = np.array([is_plain(cell.id) for cell in planned.cells], np.bool_)
         platforms: dict[str, int] = {}
         self._platform = np.array([platforms.setdefault(c.platform, len(platforms)) for c in planned.cells], np.int32)
 

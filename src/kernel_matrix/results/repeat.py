@@ -19,7 +19,12 @@ from kernel_matrix.vendors.registry import vendor_named
 
 # The facts of a job that a repeated run must have as well.
 _FACTS = ("lock.sha256", "image")
-_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)  # the shell reads it as it stands
+_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a shell reads a text as it stands, so that a command has it without quotes."""
+    return _PLAIN.fullmatch(text) is not None
 
 
 class Commands:
@@ -39,10 +44,10 @@ class Commands:
         tier = "full" if record and not self.is_quick(*record.case.split("/")[-2:]) else ""
         known = [job.get(name) or facts.get(name, "") for name in _FACTS]
         key = identity.partition("/")[0], job.get("executor", ""), *known, tier, job.get("commit", "")
-        if key in self._known and _PLAIN.fullmatch(identity):
+        if key in self._known and is_plain(identity):
             return identity.join(self._known[key])
         made = self._made(identity, *key)
-        if made.count(identity) == 1 and _PLAIN.fullmatch(identity):
+        if made.count(identity) == 1 and is_plain(identity):
             before, _, after = made.partition(identity)
             self._known[key] = before, after
         return made

@@ -39,10 +39,11 @@ def _by_lacking(
     platform: Platform, toolchains: Collection[str], targets: Sequence[str], *, in_container: bool
 ) -> list[tuple[tuple[str, ...], list[str]]]:
     """Return the targets together that lack the same programs on this machine; a container brings its own."""
-    absent = set() if in_container else {program.name for program in programs() if not program.find()}
+    finders = {program.name: program.find for program in programs()}
     together: dict[tuple[str, ...], list[str]] = {}
     for target in targets:
         entries = (entry for entry in platform.entries if target in (entry.targets or platform.targets))
         needed = [name for entry in entries if entry.toolchain in toolchains for name in entry.needs]
-        together.setdefault(tuple(name for name in dict.fromkeys(needed) if name in absent), []).append(target)
+        lacking = () if in_container else tuple(name for name in dict.fromkeys(needed) if not finders[name]())
+        together.setdefault(lacking, []).append(target)
     return [*together.items()]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernel_matrix.config.cases import expand
 from kernel_matrix.config.document import Fault
-from kernel_matrix.config.model import Direction, Matrix, PlatformToolchain, Tier
+from kernel_matrix.config.model import Direction, Matrix, PlatformToolchain, Scalar, Tier
 from kernel_matrix.config.plan import Plan, chooses, ops_of
 
 _TIERS: tuple[Tier, Tier] = ("full", "quick")
+_CasesOfTiers = Sequence[Sequence[Mapping[str, Scalar]]]  # the axes of each case, by tier as in _TIERS
 
 
 def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
@@ -25,17 +26,22 @@ def cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
 
 def chosen_cases(matrix: Matrix, _: Plan) -> Iterator[Fault]:
     """Yield the choices of cases that leave a cell without any: it would be on no page, and nobody would miss it."""
+    cases_of: dict[tuple[str, Direction], _CasesOfTiers] = {}  # many entries choose among the same
     for name, platform in matrix.platforms.items():
         for index, entry in enumerate(platform.entries):
             for op, direction in ops_of(matrix, entry) if entry.cases or entry.quick else ():
-                if key := _empty_choice(matrix, entry, op, direction):
+                if (op, direction) not in cases_of:
+                    expanded = [expand(matrix.ops[op], tier, direction) for tier in _TIERS]
+                    cases_of[op, direction] = [[axes for _, axes in of_tier] for of_tier in expanded]
+                if key := _empty_choice(entry, *cases_of[op, direction]):
                     text = f"no case of {op}.{direction} has these values. Name others, or leave it out by 'ops'."
                     yield ("platforms", name, "toolchains", index, key), text
 
 
-def _empty_choice(matrix: Matrix, entry: PlatformToolchain, op: str, direction: Direction) -> str:
-    """Return the choice of an entry that leaves an operator without a case; empty if none does."""
-    full, quick = ([axes for _, axes in expand(matrix.ops[op], tier, direction)] for tier in _TIERS)
+def _empty_choice(
+    entry: PlatformToolchain, full: Sequence[Mapping[str, Scalar]], quick: Sequence[Mapping[str, Scalar]]
+) -> str:
+    """Return the choice of an entry that leaves none of an operator's cases in a tier; empty if none does."""
     if not any(chooses(entry, "full", axes) for axes in full):
         return "cases"
     left = [axes for axes in quick if chooses(entry, "full", axes)]
