@@ -8,6 +8,7 @@ from typing import Any
 
 import layer
 import operators
+import peers
 import rivals
 import torch
 from clocks import clock_of
@@ -43,4 +44,4 @@ class PackageAdapter:
         facts = {"threads": str(torch.get_num_threads()), "framework": torch.__version__}
         if self._device.type == "cpu":
             facts["cores"] = str(os.cpu_count())
-        return facts | rivals.versions()
+        return facts | peers.versions()

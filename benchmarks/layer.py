@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import golden
-import liger
+import published
 import rivals
 import torch
 
@@ -77,8 +77,8 @@ class LayerSubject:
 
     def contender(self, name: str) -> Any:
         """Return a contender."""
-        if name == rivals.LIGER:
-            return liger.contender(self)
+        if name in published.NAMES:
+            return published.contender(name, self)
         return LayerContender(self, step_of(name))
 
 

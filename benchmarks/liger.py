@@ -6,12 +6,11 @@ near that of the paper's form once the iterations have converged; how far off it
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import golden
-import rivals
+import peers
 import torch
 
 from kernel_matrix.bench.inside.protocol import AbsentError, Distance, Run
@@ -26,7 +25,7 @@ def contender(subject: Any) -> LigerContender:
     Raises:
         AbsentError: it is not installed, does not run here, or has nothing of the kind.
     """
-    rivals.peer(rivals.LIGER)
+    peers.version(peers.LIGER)
     if subject.device.type == "cpu":
         raise AbsentError("Liger's kernels need a GPU")
     if subject.axes.get("gamma"):
@@ -34,10 +33,7 @@ def contender(subject: Any) -> LigerContender:
     made = {"mhc_post": _post, "read": _read, "layer": _layer}.get(subject.op)
     if made is None:
         raise AbsentError(f"Liger has no {subject.op} of its own")
-    try:
-        functions = importlib.import_module("liger_kernel.transformers.functional")
-    except Exception as error:
-        raise AbsentError(f"liger-kernel does not import: {error}") from None
+    functions = peers.module(peers.LIGER, "liger_kernel.transformers.functional")
     return LigerContender(subject, made, functions)
 
 

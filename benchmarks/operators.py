@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import golden
-import liger
+import published
 import rivals
 import torch
 
@@ -63,8 +63,8 @@ class OperatorSubject:
 
     def contender(self, name: str) -> Any:
         """Return a contender; a published library is one of its own."""
-        if name == rivals.LIGER:
-            return liger.contender(self)
+        if name in published.NAMES:
+            return published.contender(name, self)
         return KernelContender(self, rivals.kernel(name, self.op, self.direction))
 
 
@@ -163,8 +163,8 @@ class ReadSubject:
 
     def contender(self, name: str) -> Any:
         """Return a contender."""
-        if name == rivals.LIGER:
-            return liger.contender(self)
+        if name in published.NAMES:
+            return published.contender(name, self)
         kernels = [rivals.kernel(name, op, self.direction) for op in ("mhc_pre", "sinkhorn")]
         return ReadContender(self, *kernels)
 

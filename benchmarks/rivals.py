@@ -1,10 +1,8 @@
-"""The rivals of the kernels: eager PyTorch, torch.compile, and published kernels that are installed."""
+"""The rivals of the kernels that have the operators of this package: eager PyTorch and torch.compile."""
 
 from __future__ import annotations
 
 import functools
-import importlib.metadata
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -15,9 +13,8 @@ from mhc.backends.reference.kernel import full_precision, write
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostOutputs
 from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreGrads
 
-EAGER, COMPILE, AUTOTUNE, LIGER, APART = "eager", "compile", "compile-max-autotune", "liger", "apart"
+EAGER, COMPILE, AUTOTUNE, APART = "eager", "compile", "compile-max-autotune", "apart"
 _BACKENDS = {EAGER: "reference", COMPILE: "inductor"}
-_PEERS = {LIGER: "liger-kernel"}
 _NO_GRAPHS = "max-autotune-no-cudagraphs"  # the clock makes graphs of all contenders by itself
 
 
@@ -97,26 +94,3 @@ class Apart:
         between = torch.empty_like(inputs.x)
         self._pre.run(MhcPreAddingInputs.of(inputs.pre, inputs.grad_out), MhcPreGrads(between, *out[4:]))
         self._post.run(MhcPostBackwardInputs(*inputs[:4], between), MhcPostGrads(*out[:4]))
-
-
-def peer(name: str) -> str:
-    """Return the version of a published library.
-
-    Raises:
-        AbsentError: it is not installed.
-    """
-    try:
-        return importlib.metadata.version(_PEERS[name])
-    except importlib.metadata.PackageNotFoundError:
-        raise AbsentError(f"{_PEERS[name]} is not installed in this environment") from None
-
-
-def versions() -> Mapping[str, str]:
-    """Return the version of each published library that is installed."""
-    answer = {}
-    for name in _PEERS:
-        try:
-            answer[f"version.{name}"] = peer(name)
-        except AbsentError:
-            continue
-    return answer

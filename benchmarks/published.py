@@ -1,0 +1,28 @@
+"""The published libraries that are rivals, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import deepgemm
+import liger
+import peers
+import tilekernels
+import tilekernels_1
+
+NAMES: Mapping[str, Callable[[Any], Any]] = {
+    peers.LIGER: liger.contender,
+    peers.TILEKERNELS: tilekernels.contender,
+    peers.TILEKERNELS_1: tilekernels_1.contender,
+    peers.DEEPGEMM: deepgemm.contender,
+}
+
+
+def contender(name: str, subject: Any) -> Any:
+    """Return a library's kernels for a subject.
+
+    Raises:
+        AbsentError: it is not installed, does not run here, or has nothing of the kind.
+    """
+    return NAMES[name](subject)

@@ -1,0 +1,251 @@
+"""The published libraries among the rivals: their layouts are turned into ours and back, and their versions told apart.
+
+The doubles compute DeepSeek's functions in eager PyTorch, by the names and shapes that TileKernels and DeepGEMM have.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernel_matrix.bench.inside.protocol import AbsentError
+
+ROOT = Path(__file__).resolve().parents[2]
+AXES = {"tokens": 5, "streams": 4, "hidden": 64, "dtype": "bf16"}
+KERNELS = """
+import torch
+
+
+def balanced(logits, repeat, eps):
+    m = logits.softmax(-1) + eps
+    m = m / (m.sum(-2, keepdim=True) + eps)
+    for _ in range(repeat - 1):
+        m = m / (m.sum(-1, keepdim=True) + eps)
+        m = m / (m.sum(-2, keepdim=True) + eps)
+    return m
+
+
+def written(y, x, post, comb):
+    return (post * y.float().unsqueeze(-2) + comb.mT @ x.float()).bfloat16()
+
+
+def back(function, inputs, grad):
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    return torch.autograd.grad(function(*leaves), leaves, grad)
+
+
+def mhc_post_fwd(y, x, post, comb, out):
+    return out.copy_(written(y, x, post, comb))
+
+
+def mhc_post_bwd(y, x, post, comb, grad):
+    return back(written, (y, x, post, comb), grad)
+
+
+def mhc_sinkhorn_fwd(logits, out, repeat, eps):
+    out.copy_(balanced(logits, repeat, eps))
+
+
+def mhc_sinkhorn_bwd(grad, logits, out, repeat, eps):
+    out.copy_(back(lambda m: balanced(m, repeat, eps), [logits], grad)[0])
+
+
+def expand_to_mhc_fwd(x, out):
+    out.copy_(x.unsqueeze(1).expand_as(out))
+
+
+def expand_to_mhc_bwd(grad, out):
+    out.copy_(grad.float().sum(1))
+
+
+def mixes(sums, squares, width, scale, base, eps, pre_eps, post_scale):
+    m = sums * torch.rsqrt(squares / width + eps).unsqueeze(-1)
+    pre = torch.sigmoid(m[..., :4] * scale[0] + base[:4]) + pre_eps
+    post = torch.sigmoid(m[..., 4:8] * scale[1] + base[4:8]) * post_scale
+    return pre, post, (m[..., 8:] * scale[2] + base[8:]).unflatten(-1, (4, 4))
+
+
+def mhc_pre_big_fuse_fwd(sums, squares, scale, base, x, post, comb, h_in, *constants, n_splits):
+    assert len(sums) == n_splits
+    eps, pre_eps, s_eps, post_scale, repeat = constants
+    wide = x.float()
+    pre, h_post, logits = mixes(sums.sum(0), squares.sum(0), wide[0].numel(), scale, base, eps, pre_eps, post_scale)
+    post.copy_(h_post)
+    comb.copy_(balanced(logits, repeat, s_eps).flatten(1))
+    h_in.copy_((pre.unsqueeze(-1) * wide).sum(1))
+"""
+FUNCTIONS = '''
+import torch
+from tile_kernels.mhc import back, balanced, mixes, written
+
+
+class Adding(torch.autograd.Function):
+    """Add the gradient of x to the one that its storage holds, in place."""
+
+    @staticmethod
+    def forward(ctx, function, x, *parameters):
+        ctx.function = function
+        ctx.save_for_backward(x, *parameters)
+        return function(x, *parameters)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        x, *parameters = ctx.saved_tensors
+        with torch.enable_grad():
+            dx, *rest = back(ctx.function, (x, *parameters), grads)
+        x.untyped_storage().grad_from_mhc_post.view_as(x).add_(dx)
+        del x.untyped_storage().grad_from_mhc_post
+        return None, None, *rest
+
+
+class Post(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *inputs):
+        ctx.save_for_backward(*inputs)
+        return written(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.enable_grad():
+            grads = back(written, ctx.saved_tensors, grad)
+        ctx.saved_tensors[1].untyped_storage().grad_from_mhc_post = grads[1]
+        return grads
+
+
+mhc_post = Post.apply
+sinkhorn_normalize = balanced
+
+
+def mhc_pre(x, fn, scale, base, *, norm_eps, post_mult_value, sinkhorn_repeat, sinkhorn_eps, pre_eps=1e-6):
+    def function(x, fn, scale, base):
+        flat = x.float().flatten(-2)
+        constants = (norm_eps, pre_eps, post_mult_value)
+        pre, post, comb = mixes(flat @ fn.T, flat.square().sum(-1), flat.shape[-1], scale, base, *constants)
+        h_in = (pre.unsqueeze(-1) * x.float()).sum(-2).bfloat16()
+        return h_in, post.unsqueeze(-1), balanced(comb, sinkhorn_repeat, sinkhorn_eps)
+
+    h_in, post, comb = Adding.apply(function, x, fn, scale, base)
+    return h_in, (post, comb)
+'''
+PROJECTION = """
+def tf32_hc_prenorm_gemm(a, b, d, s, num_splits):
+    d.zero_()[0] = a.float() @ b.T
+    s.zero_()[0] = a.float().square().sum(1)
+"""
+
+
+def installed(folder, name, version, **modules):
+    """Put a library into a folder: its metadata, and a module for each dotted name."""
+    metadata = folder / f"{name}-{version}.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    for module, text in modules.items():
+        path = folder.joinpath(*module.split("__")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.fixture
+def bench(monkeypatch, tmp_path):
+    """The modules of the benchmark, in a process where both versions of TileKernels and DeepGEMM are installed."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    for path in (ROOT / "benchmarks").glob("*.py"):  # the suite has modules of the same names
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
+    monkeypatch.setitem(sys.modules, "tilelang.utils.target", sys)  # that of TileLang is not needed
+    monkeypatch.setenv("BENCH_PEERS", str(tmp_path))
+    installed(tmp_path / "tilekernels", "tile_kernels", "2.1.0", tile_kernels__mhc=KERNELS)
+    both = {"tile_kernels__mhc": KERNELS, "tile_kernels__modeling__mhc__functional": FUNCTIONS}
+    installed(tmp_path / "tilekernels-1", "tile_kernels", "1.0.0", **both)
+    installed(tmp_path / "deepgemm", "sgl_deep_gemm", "0.1.5", deep_gemm=PROJECTION)
+    yield importlib.import_module
+    for name in [name for name in sys.modules if name.split(".")[0] in ("tile_kernels", "deep_gemm")]:
+        del sys.modules[name]
+
+
+BOTH = ("forward", "backward")
+FUNCTIONS_OF = [
+    *(("tilekernels", op, direction) for op in ("mhc_post", "sinkhorn", "expand") for direction in BOTH),
+    *(("tilekernels_1", op, direction) for op in ("mhc_post", "sinkhorn", "read") for direction in BOTH),
+    ("tilekernels_1", "layer", "step"),
+    ("deepgemm", "read", "forward"),
+]
+
+
+def subject(bench, op, direction, **axes):
+    return bench("adapter").adapter("cpu").subject(op, direction, {**AXES, **axes})
+
+
+def distances(bench, library, of):
+    make = bench(library).MAKERS[of.op, of.direction]
+    return bench("calls").CallContender(of, make).distances()
+
+
+@pytest.mark.parametrize(("library", "op", "direction"), FUNCTIONS_OF)
+def test_a_library_computes_our_function(bench, monkeypatch, library, op, direction):
+    monkeypatch.setattr(bench("deepgemm"), "_processors", lambda _: 3)
+    of = subject(bench, op, direction)
+    found = distances(bench, library, of)
+    assert set(found) == set(of.golden)
+    for name, distance in found.items():
+        assert distance.finite
+        assert distance.error.rel_fro < (1e-5 if of.golden[name].shape[-1] == 4 else 8e-3), name
+
+
+@pytest.mark.parametrize("library", ["tilekernels", "tilekernels_1"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_sinkhorn_has_the_form_that_is_asked_for(bench, library, direction):
+    of = subject(bench, "sinkhorn", direction, form="deepseek", dtype="fp32")
+    assert distances(bench, library, of)[next(iter(of.golden))].error.rel_fro < 1e-5
+
+
+def test_every_function_is_tested(bench):
+    names = ("tilekernels", "tilekernels_1", "deepgemm")
+    assert {(name, *of) for name in names for of in bench(name).MAKERS} == set(FUNCTIONS_OF)
+
+
+def test_a_run_can_be_repeated(bench):
+    for op, direction in (("read", "backward"), ("layer", "step")):
+        of = subject(bench, op, direction)
+        call = bench("tilekernels_1").MAKERS[op, direction](of, 0)
+        first, second = (call.outputs(call.run()) for _ in range(2))
+        for name, tensor in first.items():
+            assert torch.equal(tensor, second[name]), name
+
+
+def test_both_versions_are_used_in_one_process(bench):
+    kernels, functions = bench("tilekernels").kernels(), bench("tilekernels_1").functions()
+    assert "tilekernels-1" in functions.__file__
+    assert "tilekernels-1" not in kernels.__file__
+    assert bench("peers").versions() == {
+        "version.tilekernels": "2.1.0",
+        "version.tilekernels-1": "1.0.0",
+        "version.deepgemm": "0.1.5",
+    }
+
+
+def test_what_is_not_there_is_named(bench, monkeypatch, tmp_path):
+    for folder, text in (("empty", "is not installed"), ("old", r"in version 0\.9")):
+        installed(tmp_path / "old" / "tilekernels", "tile_kernels", "0.9")
+        monkeypatch.setenv("BENCH_PEERS", str(tmp_path / folder))
+        with pytest.raises(AbsentError, match=text):
+            subject(bench, "mhc_post", "forward").contender("tilekernels")
+        if folder == "empty":
+            (tmp_path / "old").rename(tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "direction", "axes", "reason"),
+    [
+        ("tilekernels", "read", "forward", {}, "has no read forward"),
+        ("deepgemm", "read", "backward", {}, "has no read backward"),
+        ("tilekernels", "mhc_post", "forward", {}, "need a GPU"),
+    ],
+)
+def test_what_a_library_cannot_do_is_named(bench, name, op, direction, axes, reason):
+    with pytest.raises(AbsentError, match=reason):
+        subject(bench, op, direction, **axes).contender(name)
