@@ -113,6 +113,26 @@ def test_a_choice_for_the_quick_tier_leaves_the_full_one_whole(doubles):
     ]
 
 
+def test_of_several_choices_the_first_that_leaves_a_cell_a_case_holds(doubles):
+    more = "more: { directions: [forward], axes: [tokens], cases: { quick: [{ tokens: [7, 8] }] } }"
+    doubles.edit("ops:\n", f"ops:\n  {more}\n")
+    doubles.edit(
+        "toolchains: [good,", "toolchains: [{ toolchain: good, quick: [{ tokens: 9 }, { tokens: [2, 8] }, {}] },"
+    )
+    good = [case for case in plan(doubles.matrix, "quick").cases if case.cell.toolchain == "good"]
+    assert [case.name for case in good if case.cell.op == "more"] == ["tokens8"]
+    assert [case.name for case in good if case.cell.op == "double"] == ["tokens2"]
+    content = YAML(typ="safe").load((doubles.root / "matrix.yaml").read_text())
+    assert sorted(audit(content, "quick")) == sorted(case.id for case in plan(doubles.matrix, "quick").cases)
+    load(doubles.root / "matrix.yaml")
+    doubles.edit("{ tokens: [2, 8] }, {}]", "{ tokens: 8 }, { token: 1 }]")
+    with pytest.raises(UserError, match="unknown axis 'token'"):
+        load(doubles.root / "matrix.yaml")
+    doubles.edit(", { token: 1 }]", "]")
+    with pytest.raises(UserError, match=r"no case of double\.forward has these values"):
+        load(doubles.root / "matrix.yaml")
+
+
 def test_without_cases_of_the_full_tier_a_choice_for_the_quick_one_still_makes_two_plans(doubles):
     doubles.edit("toolchains: [good,", "toolchains: [{ toolchain: good, quick: { tokens: 2 } },")
     project = load_project(doubles.root / "matrix.yaml")

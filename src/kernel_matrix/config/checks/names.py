@@ -69,7 +69,7 @@ def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> It
         for target in entry.targets or ():
             yield from _unknown_target(platform, (*place, index), target)
         axes = {axis for op in matrix.ops.values() for axis in op.axes}
-        for key, choice in (("cases", entry.cases), ("quick", entry.quick)):
+        for key, choice in (("cases", entry.cases), *(("quick", choice) for choice in entry.quick_choices)):
             for axis in choice:
                 if axis not in axes:
                     yield (*place, index, key, axis), f"unknown axis '{axis}'.{did_you_mean(axis, axes)}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kernel_matrix.config.cases import expand
 from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Direction, Matrix, PlatformToolchain, Scalar, Tier
-from kernel_matrix.config.plan import Plan, chooses, ops_of
+from kernel_matrix.config.plan import Plan, chosen_of, ops_of
 
 _TIERS: tuple[Tier, Tier] = ("full", "quick")
 _CasesOfTiers = Sequence[Sequence[Mapping[str, Scalar]]]  # the axes of each case, by tier as in _TIERS
@@ -42,10 +42,9 @@ def _empty_choice(
     entry: PlatformToolchain, full: Sequence[Mapping[str, Scalar]], quick: Sequence[Mapping[str, Scalar]]
 ) -> str:
     """Return the choice of an entry that leaves none of an operator's cases in a tier; empty if none does."""
-    if not any(chooses(entry, "full", axes) for axes in full):
+    if not chosen_of(entry, "full", full, dict):
         return "cases"
-    left = [axes for axes in quick if chooses(entry, "full", axes)]
-    return "quick" if left and not any(chooses(entry, "quick", axes) for axes in left) else ""
+    return "quick" if chosen_of(entry, "full", quick, dict) and not chosen_of(entry, "quick", quick, dict) else ""
 
 
 def sentinels(matrix: Matrix, full: Plan) -> Iterator[Fault]:

@@ -53,9 +53,10 @@ class PlatformToolchain(Section):
         description="Only the cases whose axes have these values; an operator without such an axis keeps all of its. "
         "It does not choose among timed cases ('timed' of an operator).",
     )
-    quick: dict[str, ScalarOrList] = Field(
+    quick: dict[str, ScalarOrList] | list[dict[str, ScalarOrList]] = Field(
         default_factory=dict,
-        description="The same for the quick tier alone; the full tier has all that 'cases' leaves.",
+        description="The same for the quick tier alone; the full tier has all that 'cases' leaves. Of a list, the "
+        "first choice that leaves an operator's direction a case holds for it.",
     )
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
@@ -69,6 +70,12 @@ class PlatformToolchain(Section):
         description="The lock of the environment where the platform needs more packages than the toolchain's own lock "
         "has, such as the runtime of its device.",
     )
+
+    @property
+    def quick_choices(self) -> list[dict[str, ScalarOrList]]:
+        """The choices for the quick tier, in their long form."""
+        choices = self.quick if isinstance(self.quick, list) else [self.quick]
+        return choices or [{}]
 
 
 class Platform(Section):

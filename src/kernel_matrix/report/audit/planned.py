@@ -29,12 +29,12 @@ def planned(matrix: Mapping[str, Any], tier: str) -> dict[str, Facts]:
     for platform_name, platform in matrix["platforms"].items():
         for entry in platform["toolchains"]:
             entry = {"toolchain": entry} if isinstance(entry, str) else entry
-            only = [entry.get("cases") or {}, (entry.get("quick") or {}) if tier == "quick" else {}]
+            quick = _list(entry.get("quick") or {}) if tier == "quick" else [{}]
             for target in entry.get("targets") or platform["targets"]:
                 place = {"platform": platform_name, "target": target, "toolchain": entry["toolchain"]}
                 for key in directions:
                     if _has(matrix, entry, *key):
-                        cases.update(_of_cell(only, place, *key, untimed[key]))
+                        cases.update(_of_first(entry.get("cases") or {}, quick, place, *key, untimed[key]))
                         if _on_hardware(platform, entry, target):  # an entry chooses among the cases of the tiers alone
                             cases.update(_of_cell([], place, *key, timed[key]))
     return cases
@@ -52,6 +52,16 @@ def _on_hardware(platform: Mapping[str, Any], entry: Mapping[str, Any], target: 
     if machines is None:
         machines = platform["targets"] if vendor_named(platform["device"]).hosted else ()
     return target in machines and entry.get("runs", True) and not entry.get("emulated", False)
+
+
+def _of_first(
+    cases: Mapping[str, Any], quick: list[Any], place: Facts, op: str, direction: str, named: list[_Named]
+) -> dict[str, Facts]:
+    """Return the cases of a cell by the first choice for the quick tier that leaves it any."""
+    for choice in quick:
+        if chosen := dict(_of_cell([cases, choice], place, op, direction, named)):
+            return chosen
+    return {}
 
 
 def _of_cell(
