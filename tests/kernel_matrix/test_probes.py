@@ -12,11 +12,12 @@ import pytest
 from conftest import ROOT, Doubles
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Job
 from kernel_matrix.lab.forked import first_imports, groups
 from kernel_matrix.lab.judging import judge, judge_all, record_id
 from kernel_matrix.lab.probe import Probe, load_probes, select_probes
-from kernel_matrix.lab.probe_toolchains import environments, probe_toolchains, write
+from kernel_matrix.lab.probe_toolchains import environments, probe_toolchains, probing, write
 from kernel_matrix.lab.probing import last_exception, run_probes
 from kernel_matrix.pipeline import load
 from kernel_matrix.results import junit
@@ -289,6 +290,48 @@ def test_every_environment_of_the_project_is_probed_once(doubles: Doubles):
     assert not next(probe_toolchains(project, probes[1:], ["good"], HERE, "current")).changed
     with pytest.raises(UserError, match=r"--toolchain goood: .* Did you mean 'good'"):
         next(probe_toolchains(project, probes, ["goood"], HERE, "current"))
+
+
+def test_the_quick_tier_asks_a_probe_once_of_the_same_versions_and_the_full_one_everywhere(doubles: Doubles):
+    doubles.edit("suite: suite,", "suite: suite, probes: probes,")
+    doubles.edit(
+        "toolchains:\n",
+        "toolchains:\n  newer: { backend: good, lock: newer.txt }\n  equal: { backend: good, lock: equal.txt }\n",
+    )
+    (doubles.root / "lock.txt").write_text("numpy==2.0.0\npytest==9\n")
+    (doubles.root / "newer.txt").write_text("numpy==2.1.0 ; python_version > '3'\n    # via nobody\n")
+    (doubles.root / "equal.txt").write_text("numpy==2.0.0\n")
+    (doubles.root / "probes").mkdir()
+    make(doubles.root / "probes", "one", "print('fine')")
+    project = load(doubles.root / "matrix.yaml")
+    chosen = ["good", "newer", "equal"]
+
+    def pieces(tier: Tier) -> list[str]:
+        return [piece.args[0] for piece in probing(project, chosen, HERE, "current", print, tier=tier)]
+
+    assert sorted(pieces("full")) == ["equal", "lock", "newer"]
+    assert sorted(pieces("quick")) == ["equal", "newer"], "of the two with numpy 2.0.0 the smaller"
+
+
+def test_a_probe_that_was_asked_of_the_same_versions_elsewhere_is_not_missing(tmp_path):
+    first, second = (make(tmp_path, name, "print('fine')") for name in ("first", "second"))
+    names = {"small": "1.0", "large": "1.0", "other": "2.0"}
+    records = [
+        Record(record_id(name, probe), "pass", "run", job={"version.Numpy": version, "version.torch": name})
+        for name, version in names.items()
+        for probe in (first, second)
+        if name == "small" or probe is first
+    ]
+    judged = {
+        (one.toolchain, one.probe.path.stem): one.verdict for one in judge_all((first, second), records, ["small"])
+    }
+    assert judged == {
+        ("small", "first"): "works",
+        ("small", "second"): "works",
+        ("large", "first"): "works",
+        ("other", "first"): "works",
+        ("other", "second"): "missing",
+    }
 
 
 def test_an_environment_that_cannot_be_made_is_said_with_its_cause(doubles: Doubles):

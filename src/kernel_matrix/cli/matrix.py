@@ -48,7 +48,7 @@ def main(options: argparse.Namespace) -> int:
         probes = []
         if project.matrix.package.probes is not None:
             toolchains = sorted({job.toolchain for job in selected.jobs})
-            probes = probing(project, toolchains, machine, executor, console.say, keeper)
+            probes = probing(project, toolchains, machine, executor, console.say, keeper, tier=selected.plan.tier)
         dashboard = run_everything(
             project,
             selected,

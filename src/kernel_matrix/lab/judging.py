@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
@@ -57,21 +57,26 @@ def _compare(window: Window | None, record: Record) -> tuple[Verdict, str]:
 def judge_all(probes: Sequence[Probe], records: Sequence[Record], toolchains: Sequence[str]) -> tuple[Judged, ...]:
     """Return the verdict on every probe in every environment that has a record of one.
 
-    An environment of ``toolchains`` has a missing result for each probe that makes sense in it and left none.
+    An environment of ``toolchains`` has a missing result for each probe that makes sense in it and left none. A probe
+    need not be asked twice where two environments have the same versions of what it asks about.
     """
     judged: list[Judged] = []
     # Of several machines' records the one that tried decides, so that "unavailable" counts only when all say so.
     by_id: dict[str, Record] = {}
     for record in sorted(records, key=lambda record: record.outcome in ("unavailable", "missing"), reverse=True):
         by_id[record.case] = record
-    probed = [record.case.split("/")[1] for record in records if is_probe_record(record)]
-    for toolchain in dict.fromkeys([*toolchains, *probed]):
-        of_toolchain = [record for case, record in by_id.items() if case.startswith(f"{PROBE}{toolchain}/")]
-        versions = versions_of(of_toolchain[0].job) if of_toolchain else {}
-        for probe in probes:
-            result = by_id.get(record_id(toolchain, probe))
-            if result or (of_toolchain and probe.makes_sense_with(versions)):
-                judged.append(judge(probe, toolchain, result))
+    versions: dict[str, Mapping[str, str]] = {}  # of each environment that has a record
+    for case, record in by_id.items():
+        if is_probe_record(record):
+            versions.setdefault(case.split("/")[1], versions_of(record.job))
+    of_probe = {probe.id: {name: by_id.get(record_id(name, probe)) for name in versions} for probe in probes}
+    for toolchain in dict.fromkeys([*toolchains, *versions]):
+        for probe in probes if toolchain in versions else ():
+            results, here = of_probe[probe.id], versions[toolchain]
+            asked = [probe.asked_about(versions[name]) for name, result in results.items() if result]
+            missing = probe.makes_sense_with(here) and probe.asked_about(here) not in asked
+            if results[toolchain] or missing:
+                judged.append(judge(probe, toolchain, results[toolchain]))
     return tuple(judged)
 
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_matrix.base.errors import UserError, unknown
@@ -78,6 +80,11 @@ class Probe(BaseModel):
     def makes_sense_with(self, versions: Mapping[str, str]) -> bool:
         """Return whether the environment has what the probe asks about."""
         return satisfies(self.requires, versions)
+
+    def asked_about(self, versions: Mapping[str, str]) -> tuple[str | None, ...]:
+        """Return the versions of the distributions that it requires; None for one that is not there."""
+        present = {canonicalize_name(name): version for name, version in versions.items()}
+        return tuple(present.get(canonicalize_name(Requirement(text).name)) for text in self.requires)
 
     def expected(self, versions: Mapping[str, str]) -> Window | None:
         """Return the window of these versions."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from kernel_matrix.base.errors import unknown
 from kernel_matrix.base.git import commit
-from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import diagnose, in_words
 from kernel_matrix.lab.judging import Judged, described, judge_all
@@ -100,33 +97,55 @@ def probing(
     executor: str,
     say: Callable[[str], None],
     keeper: Keeper | None = None,
+    *,
+    tier: Tier = "full",
 ) -> list[Callable[[], None]]:
-    """Return the work of probing these toolchains, one piece for each environment whose results cannot be kept."""
-    probes = select_probes(project.matrix, project.root)
-    depends = [executor, *(probe.id for probe in probes)]
+    """Return the work of probing these toolchains, one piece for each environment whose results cannot be kept.
 
-    def work(environment: str, toolchain: str) -> None:
-        probed = probe_environment(project, probes, environment, toolchain, machine, executor, say=say)
+    In the quick tier a probe is asked once of the same versions: of several environments that have them, the smallest.
+    """
+    by_environment = environments(project.matrix, toolchains)
+    probes = _asked(project, select_probes(project.matrix, project.root), by_environment, once=tier == "quick")
+
+    def depends(environment: str) -> list[str]:
+        return [executor, *(probe.id for probe in probes[environment])]
+
+    def work(environment: str) -> None:
+        toolchain = by_environment[environment]
+        probed = probe_environment(project, probes[environment], environment, toolchain, machine, executor, say=say)
         say("\n".join(probed.lines))
         if keeper and probed.judged and not probed.changed:
-            keeper.remember(f"probes.{environment}", depends)
+            keeper.remember(f"probes.{environment}", depends(environment))
 
     # The environments with most probes first, so that no core waits for them at the end.
-    order = sorted(
-        environments(project.matrix, toolchains).items(), key=lambda item: -_amount(project, probes, item[1])
-    )
     return [
-        partial(work, environment, toolchain)
-        for environment, toolchain in order
-        if not (keeper and keeper.since(f"probes.{environment}", depends))
+        partial(work, environment)
+        for environment in sorted(probes, key=lambda environment: -len(probes[environment]))
+        if probes[environment] and not (keeper and keeper.since(f"probes.{environment}", depends(environment)))
     ]
 
 
-def _amount(project: Project, probes: Sequence[Probe], toolchain: str) -> int:
-    """Return the number of probes whose packages the lock of a toolchain pins."""
+def _asked(
+    project: Project, probes: Sequence[Probe], by_environment: Mapping[str, str], *, once: bool
+) -> dict[str, list[Probe]]:
+    """Return for each environment the probes whose packages its lock pins; each of the same versions ``once``."""
+    pins = {name: _pins(project, toolchain) for name, toolchain in by_environment.items()}
+    asked: dict[str, list[Probe]] = {name: [] for name in pins}
+    for probe in probes:
+        about: set[tuple[str | None, ...]] = set()
+        for name in sorted(pins, key=lambda name: (len(pins[name]), name)):
+            versions = probe.asked_about(pins[name])
+            if None not in versions and not (once and versions in about):
+                about.add(versions)
+                asked[name].append(probe)
+    return asked
+
+
+def _pins(project: Project, toolchain: str) -> dict[str, str]:
+    """Return the version of each distribution that the lock of a toolchain pins."""
     lock = (project.root / project.matrix.toolchains[toolchain].lock).read_text(encoding="utf-8")
-    pinned = {canonicalize_name(line.split("==")[0]) for line in lock.splitlines() if "==" in line}
-    return sum(all(canonicalize_name(Requirement(text).name) in pinned for text in one.requires) for one in probes)
+    lines = (line.split(";")[0].split("#")[0].strip() for line in lock.splitlines())
+    return dict(line.split("==", 1) for line in lines if "==" in line)
 
 
 def _probe(
