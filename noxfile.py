@@ -140,9 +140,9 @@ def diff(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the harness, and the kernel package in the environments of its toolchains. -- --quick: the harness alone."""
     python = python_with_checks(session)
-    environment = with_trends(session)
+    environment = dict(SOURCE)
     if "--quick" not in session.posargs:
-        environment["KERNEL_MATRIX_ENGINES"] = install_engines(session)
+        environment = {**with_trends(session), "KERNEL_MATRIX_ENGINES": install_engines(session)}
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=environment, external=True)
 
 

@@ -16,17 +16,22 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import together
 from browsing import address, chromium, contexts, new_tab, page_site, tab, web  # noqa: F401 - fixtures of the page's tests
 from docker import DockerClient
 from hypothesis import settings
+from ruamel.yaml import YAML
 
 from kernel_matrix import cli
+from kernel_matrix.config import document as documents
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import selection
@@ -51,6 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     together.arrange(items)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Let one process compile all modules, where none has done so: the others wait, and find the bytecode."""
+    with together.first_alone(session.config, ROOT / "build" / "cache" / "collected"):
+        return (yield)
+
+
 def pytest_collection_finish() -> None:
     """Take the tests and the modules out of the collections of garbage to come: they stay until the end."""
     gc.collect()
@@ -69,6 +81,15 @@ SHARED = ("envs", BYTECODE, "cache/inductor", COPY)
 # process of a toolchain imports up to 2,000 modules, and compiling them takes three times as long as running them.
 os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / BYTECODE)
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
+
+@lru_cache(maxsize=64)
+def parsed(text: str) -> Any:
+    """Return the content of a matrix.yaml. Nobody changes it, and most tests read one of the same few texts."""
+    return YAML(typ="rt").load(text)
+
+
+documents.YAML = lambda typ: SimpleNamespace(load=parsed)
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any-machine", deadline=None)

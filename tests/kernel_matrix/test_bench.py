@@ -398,6 +398,7 @@ def test_a_changed_benchmark_makes_no_kept_result_stale():
     assert not changed.platforms
 
 
+@pytest.mark.slow
 def test_what_is_left_when_the_time_is_over_is_missing(doubles):
     _, records, _ = run_bench(doubles, "hang", limit=3.0)
     assert records["hang"][0].outcome == "missing"

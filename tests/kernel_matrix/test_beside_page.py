@@ -69,6 +69,7 @@ def test_a_summary_of_a_hundred_thousand_cells_is_one_that_github_shows(whole):
     assert is_closed(text)
 
 
+@pytest.mark.slow
 def test_a_summary_of_many_cells_has_their_lanes_and_those_of_few_has_them_all(whole):
     text = summary(many(whole, 5_000, state="pass"), None)
     assert text.count("\n| cpu-llvm | t") == 500
@@ -213,6 +214,7 @@ def test_a_name_cannot_break_the_picture(whole):
     assert "<script>" not in text
 
 
+@pytest.mark.slow
 def test_every_platform_has_a_badge_with_its_own_counts(matrix, planned, passing, tmp_path):
     expected = {case.id for case in planned.cases if case.expectations}
     records = [Record(case.id, "unavailable", message="x") if case.id in expected or case.cell.vendor == "amd"

@@ -50,6 +50,7 @@ def test_every_seed_is_run_and_the_spread_is_printed_and_written(with_seeds: Dou
     assert not (with_seeds.root / "build" / "results").exists(), "the results of the plan stay as they are"
 
 
+@pytest.mark.slow
 def test_a_case_that_fails_is_a_false_alarm_and_red(with_seeds: Doubles):
     done = calibrated(with_seeds, "--toolchain", "wrong", "--seeds", "2")
     assert done.returncode == 1
@@ -58,6 +59,7 @@ def test_a_case_that_fails_is_a_false_alarm_and_red(with_seeds: Doubles):
     assert "tokens2-seed1: " in done.stdout
 
 
+@pytest.mark.slow
 def test_a_case_that_is_known_to_fail_is_no_false_alarm(with_seeds: Doubles):
     path = with_seeds.root / "matrix.yaml"
     where = "where: { tokens: 2, toolchain: wrong }, outcome: fail, match: max_abs, reason: it is wrong on purpose"
@@ -81,6 +83,7 @@ def test_bad_input_is_said_in_one_line(with_seeds: Doubles, words, message):
     assert message in done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_number_there_is_no_noise(with_seeds: Doubles):
     with_seeds.edit("tokens: [1, 2, 3]", "tokens: 2")
     done = calibrated(with_seeds, "--toolchain", "raises", "--seeds", "1")

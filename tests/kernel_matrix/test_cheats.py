@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Doubles
 from test_run import middle, states
+from together import first_are_quick
 
 from kernel_matrix.job import keys
 
@@ -42,7 +43,7 @@ def forged_end(*after: str) -> tuple[str, ...]:
     )
 
 
-@pytest.mark.parametrize("after", ["os._exit(0)", "double(x, out)"])
+@pytest.mark.parametrize("after", first_are_quick(1, ["os._exit(0)", "double(x, out)"]))
 def test_an_end_that_the_kernel_writes_into_the_journal_is_not_believed(doubles: Doubles, after: str):
     cheat(doubles, *forged_end(after))
     comparison = doubles.run("wrong")
@@ -51,6 +52,7 @@ def test_an_end_that_the_kernel_writes_into_the_journal_is_not_believed(doubles:
     assert comparison.is_red
 
 
+@pytest.mark.slow
 def test_a_signature_is_not_believed_twice(doubles: Doubles):
     """The kernel writes the last entry once more, with its signature: the end of the case before, which passed."""
     cheat(
@@ -71,13 +73,16 @@ KEY = "key_file(journal.parents[2], journal.parent.name)"
 
 @pytest.mark.parametrize(
     ("theft", "refusal"),
-    [
-        (f"{KEY}.read_text()", "Permission denied: '/var/tmp/kernel-matrix-keys-"),
-        (f"os.link({KEY}, journal.with_name('copy'))", "Invalid cross-device link: '/var/tmp/kernel-matrix-keys-"),
-        (f"{KEY}.rename(journal.with_name('copy'))", "Invalid cross-device link: '/var/tmp/kernel-matrix-keys-"),
-        ("open(f'/proc/{os.getppid()}/mem', 'rb')", "Permission denied: '/proc/"),
-        ("open(f'/proc/{harness}/mem', 'rb')", "Permission denied: '/proc/"),
-    ],
+    first_are_quick(
+        1,
+        [
+            (f"{KEY}.read_text()", "Permission denied: '/var/tmp/kernel-matrix-keys-"),
+            (f"os.link({KEY}, journal.with_name('copy'))", "Invalid cross-device link: '/var/tmp/kernel-matrix-keys-"),
+            (f"{KEY}.rename(journal.with_name('copy'))", "Invalid cross-device link: '/var/tmp/kernel-matrix-keys-"),
+            ("open(f'/proc/{os.getppid()}/mem', 'rb')", "Permission denied: '/proc/"),
+            ("open(f'/proc/{harness}/mem', 'rb')", "Permission denied: '/proc/"),
+        ],
+    ),
     ids=["reads", "links", "moves", "memory of the process that compares", "memory of the harness"],
 )
 def test_a_kernel_does_not_get_the_key_that_signs_the_journal(doubles: Doubles, theft: str, refusal: str):
@@ -97,12 +102,14 @@ def test_a_kernel_does_not_get_the_key_that_signs_the_journal(doubles: Doubles, 
     assert middle(comparison).record.job["keys"] == "out of reach"
 
 
+@pytest.mark.slow
 def test_a_run_whose_key_is_gone_begins_anew_when_it_is_resumed(doubles: Doubles):
     doubles.run("good")
     keys.key_file(doubles.root / "build", "here.good").unlink()
     assert states(doubles.run("good", resume=True)) == ["pass"] * 3
 
 
+@pytest.mark.slow
 def test_where_landlock_is_absent_the_record_says_that_the_keys_are_within_reach(doubles: Doubles):
     monkeypatched = "from kernel_matrix.job import running", "running.can_be_kept_away = lambda: False"
     path = doubles.root / "suite" / "conftest.py"
@@ -151,10 +158,13 @@ def test_a_process_that_compares_may_not_import_the_backend(doubles: Doubles):
 
 @pytest.mark.parametrize(
     "blindness",
-    [
-        "accuracy.Budget.faults = lambda *_: []",
-        "exact = accuracy.measure(np.ones(2, np.float32), np.ones(2)); canaries.measure = lambda *_: exact",
-    ],
+    first_are_quick(
+        1,
+        [
+            "accuracy.Budget.faults = lambda *_: []",
+            "exact = accuracy.measure(np.ones(2, np.float32), np.ones(2)); canaries.measure = lambda *_: exact",
+        ],
+    ),
     ids=["no limit", "no error"],
 )
 def test_a_comparison_that_sees_no_fault_is_an_error(doubles: Doubles, blindness: str):
@@ -177,6 +187,7 @@ def test_a_case_that_owes_canaries_and_has_none_is_an_error(doubles: Doubles):
     ]
 
 
+@pytest.mark.slow
 def test_a_budget_that_the_suite_widens_is_red(doubles: Doubles):
     """A canary follows the budget, so it does not see this. The limits are computed again from the record."""
     change_suite(

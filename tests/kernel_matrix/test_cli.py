@@ -181,6 +181,7 @@ def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
     assert harness("schema").stdout.startswith("{")
 
 
+@pytest.mark.slow
 def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, capsys):
     loaded, planned = [], []
     validate, list_jobs = Matrix.model_validate, planning._jobs

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, harness
+from together import first_are_quick
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Plan, plan
@@ -128,11 +129,14 @@ def test_outputs_of_another_shape_are_not_compared(results):
 
 @pytest.mark.parametrize(
     ("one", "other", "words"),
-    [
-        (f"{A}s", B, f"there is no such cell or case in the plan. Did you mean '{A}'?"),
-        (A, B.replace("sinkhorn", "expand"), "they are of different operators"),
-        (A, B.replace("tvm-0.27", "inductor"), "no result of it is here"),
-    ],
+    first_are_quick(
+        1,
+        [
+            (f"{A}s", B, f"there is no such cell or case in the plan. Did you mean '{A}'?"),
+            (A, B.replace("sinkhorn", "expand"), "they are of different operators"),
+            (A, B.replace("tvm-0.27", "inductor"), "no result of it is here"),
+        ],
+    ),
 )
 def test_an_input_that_cannot_be_used_is_refused(results, one, other, words):
     done = harness("compare-cells", one, other, str(results))

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from conftest import ROOT, Doubles
 from test_run import middle, states
 
@@ -242,6 +243,7 @@ def test_a_full_disk_is_the_machine_s_error_and_costs_no_other_job(engine, small
     assert left_over(engine) == []
 
 
+@pytest.mark.slow
 def test_results_that_cannot_be_written_are_missing(small_disk, doubles: Doubles):
     doubles.edit("{ case: 15,", "{ case: 60,")
     small_disk(doubles.root / "build")

@@ -147,6 +147,7 @@ def run_diagnose(text: str, folder: Path, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, env=environment, input=text, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_line_says_the_cause_of_what_is_piped_in():
     known = run_diagnose("RuntimeError: 0 active drivers ([]). There should only be one.", ROOT)
     assert known.returncode == 0
@@ -156,6 +157,7 @@ def test_the_command_line_says_the_cause_of_what_is_piped_in():
     assert "not known" in unknown.stdout
 
 
+@pytest.mark.slow
 def test_outside_of_a_project_the_command_line_asks_the_harness_s_own_rules(tmp_path):
     assert "[disk-full]" in run_diagnose("No space left on device", tmp_path).stdout
     assert "not known" in run_diagnose("RuntimeError: 0 active drivers ([]).", tmp_path).stdout

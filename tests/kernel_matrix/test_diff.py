@@ -246,6 +246,7 @@ def test_the_limit_follows_the_spread_of_earlier_runs():
     assert why == "the spread of 5 earlier runs"
 
 
+@pytest.mark.slow
 def test_only_measurements_on_the_same_device_count(site, good, diff, with_ratio):
     """Five earlier runs with the same ratio make the limit strict; those of another device do not."""
     past = history.History()
@@ -305,6 +306,7 @@ def test_a_change_of_speed_that_lasts_is_found_with_its_first_run():
     assert (one.before, one.after) == (pytest.approx(2.0, rel=0.05), pytest.approx(1.5, rel=0.05))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [[1.0], [1.0, 1.0]])
 def test_one_or_two_slow_runs_are_no_change(slow):
     for place in (15, 8):
@@ -312,10 +314,12 @@ def test_one_or_two_slow_runs_are_no_change(slow):
         assert trend.slower("cell", series(speeds), "") == []
 
 
+@pytest.mark.slow
 def test_faster_is_not_slower():
     assert trend.slower("cell", series([*scatter(12), *scatter(4, 2.6, 1)]), "") == []
 
 
+@pytest.mark.slow
 def test_a_change_that_the_former_run_could_know_of_is_not_new():
     runs = series([*scatter(12), *scatter(6, 1.5, 1)])
     assert trend.slower("cell", runs, runs[13].started), "the former run had two runs since the change"
@@ -328,6 +332,7 @@ def test_a_run_on_another_device_is_no_change():
     assert trend.too_short([runs]) == 1
 
 
+@pytest.mark.slow
 def test_scatter_alone_is_rarely_taken_for_a_change():
     alarms = sum(bool(trend.slower("cell", series(scatter(14, seed=seed)), "")) for seed in range(100))
     assert alarms <= 3

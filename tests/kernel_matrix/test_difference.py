@@ -94,6 +94,7 @@ def test_a_folder_without_a_report_is_bad_input(tmp_path):
 HOSTILE = "``` \n# Approved\n| <img src=x> | [a](javascript:b) @everyone ````\n::error::x"
 
 
+@pytest.mark.slow
 def test_a_summary_cannot_be_broken_out_of(site, planned, passing):
     summary = (site("x", fail(all_cases(planned, passing), HOSTILE)) / "summary.md").read_text()
     fence = "`" * 5
@@ -102,6 +103,7 @@ def test_a_summary_cannot_be_broken_out_of(site, planned, passing):
     assert not [char for char in "`|<>[]@\n" if char in markdown.cell(HOSTILE)]
 
 
+@pytest.mark.slow
 def test_a_summary_stays_within_what_is_shown_and_says_that_it_was_cut(site, planned):
     lines = "\n".join(f"| a line of the table | {number} |" for number in range(60_000))
     cut = markdown.within(lines)

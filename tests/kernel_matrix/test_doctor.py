@@ -17,13 +17,17 @@ from types import SimpleNamespace
 import pytest
 from conftest import ROOT, Doubles
 
-from kernel_matrix.lab import doctor, image_checks, machine_checks
+from kernel_matrix.lab import doctor, image_checks, machine_checks, probing
 from kernel_matrix.lab.doctor import examine
 from kernel_matrix.lab.reachable import prospects
 from kernel_matrix.run.docker.engine import Engine
+from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.vendors import Device, Finding, Machine, cpu, detect, nvidia, system
 from kernel_matrix.vendors.system import Answer, is_on_pci_bus
+
+# The variables of pytest, of package indexes and of the Docker engine: what tests set and no compiler reads.
+OF_NO_COMPILER = ("PYTEST_", "PIP_", "UV_", "DOCKER_", "KERNEL_MATRIX_")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,7 +37,7 @@ def each_compiler_is_tried_once() -> Iterator[None]:
 
     def ask(command: list[str]) -> Answer:
         compiler, *options, output, program, source = command
-        variables = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(OF_NO_COMPILER)}
         key = (compiler, *options, *sorted(variables.items()))
         if key not in answers:
             answers[key] = system.ask([compiler, *options, output, program, source])
@@ -265,6 +269,7 @@ def test_a_valid_ca_of_somebody_else_is_told_from_an_index_that_is_down(look, st
     assert look()["package index"].status == "good"
 
 
+@pytest.mark.slow
 def test_a_home_on_a_read_only_disk_is_told_in_the_system_s_words(look, matrix, tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
@@ -283,6 +288,7 @@ def test_a_home_on_a_read_only_disk_is_told_in_the_system_s_words(look, matrix, 
     assert (found["uv's cache"].status, found["build folder"].status) == ("broken", "good")
 
 
+@pytest.mark.slow
 def test_a_home_that_cannot_be_written_to_is_named_with_a_way_out(look, monkeypatch):
     monkeypatch.setenv("HOME", "/proc")  # even root cannot write there
     found = look()["home"]
@@ -370,9 +376,20 @@ def test_a_gpu_that_is_here_and_cannot_be_opened_runs_nothing(matrix):
     assert (rocm.reaches, rocm.command) == ("compiled", "join the group")
 
 
+@pytest.fixture(scope="module")
+def what_is_here(tmp_path_factory) -> probing.Environment:
+    return probing.examine(LocalInterpreter(Path(sys.executable)), tmp_path_factory.mktemp("scratch"))
+
+
 @pytest.fixture
-def image(matrix, tmp_path, monkeypatch):
+def image(matrix, tmp_path, monkeypatch, what_is_here):
     """Pretend to be in the image of cuda: each environment is this interpreter, and the locks name what it has."""
+    ask = probing.examine
+
+    def ask_others(interpreter: LocalInterpreter, scratch: Path) -> probing.Environment:
+        return what_is_here if str(interpreter.python) == sys.executable else ask(interpreter, scratch)
+
+    monkeypatch.setattr(probing, "examine", ask_others)
     here = f"pytest=={importlib.metadata.version('pytest')}\nnumpy=={importlib.metadata.version('numpy')}\n"
     for toolchain in matrix.toolchains.values():
         lock = tmp_path / toolchain.lock

@@ -15,6 +15,7 @@ import pytest
 from conftest import CPU, ROOT, Doubles
 from docker.types import DeviceRequest
 from test_run import middle, states
+from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
@@ -149,6 +150,7 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
     assert middle(doubles.run("good", executor=executor, device=GPU)).reason.endswith("had no answer within 2 s")
 
 
+@pytest.mark.slow
 def test_a_cpu_is_not_asked_for_a_preflight(doubles: Doubles):
     doubles.edit("{ case: 15,", "{ case: 60,")
     (doubles.root / "preflight.py").write_text("raise SystemExit('never run')\n")
@@ -175,7 +177,7 @@ def test_an_nvidia_gpu_is_asked_for_by_a_device_request():
     assert DeviceRequest(**chosen)["DeviceIDs"] == ["1", "3"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", first_are_quick(1, [signal.SIGKILL, signal.SIGTERM]))
 def test_a_job_ends_with_its_harness_however_that_ends(doubles: Doubles, number):
     doubles.edit("targets: [any]", "targets: [x86-64]")
     doubles.edit("{ case: 15,", "{ case: 600,")
@@ -196,6 +198,7 @@ def test_a_job_ends_with_its_harness_however_that_ends(doubles: Doubles, number)
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_second_run_of_the_same_job_in_the_same_folder_is_refused(doubles: Doubles):
     doubles.edit("targets: [any]", "targets: [x86-64]")
     command = [sys.executable, "-m", "kernel_matrix", "run", "--matrix", str(doubles.root / "matrix.yaml")]

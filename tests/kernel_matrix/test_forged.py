@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT, few_cases, figures_of, job_of
+from together import first_are_quick
 
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Matrix
@@ -235,7 +236,7 @@ OF_A_CASE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OF_A_CASE)
+@pytest.mark.parametrize("name", first_are_quick(12, OF_A_CASE))
 def test_an_edited_case_is_not_green_and_says_why(results, name):
     edit, words = OF_A_CASE[name]
     edit(results)
@@ -293,7 +294,7 @@ OF_A_JOB = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OF_A_JOB)
+@pytest.mark.parametrize("name", first_are_quick(8, OF_A_JOB))
 def test_an_edited_job_is_green_nowhere_and_says_why(results, name):
     edit, words = OF_A_JOB[name]
     edit(results)

@@ -240,6 +240,7 @@ def test_the_folder_that_pytest_is_configured_with_comes_first(package, name, te
     assert look(package).suite == "checks"
 
 
+@pytest.mark.slow
 def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_path):
     root = lay(
         tmp_path,

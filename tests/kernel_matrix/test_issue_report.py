@@ -91,6 +91,7 @@ def test_a_failing_cell_is_found_in_the_results(doubles: Doubles):
             report_failing_case(project, identity, (), HERE, "current")
 
 
+@pytest.mark.slow
 def test_a_failure_that_does_not_come_again_is_not_reduced(doubles: Doubles):
     project = load(doubles.root / "matrix.yaml")
     case = plan(project.matrix, "quick").cases[0]

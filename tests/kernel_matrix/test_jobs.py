@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Doubles
 from test_run import middle, states
+from together import first_are_quick
 
 from kernel_matrix.job.end import End, combined
 from kernel_matrix.job.surroundings import environment_facts
@@ -93,6 +94,7 @@ def test_a_job_in_an_environment_has_the_environment_s_own_numpy(here: Doubles, 
     assert "version.kernel-matrix" not in job
 
 
+@pytest.mark.slow
 def test_a_job_imports_the_harness_once_also_where_the_package_s_source_has_one(doubles: Doubles):
     own = doubles.root / "src" / "kernel_matrix"
     own.mkdir()
@@ -127,17 +129,20 @@ def twice(doubles: Doubles) -> Doubles:
 
 @pytest.mark.parametrize(
     ("toolchain", "second", "ends", "stage", "message"),
-    [
-        ("good", "passes", ["pass"] * 3, "", ""),
-        ("raises", "passes", ["pass", "error", "pass"], "launch", "ZeroDivisionError: the launch was refused"),
-        ("wrong", "passes", ["pass", "fail", "pass"], "", "kernel_matrix.job.case.OutOfBudgetError: out: max_abs"),
-        ("wrong", "skips", ["pass", "error", "pass"], "import", "the second device is not here"),
-        ("good", "skips", ["pass", "error", "pass"], "import", "the second device is not here"),
-        ("good", "fixture", ["pass", "error", "pass"], "import", "OSError: nothing could be prepared"),
-        ("good", "proves-nothing", ["error"] * 3, "import", "RuntimeError: the case ended without a comparison"),
-        ("good", "dies", ["pass", "error", "pass"], "crash", "the process ended with exit status 3"),
-        ("segfault", "passes", ["pass", "error", "pass"], "crash", "the process died of SIGSEGV"),
-    ],
+    first_are_quick(
+        2,
+        [
+            ("good", "passes", ["pass"] * 3, "", ""),
+            ("raises", "passes", ["pass", "error", "pass"], "launch", "ZeroDivisionError: the launch was refused"),
+            ("wrong", "passes", ["pass", "fail", "pass"], "", "kernel_matrix.job.case.OutOfBudgetError: out: max_abs"),
+            ("wrong", "skips", ["pass", "error", "pass"], "import", "the second device is not here"),
+            ("good", "skips", ["pass", "error", "pass"], "import", "the second device is not here"),
+            ("good", "fixture", ["pass", "error", "pass"], "import", "OSError: nothing could be prepared"),
+            ("good", "proves-nothing", ["error"] * 3, "import", "RuntimeError: the case ended without a comparison"),
+            ("good", "dies", ["pass", "error", "pass"], "crash", "the process ended with exit status 3"),
+            ("segfault", "passes", ["pass", "error", "pass"], "crash", "the process died of SIGSEGV"),
+        ],
+    ),
 )
 def test_of_two_tests_of_a_case_the_worst_end_decides(
     twice: Doubles, monkeypatch, toolchain, second, ends, stage, message

@@ -82,6 +82,7 @@ def test_only_cells_with_something_new_are_judged(kept):
     assert 0 < changed(kept) <= len(planned.cells)
 
 
+@pytest.mark.slow
 def test_another_plan_forgets_all_verdicts(kept):
     plan, files, presence = world(Random(4))
     choose(kept, begin(kept, files))

@@ -110,6 +110,7 @@ def test_a_job_carries_canaries_and_its_record_says_how_many_were_caught(doubles
     assert [verdict.state for cell in comparison.cells for verdict in cell.cases] == ["pass"] * 3
 
 
+@pytest.mark.slow
 def test_a_job_that_resumes_owes_no_second_canary(doubles):
     first = doubles.run("good")
     again = doubles.run("good", resume=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import harness, output_figures
 from shown import Page
+from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.bench.inside.judging import Rules as BenchRules
@@ -44,7 +45,7 @@ def report(doubles) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("entry", "state"), [("", "fail"), (LOOSE, "pass")])
+@pytest.mark.parametrize(("entry", "state"), first_are_quick(1, [("", "fail"), (LOOSE, "pass")]))
 def test_a_looser_budget_of_an_output_holds_in_the_job_the_comparison_and_the_audit(doubles, entry, state):
     if entry:
         own(doubles, entry)
@@ -56,6 +57,7 @@ def test_a_looser_budget_of_an_output_holds_in_the_job_the_comparison_and_the_au
     assert status == 1, "other toolchains did not run, so that their cases are missing"
 
 
+@pytest.mark.slow
 def test_a_tighter_budget_of_an_operator_fails_what_passed(doubles):
     own(doubles, f"{{ op: double, cap: {{ limit: 1.0e-12, {SOURCE} }} }}")
     [verdict, *_] = [one for one in verdicts(doubles.run("wrong")) if one.case.name == "tokens2"]
@@ -198,6 +200,7 @@ def compile_ahead(_, *, target):
 """
 
 
+@pytest.mark.slow
 def test_two_artifacts_of_a_case_stand_on_the_page(doubles):
     doubles.edit("device: cpu", "device: nvidia")
     doubles.edit("targets: [any]", "targets: [sm_90]")

@@ -51,6 +51,7 @@ def test_a_version_that_is_no_text_is_not_known(doubles: Doubles, text):
     assert own_version(doubles.root, doubles.matrix.package) == OwnVersion("doubles", "")
 
 
+@pytest.mark.slow
 def test_an_expectation_can_name_the_version_of_the_package_under_test(doubles: Doubles):
     with_version(doubles, "1.0")
     expecting(doubles, "doubles==1.0")

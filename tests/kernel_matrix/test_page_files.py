@@ -79,6 +79,7 @@ def test_the_data_are_those_of_the_document(make, planned, passing):
             assert mine["job"] == (None if result.job is None else whole.jobs[result.job])
 
 
+@pytest.mark.slow
 def test_a_chunk_has_the_cells_of_a_lane_together(make, planned, passing, monkeypatch):
     monkeypatch.setattr(page_cells, "CHUNK", 4_000)
     _, page = make(good(planned, passing))
@@ -162,6 +163,7 @@ def test_what_only_a_journal_says_stands_beside_the_states(make, planned, tmp_pa
     assert {row["in_journal"] for name, row in rows.items() if name != TRITON} == {""}
 
 
+@pytest.mark.slow
 def test_the_history_has_a_trend_for_each_device_with_several_runs(make, planned, passing):
     runs = [Measurement(started=f"2025-01-0{day}", commit="c", device="a GPU", noise={"fp32/out": float(day)})
             for day in (1, 2)]  # fmt: skip
@@ -186,6 +188,7 @@ def test_the_history_has_the_transitions_since_an_earlier_report(matrix, planned
     assert transition["reason"] == "it broke"
 
 
+@pytest.mark.slow
 def test_the_history_has_the_transitions_of_the_tables_of_earlier_runs(make, planned, passing, tmp_path):
     case = next(case for case in planned.cases if case.cell.id == TRITON)
     for day, outcome, torch in ((1, "pass", "2.12"), (2, "fail", "2.13")):

@@ -74,6 +74,7 @@ def reports(matrix, tmp_path_factory):
         yield Reports(connection, matrix, plan, presence), files[-1]
 
 
+@pytest.mark.slow
 def test_files_of_cells_that_say_the_same_are_not_written_again(reports, tmp_path):
     made, last = reports
     assert made.same(tmp_path)[0] == set()
@@ -93,6 +94,7 @@ def sites_folder(reports, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["rules", "matrix", "file", "no file", "database"])
 def test_a_file_is_written_again_if_anything_that_it_is_made_from_has_changed(reports, sites_folder, change):
     made, _ = reports

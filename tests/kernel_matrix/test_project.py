@@ -30,6 +30,7 @@ def test_sessions_come_from_the_matrix(matrix):
         assert re.search(rf"^[*-] {name} -> .+\.$", listed, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_an_unknown_platform_in_a_session_s_name_is_bad_input():
     done = sh(sys.executable, "-m", "nox", "-s", "test-rokm")
     assert done.returncode == 2

@@ -19,6 +19,7 @@ import object_stores
 import pytest
 from conftest import ROOT, harness
 from test_tables import BAD, GOOD, JOB
+from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.lab.query import Answer, ask, in_csv, in_json, in_lines, statements
@@ -91,6 +92,7 @@ def test_a_run_of_fewer_cases_or_on_another_device_is_no_transition(past):
     assert len(transitions(past)) == 2
 
 
+@pytest.mark.slow
 def test_a_run_that_starts_in_the_future_is_no_part_of_the_past(past):
     before = history.read(past), transitions(past), trends(past)
     facts = {**job(20), "started": "2099-01-01T00:00:00Z"}
@@ -242,7 +244,7 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize("query", FORBIDDEN)
+@pytest.mark.parametrize("query", first_are_quick(10, FORBIDDEN))
 def test_a_query_that_is_no_select_of_the_views_is_one_sentence_and_changes_nothing(past, tmp_path, query):
     file = names.find(past)[0].path("cases")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -330,6 +332,7 @@ def store(past: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRe
         server.terminate()
 
 
+@pytest.mark.slow
 def test_an_object_store_is_asked_like_a_folder(past, store):
     query = "SELECT cell, before, after, versions FROM transitions ORDER BY since"
     assert ask(query, [store]).rows == ask(query, [past]).rows

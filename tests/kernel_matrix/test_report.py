@@ -175,6 +175,7 @@ def test_nothing_changes_a_document(make, planned):
         whole.run.left_out = 1
 
 
+@pytest.mark.slow
 def test_each_job_stands_in_the_document_once(make, planned, passing):
     records = [replace(record, job={"job": f"job {n % 3}"}) for n, record in
                enumerate(all_cases(planned, passing))]  # fmt: skip
@@ -220,6 +221,7 @@ def test_what_is_stale_is_counted_and_never_plain_green(make, planned, passing):
     assert (cell["state"], cell["stale"]) == ("pass", reason.reason)
 
 
+@pytest.mark.slow
 def test_a_report_where_nothing_is_stale_does_not_speak_of_it(make, planned, passing):
     _, site = make(all_cases(planned, passing))
     assert "stale" not in (site / "badge.json").read_text()
@@ -229,6 +231,7 @@ def test_a_report_where_nothing_is_stale_does_not_speak_of_it(make, planned, pas
     assert not any(row["stale"] for row in page.rows.values())
 
 
+@pytest.mark.slow
 def test_some_present_runs_among_stale_ones_keep_the_badge_green(make, planned, passing):
     expected = {case.id for case in planned.cases if case.expectations}
     good = [record for record in all_cases(planned, passing) if record.case not in expected]
@@ -238,6 +241,7 @@ def test_some_present_runs_among_stale_ones_keep_the_badge_green(make, planned, 
     assert json.loads((site / "badge.json").read_text())["color"] == "#1a7f37"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_known_of_the_results_is_said(make, planned, passing):
     _, site = make(all_cases(planned, passing), present=replace(OLD, commit="", is_checkout=False, changed={}))
     for text in ((site / "summary.md").read_text(), "\n".join(Page(site).overview["notes"])):

@@ -82,6 +82,7 @@ def test_a_faulty_kernel_costs_exactly_one_case(doubles: Doubles, toolchain, sta
     assert comparison.is_red
 
 
+@pytest.mark.slow
 def test_a_device_in_software_may_be_missing(doubles: Doubles):
     doubles.edit("job: 120 }", "job: 120, attempts: 2 }")
     doubles.edit("device: cpu", "device: software")
@@ -107,6 +108,7 @@ def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
     assert record.facts["during"] == "launch"
 
 
+@pytest.mark.slow
 def test_a_record_names_no_folder_of_its_machine(doubles: Doubles):
     record = middle(doubles.run("raises")).record
     assert record is not None
@@ -131,6 +133,7 @@ def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(dou
     assert record.attempts == ("error:launch",)
 
 
+@pytest.mark.slow
 def test_a_suite_that_does_not_import_is_an_error_of_every_case_with_its_exact_message(doubles: Doubles, monkeypatch):
     monkeypatch.setenv("DOUBLES_BROKEN_SUITE", "1")
     comparison = doubles.run("good")
@@ -141,6 +144,7 @@ def test_a_suite_that_does_not_import_is_an_error_of_every_case_with_its_exact_m
     assert "No module named 'a_module_that_does_not_exist'" in record.message
 
 
+@pytest.mark.slow
 def test_an_operator_that_the_suite_does_not_test_is_missing(doubles: Doubles):
     doubles.edit("  double:", "  triple:")
     comparison = doubles.run("good")
@@ -198,6 +202,7 @@ def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
     assert len(starts) == 3, "the first case ran once only"
 
 
+@pytest.mark.slow
 def test_everything_a_job_prints_is_in_its_log(doubles: Doubles):
     doubles.run("segfault")
     log = Path(doubles.root / "build" / "jobs" / "here.segfault" / "log.txt").read_text()

@@ -248,6 +248,7 @@ def test_a_job_writes_the_samples_of_what_ran_passing_or_not(doubles):
     assert wrong.samples["out"].sha256 != right.samples["out"].sha256
 
 
+@pytest.mark.slow
 def test_a_run_that_begins_anew_leaves_no_samples_of_the_run_before(doubles):
     doubles.run("good")
     before = doubles.root / "build" / "results" / "here.good.npz"
@@ -258,6 +259,7 @@ def test_a_run_that_begins_anew_leaves_no_samples_of_the_run_before(doubles):
     assert {verdict.state for cell in comparison.cells for verdict in cell.cases} <= {"unavailable", "compiled"}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_the_samples(doubles):
     doubles.run("good")
     samples_before = collect([doubles.root / "build" / "results"]).records[0].samples

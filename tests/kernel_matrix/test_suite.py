@@ -10,6 +10,7 @@ import time
 import pytest
 from conftest import harness
 from suites import Suite, states, verdicts
+from together import first_are_quick
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -142,17 +143,20 @@ def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_ru
 
 @pytest.mark.parametrize(
     ("conftest", "words"),
-    [
-        ("import os\nos._exit(3)\n", "exit status 3"),
-        ("import os\nos._exit(0)\n", "exit status 0"),
-        ("import pytest\npytest.exit('the licence is not here')\n", "the licence is not here"),
-        ("import pytest\npytest.exit('all is well', returncode=0)\n", "all is well"),
-        ("import nothing_of_this_name\n", "nothing_of_this_name"),
-        ("raise SystemExit('stop')\n", "stop"),
-        ("import signal, os\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL"),
-        ("def pytest_collection_modifyitems(items):\n    raise KeyError('hook')\n", "hook"),
-        ("def pytest_collection_modifyitems(items):\n    items.clear()\n", "collects no test"),
-    ],
+    first_are_quick(
+        2,
+        [
+            ("import os\nos._exit(3)\n", "exit status 3"),
+            ("import os\nos._exit(0)\n", "exit status 0"),
+            ("import pytest\npytest.exit('the licence is not here')\n", "the licence is not here"),
+            ("import pytest\npytest.exit('all is well', returncode=0)\n", "all is well"),
+            ("import nothing_of_this_name\n", "nothing_of_this_name"),
+            ("raise SystemExit('stop')\n", "stop"),
+            ("import signal, os\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL"),
+            ("def pytest_collection_modifyitems(items):\n    raise KeyError('hook')\n", "hook"),
+            ("def pytest_collection_modifyitems(items):\n    items.clear()\n", "collects no test"),
+        ],
+    ),
 )
 def test_a_conftest_that_ends_pytest_ends_in_one_error_with_its_words(tmp_path, conftest, words):
     suite = Suite.made(tmp_path, {"tests/conftest.py": conftest, "tests/test_a.py": "def test_one(): pass\n"})
@@ -268,6 +272,7 @@ def test_twenty_thousand_tests_take_a_minute_or_two(tmp_path):
     assert suite.results().broken == ()
 
 
+@pytest.mark.slow
 def test_a_test_that_other_targets_run_as_well_runs_once_for_each(tmp_path):
     text = """
         calls = []
@@ -288,6 +293,7 @@ def test_a_test_that_other_targets_run_as_well_runs_once_for_each(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_a_target_without_a_device_here_says_so_for_every_test(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
     path = suite.root / "matrix.yaml"
@@ -350,6 +356,7 @@ def test_a_test_that_a_row_names_is_in_no_other_row(tmp_path):
     assert [case.name for case in with_new_tests(cases[1:2], cases, named)] == ["test_one"]
 
 
+@pytest.mark.slow
 def test_results_of_another_machine_bring_their_list_of_tests(tmp_path):
     there = Suite.made(tmp_path / "there", {"tests/test_a.py": ENDS})
     there.run()
@@ -362,6 +369,7 @@ def test_results_of_another_machine_bring_their_list_of_tests(tmp_path):
     assert "missing" not in comparison.counts
 
 
+@pytest.mark.slow
 def test_a_list_of_tests_whose_results_are_lost_leaves_them_missing(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
     suite.run()
@@ -402,6 +410,7 @@ def test_the_suite_keeps_its_own_configuration(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pytest.toml", ".pytest.toml"])
 def test_a_file_of_pytest_s_own_configures_the_suite_before_the_project_s(tmp_path, name):
     suite = Suite.made(tmp_path, {
@@ -413,12 +422,14 @@ def test_a_file_of_pytest_s_own_configures_the_suite_before_the_project_s(tmp_pa
     assert states(suite.run()) == {"test_a/test_one": "held", "test_a/test_two": "held"}
 
 
+@pytest.mark.slow
 def test_what_lies_around_the_repository_does_not_configure_its_suite(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     suite = Suite.made(tmp_path / "inside", {"tests/test_a.py": "def test_one(): pass\n"})
     assert states(suite.run()) == {"test_a/test_one": "held"}
 
 
+@pytest.mark.slow
 def test_subtests_and_unittest_cases_are_tests_too(tmp_path):
     suite = Suite.made(tmp_path, {
         "tests/test_u.py": """
@@ -440,6 +451,7 @@ def test_subtests_and_unittest_cases_are_tests_too(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_expectation_of_matrix_yaml_holds_for_a_test(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): assert 1 == 2\n"})
     path = suite.root / "matrix.yaml"

@@ -123,6 +123,7 @@ def test_a_declared_budget_is_never_over_the_cap(comparison):
     assert judge(verdict.case, [replace(verdict.record, metrics=metrics)]).state == "error"
 
 
+@pytest.mark.slow
 def test_the_same_suite_runs_with_plain_pytest(tmp_path):
     (tmp_path / "test_a.py").write_text(SUITE)
     done = subprocess.run(

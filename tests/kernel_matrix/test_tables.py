@@ -18,6 +18,7 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_samples import record as with_sample
+from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results import junit, samples
@@ -432,8 +433,8 @@ HOSTILE = [
 SMALL = Bounds(cases=100, text=300, properties=50)
 
 
-@pytest.mark.parametrize("before", [[], ["results"]], ids=["now", "ahead"])
-@pytest.mark.parametrize("number", range(len(HOSTILE)))
+@pytest.mark.parametrize("before", first_are_quick(1, [[], ["results"]]), ids=["now", "ahead"])
+@pytest.mark.parametrize("number", first_are_quick(20, range(len(HOSTILE))))
 def test_tables_that_no_job_writes_are_refused_and_the_rest_is_read(folder, number, before):
     other = replace(GOOD, case=f"{CELL}/tokens3", job={**JOB, "job": "here.other"})
     write(folder, [other])
@@ -478,6 +479,7 @@ def test_many_runs_and_many_bytes_are_refused(folder):
     assert "is the most" in "\n".join(collect([folder], bounds=Bounds(file_bytes=3000)).broken)
 
 
+@pytest.mark.slow
 def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory(folder):
     """A text that occurs often stands in a Parquet file once: 40 kB become 40 GB."""
     [files] = names.find(folder)
@@ -547,6 +549,7 @@ def honest() -> Collected:
     return collect([ROOT / "docs" / "results"])
 
 
+@pytest.mark.slow
 def test_the_kept_results_are_tables_and_whole():
     kept = ROOT / "docs" / "results"
     assert {path.suffix for path in kept.rglob("*.*") if path.is_file()} == {".parquet"}
@@ -566,6 +569,7 @@ def test_tables_take_a_fifth_of_the_room_of_junit_xml_with_samples(tmp_path):
     assert sum(file.stat().st_size for file in files.paths) * 5 < size
 
 
+@pytest.mark.slow
 def test_commands_that_need_no_tables_import_no_engine(tmp_path):
     code = (
         "import sys; from kernel_matrix.cli import main\n"

@@ -69,6 +69,7 @@ class StoppedError(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_before_a_run_the_tables_of_its_jobs_are_deleted_unless_it_resumes(doubles, monkeypatch):
     folder, _ = run(doubles)
     [files] = names.find(folder)
@@ -110,6 +111,7 @@ def test_the_tables_of_a_job_are_there_when_its_result_is_and_its_lock_is_taken_
     assert taken == ["here.good.lock"]
 
 
+@pytest.mark.slow
 def test_a_run_that_may_not_start_keeps_the_results_of_the_other(doubles):
     folder, _ = run(doubles)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -118,6 +120,7 @@ def test_a_run_that_may_not_start_keeps_the_results_of_the_other(doubles):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_where_the_tables_cannot_be_written_the_junit_file_counts_and_the_run_says_so(doubles):
     results = doubles.root / "build" / "results"
     results.mkdir(parents=True)

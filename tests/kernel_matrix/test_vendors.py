@@ -220,6 +220,7 @@ def test_the_gpu_of_a_mac_is_detected(tmp_path, monkeypatch):
     assert labels(Machine((device,)), "arm64", "Darwin") == ["self-hosted", "macos", "arm64", "apple", "metal"]
 
 
+@pytest.mark.slow
 def test_a_job_that_only_compiles_has_no_device_although_the_gpu_is_here(doubles: Doubles, monkeypatch):
     """It must not wait until the GPU is free, take the build for the GPU, or run the preflight."""
     (doubles.root / "preflight.py").write_text("raise SystemExit('never to be run')\n")

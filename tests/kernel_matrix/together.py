@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +32,12 @@ LONGEST = (
     *("test_everything", "test_audit", "test_ascend", "test_bench", "test_diff"),
 )
 _LAST = len(LONGEST) + 2
+
+
+def first_are_quick(count: int, values: Iterable[object]) -> list[object]:
+    """Return the values of a test's parameter; ``--quick`` runs the first few, and the whole run all of them."""
+    several = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [pytest.param(*value, marks=[pytest.mark.slow] if n >= count else []) for n, value in enumerate(several)]
 
 
 def arrange(items: list[pytest.Item]) -> None:
@@ -70,6 +76,22 @@ def turn(config: pytest.Config, *, alone: bool) -> Iterator[None]:
         if not alone:
             fcntl.flock(first, fcntl.LOCK_UN)
         yield
+
+
+@contextmanager
+def first_alone(config: pytest.Config, done: Path) -> Iterator[None]:
+    """Wait while another process is the first to do this; where the file ``done`` is there, nobody waits."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None or done.exists():
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / f"tests-{worker['testrunuid']}.first").open("a") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        if done.exists():
+            fcntl.flock(first, fcntl.LOCK_UN)  # the others need not wait for each other
+        yield
+        done.parent.mkdir(parents=True, exist_ok=True)
+        done.touch()
 
 
 def protocol(item: pytest.Item) -> Generator[None, object, object]:

@@ -38,7 +38,8 @@ for program in json.loads(sys.argv[1]):
         folders += [str(folder) for root in roots for folder in sorted(root.glob(program["wheels"]))]
     path = os.pathsep.join([os.environ.get("PATH", ""), *folders])
     tools[program["name"]] = shutil.which(os.environ.get(program["variable"]) or program["name"], path=path) or ""
-versions = {d.name: d.version for d in importlib.metadata.distributions() if d.name}
+read = [distribution.metadata for distribution in importlib.metadata.distributions()]  # each use would read it anew
+versions = {one["Name"]: one["Version"] for one in read if one["Name"]}
 print("facts" + json.dumps({"python": platform.python_version(), "versions": versions, "tools": tools}))
 """
 

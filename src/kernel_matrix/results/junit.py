@@ -136,7 +136,7 @@ def _to_testcase(record: Record) -> TestCase:
 
 
 def _to_record(case: Any, job: Mapping[str, str]) -> Record:
-    properties = {item.name: item.value or "" for item in case.properties()}
+    properties = _properties(case)
     result = max(case.result, key=lambda element: _ELEMENTS.index(element._tag), default=None)
     element = "" if result is None else result._tag
     same = [one for one in case.result if one._tag == element]  # a test of some tools has several failures
@@ -192,8 +192,16 @@ def _outcome(element: str, outcome: str) -> Outcome:
     return outcome or "pass"  # type: ignore[return-value]
 
 
-def _properties(suite: Any) -> dict[str, str]:
-    return {item.name: item.value or "" for item in suite.properties()}
+def _properties(element: Any) -> dict[str, str]:
+    """Return the properties of a suite or of a case.
+
+    Raises:
+        ValueError: one has no name.
+    """
+    properties = {item.name: item.value or "" for item in element.properties()}
+    if None in properties:
+        raise ValueError("a property has no name")
+    return properties
 
 
 def _clean(text: str) -> str:
