@@ -76,6 +76,14 @@ def test_places_and_texts_of_cases_that_are_alike_are_short():
     assert (values, numbers.tolist()) == ([5, 7], [1, -1, 1, 0])
 
 
+def test_numbers_that_are_near_are_numbered_as_those_that_are_far_apart():
+    for values in ([[3, 1], [1, 9]], [[3, 1], [1, 10**9]], [], [4]):
+        distinct, numbers = numbered(np.array(values, np.int64))
+        assert distinct == sorted({*np.ravel(values).astype(int).tolist()})
+        assert [distinct[place] for place in numbers.ravel()] == np.ravel(values).tolist()
+        assert numbers.shape == np.shape(values)
+
+
 def test_garbage_is_looked_for_again_after_many_objects_were_made():
     assert gc.isenabled()
     with suppress(ValueError), many_objects_that_stay():

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +24,11 @@ from together import first_are_quick
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results import junit, samples
 from kernel_matrix.results.collect import Collected, collect
+from kernel_matrix.results.columns import sql
+from kernel_matrix.results.columns.database import database
+from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.record import Outcome, Record, Sample
-from kernel_matrix.results.tables import checks, names
+from kernel_matrix.results.tables import checks, known, names
 from kernel_matrix.results.tables.ahead import checked_ahead
 from kernel_matrix.results.tables.beside import write_beside
 from kernel_matrix.results.tables.identity import identity
@@ -456,6 +460,35 @@ def test_tables_that_were_checked_ahead_are_not_opened_again(folder, monkeypatch
     monkeypatch.setattr(checks, "_check_columns", None)
     monkeypatch.setattr(checks, "connect", None)
     assert not checks.check(names.find(folder), SMALL)
+
+
+def test_what_another_thread_looks_at_is_waited_for_and_not_looked_at_again(folder, monkeypatch):
+    [files] = names.find(folder)
+    state = known.state_of(files, SMALL)
+    monkeypatch.setattr(checks, "_check_columns", None)
+    monkeypatch.setattr(checks, "connect", None)
+    with ThreadPoolExecutor(1) as pool:
+        with known.alone({state}):
+            other = pool.submit(checks.check, [files], SMALL)
+            assert wait([other], 0.1).not_done
+            known.GOOD.add(state)
+        assert other.result(10) == {}
+
+
+def test_runs_are_inserted_part_by_part_as_they_are_checked(folder, monkeypatch):
+    monkeypatch.setattr(checks, "_AT_ONCE", 2)
+    jobs = [f"here.{letter}" for letter in "abcde"]
+    for job in jobs:
+        write(folder, [replace(GOOD, job={**JOB, "job": job})])
+    bad = next(files for files in names.find(folder) if files.job == "here.c")
+    bad.path("outputs").write_bytes(b"")
+    with database(None, SMALL) as connection:
+        loaded = load(connection, [folder], bounds=SMALL)
+        taken = [job for (job,) in sql.rows(connection, "SELECT facts['job'] FROM sources JOIN jobs USING (source)")]
+    assert sorted(taken) == ["here.a", "here.b", "here.d", "here.e", "here.good"]
+    assert sorted(names.files_of(path).job for path in loaded.files) == sorted(taken)
+    [sentence] = loaded.broken
+    assert "here.c" in sentence
 
 
 def test_what_fails_beside_the_checks_is_said_and_folders_that_are_not_there_are_not(folder):

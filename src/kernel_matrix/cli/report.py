@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix import pipeline
+from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.lab.dashboard import make_dashboard
@@ -41,21 +42,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
-    with pipeline.tables_checked_ahead(options.results, options.cache):
+    with pipeline.tables_checked_ahead(options.results, options.cache), many_objects_that_stay():
         project = load_project(options)
         planned = pipeline.plan_for(project, selection_of(options))
-    dashboard = make_dashboard(
-        project,
-        planned,
-        options.results or [project.results],
-        row_plan=row_plan_file.from_json(options.plan, planned) if options.plan else None,
-        statuses=job_status.read(options.statuses) if options.plan and options.statuses else None,
-        earlier=history.read(options.history),
-        against=options.against,
-        with_annotations=options.annotate,
-        with_junit=options.junit,
-        kept=options.cache,
-    )
+        dashboard = make_dashboard(
+            project,
+            planned,
+            options.results or [project.results],
+            row_plan=row_plan_file.from_json(options.plan, planned) if options.plan else None,
+            statuses=job_status.read(options.statuses) if options.plan and options.statuses else None,
+            earlier=history.read(options.history),
+            against=options.against,
+            with_annotations=options.annotate,
+            with_junit=options.junit,
+            kept=options.cache,
+        )
     print_dashboard(dashboard)
     if options.annotate:
         print("\n".join(dashboard.annotations))

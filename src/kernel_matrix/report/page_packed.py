@@ -18,6 +18,7 @@ from kernel_matrix.report.page_script import encoded
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
+_NEAR = 16  # numbers between the least and the largest, for each that there is
 _NOTHING = b"{},"  # no object is shorter
 # The kinds that numbers are packed as. The first that holds every number of a column exactly is taken.
 _KINDS: dict[str, np.dtype[Any]] = {"uint8": np.dtype("u1"), "float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
@@ -85,8 +86,23 @@ def numbered(values: npt.NDArray[Any], *, absent: int | None = None) -> tuple[li
 
     The place of ``absent`` is -1.
     """
-    distinct, inverse = np.unique(values, return_inverse=True)
-    inverse = inverse.reshape(values.shape)
+    distinct, inverse = _unique(values)
     if absent is not None and len(distinct) and distinct[0] == absent:
         return distinct[1:].tolist(), inverse - 1
     return distinct.tolist(), inverse
+
+
+def _unique(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the distinct values in ascending order, and the place of each value among them.
+
+    Of numbers that lie near to one another, each is marked in a list of all that lie between: nothing is sorted.
+    """
+    least = int(values.min()) if values.size else 0
+    span = int(values.max()) - least + 1 if values.size else 0
+    if span > _NEAR * values.size:
+        distinct, inverse = np.unique(values, return_inverse=True)
+        return distinct, inverse.reshape(values.shape)
+    shifted = values - least
+    marked = np.zeros(span, np.bool_)
+    marked[shifted] = True
+    return np.flatnonzero(marked) + least, (np.cumsum(marked) - 1)[shifted]

@@ -186,7 +186,7 @@ def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], 
     found = [(list(figures.of_case(result, raw)), raw) for raw in raws]
     differences, raw = min(found, key=lambda pair: len(pair[0]))
     differences += figures.unequal("evidence", result["evidence"], evidence_of(result["state"], raw))
-    fresh = judge.fresh[id(raw)]
+    fresh = judge.is_fresh(case, raw)
     if fresh is not None and fresh == bool(result["stale"]):
         differences.append(("stale", result["stale"], "not stale" if fresh else "stale"))
     return differences, raw

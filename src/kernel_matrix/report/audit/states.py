@@ -58,6 +58,13 @@ class Judge:
         """Return the states that a case may have, as the page shows it, each with the raw result that gives it."""
         return self.allowed(case, bool(result["stale"]))
 
+    def is_fresh(self, case: str, raw: Raw) -> bool | None:
+        """Return whether a case is not stale that is shown by this result; None if git has to say.
+
+        A case whose result is refused for its inputs is missing, and what is missing is never stale.
+        """
+        return True if self._has_other_inputs(case, raw) else self.fresh[id(raw)]
+
     def allowed(self, case: str, stale: bool) -> list[tuple[str, Raw | None]]:
         """Return the states that a case may have on the page, each with the raw result that gives it.
 

@@ -5,7 +5,8 @@ They are those that :mod:`kernel_matrix.report.cells` makes of one cell's record
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +16,12 @@ from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.plan import Cell
 from kernel_matrix.results.canaries import Detection
 from kernel_matrix.results.columns.planned import Planned
-from kernel_matrix.results.columns.pooling import noise_of_cells
+from kernel_matrix.results.columns.pooling import noise_of_cells, pooled
 from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.noise import Noise
+
+_Answer = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class CellFigures:
     repeats: tuple[int, int] = (0, 0)
 
 
+_JOBS = "SELECT cell, list_sort(list(DISTINCT job)) FROM taken GROUP BY cell"
 _REPEATS = """
     SELECT t.cell, coalesce(sum(c.figures['repeats']), 0), coalesce(sum(c.figures['repeats_differing']), 0)
     FROM taken t JOIN cases c USING (record) GROUP BY t.cell
@@ -87,18 +91,23 @@ def cells(connection: Connection, planned: Planned, wanted: Sequence[int] | None
     wanted = range(len(planned.cells)) if wanted is None else wanted
     enter(connection, "summed_cells", pa.schema({"cell": pa.int32()}), {"cell": wanted})
     _take_records(connection)
-    figures = _states(connection, planned)
-    for cell, worst in _accuracy(connection).items():
-        figures[cell].accuracy = worst
-    for cell, noise in noise_of_cells(connection).items():
-        figures[cell].noise = noise
-    for cell, kinds, largest in _artifacts(connection):
-        figures[cell].kinds, figures[cell].largest = kinds, largest
-    for cell, repeats, differing in rows(connection, _REPEATS):
+    with ThreadPoolExecutor(1) as pool:  # DuckDB answers the next question while objects are made of an answer
+        states, accuracy = pool.submit(rows, connection, _STATES), pool.submit(rows, connection, _ACCURACY)
+        noise = pool.submit(pooled, connection)
+        more = [pool.submit(rows, connection, question) for question in (_ARTIFACTS, _REPEATS, _TIMED, _JOBS)]
+        figures = _states(states.result(), planned)
+        for cell, worst in _worst(accuracy.result()):
+            figures[cell].accuracy = worst
+        for cell, of_cell in noise_of_cells(*noise.result()).items():
+            figures[cell].noise = of_cell
+        artifacts, repeated, times, measured = (answer.result() for answer in more)
+    for cell, kinds, names, values in artifacts:
+        figures[cell].kinds, figures[cell].largest = tuple(kinds), dict(zip(names or (), values or (), strict=True))
+    for cell, repeats, differing in repeated:
         figures[cell].repeats = int(repeats), int(differing)
-    for cell, timed in _timed(connection, planned).items():
+    for cell, timed in _timed(times, planned).items():
         figures[cell].timed = timed
-    for cell, jobs in rows(connection, "SELECT cell, list_sort(list(DISTINCT job)) FROM taken GROUP BY cell"):
+    for cell, jobs in measured:
         figures[cell].jobs = tuple(jobs)
     return [figures[cell] for cell in wanted]
 
@@ -115,10 +124,10 @@ def _take_records(connection: Connection) -> None:
     )
 
 
-def _states(connection: Connection, planned: Planned) -> dict[int, CellFigures]:
+def _states(answer: _Answer, planned: Planned) -> dict[int, CellFigures]:
     """Return every cell with its state: that of its worst case, and excluded only if all cases are."""
     figures = {}
-    for row in rows(connection, _STATES):
+    for row in answer:
         cell, state, level, reason, worst, counts, cases, stale, stale_cases, repeated, is_first, seconds, *found = row
         figures[cell] = CellFigures(
             cell=planned.cells[cell],
@@ -144,32 +153,12 @@ def _share(figure: str) -> str:
     return f"CASE WHEN {error} IS NOT NULL AND coalesce({most}, 0) <> 0 AND NOT isnan({most}) THEN {share} END"
 
 
-def _accuracy(connection: Connection) -> dict[int, Worst]:
-    """Return the largest share of a limit by cell; of equal ones the first."""
-    question = f"""
-        WITH shares AS (
-            SELECT t.cell, t.planned, t.record, o.place, {_share("max_abs")} AS max_abs, {_share("rel_fro")} AS rel_fro
-            FROM taken t JOIN outputs o USING (record)
-        ),
-        largest AS (SELECT cell, max(greatest(max_abs, rel_fro)) AS share FROM shares GROUP BY cell),
-        worst AS (
-            SELECT cell, planned, record, place, share,
-                   CASE WHEN max_abs = share THEN 'max_abs' ELSE 'rel_fro' END AS figure
-            FROM shares JOIN largest USING (cell) WHERE share IN (max_abs, rel_fro)
-            QUALIFY row_number() OVER (PARTITION BY cell ORDER BY planned, place) = 1
-        )
-        SELECT w.cell, w.record, c."case", o.output, figure,
-               CASE figure WHEN 'max_abs' THEN o.max_abs ELSE o.rel_fro END,
-               CASE figure WHEN 'max_abs' THEN o.limit_max_abs ELSE o.limit_rel_fro END,
-               share, o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro
-        FROM worst w JOIN cases c USING (record) JOIN outputs o ON o.record = w.record AND o.place = w.place
-    """
-    worst = {}
-    for cell, record, case, output, figure, error, most, share, *rest in rows(connection, question):
+def _worst(answer: _Answer) -> Iterator[tuple[int, Worst]]:
+    """Yield the largest share of a limit by cell; of equal ones the first."""
+    for cell, record, case, output, figure, error, most, share, *rest in answer:
         known = zip(("elements", "nan", "inf", "rel_fro", "floor_rel_fro"), rest, strict=True)
         ratio = _ratio({name: value for name, value in known if value is not None})
-        worst[cell] = Worst(record, case, output, figure, error, most, share, ratio)
-    return worst
+        yield cell, Worst(record, case, output, figure, error, most, share, ratio)
 
 
 def _ratio(figures: Mapping[str, float]) -> float | None:
@@ -181,44 +170,11 @@ def _ratio(figures: Mapping[str, float]) -> float | None:
     return noise.ratio
 
 
-def _artifacts(connection: Connection) -> Iterable[tuple[int, tuple[str, ...], dict[str, float]]]:
-    """Yield the kinds of code by cell, and the largest of each resource in the order in which they first come."""
-    question = """
-        WITH figures AS (
-            SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry,
-                   generate_subscripts(map_keys(c.figures), 1) AS place
-            FROM taken t JOIN cases c USING (record) WHERE t.cell IN (SELECT cell FROM taken WHERE kind <> '')
-        ),
-        resources AS (
-            SELECT cell, entry.key[10:] AS name, greatest(max(entry.value), 0) AS largest,
-                   min(planned::BIGINT << 16 | place) AS first
-            FROM figures WHERE starts_with(entry.key, 'artifact.') GROUP BY ALL
-        ),
-        of_cells AS (
-            SELECT cell, list(name ORDER BY first) AS names, list(largest ORDER BY first) AS values
-            FROM resources GROUP BY cell
-        )
-        SELECT k.cell, k.kinds, names, values
-        FROM (SELECT cell, list_sort(list(DISTINCT kind)) AS kinds FROM taken WHERE kind <> '' GROUP BY cell) k
-        LEFT JOIN of_cells USING (cell)
-    """
-    for cell, kinds, names, values in rows(connection, question):
-        yield cell, tuple(kinds), dict(zip(names or (), values or (), strict=True))
-
-
-def _timed(connection: Connection, planned: Planned) -> dict[int, tuple[Time, ...]]:
+def _timed(answer: _Answer, planned: Planned) -> dict[int, tuple[Time, ...]]:
     """Return the times of the cases that passed, by cell."""
-    question = """
-        SELECT t.cell, t.planned, figures['time.run'], figures['time.eager'], figures['time.ratio'],
-               figures['time.rounds']
-        FROM taken t JOIN cases c USING (record)
-        WHERE t.state = 'pass' AND figures['time.run'] IS NOT NULL AND figures['time.eager'] IS NOT NULL
-          AND figures['time.ratio'] IS NOT NULL AND figures['time.rounds'] IS NOT NULL
-        ORDER BY t.planned
-    """
     timed: dict[int, list[Any]] = {}
-    for cell, number, *times in rows(connection, question):
-        timed.setdefault(cell, []).append(Time(planned.names[planned.named[number]].name, *times))
+    for cell, number, *times in answer:
+        timed.setdefault(cell, []).append(Time(planned.names[int(planned.named[number])].name, *times))
     return {cell: tuple(times) for cell, times in timed.items()}
 
 
@@ -247,4 +203,50 @@ _STATES = f"""
            list(seconds ORDER BY planned) FILTER (seconds IS NOT NULL),
            coalesce(sum(trunc(injected)), 0), coalesce(sum(trunc(caught)), 0)
     FROM ranked GROUP BY cell
+"""
+_ACCURACY = f"""
+    WITH shares AS (
+        SELECT t.cell, t.planned, t.record, o.place, {_share("max_abs")} AS max_abs, {_share("rel_fro")} AS rel_fro
+        FROM taken t JOIN outputs o USING (record)
+    ),
+    largest AS (SELECT cell, max(greatest(max_abs, rel_fro)) AS share FROM shares GROUP BY cell),
+    worst AS (
+        SELECT cell, planned, record, place, share,
+               CASE WHEN max_abs = share THEN 'max_abs' ELSE 'rel_fro' END AS figure
+        FROM shares JOIN largest USING (cell) WHERE share IN (max_abs, rel_fro)
+        QUALIFY row_number() OVER (PARTITION BY cell ORDER BY planned, place) = 1
+    )
+    SELECT w.cell, w.record, c."case", o.output, figure,
+           CASE figure WHEN 'max_abs' THEN o.max_abs ELSE o.rel_fro END,
+           CASE figure WHEN 'max_abs' THEN o.limit_max_abs ELSE o.limit_rel_fro END,
+           share, o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro
+    FROM worst w JOIN cases c USING (record) JOIN outputs o ON o.record = w.record AND o.place = w.place
+"""
+# The kinds of code by cell, and the largest of each resource in the order in which they first come.
+_ARTIFACTS = """
+    WITH figures AS (
+        SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry,
+               generate_subscripts(map_keys(c.figures), 1) AS place
+        FROM taken t JOIN cases c USING (record) WHERE t.cell IN (SELECT cell FROM taken WHERE kind <> '')
+    ),
+    resources AS (
+        SELECT cell, entry.key[10:] AS name, greatest(max(entry.value), 0) AS largest,
+               min(planned::BIGINT << 16 | place) AS first
+        FROM figures WHERE starts_with(entry.key, 'artifact.') GROUP BY ALL
+    ),
+    of_cells AS (
+        SELECT cell, list(name ORDER BY first) AS names, list(largest ORDER BY first) AS values
+        FROM resources GROUP BY cell
+    )
+    SELECT k.cell, k.kinds, names, values
+    FROM (SELECT cell, list_sort(list(DISTINCT kind)) AS kinds FROM taken WHERE kind <> '' GROUP BY cell) k
+    LEFT JOIN of_cells USING (cell)
+"""
+_TIMED = """
+    SELECT t.cell, t.planned, figures['time.run'], figures['time.eager'], figures['time.ratio'],
+           figures['time.rounds']
+    FROM taken t JOIN cases c USING (record)
+    WHERE t.state = 'pass' AND figures['time.run'] IS NOT NULL AND figures['time.eager'] IS NOT NULL
+      AND figures['time.ratio'] IS NOT NULL AND figures['time.rounds'] IS NOT NULL
+    ORDER BY t.planned
 """

@@ -27,19 +27,23 @@ def find_common_figures(connection: Connection) -> None:
           AND NOT (a.owed IN (SELECT owed FROM plan_owed WHERE asserted) AND a.digest = '')
         """,
     )
-    temporary(connection, "common_sources", _SOURCES_OF_ONE_VARIANT)
+    temporary(connection, "common_sources", _SOURCES_OF_ALL_VARIANTS)
+    connection.execute(_KEEP_ONE_VARIANT).fetchall()
     temporary(connection, "common_figures", _MEDIANS)
 
 
-# The figures that have a median, of one variant of each result: of the rows with the same name the first by ``rank``.
-_SOURCES_OF_ONE_VARIANT = f"""
-    WITH named AS (
-        SELECT key, name, is_stale, ordinal, coalesce(elements, 0) AS elements, {", ".join(SOURCES)}, place,
-               CASE WHEN variant IN ('', '@') THEN -1 - place ELSE place END AS rank
-        FROM ran_outputs WHERE {" AND ".join(f"isfinite({name})" for name in SOURCES)}
-    ),
-    chosen AS (SELECT ordinal, arg_min(place, rank) AS place FROM named GROUP BY ordinal, name)
-    SELECT key, name, is_stale, {", ".join(COMMON)} FROM named SEMI JOIN chosen USING (ordinal, place)
+# The figures that have a median. ``rank`` is least in the variant of a result that was chosen, else in the first.
+_SOURCES_OF_ALL_VARIANTS = f"""
+    SELECT key, name, is_stale, coalesce(elements, 0) AS elements, {", ".join(SOURCES)}, ordinal, variant,
+           CASE WHEN variant IN ('', '@') THEN -1 - place ELSE place END AS rank
+    FROM ran_outputs WHERE {" AND ".join(f"isfinite({name})" for name in SOURCES)}
+"""
+# One variant of each result. Few results have several.
+_KEEP_ONE_VARIANT = """
+    DELETE FROM common_sources WHERE rowid IN (
+        SELECT rowid FROM common_sources SEMI JOIN (FROM common_sources WHERE variant <> '') USING (ordinal)
+        QUALIFY row_number() OVER (PARTITION BY ordinal, name ORDER BY rank) > 1
+    )
 """
 # Most results of a case have equal figures, so few are sorted.
 _MEDIANS = f"""

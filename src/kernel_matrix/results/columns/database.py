@@ -17,6 +17,15 @@ from kernel_matrix.results.validation import Bounds
 VERSION = 4  # of the tables: a database of another version is made anew
 MEMORY = "450MB"  # of DuckDB; the objects of Python and the processes that read XML come on top
 THREADS = 2
+# Of a database that nobody opens again. DuckDB keeps the memory of its blocks, and does not give it back to the system
+# after each question: the system would hand it out anew, and clear it, for the next. What is not in the file yet at the
+# end is not written.
+_TEMPORARY = f"""
+    SET block_allocator_memory = '{MEMORY}';
+    SET allocator_flush_threshold = '100GB';
+    SET allocator_bulk_deallocation_flush_threshold = '100GB';
+    PRAGMA disable_checkpoint_on_shutdown;
+"""
 # The key of a job and of a case: the number of the file, and the place in it.
 JOBS_OF_A_FILE, CASES_OF_A_FILE = 2**20, 2**32
 
@@ -59,6 +68,8 @@ def database(path: Path | None, bounds: Bounds) -> Iterator[duckdb.DuckDBPyConne
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         connection = stack.enter_context(_opened(path or folder / "results.duckdb", folder, bounds))
+        if path is None:
+            connection.execute(_TEMPORARY)
         yield connection
 
 

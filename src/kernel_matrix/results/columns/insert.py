@@ -13,7 +13,7 @@ from kernel_matrix.results.columns.sql import Connection, enter, one
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables.names import JobFiles
 
-_RUNS_AT_ONCE = 100
+_RUNS_AT_ONCE = 125
 # What judging asks of every record.
 _TAKEN_OUT = """facts['inputs.sha256'], facts['artifact.kind'], facts['canary.missed'], figures['elements'],
     figures['artifact.bytes'], figures['canary.injected'], figures['canary.caught']"""

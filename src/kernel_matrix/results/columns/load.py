@@ -5,7 +5,7 @@ A file that the database has from an earlier run is not read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,13 +62,15 @@ def load(
     xml, runs = there.junit, there.runs
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
     loading.junit(xml, processes)
-    insert = partial(loading.insert, loading.good_tables(runs))
+    connection.begin()  # the rows of files and their numbers are there together, or not at all
+    insert_last = partial(loading.insert, loading.insert_checked(runs))
     if asked is None:
-        loading.take_samples(xml, runs, beside=insert)
+        loading.take_samples(xml, runs, beside=insert_last)
     else:
-        insert()
+        insert_last()
         loading.compare_with(asked)
         loading.take_samples(xml, runs)
+    connection.commit()
     ordered = [*xml, *(files.path("jobs") for files in runs)]
     taken = {path: loading.known[path] for path in ordered if path in loading.known and path not in loading.refused}
     present = sources.make_present(connection, [*taken.values()])
@@ -125,26 +127,33 @@ class _Loading:
         self.connection.commit()
         self.known |= numbers
 
-    def good_tables(self, runs: Sequence[JobFiles]) -> dict[int, JobFiles]:
-        """Return the runs that the database does not have by new numbers, and refuse those that cannot be used."""
+    def insert_checked(self, runs: Sequence[JobFiles]) -> dict[int, JobFiles]:
+        """Read the tables of new runs, some while those after them are checked. Return the last, which are not read."""
+        last: dict[int, JobFiles] = {}
+        for part in self._good_tables(runs):
+            self.insert(last)
+            last = part
+        return last
+
+    def _good_tables(self, runs: Sequence[JobFiles]) -> Iterator[dict[int, JobFiles]]:
+        """Yield the runs that the database does not have by new numbers, and refuse those that cannot be used."""
         stamps = {files.path("jobs"): sources.stamp_of(*files.paths) for files in runs}
         self.known |= sources.known(self.connection, stamps, lambda _: "")
         new = [files for files in runs if files.path("jobs") not in self.known]
-        bad = checks.check(new, self.bounds) if new else {}
-        self.refused |= {files.path("jobs"): reason for files, reason in bad.items()}
         first = next_source(self.connection)
-        good = {first + place: files for place, files in enumerate(files for files in new if files not in bad)}
-        self.stamps |= {number: stamps[files.path("jobs")] for number, files in good.items()}
-        self.known |= {files.path("jobs"): number for number, files in good.items()}
-        return good
+        for part, bad in checks.checked(new, self.bounds):
+            self.refused |= {files.path("jobs"): reason for files, reason in bad.items()}
+            good = dict(enumerate((files for files in part if files not in bad), first))
+            first += len(good)
+            self.stamps |= {number: stamps[files.path("jobs")] for number, files in good.items()}
+            self.known |= {files.path("jobs"): number for number, files in good.items()}
+            yield good
 
     def insert(self, good: Mapping[int, JobFiles]) -> None:
         """Read the tables of new runs."""
-        self.connection.begin()
         insert_runs(self.connection, good)
         new = {number: (files.path("jobs"), self.stamps[number], "") for number, files in good.items()}
         sources.add(self.connection, new)
-        self.connection.commit()
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""

@@ -6,6 +6,7 @@ last bit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,18 @@ from kernel_matrix.results.noise import MOST_ELEMENTS, Noise, least_exact_first
 
 _WIDE = 4
 _Floats = npt.NDArray[np.float64]
+_Group = tuple[int, str, str, int, bool]  # cell, dtype, output, cases, whether some were emulated
 _SUMS = ("elements", "with_ratio", "squares", "narrow", "wrong", "floor_wrong")
 
 
-def noise_of_cells(connection: Connection) -> dict[int, dict[str, dict[str, Noise]]]:
-    """Return the noise by cell, dtype and output, the least exact output first."""
+def pooled(connection: Connection) -> tuple[list[_Group], dict[str, _Floats]]:
+    """Return the groups of outputs that are summed up together, and the sums of each."""
     groups = _number_groups(connection)
-    sums = _sums(connection, len(groups))
+    return groups, _sums(connection, len(groups))
+
+
+def noise_of_cells(groups: Sequence[_Group], sums: Mapping[str, _Floats]) -> dict[int, dict[str, dict[str, Noise]]]:
+    """Return the noise by cell, dtype and output, the least exact output first, of what ``pooled`` returns."""
     cells: dict[int, dict[str, dict[str, Noise]]] = {}
     of_groups = zip(groups, *(sums[name].tolist() for name in _SUMS), strict=True)
     for (cell, dtype, output, cases, emulated), *of_group in of_groups:
@@ -35,7 +41,7 @@ def noise_of_cells(connection: Connection) -> dict[int, dict[str, dict[str, Nois
     }
 
 
-def _number_groups(connection: Connection) -> list[tuple[int, str, str, int, bool]]:
+def _number_groups(connection: Connection) -> list[_Group]:
     """Make ``noise_groups`` and return them in order: cell, dtype, output, cases, whether some were emulated."""
     temporary(
         connection,

@@ -11,15 +11,14 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.results import result_files
 from kernel_matrix.results.validation import Bounds
 
-_AT_ONCE = 250  # runs: if the work beside it fails, this many are still waited for
-
 
 @contextmanager
 def checked_ahead(folders: Sequence[Path], bounds: Bounds) -> Iterator[None]:
     """Check the tables below some folders beside the work of the block.
 
     Nothing is said of what is wrong. Whoever checks the same files afterwards, with the same bounds, finds the good
-    ones known, and looks at the others again.
+    ones known, waits for those that are just looked at, and looks at the others again. If the block fails, no more are
+    begun.
     """
     stop = Event()
     thread = Thread(target=_check, args=(folders, bounds, stop), name="tables")
@@ -37,8 +36,6 @@ def _check(folders: Sequence[Path], bounds: Bounds, stop: Event) -> None:
     from kernel_matrix.results.tables import checks  # DuckDB and pyarrow take long to import
 
     with suppress(UserError, OSError):  # the next who asks for these files says it
-        runs = result_files.find(folders, bounds).runs
-        for first in range(0, len(runs), _AT_ONCE):
+        for _ in checks.checked(result_files.find(folders, bounds).runs, bounds):
             if stop.is_set():
                 return
-            checks.check(runs[first : first + _AT_ONCE], bounds)

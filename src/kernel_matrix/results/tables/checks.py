@@ -7,13 +7,16 @@ without making a copy of each, so that a small file that unpacks to a large one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kernel_matrix.results.tables import known
 from kernel_matrix.results.tables.conditions import Condition, conditions, lengths, size_of_row
+from kernel_matrix.results.tables.known import Known
 from kernel_matrix.results.tables.names import TABLES, JobFiles
 from kernel_matrix.results.tables.schema import SCHEMAS, VERSION, VERSION_KEY
 from kernel_matrix.results.tables.source import connect, literals
@@ -21,8 +24,6 @@ from kernel_matrix.results.validation import Bounds, RefusedError, check_name
 
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
 _KEYS = {"cases": '"case"', **dict.fromkeys(("outputs", "samples"), '"case", output')}  # of a row in its run
-_State = tuple[tuple[str, int, int], ...]
-_GOOD: set[tuple[Bounds, _State]] = set()  # the files whose rows this process has found to be good
 
 
 def check(runs: Iterable[JobFiles], bounds: Bounds | None = None, *, rows: bool = True) -> dict[JobFiles, str]:
@@ -32,34 +33,64 @@ def check(runs: Iterable[JobFiles], bounds: Bounds | None = None, *, rows: bool 
     files that he has chosen, and takes a tenth of the time. Files that were good once are not opened again by the same
     process while their sizes and times of change are the same.
     """
-    limits = bounds or Bounds()
+    return {files: fault for _, refused in checked(runs, bounds, rows=rows) for files, fault in refused.items()}
+
+
+def checked(
+    runs: Iterable[JobFiles], bounds: Bounds | None = None, *, rows: bool = True
+) -> Iterator[tuple[list[JobFiles], dict[JobFiles, str]]]:
+    """Yield some runs after the other as soon as they are checked, with why some of them are not taken.
+
+    What another thread looks at meanwhile is waited for, and not looked at again.
+    """
+    limits, together = bounds or Bounds(), _Together()
+    for part in _parts([*runs]):
+        states = {files: known.state_of(files, limits) for files in part}
+        with known.alone({*states.values()}):
+            refused = _refused(states, limits, together, rows=rows)
+        yield part, refused
+
+
+def _parts(runs: list[JobFiles]) -> Iterator[list[JobFiles]]:
+    return (runs[first : first + _AT_ONCE] for first in range(0, len(runs), _AT_ONCE))
+
+
+def _refused(
+    states: Mapping[JobFiles, Known], bounds: Bounds, together: _Together, *, rows: bool
+) -> dict[JobFiles, str]:
     refused: dict[JobFiles, str] = {}
-    whole: dict[JobFiles, tuple[Bounds, _State]] = {}
-    total = 0
-    for files in runs:
-        state = limits, _state(files)
+    for files, state in states.items():
         try:
-            total += _check_files(files, limits, is_known=state in _GOOD)
-            if len(whole) >= limits.files:
-                raise RefusedError(f"there are more than {limits.files} files")
-            if total > limits.all_bytes:
-                raise RefusedError(f"all files together are larger than {limits.all_bytes} bytes")
-            whole[files] = state
+            together.add(_check_files(files, bounds, is_known=state in known.GOOD), bounds)
         except RefusedError as error:
             refused[files] = str(error)
     if not rows:
         return refused
-    faults = _check_rows([files for files, state in whole.items() if state not in _GOOD], limits)
-    _GOOD.update(state for files, state in whole.items() if files not in faults)
+    whole = [files for files in states if files not in refused]
+    faults = _check_rows([files for files in whole if states[files] not in known.GOOD], bounds)
+    known.GOOD.update(states[files] for files in whole if files not in faults)
     return refused | faults
 
 
-def _state(files: JobFiles) -> _State:
-    """Return what changes when somebody writes one of the files; nothing if one cannot be looked at."""
-    try:
-        return tuple((str(path), status.st_size, status.st_mtime_ns) for path in files.paths if (status := path.stat()))
-    except OSError:
-        return ()
+@dataclass
+class _Together:
+    """The number and the bytes of all runs that were taken so far."""
+
+    number: int = 0
+    size: int = 0
+
+    def add(self, size: int, bounds: Bounds) -> None:
+        """Add the files of a run.
+
+        Raises:
+            RefusedError: all together are too many or too large.
+        """
+        self.size += size
+        if self.number >= bounds.files:
+            raise RefusedError(f"there are more than {bounds.files} files")
+        if self.size > bounds.all_bytes:
+            raise RefusedError(f"all files together are larger than {bounds.all_bytes} bytes")
+        self.number += 1
 
 
 def _check_files(files: JobFiles, bounds: Bounds, *, is_known: bool) -> int:
@@ -111,10 +142,7 @@ def _check_columns(table: str, file: pq.ParquetFile, bounds: Bounds) -> None:
 
 
 def _check_rows(runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]:
-    """Return why the rows of runs are not taken, by run. Some are read at once; where that fails, half of them each."""
-    if len(runs) > _AT_ONCE:
-        parts = (runs[start : start + _AT_ONCE] for start in range(0, len(runs), _AT_ONCE))
-        return {files: fault for part in parts for files, fault in _check_rows(part, bounds).items()}
+    """Return why the rows of runs are not taken, by run. All are read at once; where that fails, half of them each."""
     if not runs:
         return {}
     try:
