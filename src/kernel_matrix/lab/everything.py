@@ -20,7 +20,7 @@ from kernel_matrix.run import executors
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
-_PART_OF_THE_TIME = 20  # writing the page as results come takes at most one part of so many
+_PART_OF_THE_TIME = 40  # writing the page as results come takes at most one part of so many
 
 
 def run_everything(
