@@ -312,6 +312,7 @@ def test_a_kernel_that_hangs_is_ended(doubles):
     assert records["good"][0].outcome == "pass"
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_processes_that_compile(doubles):
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -56,6 +56,7 @@ def test_a_tool_that_cannot_be_installed_is_named_with_the_reason(folder):
     ]
 
 
+@pytest.mark.slow
 def test_a_tool_that_takes_too_long_is_ended_with_what_it_started(tmp_path):
     mark = tmp_path / "mark"
     later = f"import time; time.sleep(2); open({str(mark)!r}, 'w')"

@@ -165,6 +165,7 @@ def test_a_conftest_that_ends_pytest_ends_in_one_error_with_its_words(tmp_path, 
     assert words in verdict.record.text
 
 
+@pytest.mark.slow
 def test_a_conftest_that_hangs_ends_by_the_time_limit_of_a_case(tmp_path):
     suite = Suite.made(tmp_path, {"tests/conftest.py": "import time\ntime.sleep(600)\n"})
     path = suite.root / "matrix.yaml"
