@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Literal
 
 from kernel_matrix.config.cases import combinations, expand
 from kernel_matrix.config.model import (
@@ -25,7 +25,6 @@ from kernel_matrix.config.owed import NamedCase, Owed, with_owed
 from kernel_matrix.vendors.registry import vendor_named
 
 Action = Literal["run", "emulate", "compile"]
-AnyCase = TypeVar("AnyCase")
 TIMED = "-timed"  # ends the name of a timed case
 
 
@@ -150,22 +149,20 @@ def _cells_with_cases(
         if entry.toolchain == toolchain:
             cells = list(_cells(matrix, platform, entry))
             has = {(cell.op, cell.direction) for cell in cells}
-            chosen = {key: chosen_of(entry, tier, named[key], lambda case: case[1]) for key in has}
+            chosen = {key: _chosen(entry, tier, named[key]) for key in has}
             yield from ((cell, chosen[cell.op, cell.direction]) for cell in cells)
 
 
-def chosen_of(
-    entry: PlatformToolchain, tier: Tier, cases: Sequence[AnyCase], axes_of: Callable[[AnyCase], Mapping[str, Scalar]]
-) -> list[AnyCase]:
+def _chosen(entry: PlatformToolchain, tier: Tier, named: Iterable[NamedCase]) -> list[NamedCase]:
     """Return those of a cell's cases that a platform toolchain has in a tier."""
-    left = [case for case in cases if _chooses(entry.cases, axes_of(case))]
+    left = [case for case in named if chooses(entry.cases, case[1])]
     if tier == "full":
         return left
-    choices = ([case for case in left if _chooses(choice, axes_of(case))] for choice in entry.quick_choices)
+    choices = ([case for case in left if chooses(choice, case[1])] for choice in entry.quick_choices)
     return next(filter(None, choices), [])
 
 
-def _chooses(choice: Mapping[str, ScalarOrList], axes: Mapping[str, Scalar]) -> bool:
+def chooses(choice: Mapping[str, ScalarOrList], axes: Mapping[str, Scalar]) -> bool:
     """Return whether a case has one of the values for each axis; an axis that the case lacks leaves it in."""
     return all(axis not in axes or axes[axis] in as_list(values) for axis, values in choice.items())
 

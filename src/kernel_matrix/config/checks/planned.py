@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kernel_matrix.config.cases import expand
 from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Direction, Matrix, PlatformToolchain, Scalar, Tier
-from kernel_matrix.config.plan import Plan, chosen_of, ops_of
+from kernel_matrix.config.plan import Plan, chooses, ops_of
 
 _TIERS: tuple[Tier, Tier] = ("full", "quick")
 _CasesOfTiers = Sequence[Sequence[Mapping[str, Scalar]]]  # the axes of each case, by tier as in _TIERS
@@ -42,9 +42,11 @@ def _empty_choice(
     entry: PlatformToolchain, full: Sequence[Mapping[str, Scalar]], quick: Sequence[Mapping[str, Scalar]]
 ) -> str:
     """Return the choice of an entry that leaves none of an operator's cases in a tier; empty if none does."""
-    if not chosen_of(entry, "full", full, dict):
+    if not any(chooses(entry.cases, axes) for axes in full):
         return "cases"
-    return "quick" if chosen_of(entry, "full", quick, dict) and not chosen_of(entry, "quick", quick, dict) else ""
+    left = [axes for axes in quick if chooses(entry.cases, axes)]
+    has_one = any(chooses(choice, axes) for choice in entry.quick_choices for axes in left)
+    return "quick" if left and not has_one else ""
 
 
 def sentinels(matrix: Matrix, full: Plan) -> Iterator[Fault]:
