@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import unknown
 from kernel_matrix.base.git import commit
+from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import diagnose, in_words
@@ -129,23 +130,17 @@ def _asked(
     project: Project, probes: Sequence[Probe], by_environment: Mapping[str, str], *, once: bool
 ) -> dict[str, list[Probe]]:
     """Return for each environment the probes whose packages its lock pins; each of the same versions ``once``."""
-    pins = {name: _pins(project, toolchain) for name, toolchain in by_environment.items()}
-    asked: dict[str, list[Probe]] = {name: [] for name in pins}
+    locks = {name: project.matrix.toolchains[toolchain].lock for name, toolchain in by_environment.items()}
+    pinned = {name: pins(project.root / lock) for name, lock in locks.items()}
+    asked: dict[str, list[Probe]] = {name: [] for name in pinned}
     for probe in probes:
         about: set[tuple[str | None, ...]] = set()
-        for name in sorted(pins, key=lambda name: (len(pins[name]), name)):
-            versions = probe.asked_about(pins[name])
+        for name in sorted(pinned, key=lambda name: (len(pinned[name]), name)):
+            versions = probe.asked_about(pinned[name])
             if None not in versions and not (once and versions in about):
                 about.add(versions)
                 asked[name].append(probe)
     return asked
-
-
-def _pins(project: Project, toolchain: str) -> dict[str, str]:
-    """Return the version of each distribution that the lock of a toolchain pins."""
-    lock = (project.root / project.matrix.toolchains[toolchain].lock).read_text(encoding="utf-8")
-    lines = (line.split(";")[0].split("#")[0].strip() for line in lock.splitlines())
-    return dict(line.split("==", 1) for line in lines if "==" in line)
 
 
 def _probe(
