@@ -6,21 +6,21 @@ near that of the paper's form once the iterations have converged; how far off it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import golden
 import peers
 import torch
+from calls import Call, CallContender, leaf
 
-from kernel_matrix.bench.inside.protocol import AbsentError, Distance, Run
+from kernel_matrix.bench.inside.protocol import AbsentError
 
 _OPTIONS = {"allow_fp32": True, "tmax": 20, "rms_eps": 1e-6, "pre_eps": 1e-6, "sinkhorn_eps": 1e-6, "post_mult": 2.0}
 Tensors = dict[str, torch.Tensor]
 
 
-def contender(subject: Any) -> LigerContender:
-    """Return Liger's kernels for a subject.
+def contender(subject: Any) -> CallContender:
+    """Return Liger's kernels for a subject. Backward, autograd goes back through a forward that was run before.
 
     Raises:
         AbsentError: it is not installed, does not run here, or has nothing of the kind.
@@ -34,22 +34,8 @@ def contender(subject: Any) -> LigerContender:
     if made is None:
         raise AbsentError(f"Liger has no {subject.op} of its own")
     functions = peers.module(peers.LIGER, "liger_kernel.transformers.functional")
-    return LigerContender(subject, made, functions)
-
-
-class LigerContender:
-    """Functions of Liger's. Backward, autograd goes back through a forward that was run before."""
-
-    def __init__(self, subject: Any, made: Callable[..., Callable[[], Tensors]], functions: Any) -> None:
-        self._subject, self._made, self._functions = subject, made, functions
-
-    def distances(self) -> Mapping[str, Distance]:
-        """Run once and compare."""
-        return golden.distances(self._made(self._functions, self._subject, 0)(), self._subject.golden)
-
-    def runs(self, copies: int) -> Sequence[Run]:
-        """Return a run for each copy."""
-        return [self._made(self._functions, self._subject, place) for place in range(copies)]
+    # What they return has our names already.
+    return CallContender(subject, lambda subject, place: Call(made(functions, subject, place), lambda outputs: outputs))
 
 
 def _post(functions: Any, subject: Any, place: int) -> Callable[[], Tensors]:
@@ -57,7 +43,7 @@ def _post(functions: Any, subject: Any, place: int) -> Callable[[], Tensors]:
     tensors = {name: getattr(inputs, name) for name in ("x", "y", "h_post", "h_res")}
     if subject.direction == "forward":
         return lambda: {"out": functions.liger_mhc_post_res(*tensors.values())}
-    leaves = {name: tensor.detach().requires_grad_() for name, tensor in tensors.items()}
+    leaves = {name: leaf(tensor) for name, tensor in tensors.items()}
     out = functions.liger_mhc_post_res(*leaves.values())
     return lambda: _grads([out], leaves, [inputs.grad_out])
 
@@ -67,8 +53,8 @@ def _read(functions: Any, subject: Any, place: int) -> Callable[[], Tensors]:
     parameters = parameters_of(pre)
     if subject.direction == "forward":
         return lambda: _coefficients(functions, pre.x, parameters)
-    leaves = {"x": pre.x.detach().requires_grad_()}
-    leaves |= {name: tensor.detach().clone().requires_grad_() for name, tensor in parameters.items()}
+    leaves = {"x": leaf(pre.x)}
+    leaves |= {name: leaf(tensor.clone()) for name, tensor in parameters.items()}
     outputs = _coefficients(functions, leaves["x"], leaves)
     grads = [pre.grad_h_in, pre.grad_h_post, matrix.grad_matrix]
     return lambda: _in_our_layout(_grads(list(outputs.values()), leaves, grads))
@@ -76,8 +62,8 @@ def _read(functions: Any, subject: Any, place: int) -> Callable[[], Tensors]:
 
 def _layer(functions: Any, subject: Any, place: int) -> Callable[[], Tensors]:
     x, parameters, grad = subject.tensors(place)
-    leaves = {"x": x.detach().requires_grad_()}
-    leaves |= {name: value.detach().clone().requires_grad_() for name, value in parameters_of(parameters).items()}
+    leaves = {"x": leaf(x)}
+    leaves |= {name: leaf(value.clone()) for name, value in parameters_of(parameters).items()}
 
     def step() -> Tensors:
         read = _coefficients(functions, leaves["x"], leaves)
