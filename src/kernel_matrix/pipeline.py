@@ -189,7 +189,7 @@ def run(
     """Run the jobs on this machine and return their result files, in the order of the jobs.
 
     ``on_result`` is called with each result file as soon as it and its tables are written, from the thread of its job.
-    ``beside`` is other work that is done when a worker has no more jobs, and before the jobs that run alone.
+    ``beside`` is other work that is done when a worker has no more jobs, and before the jobs that time something.
 
     Raises:
         UserError: another run is at one of the jobs in the same build folder.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import threading
@@ -20,7 +21,7 @@ from kernel_matrix.lab.kept import Keeper
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import Decision
 from kernel_matrix.run.executors import Request
-from kernel_matrix.run.job_command import environment
+from kernel_matrix.run.job_command import environment, specification
 from kernel_matrix.run.job_run import JobRun
 from kernel_matrix.run.schedule import _Schedule
 from kernel_matrix.run.settings import Settings
@@ -139,27 +140,33 @@ def job_run(name: str, action: str, *, timed: bool, doubles: Doubles) -> JobRun:
     return JobRun(request, settings, Silent(), "current", {case.id: Decision(action=action)})
 
 
-def test_only_a_job_that_times_something_here_runs_alone(doubles):
-    assert job_run("good", "run", timed=True, doubles=doubles).alone
-    assert not job_run("good", "compile", timed=True, doubles=doubles).alone
-    assert not job_run("good", "run", timed=False, doubles=doubles).alone
+def test_only_a_job_that_times_something_here_measures(doubles):
+    assert job_run("good", "run", timed=True, doubles=doubles).measures
+    assert not job_run("good", "compile", timed=True, doubles=doubles).measures
+    assert not job_run("good", "run", timed=False, doubles=doubles).measures
 
 
-def test_waiting_threads_of_a_job_beside_others_sleep_and_those_of_a_timed_one_do_as_by_default(doubles):
+def test_waiting_threads_of_a_job_sleep_and_those_of_a_timed_kernel_do_as_by_default(doubles):
     class Here:
         def seen(self, path: Path) -> str:
             return str(path)
 
-    def policy(timed: bool) -> dict[str, str]:
-        variables = environment(job_run("good", "run", timed=timed, doubles=doubles).request, Here())
-        return {name: value for name, value in variables.items() if name.startswith(("OMP_", "OPENBLAS_", "MALLOC_"))}
+    def policy(timed: bool) -> tuple[dict[str, str], list[str]]:
+        run = job_run("good", "run", timed=timed, doubles=doubles)
+        variables = environment(run.request, Here())
+        told = json.loads(specification(run.request, run.actions, run.job.cases))
+        names = [name for name in variables if name.startswith(("OMP_", "OPENBLAS_", "MALLOC_"))]
+        return {name: variables[name] for name in names}, told["kernel_without"]
 
-    beside = policy(timed=False)
+    beside, without = policy(timed=False)
     assert (beside["OMP_WAIT_POLICY"], beside["OPENBLAS_NUM_THREADS"]) == ("passive", "1")
-    assert policy(timed=True) == {}
+    assert without == []
+    assert policy(timed=True) == (beside, sorted(beside))
+    doubles.edit("environment: { ", "environment: { OMP_WAIT_POLICY: active, ")
+    assert policy(timed=True) == ({**beside, "OMP_WAIT_POLICY": "active"}, sorted(beside.keys() - {"OMP_WAIT_POLICY"}))
 
 
-def test_a_job_runs_while_the_environment_of_another_is_made_and_other_work_ends_before_what_runs_alone(doubles):
+def test_a_job_runs_while_the_environment_of_another_is_made_and_other_work_ends_before_what_measures(doubles):
     """Each waits for the other: made one after another, none of them would end."""
     runs = [job_run(name, "run", timed=name == "wrong", doubles=doubles) for name in ("good", "raises", "wrong")]
     began, order = threading.Event(), []

@@ -406,3 +406,16 @@ def test_a_kernel_that_reaches_the_memory_limit_of_its_cgroup_is_said_to_have_do
         assert processes.memory_limit_kills() == 1
     finally:
         process.close()
+
+
+def test_the_process_does_not_get_the_variables_that_are_for_the_comparing_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("FOR_COMPARING", "1")
+    monkeypatch.setenv("FOR_BOTH", "1")
+    (tmp_path / "told.py").write_text(
+        "import os\ndef told(_):\n    return sorted(n for n in os.environ if 'FOR_' in n), {}\n"
+    )
+    process = KernelProcess(tmp_path, tmp_path / "log", ["FOR_COMPARING"])
+    try:
+        assert process.call("told:told", {}, {}, lambda _: None)[0] == ["FOR_BOTH"]
+    finally:
+        process.close()

@@ -81,8 +81,8 @@ class Job:
         return ".".join(part for part in (self.platform, self.toolchain, self.shard) if part)
 
     @property
-    def alone(self) -> bool:
-        """Return whether no other job may run beside it: another one would change the times that it measures."""
+    def timed(self) -> bool:
+        """Return whether cases of it are timed."""
         return any(case.timed for case in self.cases)
 
 

@@ -7,6 +7,7 @@ is not named here as unread concerns everything that it could concern.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -57,6 +58,7 @@ def differences(former: str, present: str, name: str) -> Concerned | None:
     )
 
 
+@lru_cache(maxsize=8)  # the present text is compared with that of many commits
 def _read(text: str) -> Mapping[str, Any] | None:
     """Return the content of a matrix.yaml; None if it is none."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernel_matrix.job import inputs, sample
+from kernel_matrix.job import inputs, quiet, sample
 from kernel_matrix.job.accuracy import Golden
 from kernel_matrix.job.artifacts import Artifacts
 from kernel_matrix.job.budget import rules_of
@@ -64,6 +65,8 @@ class RunningCase:
         self.facts: dict[str, str] = {}
         self.samples: dict[str, dict[str, Any]] = {}
         self.last_stage = FIRST_STAGE
+        self.waited = 0.0  # seconds for the quiet to measure in, and for going on after it
+        self._is_quiet = False
         self._sums: frozenset[str] = frozenset(case.get("sums", ()))
         self._artifacts = Artifacts()
         self._key = f"{self.op}.{self.direction}/{self.name}"
@@ -200,8 +203,33 @@ class RunningCase:
             self.facts["canary.missed"] = "; ".join(missed)
             raise BlindComparisonError(f"the comparison does not find a fault that was put in: {'; '.join(missed)}")
 
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Have the machine to itself until the block ends. What comes before and after it may run beside other jobs."""
+        asks = self._job.get("asks_for_quiet", False)
+        if asks:
+            self._wait(quiet.begin)
+        self._is_quiet = True
+        try:
+            yield
+        finally:
+            self._is_quiet = False
+            if asks:
+                self._wait(quiet.end)
+
+    def _wait(self, wait: Callable[[Journal, str], None]) -> None:
+        began = time.perf_counter()
+        wait(self._journal, self.id)
+        self.waited += time.perf_counter() - began
+
     def record_race(self, times: Mapping[str, float]) -> None:
-        """Record the times that :func:`kernel_matrix.job.race.race` returned in the kernel's process."""
+        """Record the times that :func:`kernel_matrix.job.race.race` returned in the kernel's process.
+
+        Raises:
+            RuntimeError: this is not in a block of :meth:`quiet`, so that other jobs may have changed the times.
+        """
+        if not self._is_quiet:
+            raise RuntimeError("the race was not in quiet: take and record its times in a block 'with case.quiet():'")
         self.metrics |= {name: float(value) for name, value in times.items() if name.startswith("time.")}
 
     def record_repeat(self, *, same: bool) -> None:

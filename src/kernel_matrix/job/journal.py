@@ -1,8 +1,9 @@
 """The journal of a job: one JSON object a line. Each line is on the disk before the process goes on, so none is lost.
 
 The plugin writes ``job`` once per process, ``start`` and ``end`` around each case with a ``stage`` for every step in
-between, and ``broken`` when the suite itself does not import. The supervisor of the process writes the ``end`` that a
-process could not write because it was killed, hung or crashed, and ``lost`` for a case that ended with its machine.
+between, ``quiet`` and ``measured`` around what is timed, and ``broken`` when the suite itself does not import. The
+supervisor of the process writes the ``end`` that a process could not write because it was killed, hung or crashed, and
+``lost`` for a case that ended with its machine.
 """
 
 from __future__ import annotations

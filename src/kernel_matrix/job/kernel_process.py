@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,12 @@ class DeviceMissingError(KernelProcessError):
 class KernelProcess:
     """One process that runs kernels; it is started by the first call, and again after it died."""
 
-    def __init__(self, suite: Path, log: Path) -> None:
-        """``suite`` is the folder of the modules that calls name; ``log`` gets the output of the process."""
-        self._suite, self._log = suite, ProcessLog(log)
+    def __init__(self, suite: Path, log: Path, without: Collection[str] = ()) -> None:
+        """``suite`` is the folder of the modules that calls name; ``log`` gets the output of the process.
+
+        It does not get the environment variables ``without``, which are for this process alone.
+        """
+        self._suite, self._log, self._without = suite, ProcessLog(log), without
         self._process: subprocess.Popen[bytes] | None = None
         self._count = 0  # of the calls; an answer says to which of them it belongs
         self._kills = 0  # of processes of this container that reached its memory limit, before this one
@@ -136,6 +139,7 @@ class KernelProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env={name: value for name, value in os.environ.items() if name not in self._without},
             )
         os.close(theirs_in)
         os.close(theirs_out)

@@ -39,6 +39,6 @@ def pytest_configure(config: pytest.Config) -> None:
     suite = Path(config.args[0]).resolve() if config.args else config.rootpath
     suite = suite if suite.is_dir() else suite.parent
     journal = Journal(file, taken_key(file))
-    kernel_process = KernelProcess(suite, file.with_name("log.txt"))
+    kernel_process = KernelProcess(suite, file.with_name("log.txt"), job.get("kernel_without", ()))
     config.pluginmanager.register(Collecting(job, journal, kernel_process))
     config.pluginmanager.register(Running(job, journal, kernel_process))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -39,6 +40,7 @@ class Running:
     def pytest_sessionfinish(self) -> None:
         """End the kernel's process."""
         self.kernel_process.close()
+        gc.freeze()  # else pytest looks through all objects several times as it ends
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(
@@ -78,7 +80,7 @@ class Running:
             error = raised
             raise
         finally:
-            self.ends.append(end_of(case, error, time.perf_counter() - began))
+            self.ends.append(end_of(case, error, time.perf_counter() - began - case.waited))
         return result
 
     @pytest.hookimpl(wrapper=True)

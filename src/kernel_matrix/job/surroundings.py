@@ -11,6 +11,7 @@ def environment_facts() -> dict[str, str]:
     system = " ".join((platform.system(), *platform.libc_ver())).strip()
     facts = {"python": platform.python_version(), "machine": platform.machine(), "system": system}
     for distribution in importlib.metadata.distributions():
-        if name := distribution.metadata["Name"]:  # a distribution that was removed in part has none
-            facts.setdefault(f"version.{name}", distribution.version)  # the first on the import path is imported
+        metadata = distribution.metadata  # which reads the file anew each time
+        if name := metadata["Name"]:  # a distribution that was removed in part has none
+            facts.setdefault(f"version.{name}", metadata["Version"])  # the first on the import path is imported
     return facts

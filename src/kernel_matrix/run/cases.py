@@ -33,6 +33,7 @@ class Cases:
         self.stage = FIRST_STAGE  # of the case that runs
         self.since = time.monotonic()  # the start of that case, or of the process
         self.broken: Entry | None = None  # the entry that says that the suite does not import
+        self.asks = ""  # whether the process waits for quiet ("quiet"), or to go on after it ("measured")
         self.forged = False  # whether somebody else has written into the journal since the last case ended
         self.environment: dict[str, str] = {}
 
@@ -51,7 +52,7 @@ class Cases:
 
     def process_begins(self) -> None:
         """Forget the state of the process before."""
-        self.broken, self.since, self.stage = None, time.monotonic(), FIRST_STAGE
+        self.broken, self.since, self.stage, self.asks = None, time.monotonic(), FIRST_STAGE, ""
 
     def take_in(self) -> None:
         """Take in the new entries of the journal."""
@@ -64,6 +65,8 @@ class Cases:
                     self.stage = entry.get("stage", FIRST_STAGE)
                 case "stage":
                     self.stage = entry["stage"]
+                case "quiet" | "measured":
+                    self.asks = entry["entry"]
                 case "end":
                     self._end_attempt(entry)
                 case "lost":

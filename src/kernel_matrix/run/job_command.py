@@ -18,7 +18,8 @@ from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
 _COMPARED = ("run", "emulate")  # the actions whose results are compared
 # Threads that wait keep their core busy by default, those of OpenMP as those of NumPy's OpenBLAS. In a job that shares
 # the machine they would take the cores of the other jobs: a small job spent most of its time so. NumPy only adds up
-# errors there, for which one thread is enough. A timed job runs alone and keeps the defaults.
+# errors there, for which one thread is enough. The kernel's process of a timed job measures in quiet and does not get
+# these.
 BESIDE_OTHERS = {
     "OMP_WAIT_POLICY": "passive",
     "OPENBLAS_NUM_THREADS": "1",
@@ -35,6 +36,7 @@ def specification(
 ) -> str:
     """Return the cases, what to do with each, and all that the plugin needs to know of the job (JSON)."""
     entry = platform_toolchain(request.matrix, request.job.platform, request.job.toolchain)
+    of_matrix = {*request.matrix.package.environment, *entry.environment}
     canaries = canary_cases([case for case in request.job.cases if actions.get(case.id) in _COMPARED])
     return json.dumps(
         {
@@ -45,6 +47,8 @@ def specification(
             "interpreted": entry.emulated,
             "accuracy": request.matrix.accuracy.limits(),
             "environment": entry.environment,
+            "asks_for_quiet": request.job.timed,
+            "kernel_without": sorted(BESIDE_OTHERS.keys() - of_matrix) if request.job.timed else [],
             "cases": [
                 _case(case, actions[case.id], (attempts or {}).get(case.id, 1))
                 | {"canary": case.id in canaries, "sums": request.matrix.ops[case.cell.op].sums}
@@ -100,7 +104,7 @@ def environment(request: Request, interpreter: Interpreter) -> Mapping[str, str]
         "PYTHONPYCACHEPREFIX": f"{cache}/bytecode",
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONFAULTHANDLER": "1",
-        **({} if request.job.alone else BESIDE_OTHERS),
+        **BESIDE_OTHERS,
         **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
         **platform_toolchain(request.matrix, request.job.platform, request.job.toolchain).environment,
     }

@@ -23,6 +23,7 @@ from kernel_matrix.results.validation import RefusedError
 from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
+from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.run.supervise import Supervisor
 from kernel_matrix.vendors.machine import Machine
@@ -52,8 +53,8 @@ class JobRun:
         return {case: decision.action for case, decision in self.decisions.items() if decision.action}
 
     @property
-    def alone(self) -> bool:
-        """Return whether no other job may run beside it: something is timed here, and that would change the time."""
+    def measures(self) -> bool:
+        """Return whether something is timed here: such jobs come last, and have the machine to themselves for that."""
         return any(case.timed and self.actions.get(case.id) == "run" for case in self.job.cases)
 
     def ended(self, record: Record) -> None:
@@ -61,8 +62,8 @@ class JobRun:
         self.records[record.case] = record
         self.progress.case(self.job.id, record.outcome)
 
-    def finish(self, turn: AbstractContextManager[object], stop: Event) -> Path | None:
-        """Run the job when it is its ``turn``, and write the records of all its cases.
+    def finish(self, turn: AbstractContextManager[object], quiet: Quiet, stop: Event) -> Path | None:
+        """Run the job when it is its ``turn``, and write the records of all its cases, while nobody measures.
 
         Return the file, or None if it could not be written.
         """
@@ -70,10 +71,15 @@ class JobRun:
         self._end_what_is_not_tried()
         environment: dict[str, str] = {}
         if self.interpreter:
-            supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop)
-            self.progress.job(self.job.id, "running")
-            with turn:
+            with turn, quiet.work() as share:
+                supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop, share)
+                self.progress.job(self.job.id, "running")
                 environment = {**self.interpreter.facts, **supervisor.run(resume=self.settings.resume)}
+        with quiet.work():
+            return self._write_with(began, started, environment)
+
+    def _write_with(self, began: float, started: str, environment: Mapping[str, str]) -> Path | None:
+        """Write the records with the facts of the job."""
         facts = {**self._facts(), "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
         facts |= self._own_version(facts) | detection(self.records.values()).facts
         return self._write(facts)

@@ -16,10 +16,13 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.results import samples
 from kernel_matrix.results.tables import names as tables
 from kernel_matrix.run.job_run import JobRun, Preparation
+from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
 _SMALL = 10  # cases: a job with fewer takes less time than the other work
+# Jobs that time something, at a time: one prepares while another does, and each waits until the other is ready too.
+_PAIR = 2
 
 __all__ = ["Progress", "Settings", "run"]
 
@@ -36,8 +39,8 @@ def run(
     """Run the jobs and return the result files that could be written, in the order of the jobs.
 
     ``on_result`` is called with each result file as soon as it and its tables are written, from the thread of its job.
-    ``beside`` is other work that is done when a worker has no more jobs but small ones, and before the jobs that run
-    alone.
+    ``beside`` is other work that is done when a worker has no more jobs but small ones, and before the jobs that time
+    something.
     The files of each job are replaced; the other files in the results folder stay as they are.
 
     Raises:
@@ -74,29 +77,28 @@ def _hold(job: Job, settings: Settings, stack: ExitStack) -> None:
 
 @dataclass
 class _Schedule:
-    """The order of the jobs: some at a time, those on a GPU in turns, and at the end those that run alone."""
+    """The order of the jobs: some at a time, those on a GPU in turns, and at the end those that time something."""
 
     prepare: Preparation
     workers: int
     on_result: Callable[[Path], object] | None = None
     gpu: Lock = field(default_factory=Lock)
+    quiet: Quiet = field(default_factory=Quiet)
     stop: Event = field(default_factory=Event)
 
     def run(self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]]) -> dict[str, Path | None]:
         """Run the jobs and the work beside them, and return each job's file."""
-        files = self._together([run for run in runs if not run.alone], beside)
-        for run in runs:
-            if run.alone:
-                self.prepare.make_environment(run)
-                files[run.job.id] = self._finish(run)
-        return files
+        files = self._together([run for run in runs if not run.measures], beside, self.workers)
+        return files | self._together([run for run in runs if run.measures], (), min(self.workers, _PAIR))
 
-    def _together(self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]]) -> dict[str, Path | None]:
+    def _together(
+        self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]], workers: int
+    ) -> dict[str, Path | None]:
         # The longest first, so that no core waits at the end for a job that began late.
         longest_first = sorted(runs, key=lambda run: -len(run.actions))
         large = [run for run in longest_first if len(run.actions) >= _SMALL]
         futures: dict[str, Future[Path | None]] = {}
-        with ThreadPoolExecutor(self.workers) as pool:
+        with ThreadPoolExecutor(workers) as pool:
             try:
                 self._submit(pool, large, futures)
                 others = [pool.submit(work) for work in beside]
@@ -114,11 +116,13 @@ class _Schedule:
         self, pool: ThreadPoolExecutor, runs: Sequence[JobRun], futures: dict[str, Future[Path | None]]
     ) -> None:
         for run in runs:  # a job begins when its own environment is there
-            self.prepare.make_environment(run)
+            with self.quiet.work():
+                self.prepare.make_environment(run)
             futures[run.job.id] = pool.submit(self._finish, run)
 
     def _finish(self, run: JobRun) -> Path | None:
-        path = run.finish(self.gpu if run.request.gpu else nullcontext(), self.stop)
+        path = run.finish(self.gpu if run.request.gpu else nullcontext(), self.quiet, self.stop)
         if path and self.on_result:
-            self.on_result(path)
+            with self.quiet.work():
+                self.on_result(path)
         return path

@@ -16,12 +16,14 @@ from typing import Literal
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.suite import is_suite
+from kernel_matrix.job import quiet
 from kernel_matrix.job.journal import KEY, Journal
 from kernel_matrix.job.keys import key_file, remove_old
 from kernel_matrix.results.record import Record
 from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
+from kernel_matrix.run.quiet import Share
 
 _ROOM = 1 << 16  # bytes that must be free for a job to write its journal
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
@@ -43,9 +45,11 @@ class Supervisor:
         interpreter: Interpreter,
         ended: Callable[[Record], None],
         stop: threading.Event,
+        share: Share,
     ) -> None:
         """``actions`` says for each case of the job that is to run what to do; ``ended`` gets each case's record."""
         self.request, self.actions, self.interpreter, self.stop = request, actions, interpreter, stop
+        self.share, self.looked = share, time.monotonic()
         self.folder, self.limits = request.folder, request.matrix.limits
         self.deadline = time.monotonic() + self.limits.job
         self.key = ""  # that signs the journal's entries
@@ -125,6 +129,8 @@ class Supervisor:
             with contextlib.suppress(MachineError):
                 child.kill()
             raise
+        finally:
+            self.share.ends_measuring()
         if status:
             self._demand_room()
         output = self._output(log_size)
@@ -141,6 +147,7 @@ class Supervisor:
         todo.write_text(job_command.specification(self.request, self.actions, remaining, attempts))
         preflight.check(self.request, self.interpreter)
         self.cases.process_begins()
+        (self.folder / quiet.ANSWER).unlink(missing_ok=True)
         (self.folder / KEY).write_text(self.key)
         command = job_command.arguments(self.request, self.interpreter, todo, self.journal.path)
         variables = job_command.environment(self.request, self.interpreter)
@@ -165,6 +172,7 @@ class Supervisor:
         if self.stop.is_set():
             child.kill()
             raise StoppedError
+        self._answer(now)
         if now < self.deadline and now - self.cases.since <= self.limits.case:
             return None
         child.kill()
@@ -179,6 +187,16 @@ class Supervisor:
             reason = f"the suite did not start its next case within {self.limits.case:g} s"
             self.cases.broken = self.cases.broken or {"message": reason, "detail": self._output(0)}
         return _KILLED
+
+    def _answer(self, now: float) -> None:
+        """Let a process that waits for quiet measure, or one that has measured go on; no limit counts the waiting."""
+        if self.cases.asks:
+            if self.share.may_measure() if self.cases.asks == "quiet" else self.share.may_go_on():
+                self.cases.asks = ""
+                quiet.answer(self.folder)
+            self.deadline += now - self.looked
+            self.cases.since += now - self.looked
+        self.looked = now
 
     def _explain_standstill(
         self, remaining: Sequence[Case], status: int | None, ending: str, output: str, why: str

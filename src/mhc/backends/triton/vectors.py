@@ -26,3 +26,25 @@ def fold(tile, VECTOR: tl.constexpr):
     if VECTOR > 1:
         folded = tl.sum(tl.reshape(tile, [tile.shape[0], tile.shape[1] // VECTOR, VECTOR]), axis=2)
     return folded
+
+
+@triton.jit
+def columns(tile, VECTOR: tl.constexpr):
+    """Return ``VECTOR`` tensors, each with one of the ``VECTOR`` neighbours that a thread holds, up to eight.
+
+    Their order is not that of the neighbours, but the same for all tiles of one shape.
+    """
+    ROWS: tl.constexpr = tile.shape[0]
+    LANES: tl.constexpr = tile.shape[1] // VECTOR
+    parts = (tile,)
+    for level in tl.static_range(3):
+        if VECTOR >> level > 1:
+            halves = ()
+            for k in tl.static_range(1 << level):
+                even, odd = tl.split(tl.reshape(parts[k], [ROWS, LANES, VECTOR >> level + 1, 2]))
+                halves = halves + (even, odd)
+            parts = halves
+    flat = ()
+    for k in tl.static_range(VECTOR):
+        flat = flat + (tl.reshape(parts[k], [ROWS, LANES]),)
+    return flat

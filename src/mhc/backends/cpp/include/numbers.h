@@ -113,3 +113,32 @@ __device__ __forceinline__ float exponential(float x) {
 __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
 __device__ __forceinline__ float larger(float a, float b) { return a < b ? b : a; }
+
+// What several numbers are divided by. A quotient is rounded once, but for some whose rounding is all but a tie.
+//
+// NVIDIA's division has a branch for rare cases, so divisions wait for each other. Here the reciprocal is made once, and
+// each quotient is corrected by what is left of its number. The factor keeps reciprocals of small divisors finite.
+struct Divisor {
+#if defined(__CUDACC__) && !defined(__HIP__)
+  float scale, divisor, reciprocal;
+
+  __device__ __forceinline__ explicit Divisor(float value)
+      : scale(value < 0x1p-100f ? 0x1p64f : 1.0f), divisor(value * scale) {
+    float rough;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(rough) : "f"(divisor));
+    reciprocal = fmaf(fmaf(-divisor, rough, 1.0f), rough, rough);
+  }
+
+  __device__ __forceinline__ float divide(float number) const {
+    number *= scale;
+    const float quotient = number * reciprocal;
+    return fmaf(fmaf(-divisor, quotient, number), reciprocal, quotient);
+  }
+#else
+  float divisor;
+
+  __device__ __forceinline__ explicit Divisor(float value) : divisor(value) {}
+
+  __device__ __forceinline__ float divide(float number) const { return number / divisor; }
+#endif
+};

@@ -61,6 +61,19 @@ __device__ __forceinline__ Row products(const Row& a, const Row& b) {
   return row;
 }
 
+__device__ __forceinline__ Row quotients(const Row& row, const Row& sums) {
+  Row quotient;
+  for (int j = 0; j < STREAMS; ++j) quotient.of[j] = Divisor(sums.of[j]).divide(row.of[j]);
+  return quotient;
+}
+
+__device__ __forceinline__ Row quotients(const Row& row, float sum) {
+  const Divisor divisor(sum);
+  Row quotient;
+  for (int j = 0; j < STREAMS; ++j) quotient.of[j] = divisor.divide(row.of[j]);
+  return quotient;
+}
+
 // The first iteration: the matrix, the softmax over each column, and what the row was divided by.
 struct First {
   Row matrix, columns;
@@ -79,17 +92,18 @@ __device__ __forceinline__ First first_iteration(const Row& logits, const Place&
   }
   const Row sums = sums_of_columns(powers, place);
   First first;
-  for (int j = 0; j < STREAMS; ++j) first.columns.of[j] = powers.of[j] / sums.of[j];
+  first.columns = quotients(powers, sums);
   if (deepseek) {
     for (int j = 0; j < STREAMS; ++j) first.matrix.of[j] = first.columns.of[j] + eps;
     first.divisor = sum_of_row(first.matrix) + eps;
   } else {
     float largest = below.of[0];
     for (int j = 1; j < STREAMS; ++j) largest = larger(largest, below.of[j]);
-    for (int j = 0; j < STREAMS; ++j) first.matrix.of[j] = exponential(below.of[j] - largest) / sums.of[j];
+    for (int j = 0; j < STREAMS; ++j) powers.of[j] = exponential(below.of[j] - largest);
+    first.matrix = quotients(powers, sums);
     first.divisor = sum_of_row(first.matrix);
   }
-  for (int j = 0; j < STREAMS; ++j) first.matrix.of[j] /= first.divisor;
+  first.matrix = quotients(first.matrix, first.divisor);
   return first;
 }
 
@@ -100,21 +114,21 @@ struct Step {
 
   __device__ __forceinline__ Row take(const Row& matrix, const Place& place, float eps) {
     columns = sums_of_columns(matrix, place);
-    for (int j = 0; j < STREAMS; ++j) {
-      columns.of[j] += eps;
-      by_columns.of[j] = matrix.of[j] / columns.of[j];
-    }
+    for (int j = 0; j < STREAMS; ++j) columns.of[j] += eps;
+    by_columns = quotients(matrix, columns);
     row = sum_of_row(by_columns) + eps;
-    for (int j = 0; j < STREAMS; ++j) by_rows.of[j] = by_columns.of[j] / row;
+    by_rows = quotients(by_columns, row);
     return by_rows;
   }
 
   // The gradient of M' = M / s is (g - sum of g M') / s.
   __device__ __forceinline__ void undo(Row& grad, const Place& place) const {
     const float along = sum_of_products(grad, by_rows);
-    for (int j = 0; j < STREAMS; ++j) grad.of[j] = (grad.of[j] - along) / row;
+    for (int j = 0; j < STREAMS; ++j) grad.of[j] -= along;
+    grad = quotients(grad, row);
     const Row down = sums_of_columns(products(grad, by_columns), place);
-    for (int j = 0; j < STREAMS; ++j) grad.of[j] = (grad.of[j] - down.of[j]) / columns.of[j];
+    for (int j = 0; j < STREAMS; ++j) grad.of[j] -= down.of[j];
+    grad = quotients(grad, columns);
   }
 };
 
@@ -143,9 +157,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     left -= count;
   }
   const float along = sum_of_products(grad, first.matrix);
-  for (int j = 0; j < STREAMS; ++j) {
-    grad.of[j] = deepseek ? (grad.of[j] - along) / first.divisor : first.matrix.of[j] * (grad.of[j] - along);
-  }
+  for (int j = 0; j < STREAMS; ++j) grad.of[j] -= along;
+  grad = deepseek ? quotients(grad, first.divisor) : products(grad, first.matrix);
   const Row down = sums_of_columns(deepseek ? products(grad, first.columns) : grad, place);
   for (int j = 0; j < STREAMS; ++j) {
     grad.of[j] = deepseek ? first.columns.of[j] * (grad.of[j] - down.of[j]) : grad.of[j] - first.columns.of[j] * down.of[j];

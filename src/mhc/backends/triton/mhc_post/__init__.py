@@ -73,18 +73,26 @@ def _sources(spec: MhcPostSpec, tiles: Config) -> list[Source]:
     return [Source(mhc_post_kernel, tiles, (x, x, "*fp32", "*fp32", x, "i32"))]
 
 
+_WIDE = 4096  # columns from which on the backward takes 1024 of a token at a time
+
+
 @functools.cache
 def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
-        tokens, vector, hidden, compiler = 128, 1, min(1024, triton.next_power_of_2(spec.hidden)), {}
+        tokens, vector, hidden, stages, compiler = 128, 1, min(1024, triton.next_power_of_2(spec.hidden)), 1, {}
+    elif target.backend == "cuda" and target.arch >= 90 and spec.streams <= 4 and spec.dtype.itemsize == 2:
+        # The next columns are loaded ahead. Of wide tokens partial sums are few, and their threads many.
+        tokens, stages = 1, 3
+        vector, hidden = (math.gcd(spec.hidden, 8), 1024) if spec.hidden >= _WIDE else (1, 256)
+        compiler = options(hidden // 256)
     else:
         # A tile has as many rows as there are warps, and as many columns as one warp takes at once: no sum leaves it.
         # Its neighbours are those of one load of 16 bytes, fewer where partial sums take the registers.
         tokens = 4
         vector = math.gcd(spec.hidden, 2 if spec.streams > 4 else 16 // spec.dtype.itemsize)
-        hidden = target.warp_size * vector
+        hidden, stages = target.warp_size * vector, 1
         compiler = options(tokens)
     constants = {
         "STREAMS": spec.streams,
@@ -93,6 +101,7 @@ def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
         "BLOCK_TOKENS": tokens,
         "BLOCK_HIDDEN": hidden,
         "VECTOR": vector,
+        "STAGES": stages,
     }
     return Config(constants, compiler)
 

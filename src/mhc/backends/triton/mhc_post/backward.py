@@ -5,17 +5,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from mhc.backends.triton.vectors import fold, span
+from mhc.backends.triton.vectors import columns
 
 
 @triton.jit
-def product(grad, value):
-    """Return grad · value, rounded.
+def add_products(total, grads, values, VECTOR: tl.constexpr):
+    """Return total + the sum of grads · values.
 
     Written as fma: the compiler would fuse some of the products with the sum that follows, and others of them where
     other gradients are asked for. The bits would then depend on these.
     """
-    return tl.fma(grad, value, tl.zeros_like(grad))
+    for k in tl.static_range(VECTOR):
+        total = tl.fma(grads[k], values[k], total)
+    return total
 
 
 @triton.jit
@@ -57,8 +59,9 @@ def mhc_post_backward_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
     VECTOR: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
-    """One program computes ``BLOCK_TOKENS`` tokens, on a GPU each in a warp of its own; gradients of None are left out.
+    """One program computes ``BLOCK_TOKENS`` tokens; gradients of None are left out.
 
     The gradients of the coefficients are dot products over hidden. A thread keeps partial sums of ``ROWS`` rows of
     h_res and entries of h_post, so that x, y and grad_out are read once. Where these are not all of the streams, the
@@ -89,30 +92,32 @@ def mhc_post_backward_kernel(
     to_post = ()
     for _ in tl.static_range(ROWS):
         to_post = to_post + (tl.zeros([BLOCK_TOKENS, LANES], dtype=tl.float32),)
-    for start in range(0, HIDDEN, BLOCK_HIDDEN):
-        d = span(start, BLOCK_HIDDEN, VECTOR)
+    for start in tl.range(0, HIDDEN, BLOCK_HIDDEN, num_stages=STAGES):
+        d = start + tl.arange(0, BLOCK_HIDDEN)
         mask = real[:, None] & (d < HIDDEN)[None, :]
         grads = ()
+        cut_grads = ()
         for i in tl.static_range(ROWS):
             there = mask & (first + i < STREAMS)
             value = tl.load(grad_out + wide + ((first + i) * HIDDEN + d)[None, :], mask=there, other=0.0)
             grads = grads + (value.to(tl.float32),)
+            cut_grads = cut_grads + (columns(value.to(tl.float32), VECTOR),)
 
         if grad_h_res is not None:
             streams = ()
             for j in tl.static_range(STREAMS):
                 value = tl.load(x + wide + (j * HIDDEN + d)[None, :], mask=mask, other=0.0)
-                streams = streams + (value.to(tl.float32),)
+                streams = streams + (columns(value.to(tl.float32), VECTOR),)
             added = ()
             for i in tl.static_range(ROWS):
                 for j in tl.static_range(STREAMS):
-                    added = added + (to_res[i * STREAMS + j] + fold(product(grads[i], streams[j]), VECTOR),)
+                    added = added + (add_products(to_res[i * STREAMS + j], cut_grads[i], streams[j], VECTOR),)
             to_res = added
         if grad_h_post is not None:
-            written = tl.load(y + narrow + d[None, :], mask=mask, other=0.0).to(tl.float32)
+            written = columns(tl.load(y + narrow + d[None, :], mask=mask, other=0.0).to(tl.float32), VECTOR)
             added = ()
             for i in tl.static_range(ROWS):
-                added = added + (to_post[i] + fold(product(grads[i], written), VECTOR),)
+                added = added + (add_products(to_post[i], cut_grads[i], written, VECTOR),)
             to_post = added
 
         if grad_x is not None:

@@ -9,11 +9,13 @@ With the forward's m and r, q_o = m_o / r, and z_o = alpha · m_o + bias_o::
 
 Sums over tokens go through partial sums in a fixed order, as atomics would take another order each time:
 
-1. :func:`coefficients_kernel`, by tokens: c, h_pre and slope, and partial sums of dz and dz · m;
-2. :func:`alpha_bias_kernel` adds those up;
-3. :func:`stream_kernel`, by chunks of tokens and columns: dx, and S of the chunk; it keeps all mixes in registers, and
+1. :func:`coefficients_kernel`, by tokens: c, h_pre and slope, and partial sums of dz and dz · m. Other programs of
+   the launch make the weights, where the next one needs some;
+2. :func:`stream_kernel`, by chunks of tokens and columns: dx, and S of the chunk; it keeps all mixes in registers, and
    :mod:`~mhc.backends.triton.mhc_pre.backward_products` has it for many mixes and for tensor cores;
-4. :func:`phi_gamma_kernel` adds the chunks up.
+3. :func:`sums_kernel` adds up the chunks, and in other programs the partial sums.
+
+A launch more would take longer than what these other programs do.
 
 A gradient that is not asked for is None. The others are the same bit for bit: the code of one does not mix with that
 of another.
@@ -25,6 +27,7 @@ import triton
 import triton.language as tl
 
 from mhc.backends.triton.mhc_pre.equations import gates, halves, sigmoid, to_tf32
+from mhc.backends.triton.mhc_pre.forward_products import make_weights
 from mhc.backends.triton.vectors import span
 
 
@@ -86,8 +89,8 @@ def dot_with_streams(
     return result
 
 
-@triton.jit(do_not_specialize=["tokens"])
-def coefficients_kernel(
+@triton.jit
+def write_coefficients(
     x,
     alpha,
     bias,
@@ -111,12 +114,7 @@ def coefficients_kernel(
     BLOCK_MIXES: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
 ):
-    """One program computes ``BLOCK_TOKENS`` tokens.
-
-    ``coefficients`` is [tokens, PADDED] for c, zero in the padding, and rounded as the products with it need it; in the
-    form ``bf16x3`` it is [3, tokens, PADDED], the three bf16 numbers whose sum is c.
-    ``scales`` is [n + 1, tokens] for h_pre and slope; ``partial`` is [2 · MIXES, programs] for dz and dz · m.
-    """
+    """Compute the ``BLOCK_TOKENS`` tokens of this program."""
     WIDTH: tl.constexpr = STREAMS * HIDDEN
 
     rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
@@ -162,32 +160,79 @@ def coefficients_kernel(
     tl.store(scales + mix * long + row, weight + PRE_EPS, mask=pre)
     slope = -tl.sum(grad_m * projection, axis=1) * (reciprocal * reciprocal) / WIDTH
     tl.store(scales + STREAMS * long + rows, slope, mask=real)
-    programs = tl.num_programs(0).to(tl.int64)
+    programs = tl.cdiv(long, BLOCK_TOKENS)
     into = partial + mixes * programs + tl.program_id(0)
     tl.store(into, tl.sum(grad_logit, axis=0), mask=mixes < MIXES)
     tl.store(into + MIXES * programs, tl.sum(grad_logit * projection, axis=0), mask=mixes < MIXES)
 
 
-@triton.jit(do_not_specialize=["programs"])
-def alpha_bias_kernel(
-    partial, grad_alpha, grad_bias, programs, STREAMS: tl.constexpr, MIXES: tl.constexpr, BLOCK: tl.constexpr
+@triton.jit(do_not_specialize=["tokens"])
+def coefficients_kernel(
+    x,
+    alpha,
+    bias,
+    m,
+    r,
+    grad_h_in,
+    grad_h_post,
+    grad_h_res,
+    coefficients,
+    scales,
+    partial,
+    phi,
+    gamma,
+    weights,
+    tokens,
+    STREAMS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    MIXES: tl.constexpr,
+    PADDED: tl.constexpr,
+    PRE_EPS: tl.constexpr,
+    POST_SCALE: tl.constexpr,
+    FORM: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr,
+    BLOCK_MIXES: tl.constexpr,
+    BLOCK_HIDDEN: tl.constexpr,
+    LINE: tl.constexpr,
+    TILE_MIXES: tl.constexpr,
+    TILE: tl.constexpr,
 ):
-    """One program adds up one bias, and after those one alpha: its rows of ``partial`` lie one after the other."""
-    result = tl.program_id(0).to(tl.int64)
-    gate = result - MIXES
-    rows = tl.where(gate == 2, STREAMS * STREAMS, STREAMS)
-    first = tl.where(gate < 0, result, MIXES + gate * STREAMS) * programs
-    length = tl.where(gate < 0, 1, rows) * programs
-    sums = tl.zeros([BLOCK], dtype=tl.float32)
-    for start in range(0, length, BLOCK):
-        offsets = start + tl.arange(0, BLOCK)
-        sums += tl.load(partial + first + offsets, mask=offsets < length, other=0.0)
-    total = tl.sum(sums, axis=0)
-    # Two stores, as Triton's compiler for AMD fails on a choice between two pointers.
-    if grad_bias is not None:
-        tl.store(grad_bias + result, total, mask=gate < 0)
-    if grad_alpha is not None:
-        tl.store(grad_alpha + gate, total, mask=gate >= 0)
+    """One program computes ``BLOCK_TOKENS`` tokens; after those, each makes one tile of the weights, unless None.
+
+    ``coefficients`` is [tokens, PADDED] for c, zero in the padding, and rounded as the products with it need it; in the
+    form ``bf16x3`` it is [3, tokens, PADDED], the three bf16 numbers whose sum is c.
+    ``scales`` is [n + 1, tokens] for h_pre and slope; ``partial`` is [2 · MIXES, programs of tokens] for dz and dz · m.
+    """
+    tile = tl.program_id(0) - tl.cdiv(tokens, BLOCK_TOKENS)
+    if tile < 0:
+        write_coefficients(
+            x,
+            alpha,
+            bias,
+            m,
+            r,
+            grad_h_in,
+            grad_h_post,
+            grad_h_res,
+            coefficients,
+            scales,
+            partial,
+            tokens,
+            STREAMS,
+            HIDDEN,
+            MIXES,
+            PADDED,
+            PRE_EPS,
+            POST_SCALE,
+            FORM,
+            BLOCK_TOKENS,
+            BLOCK_MIXES,
+            BLOCK_HIDDEN,
+        )
+    elif weights is not None:
+        COLUMNS: tl.constexpr = (LINE + TILE - 1) // TILE
+        row, column = tile // COLUMNS, tile % COLUMNS
+        make_weights(phi, gamma, weights, row, column, STREAMS * HIDDEN, LINE, MIXES, PADDED, FORM, TILE_MIXES, TILE)
 
 
 @triton.jit(do_not_specialize=["tokens", "chunk"])
@@ -295,21 +340,44 @@ def stream_kernel(
             tl.store(into + mix * WIDTH + k, sums[mix], mask=inside)
 
 
-@triton.jit(do_not_specialize=["count"])
-def phi_gamma_kernel(
+@triton.jit
+def add_alpha_bias(
+    partial, grad_alpha, grad_bias, result, programs, STREAMS: tl.constexpr, MIXES: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Add up one bias, and after those one alpha: its rows of ``partial`` lie one after the other."""
+    result = result.to(tl.int64)
+    gate = result - MIXES
+    rows = tl.where(gate == 2, STREAMS * STREAMS, STREAMS)
+    first = tl.where(gate < 0, result, MIXES + gate * STREAMS) * programs
+    length = tl.where(gate < 0, 1, rows) * programs
+    sums = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, length, BLOCK):
+        offsets = start + tl.arange(0, BLOCK)
+        sums += tl.load(partial + first + offsets, mask=offsets < length, other=0.0)
+    total = tl.sum(sums, axis=0)
+    # Two stores, as Triton's compiler for AMD fails on a choice between two pointers.
+    if grad_bias is not None:
+        tl.store(grad_bias + result, total, mask=gate < 0)
+    if grad_alpha is not None:
+        tl.store(grad_alpha + gate, total, mask=gate >= 0)
+
+
+@triton.jit
+def add_phi_gamma(
     phi,
     gamma,
     chunks,
     grad_phi,
     grad_gamma,
+    block,
     count,
     WIDTH: tl.constexpr,
     MIXES: tl.constexpr,
     BLOCK_MIXES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program adds up ``BLOCK`` columns over the ``count`` chunks, ``BLOCK_MIXES`` mixes at a time."""
-    k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    """Add up ``BLOCK`` columns over the ``count`` chunks, ``BLOCK_MIXES`` mixes at a time."""
+    k = block * BLOCK + tl.arange(0, BLOCK)
     inside = k < WIDTH
     scale = tl.zeros([BLOCK], dtype=tl.float32) + 1.0
     if gamma is not None:
@@ -330,3 +398,36 @@ def phi_gamma_kernel(
             products = tl.fma(tl.load(phi + place, mask=mask, other=0.0), sums, products)
     if grad_gamma is not None:
         tl.store(grad_gamma + k, tl.sum(products, axis=0), mask=inside)
+
+
+@triton.jit(do_not_specialize=["count", "programs", "blocks"])
+def sums_kernel(
+    phi,
+    gamma,
+    chunks,
+    partial,
+    grad_phi,
+    grad_gamma,
+    grad_alpha,
+    grad_bias,
+    count,
+    programs,
+    blocks,
+    STREAMS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    MIXES: tl.constexpr,
+    BLOCK_MIXES: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_PARTIAL: tl.constexpr,
+):
+    """One program adds up ``BLOCK`` columns of phi's gradient; after ``blocks`` of those, each one bias or alpha.
+
+    ``chunks`` is None where neither phi's nor gamma's gradient is asked for.
+    """
+    if tl.program_id(0) < blocks:
+        if chunks is not None:
+            block = tl.program_id(0)
+            add_phi_gamma(phi, gamma, chunks, grad_phi, grad_gamma, block, count, WIDTH, MIXES, BLOCK_MIXES, BLOCK)
+    else:
+        result = tl.program_id(0) - blocks
+        add_alpha_bias(partial, grad_alpha, grad_bias, result, programs, STREAMS, MIXES, BLOCK_PARTIAL)

@@ -24,13 +24,13 @@ from triton.language.extra.cuda import gdc_launch_dependents
 from mhc.backends.triton.mhc_pre.equations import gates, halves, plus, reciprocal_rms, sigmoid, to_tf32
 
 
-@triton.jit(do_not_specialize=["count"])
-def weights_kernel(
+@triton.jit
+def make_weights(
     phi,
     gamma,
     weights,
-    counters,
-    count,
+    row,
+    column,
     WIDTH: tl.constexpr,
     LINE: tl.constexpr,
     MIXES: tl.constexpr,
@@ -39,19 +39,9 @@ def weights_kernel(
     BLOCK_MIXES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program computes a tile of mixes by columns; ``weights`` is [parts, PADDED, LINE], zero in the padding.
-
-    ``counters`` are ``count`` integers to set to zero, or None.
-    """
-    if counters is not None:
-        if FORM == "bf16x3":
-            gdc_launch_dependents()  # the next launch begins beside this one, and waits for its end by itself
-        every = tl.num_programs(0) * BLOCK
-        for start in range(tl.program_id(0) * BLOCK, count, every):
-            place = start + tl.arange(0, BLOCK)
-            tl.store(counters + place, tl.zeros([BLOCK], dtype=tl.int32), mask=place < count)
-    mix = tl.program_id(1) * BLOCK_MIXES + tl.arange(0, BLOCK_MIXES)[:, None]
-    k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    """Store one tile of mixes by columns of the weights, [parts, PADDED, LINE], zero in the padding."""
+    mix = row * BLOCK_MIXES + tl.arange(0, BLOCK_MIXES)[:, None]
+    k = column * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = (k < WIDTH) & (mix < MIXES)
     value = tl.load(phi + mix * WIDTH + k, mask=inside, other=0.0)
     if gamma is not None:
@@ -67,6 +57,33 @@ def weights_kernel(
         tl.store(place, to_tf32(value), mask=real)
     else:
         tl.store(place, value, mask=real)
+
+
+@triton.jit(do_not_specialize=["count"])
+def weights_kernel(
+    phi,
+    gamma,
+    weights,
+    counters,
+    count,
+    WIDTH: tl.constexpr,
+    LINE: tl.constexpr,
+    MIXES: tl.constexpr,
+    PADDED: tl.constexpr,
+    FORM: tl.constexpr,
+    BLOCK_MIXES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """One program makes one tile of the weights; ``counters`` are ``count`` integers to set to zero, or None."""
+    if counters is not None:
+        if FORM == "bf16x3":
+            gdc_launch_dependents()  # the next launch begins beside this one, and waits for its end by itself
+        every = tl.num_programs(0) * BLOCK
+        for start in range(tl.program_id(0) * BLOCK, count, every):
+            place = start + tl.arange(0, BLOCK)
+            tl.store(counters + place, tl.zeros([BLOCK], dtype=tl.int32), mask=place < count)
+    row, column = tl.program_id(1), tl.program_id(0)
+    make_weights(phi, gamma, weights, row, column, WIDTH, LINE, MIXES, PADDED, FORM, BLOCK_MIXES, BLOCK)
 
 
 @triton.jit(do_not_specialize=["tokens"])

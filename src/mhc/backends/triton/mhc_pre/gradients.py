@@ -1,11 +1,12 @@
 """The launches that every backward of ``mhc_pre`` and ``mhc_head`` begins and ends with.
 
-They give the coefficients of each token and the gradients of alpha and bias first, and add the chunks of phi's sums up
-last. What is between them is the backward's own.
+They give the coefficients of each token first, and add up the sums for phi, gamma, alpha and bias last. What is
+between them is the backward's own.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -13,13 +14,15 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
-from mhc.backends.triton.mhc_pre.backward import alpha_bias_kernel, coefficients_kernel, phi_gamma_kernel
+from mhc.backends.triton.mhc_pre.backward import coefficients_kernel, sums_kernel
 from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
 # Programs to aim at: some for each of the multiprocessors of a large GPU. It bounds the chunks, and with them the
 # memory for their sums.
 _PROGRAMS = 1024
+
+_STEPS_TO_BEGIN = 2  # a program begins and ends in about the time of so many steps
 
 GROUP = 32  # the mixes of c are padded to a multiple of as many: tiles of ``tl.dot``
 
@@ -29,11 +32,10 @@ Grads = MhcPreGrads | MhcHeadGrads
 
 
 class Configs(NamedTuple):
-    """The configurations of the three device functions."""
+    """The configurations of the two device functions."""
 
     coefficients: Config
-    alpha_bias: Config
-    phi_gamma: Config
+    sums: Config
 
 
 class Scratch(NamedTuple):
@@ -56,14 +58,18 @@ def post_scale(spec: Spec) -> float:
     return spec.post_scale if isinstance(spec, MhcPreSpec) else 1.0
 
 
-def configure(spec: Spec, target: GPUTarget | None, form: str) -> Configs:
-    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
+def configure(spec: Spec, target: GPUTarget | None, form: str, weights: Config | None = None) -> Configs:
+    """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None.
+
+    ``weights`` are the tiles of the weights, where the backward needs some.
+    """
     if target is None:
         # Each operation of the interpreter costs the same for a tile of any size: few large ones.
-        tokens, hidden, columns, line, compiler = 512, 1024, 1024, 1024, {}
+        tokens, hidden, columns, partial, compiler = 512, 1024, 1024, 1024, {}
     else:
         # A warp has a token of its own, and the sums of up to four streams in a pass: no sum leaves it.
-        tokens, hidden, columns, line, compiler = 4, 8 * target.warp_size, 64, 8192, options(4)
+        tokens, hidden, columns, partial, compiler = 4, 8 * target.warp_size, 64, 4096, options(4)
+    made = {"LINE": 0, "BLOCK_MIXES": 1, "BLOCK": 1} if weights is None else weights.constants
     constants = {
         "STREAMS": spec.streams,
         "HIDDEN": spec.hidden,
@@ -75,12 +81,13 @@ def configure(spec: Spec, target: GPUTarget | None, form: str) -> Configs:
         "BLOCK_TOKENS": tokens,
         "BLOCK_MIXES": triton.next_power_of_2(padded(spec.mixes)),
         "BLOCK_HIDDEN": min(hidden, triton.next_power_of_2(spec.hidden)),
+        "LINE": made["LINE"],
+        "TILE_MIXES": made["BLOCK_MIXES"],
+        "TILE": made["BLOCK"],
     }
-    return Configs(
-        Config(constants, compiler),
-        Config({"STREAMS": spec.streams, "MIXES": spec.mixes, "BLOCK": line}, compiler and options(8)),
-        Config({"WIDTH": spec.width, "MIXES": spec.mixes, "BLOCK_MIXES": 8, "BLOCK": columns}, compiler),
-    )
+    sums = {"STREAMS": spec.streams, "WIDTH": spec.width, "MIXES": spec.mixes}
+    blocks = {"BLOCK_MIXES": 8, "BLOCK": columns, "BLOCK_PARTIAL": partial}
+    return Configs(Config(constants, compiler), Config({**sums, **blocks}, compiler))
 
 
 def chunks_of(tokens: int, programs: int, rows: int) -> tuple[int, int]:
@@ -91,6 +98,24 @@ def chunks_of(tokens: int, programs: int, rows: int) -> tuple[int, int]:
     count = min(cdiv(tokens, 8 * rows), max(1, _PROGRAMS // programs))
     chunk = cdiv(cdiv(tokens, count), rows) * rows
     return chunk, cdiv(tokens, chunk)
+
+
+@functools.lru_cache(maxsize=1024)
+def even_chunks_of(tokens: int, programs: int, rows: int, places: int) -> tuple[int, int]:
+    """Return the same for a GPU that runs ``places`` programs at a time, so that few of these places stay empty.
+
+    Of each number of chunks this estimates which part of the time a place does its work: not in the last turn of the
+    grid, nor for tokens that the last chunk lacks, nor while a program begins and ends.
+    """
+
+    def work(count: int) -> float:
+        steps = cdiv(cdiv(tokens, count), rows)
+        turns = cdiv(programs * cdiv(tokens, steps * rows), places)
+        return programs * tokens / (turns * places * (steps + _STEPS_TO_BEGIN) * rows)
+
+    most = min(cdiv(tokens, 4 * rows), max(1, 2 * _PROGRAMS // programs))
+    steps = cdiv(cdiv(tokens, max(range(1, most + 1), key=work)), rows)
+    return steps * rows, cdiv(tokens, steps * rows)
 
 
 def added(inputs: BackwardInputs, out: Grads) -> torch.Tensor | None:
@@ -118,38 +143,44 @@ def scratch_of(inputs: BackwardInputs, out: Grads, tiles: Configs, chunks: int, 
     return Scratch(coefficients, scales, partial, sums if needed else None, line)
 
 
-def first_launches(inputs: BackwardInputs, out: Grads, tiles: Configs, between: Scratch) -> list[Launch]:
-    """Return the launches for the coefficients, and for the gradients of alpha and bias where they are asked for."""
-    tokens, mixes = inputs.x.shape[:-2].numel(), tiles.coefficients.constants["MIXES"]
+def first_launch(
+    inputs: BackwardInputs, tiles: Configs, between: Scratch, weights: torch.Tensor | None = None
+) -> Launch:
+    """Return the launch for the coefficients, and for the weights where there is room for them."""
+    tokens, constants = inputs.x.shape[:-2].numel(), tiles.coefficients.constants
     grads = inputs[7:10] if isinstance(inputs, MhcPreBackwardInputs) else (inputs.grad_out, None, None)
-    arguments = (inputs.x, inputs.alpha, inputs.bias, inputs.m, inputs.r, *grads, *between[:3], tokens)
-    programs = cdiv(tokens, tiles.coefficients.constants["BLOCK_TOKENS"])
-    launches = [Launch(coefficients_kernel, tiles.coefficients, (programs,), arguments)]
-    if out.alpha is not None or out.bias is not None:
-        arguments = (between.partial, out.alpha, out.bias, programs)
-        launches.append(Launch(alpha_bias_kernel, tiles.alpha_bias, (mixes + inputs.alpha.shape[0],), arguments))
-    return launches
+    given = (inputs.x, inputs.alpha, inputs.bias, inputs.m, inputs.r, *grads)
+    arguments = (*given, *between[:3], inputs.phi, inputs.gamma, weights, tokens)
+    programs = cdiv(tokens, constants["BLOCK_TOKENS"])
+    if weights is not None:
+        programs += constants["PADDED"] // constants["TILE_MIXES"] * cdiv(constants["LINE"], constants["TILE"])
+    return Launch(coefficients_kernel, tiles.coefficients, (programs,), arguments)
 
 
-def last_launches(
-    inputs: BackwardInputs, out: Grads, tiles: Configs, chunks: torch.Tensor | None, count: int
-) -> list[Launch]:
-    """Return the launch for the gradients of phi and gamma, where one of them is asked for."""
-    if chunks is None:
+def last_launches(inputs: BackwardInputs, out: Grads, tiles: Configs, between: Scratch, count: int) -> list[Launch]:
+    """Return the launch for the gradients of phi, gamma, alpha and bias, where one of them is asked for."""
+    constants = tiles.sums.constants
+    programs = cdiv(inputs.x.shape[:-2].numel(), tiles.coefficients.constants["BLOCK_TOKENS"])
+    blocks = 0 if between.chunks is None else cdiv(constants["WIDTH"], constants["BLOCK"])
+    needed = out.alpha is not None or out.bias is not None
+    results = constants["MIXES"] + inputs.alpha.shape[0] if needed else 0
+    if blocks + results == 0:
         return []
-    width, block = tiles.phi_gamma.constants["WIDTH"], tiles.phi_gamma.constants["BLOCK"]
-    arguments = (inputs.phi, inputs.gamma, chunks, out.phi, out.gamma, count)
-    return [Launch(phi_gamma_kernel, tiles.phi_gamma, (cdiv(width, block),), arguments)]
+    grads = (out.phi, out.gamma, out.alpha, out.bias)
+    arguments = (inputs.phi, inputs.gamma, between.chunks, between.partial, *grads, count, programs, blocks)
+    return [Launch(sums_kernel, tiles.sums, (blocks + results,), arguments)]
 
 
-def sources(spec: Spec, tiles: Configs) -> tuple[list[Source], list[Source]]:
-    """Return the device functions that come first and last, as all gradients together need them."""
+def sources(spec: Spec, tiles: Configs, weights: str | None = None) -> tuple[Source, Source]:
+    """Return the device functions that come first and last, as all gradients together need them.
+
+    ``weights`` is the type of the weights' pointer, where the backward needs some.
+    """
     x, wide = POINTERS[spec.dtype], "*fp32"
     gamma = wide if spec.gamma else None
     grads = (x, wide, wide) if isinstance(spec, MhcPreSpec) else (x, None, None)
     coefficients = "*bf16" if tiles.coefficients.constants["FORM"] == "bf16x3" else wide
-    first = [
-        Source(coefficients_kernel, tiles.coefficients, (x, *(wide,) * 4, *grads, coefficients, wide, wide, "i32")),
-        Source(alpha_bias_kernel, tiles.alpha_bias, (wide, wide, wide, "i32")),
-    ]
-    return first, [Source(phi_gamma_kernel, tiles.phi_gamma, (wide, gamma, wide, wide, gamma, "i32"))]
+    scratch = (coefficients, wide, wide)
+    first = (x, *(wide,) * 4, *grads, *scratch, wide, gamma, weights, "i32")
+    last = (wide, gamma, wide, wide, wide, gamma, wide, wide, "i32", "i32", "i32")
+    return Source(coefficients_kernel, tiles.coefficients, first), Source(sums_kernel, tiles.sums, last)

@@ -32,6 +32,7 @@ _MOST_PARTS = 8  # of the width: few tokens fill the GPU too
 _WEIGHTS = {"ieee": "*fp32", "tf32": "*fp32", "bf16x3": "*bf16"}
 _BF16_PARTS = 3
 _WIDE = 4096  # columns from which on one program reads the whole input of a token, in the form bf16x3
+_PLACES = 264  # of the launch with both products: two for each multiprocessor of an H200
 _STAGES = {"ieee": 2, "tf32": 3, "bf16x3": 4}  # of the projection
 
 
@@ -86,12 +87,17 @@ def weights_elements(tiles: Config) -> int:
     return cdiv(elements * _BF16_PARTS, 2) if tiles.constants["FORM"] == "bf16x3" else elements
 
 
+def weights_in(room: torch.Tensor, tiles: Config) -> torch.Tensor:
+    """Return ``room`` in the dtype of the weights."""
+    return room.view(torch.bfloat16) if tiles.constants["FORM"] == "bf16x3" else room
+
+
 def weights_launch(
     inputs: Any, tiles: Config, room: torch.Tensor, counters: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, Launch]:
     """Return the weights in ``room``, and the launch that makes them and sets the counters to zero."""
     constants = tiles.constants
-    weights = room.view(torch.bfloat16) if constants["FORM"] == "bf16x3" else room
+    weights = weights_in(room, tiles)
     grid = (cdiv(constants["LINE"], constants["BLOCK"]), constants["PADDED"] // constants["BLOCK_MIXES"])
     count = 0 if counters is None else counters.numel()
     return weights, Launch(weights_kernel, tiles, grid, (inputs.phi, inputs.gamma, weights, counters, count))
@@ -192,11 +198,13 @@ def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
 class _BackwardTiles(NamedTuple):
     """``both`` is None where the two products are launches of their own, and the others are None where they are not.
 
-    ``adding`` are the tiles of ``both`` where a gradient of x is added.
+    ``adding`` are the tiles of ``both`` where a gradient of x is added. ``places`` says how many programs of it run at
+    a time, where that is known.
     """
 
     shared: gradients.Configs
     weights: Config
+    places: int | None
     grad_x: Config | None
     grad_phi: Config | None
     both: Config | None
@@ -207,12 +215,13 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
     """Decide the tiles for ``spec`` on ``target``, or in the interpreter where that is None."""
     line, _ = _line(spec, _width_tile(form, target))
     weights = weights_config(form, spec, target, line)
-    shared = gradients.configure(spec, target, form)
+    shared = gradients.configure(spec, target, form, weights)
     shape = {"STREAMS": spec.streams, "HIDDEN": spec.hidden, "LINE": weights.constants["LINE"]}
     products = {"PADDED": padded(spec.mixes), "FORM": form}
     if padded(spec.mixes) == GROUP and (target is None or form == "bf16x3"):
         both = [_both_config({**shape, **products}, spec, target, adding=adding) for adding in (False, True)]
-        return _BackwardTiles(shared, weights, None, None, *both)
+        places = _PLACES if target is not None and target.arch == 90 else None
+        return _BackwardTiles(shared, weights, places, None, None, *both)
     if target is None:
         tokens, hidden, rows, columns, compiler = 512, 1024, 512, 1024, {}
     else:
@@ -226,7 +235,7 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
     grad_phi = {**shape, "MIXES": spec.mixes, **products, "BLOCK_TOKENS": rows, "BLOCK_HIDDEN": columns}
     stages = {"STAGES": 2 if form == "ieee" else 3}
     by_x, by_phi = Config(grad_x, compiler), Config({**grad_phi, **stages}, compiler)
-    return _BackwardTiles(shared, weights, by_x, by_phi, None, None)
+    return _BackwardTiles(shared, weights, None, by_x, by_phi, None, None)
 
 
 def _both_config(constants: dict[str, Any], spec: Spec, target: GPUTarget | None, *, adding: bool) -> Config:
@@ -258,14 +267,16 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
         blocks = streams // by_phi["TOGETHER"] * cdiv(hidden, by_phi["BLOCK_HIDDEN"])
     else:
         blocks = by_phi["PADDED"] // GROUP * cdiv(streams * hidden, by_phi["BLOCK_HIDDEN"])
-    chunk, count = gradients.chunks_of(tokens, blocks, by_phi["BLOCK_TOKENS"])
+    if tiles.places is not None:
+        chunk, count = gradients.even_chunks_of(tokens, blocks, by_phi["BLOCK_TOKENS"], tiles.places)
+    else:
+        chunk, count = gradients.chunks_of(tokens, blocks, by_phi["BLOCK_TOKENS"])
     room = weights_elements(tiles.weights) if out.x is not None else 0
     between = gradients.scratch_of(inputs, out, tiles.shared, count, room)
-    launches = gradients.first_launches(inputs, out, tiles.shared, between)
     weights = None
     if out.x is not None:
-        weights, first = weights_launch(inputs, tiles.weights, between.weights)
-        launches.append(first)
+        weights = weights_in(between.weights, tiles.weights)
+    launches = [gradients.first_launch(inputs, tiles.shared, between, weights)]
     read = (inputs.x, weights, inputs[7], between.coefficients, between.scales, added)
     if both is not None and (out.x is not None or between.chunks is not None):
         launches.append(Launch(grad_x_phi_kernel, both, (blocks, count), (*read, out.x, between.chunks, tokens, chunk)))
@@ -276,15 +287,15 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
     if tiles.grad_phi is not None and between.chunks is not None:
         arguments = (inputs.x, between.coefficients, between.chunks, tokens, chunk)
         launches.append(Launch(grad_phi_kernel, tiles.grad_phi, (blocks, count), arguments))
-    return launches + gradients.last_launches(inputs, out, tiles.shared, between.chunks, count)
+    return launches + gradients.last_launches(inputs, out, tiles.shared, between, count)
 
 
 def _backward_sources(spec: Spec, tiles: _BackwardTiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     weights = _WEIGHTS[tiles.weights.constants["FORM"]]
     read, added = (x, weights, x, weights, wide), x if isinstance(spec, MhcPreSpec) else None
-    first, last = gradients.sources(spec, tiles.shared)
-    middle = [weights_source(spec, tiles.weights)]
+    first, last = gradients.sources(spec, tiles.shared, weights)
+    middle = []
     if tiles.both is not None:
         middle.append(Source(grad_x_phi_kernel, tiles.both, (*read, None, x, wide, "i32", "i32")))
     if tiles.adding is not None and added is not None:
@@ -293,7 +304,7 @@ def _backward_sources(spec: Spec, tiles: _BackwardTiles) -> list[Source]:
         middle.append(Source(grad_x_kernel, tiles.grad_x, (*read, added, x, "i32")))
     if tiles.grad_phi is not None:
         middle.append(Source(grad_phi_kernel, tiles.grad_phi, (x, weights, wide, "i32", "i32")))
-    return [*first, *middle, *last]
+    return [first, *middle, last]
 
 
 def forward(form: str) -> Kernel:

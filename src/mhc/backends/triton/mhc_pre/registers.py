@@ -114,13 +114,13 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _Tiles) -> lis
     blocks = streams * cdiv(hidden, constants["BLOCK_HIDDEN"])
     chunk, count = gradients.chunks_of(tokens, blocks, constants["BLOCK_TOKENS"] * constants["ROWS"])
     between = gradients.scratch_of(inputs, out, tiles.shared, count)
-    launches = gradients.first_launches(inputs, out, tiles.shared, between)
+    launches = [gradients.first_launch(inputs, tiles.shared, between)]
     if out.x is not None or between.chunks is not None:
         grad = inputs[7]
         middle = (inputs.x, inputs.phi, inputs.gamma, grad, between.coefficients, between.scales)
         arguments = (*middle, gradients.added(inputs, out), out.x, between.chunks, tokens, chunk)
         launches.append(Launch(stream_kernel, tiles.stream, (blocks, count), arguments))
-    return launches + gradients.last_launches(inputs, out, tiles.shared, between.chunks, count)
+    return launches + gradients.last_launches(inputs, out, tiles.shared, between, count)
 
 
 def _backward_sources(spec: Spec, tiles: _Tiles) -> list[Source]:
@@ -128,7 +128,7 @@ def _backward_sources(spec: Spec, tiles: _Tiles) -> list[Source]:
     first, last = gradients.sources(spec, tiles.shared)
     added = x if isinstance(spec, MhcPreSpec) else None
     types = (x, wide, wide if spec.gamma else None, x, wide, wide, added, x, wide, "i32", "i32")
-    return [*first, Source(stream_kernel, tiles.stream, types), *last]
+    return [first, Source(stream_kernel, tiles.stream, types), last]
 
 
 FORWARD = Kernel(mhc_pre_kernel, _config, _launches, _sources, _limit)

@@ -52,9 +52,9 @@ def kept_iterations(later: int, most: int) -> int:
 def _backward_config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
     """Decide the tiles as in the forward, and of how many iterations at once to keep the matrices and the sums."""
     constants, compiler = _config(spec, target)
-    # A thread holds that many entries of each tensor, and of each iteration two matrices: up to 80 registers.
+    # A thread holds that many entries of each tensor, and of each iteration two matrices: up to 72 registers.
     entries = 4 if target is None else constants["BLOCK_TOKENS"] * constants["PADDED"] ** 2 // target.warp_size
-    return Config({**constants, "KEPT": kept_iterations(spec.iterations - 1, 40 // max(4, entries))}, compiler)
+    return Config({**constants, "KEPT": kept_iterations(spec.iterations - 1, 36 // max(4, entries))}, compiler)
 
 
 def _backward_launches(inputs: SinkhornBackwardInputs, out: SinkhornGrads, tiles: Config) -> list[Launch]:

@@ -51,12 +51,21 @@ def totals(matrix, AXIS: tl.constexpr, STREAMS: tl.constexpr, PADDED: tl.constex
 
 @triton.jit
 def quotients(matrix, sums):
-    """Return a correctly rounded quotient for each entry.
+    """Return a quotient for each entry, rounded once but for some whose rounding is all but a tie.
 
-    One reciprocal per line costs less but rounds twice. The gradient, where the entries of a line cancel, would then
-    be twice as far off.
+    NVIDIA's correctly rounded division has a branch for rare cases, so divisions wait for each other. Here each line
+    has one reciprocal. That alone would round twice, and the gradient, where the entries of a line cancel, would be
+    twice as far off: so each quotient is corrected by what is left of its entry. The factor keeps reciprocals of small
+    sums finite.
     """
-    return tl.div_rn(matrix, tl.broadcast_to(sums, matrix.shape))
+    factors = tl.where(sums < 2.0**-100, 2.0**64, 1.0)
+    sums = sums * factors
+    reciprocals = 1.0 / sums
+    reciprocals = tl.fma(tl.fma(-sums, reciprocals, tl.full(sums.shape, 1.0, tl.float32)), reciprocals, reciprocals)
+    matrix = matrix * factors
+    sums, reciprocals = tl.broadcast_to(sums, matrix.shape), tl.broadcast_to(reciprocals, matrix.shape)
+    quotient = matrix * reciprocals
+    return tl.fma(tl.fma(-sums, quotient, matrix), reciprocals, quotient)
 
 
 @triton.jit
