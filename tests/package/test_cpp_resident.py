@@ -16,11 +16,16 @@ from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
 from mhc.toolchain.compilers import find_nvcc
 
-FITTING = (256, 512, 1024, 1280, 1536, 2048, 2560)
+FITTING = (256, 512, 1024, 1280, 1536, 2048, 2560, 3072, 4096)
+FITTING_HEAD = (*FITTING, 5120, 6144, 7168)
 
 
 def spec(hidden: int, dtype: torch.dtype = torch.bfloat16, streams: int = 4) -> MhcPreSpec:
     return MhcPreSpec(streams, hidden, dtype, True)
+
+
+def head_spec(hidden: int) -> MhcHeadSpec:
+    return MhcHeadSpec(4, hidden, torch.bfloat16, True)
 
 
 @pytest.fixture
@@ -34,10 +39,11 @@ def nvcc() -> str:
 def test_it_is_chosen_where_it_runs_and_the_plain_one_elsewhere() -> None:
     kernel: Any = load("cpp", "mhc_pre")
     assert {kernel.choose(spec(hidden), "sm_90") for hidden in FITTING} == {"resident"}
-    others = [(spec(200), "sm_90"), (spec(4096), "sm_90"), (spec(512), "sm_100"), (spec(512), "gfx942")]
+    others = [(spec(200), "sm_90"), (spec(7168), "sm_90"), (spec(512), "sm_100"), (spec(512), "gfx942")]
     others += [(spec(512), None), (spec(512, torch.float32), "sm_90"), (spec(512, streams=3), "sm_90")]
     assert {kernel.choose(*other) for other in others} == {"plain"}
-    assert load("cpp", "mhc_head").choose(MhcHeadSpec(4, 512, torch.bfloat16, True), "sm_90") == "resident"  # type: ignore[attr-defined]
+    head: Any = load("cpp", "mhc_head")
+    assert {head.choose(head_spec(hidden), "sm_90") for hidden in FITTING_HEAD} == {"resident"}
 
 
 @pytest.mark.parametrize(
@@ -58,19 +64,27 @@ def test_what_it_does_not_run_has_a_reason(wanted: MhcPreSpec, target: str, reas
     assert caught.value.stage == "lower"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("wanted", [spec(256), spec(1280), spec(2560), MhcHeadSpec(4, 2560, torch.bfloat16, False)])
-def test_nvcc_compiles_it_without_spills_and_agrees_on_its_shared_memory(nvcc: str, wanted: MhcPreSpec) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "threads"),
+    [(spec(256), 640), (spec(2560), 640), (spec(4096), 512), (head_spec(2560), 640), (head_spec(7168), 640)],
+)
+def test_nvcc_compiles_it_without_spills_and_agrees_on_its_shared_memory(
+    nvcc: str, wanted: MhcPreSpec, threads: int
+) -> None:
     op = "mhc_head" if isinstance(wanted, MhcHeadSpec) else "mhc_pre"
     made = load("cpp", op).compile(wanted, "sm_90")  # type: ignore[attr-defined]
     assert made.kind == "cubin"
     assert made.resources["spill_bytes"] == made.resources["stack_bytes"] == 0
-    assert made.resources["threads"] == resident._THREADS
+    assert made.resources["threads"] == threads
 
 
-def test_shared_memory_fits_into_a_multiprocessor() -> None:
-    cuts = [cut for hidden in FITTING if (cut := resident._cut(hidden))]
-    assert len(cuts) == len(FITTING)
-    assert max(resident._shared_bytes(cut, mixes) for cut in cuts for mixes in (4, 24)) <= 227 << 10
+@pytest.mark.parametrize(("mixes", "fitting"), [(24, FITTING), (4, FITTING_HEAD)])
+def test_it_fits_into_a_multiprocessor(mixes: int, fitting: tuple[int, ...]) -> None:
+    cuts = [cut for hidden in fitting if (cut := resident._cut(hidden, mixes))]
+    assert len(cuts) == len(fitting)
+    assert max(resident._shared_bytes(cut, mixes) for cut in cuts) <= 227 << 10
+    assert max(resident._box_columns(cut) for cut in cuts) <= 256  # the most that a copy brings
+    assert all(cut.columns % (resident._box_columns(cut) - 8) == 0 for cut in cuts)
 
 
 class Driver:
@@ -108,9 +122,11 @@ def inputs_of(tokens: int, hidden: int) -> MhcPreInputs:
 @pytest.mark.parametrize(("tokens", "blocks"), [(1, 16), (33, 32), (1000, 112)])
 def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens: int, blocks: int) -> None:
     inputs = inputs_of(tokens, 1280)
-    launch = resident._launch(inputs, empty_outputs(inputs))
+    cut = resident._Cut(32, 80, 80, 5, 8)
+    assert resident._cut(1280, 24) == cut
+    launch = resident._launch(inputs, empty_outputs(inputs), cut)
     assert launch.grid == (blocks, 1, 1)
-    assert launch.shape == hopper.Shape(640, resident._shared_bytes(resident._Cut(32, 80, 80), 24), 16)
+    assert launch.shape == hopper.Shape(640, resident._shared_bytes(cut, 24), 16)
     problem = launch.arguments[1]
     assert (problem.tokens, problem.phi, problem.gamma) == (tokens, inputs.phi.data_ptr(), None)
 
@@ -143,7 +159,7 @@ def test_tensors_that_are_not_aligned_get_the_plain_kernel(monkeypatch: pytest.M
     taken = []
     plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
     monkeypatch.setattr(resident, "run", lambda *arguments: taken.append("resident"))
-    monkeypatch.setattr(resident, "_launch", lambda inputs, out: None)
+    monkeypatch.setattr(resident, "_launch", lambda inputs, out, cut: None)
     inputs = inputs_of(2, 512)
     shifted = inputs._replace(x=torch.zeros(2 * 4 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 4, 512))
     for one in (inputs, shifted):

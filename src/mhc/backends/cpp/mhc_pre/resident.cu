@@ -11,24 +11,29 @@
 //   read     makes h_in of the columns that are still there
 //
 // The compiler is given STREAMS (4), MIXES (24, or 4 for mhc_head), and how the work is cut: TOKENS, COLUMNS, WIDE,
-// STAGES and SHARED_BYTES.
+// STAGES, GROUPS and SHARED_BYTES.
 #include "hopper.h"
 #include "numbers.h"
 
 constexpr int BLOCKS = 16;  // of a cluster
 constexpr int SLOTS = 4;    // steps that are on their way from `add` to `mix`; STAGES are on their way through a block
 
-constexpr int WARPS = 4, GROUP = WARPS * WARP, ALL = 5 * GROUP;  // warps of a group share their number of registers
-constexpr int PROJECTORS = 2 * WARPS, ADDERS = WARPS - 1, MIXERS = WARPS, READERS = WARPS;  // and one for `copy`
+constexpr int WARPS = 4, GROUP = WARPS * WARP, ALL = GROUPS * GROUP;  // warps of a group have the same registers
+constexpr int PROJECTORS = 2 * WARPS, READERS = WARPS, COPIERS = 1, ADDERS = GROUPS == 5 ? 3 : 1;
+constexpr int MIXERS = GROUPS * WARPS - PROJECTORS - READERS - COPIERS - ADDERS;
+static_assert(GROUPS == 5 || GROUPS == 4, "four groups leave more registers to phi");
 
 // What a warp of `project` has: ROWS tokens and WIDE columns of one stream.
 constexpr int ROWS = 16, STEPS = WIDE / 16;
 constexpr int SPANS = COLUMNS / WIDE, PARTIAL = STREAMS * SPANS;  // sums that make one of the block
 static_assert(TOKENS / ROWS * PARTIAL == PROJECTORS, "each warp of `project` has its part");
 
-// A copy brings the columns of a stream, and eight more: then eight rows begin in different banks.
-constexpr int ROW_BYTES = 2 * (COLUMNS + 8), PIECES = COLUMNS / 8;  // a piece is 16 bytes
-constexpr int STREAM_BYTES = TOKENS * ROW_BYTES, STAGE_BYTES = STREAMS * STREAM_BYTES;
+// A copy brings a box: the columns of a stream, or a half of them, as a box has 256 at most. It has eight more: then
+// eight rows begin in different banks.
+constexpr int BOXES = COLUMNS + 8 > 256 ? 2 : 1, BOX = COLUMNS / BOXES;
+static_assert(BOX % WIDE == 0 && BOX + 8 <= 256, "the columns of a warp are in one box");
+constexpr int ROW_BYTES = 2 * (BOX + 8), PIECES = COLUMNS / 8;  // a piece is 16 bytes
+constexpr int BOX_BYTES = TOKENS * ROW_BYTES, STAGE_BYTES = STREAMS * BOXES * BOX_BYTES;
 
 constexpr int TILES = (MIXES + 7) / 8, PADDED = 8 * TILES, PARTS = 3;
 constexpr int LINE = PADDED + 4;  // floats of a token: the products, the sum of squares, and zeros
@@ -75,7 +80,8 @@ __device__ __forceinline__ int lane_index() { return thread_index() % WARP; }
 
 // Where eight columns of a token begin in a stage.
 __device__ __forceinline__ int place(int stream, int token, int piece) {
-  return stream * STREAM_BYTES + token * ROW_BYTES + 16 * piece;
+  const int box = stream * BOXES + piece / (BOX / 8);
+  return box * BOX_BYTES + token * ROW_BYTES + 16 * (piece % (BOX / 8));
 }
 
 __device__ __forceinline__ void copy(const TensorMap* map, Shared& s, const Steps& steps) {
@@ -84,8 +90,9 @@ __device__ __forceinline__ void copy(const TensorMap* map, Shared& s, const Step
     if (turn > 0) wait(shared_address(&s.empty[stage]), (turn - 1) % 2);
     const unsigned full = shared_address(&s.full[stage]);
     arrive_and_expect(full, STAGE_BYTES);
-    for (int n = 0; n < STREAMS; ++n) {
-      copy_box(shared_address(&s.x[stage][n * STREAM_BYTES]), map, steps.rank * COLUMNS, n, steps.at(i) * TOKENS, full);
+    for (int k = 0; k < STREAMS * BOXES; ++k) {
+      const int column = steps.rank * COLUMNS + k % BOXES * BOX;
+      copy_box(shared_address(&s.x[stage][k * BOX_BYTES]), map, column, k / BOXES, steps.at(i) * TOKENS, full);
     }
   }
 }
@@ -174,9 +181,9 @@ __device__ __forceinline__ void add_to(float4& sum, const float4& more) {
   sum.w += more.w;
 }
 
-__device__ __forceinline__ void add(Shared& s, const Steps& steps) {
+__device__ __forceinline__ void add(Shared& s, const Steps& steps, int warp) {
   constexpr int QUADS = PADDED / 4, THREADS_OF_ADD = ADDERS * WARP, ITEMS = TOKENS * QUADS;
-  const int thread = thread_index() % GROUP;
+  const int thread = warp * WARP + lane_index();
   wait_for_cluster();
   for (int i = 0; i < steps.count; ++i) {
     const int slot = i % SLOTS, turn = i / SLOTS;
@@ -329,27 +336,28 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
   extern __shared__ __align__(128) unsigned char memory[];
   Shared& s = *reinterpret_cast<Shared*>(memory);
   const Steps steps(p);
-  const int group = thread_index() / GROUP, warp = thread_index() / WARP % WARPS;
+  const int warp = thread_index() / WARP;
   if (thread_index() == 0) init(s);
   for (int i = thread_index(); i < SLOTS * OWN * BLOCKS; i += ALL) {
     *reinterpret_cast<float4*>(&s.lines[0][0][i][PADDED]) = {};  // three zeros of each line stay
   }
   __syncthreads();
   arrive_at_cluster();
-  if (group < 2) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 144;");
-    project(p, s, steps, group * WARPS + warp);
+  if (warp < PROJECTORS) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(GROUPS == 5 ? 144 : 208));
+    project(p, s, steps, warp);
   } else {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
-    if (group == 2) {
-      mix(p, s, steps, warp);
-    } else if (group == 3) {
-      read(p, s, steps, warp);
-    } else if (warp < ADDERS) {
-      add(s, steps);
-    } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(GROUPS == 5 ? 64 : 48));
+    constexpr int COPIER = PROJECTORS + READERS, FIRST_ADDER = COPIER + COPIERS, FIRST_MIXER = FIRST_ADDER + ADDERS;
+    if (warp < COPIER) {
+      read(p, s, steps, warp - PROJECTORS);
+    } else if (warp < FIRST_ADDER) {
       if (lane_index() == 0) copy(&map, s, steps);
       wait_for_cluster();
+    } else if (warp < FIRST_MIXER) {
+      add(s, steps, warp - FIRST_ADDER);
+    } else {
+      mix(p, s, steps, warp - FIRST_MIXER);
     }
   }
   leave_cluster();  // no block may end before the others have sent it their last

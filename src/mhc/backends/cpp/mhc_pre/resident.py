@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -17,19 +18,32 @@ from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 # As in resident.cu.
-_BLOCKS, _STREAMS, _SLOTS, _THREADS = 16, 4, 4, 640
-_MOST_WIDE = 80  # columns whose weights a warp has in registers
+_BLOCKS, _STREAMS, _SLOTS, _GROUP = 16, 4, 4, 128
+_WIDEST_WHOLE = 80  # columns of a block that a warp has all of
+_WIDEST_BOX = 248  # columns that one copy brings, without the eight more
+_STEP = 6  # registers of a thread for 16 columns of eight mixes
+_REGISTERS = {5: 96, 4: 144}  # those for weights that the projecting threads have, by the groups of a block
+_SHARED_BYTES = 232448  # of a block, at most
+_STAGES = range(3, 10)  # steps that a block has in shared memory
 _ALIGNMENT = 16  # bytes of the widest loads and stores, and of a tensor map's tensor
 
 _NAME = "mhc_pre_resident"
 
+Spec = MhcPreSpec | MhcHeadSpec
+
 
 class _Cut(NamedTuple):
-    """Hold how the work is cut: the tokens of a step, the columns of a block, and those of a warp, of each stream."""
+    """Hold how the work is cut.
+
+    ``tokens`` are those of a step, ``columns`` those of a block and ``wide`` those of a warp, of each stream;
+    ``groups`` are of four warps, and ``stages`` steps are in the shared memory of a block.
+    """
 
     tokens: int
     columns: int
     wide: int
+    groups: int
+    stages: int
 
 
 class _Problem(ctypes.Structure):
@@ -58,7 +72,7 @@ class Resident:
             return f"x is {str(spec.dtype).removeprefix('torch.')}, and this variant is for bf16"
         if spec.streams != _STREAMS:
             return f"there are {spec.streams} streams, and this variant is for {_STREAMS}"
-        if _cut(spec.hidden) is None:
+        if _cut(spec.hidden, spec.mixes) is None:
             return f"hidden is {spec.hidden}: not 16 times a number of columns that fits"
         return None
 
@@ -73,7 +87,9 @@ class Resident:
         if any(tensor.data_ptr() % _ALIGNMENT for tensor in tensors if tensor.dim() > 1):
             self._plain.run(inputs, out, target)
             return
-        run(self._source(inputs.spec), [_launch(inputs, out)], inputs.x.device, target)
+        with stage("lower"):
+            cut = _cut_of(inputs.spec)
+        run(_source(inputs.spec, cut), [_launch(inputs, out, cut)], inputs.x.device, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.
@@ -84,51 +100,64 @@ class Resident:
         if reason := self.supports(spec, target):
             with stage("lower"):
                 raise NotSupportedError(reason)
-        return artifact(self._source(spec), target, (_NAME,), _THREADS)
-
-    @staticmethod
-    def _source(spec: MhcPreSpec | MhcHeadSpec) -> Source:
-        cut = _cut(spec.hidden)
-        if cut is None:
-            with stage("lower"):
-                raise NotSupportedError(f"hidden is {spec.hidden}")
-        sizes = {"MIXES": spec.mixes, "TOKENS": cut.tokens, "COLUMNS": cut.columns, "WIDE": cut.wide}
-        constants = (*sizes.items(), ("STAGES", _stages(cut)), ("SHARED_BYTES", _shared_bytes(cut, spec.mixes)))
-        return Source("mhc_pre", spec.streams, spec.dtype, "resident", constants, (("sm_90", "sm_90a"),))
+        with stage("lower"):
+            cut = _cut_of(spec)
+        return artifact(_source(spec, cut), target, (_NAME,), _GROUP * cut.groups)
 
 
-def _launch(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs) -> Launch:
-    x, spec = inputs.x, inputs.spec
-    cut, tokens = _cut(spec.hidden), x.shape[:-2].numel()
-    assert cut is not None
+def _source(spec: Spec, cut: _Cut) -> Source:
+    sizes = {"MIXES": spec.mixes, "TOKENS": cut.tokens, "COLUMNS": cut.columns, "WIDE": cut.wide}
+    sizes |= {"STAGES": cut.stages, "GROUPS": cut.groups, "SHARED_BYTES": _shared_bytes(cut, spec.mixes)}
+    return Source("mhc_pre", spec.streams, spec.dtype, "resident", tuple(sizes.items()), (("sm_90", "sm_90a"),))
+
+
+def _launch(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, cut: _Cut) -> Launch:
+    x, spec, tokens = inputs.x, inputs.spec, inputs.x.shape[:-2].numel()
     outputs = out if isinstance(out, MhcPreOutputs) else (out.out, None, None, out.m, out.r)
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in (*inputs[1:5], *outputs)]
     post_scale = spec.post_scale if isinstance(spec, MhcPreSpec) else 0.0
     problem = _Problem(*addresses, tokens, spec.norm_eps, spec.pre_eps, post_scale)
     clusters = min(clusters_of(x.device), cdiv(tokens, cut.tokens))
-    # A copy brings eight columns more than the block has, as resident.cu says.
-    arguments = (streams_map(x, cut.tokens, cut.columns + 8), problem)
-    shape = Shape(_THREADS, _shared_bytes(cut, spec.mixes), _BLOCKS)
+    arguments = (streams_map(x, cut.tokens, _box_columns(cut)), problem)
+    shape = Shape(_GROUP * cut.groups, _shared_bytes(cut, spec.mixes), _BLOCKS)
     return Launch(_NAME, (_BLOCKS * clusters, 1, 1), arguments, shape)
 
 
-def _cut(hidden: int) -> _Cut | None:
-    """Return how the work is cut, or None where it cannot be: a warp has one half of a block's columns, or all."""
+@functools.cache
+def _cut(hidden: int, mixes: int) -> _Cut | None:
+    """Return how the work is cut, or None where it cannot be.
+
+    A warp has the columns of a block, or one half of them, and its weights in registers. More registers for these
+    leave room for fewer warps.
+    """
     columns = hidden // _BLOCKS
-    for halves, tokens in ((1, 32), (2, 16)):
-        if hidden == _BLOCKS * columns and columns % (16 * halves) == 0 and columns <= halves * _MOST_WIDE:
-            return _Cut(tokens, columns, columns // halves)
+    for halves, tokens, widest in ((1, 32, _WIDEST_WHOLE), (2, 16, _WIDEST_BOX)):
+        wide = columns // halves
+        weights = _STEP * wide // 16 * cdiv(mixes, 8)
+        groups = next((groups for groups, most in _REGISTERS.items() if weights <= most), None)
+        if hidden != _BLOCKS * columns or columns % (16 * halves) or wide > widest or groups is None:
+            continue
+        cuts = (_Cut(tokens, columns, wide, groups, stages) for stages in reversed(_STAGES))
+        return next((cut for cut in cuts if _shared_bytes(cut, mixes) <= _SHARED_BYTES), None)
     return None
 
 
-def _stages(cut: _Cut) -> int:
-    """Return the steps that a block has in shared memory: as many as fit at the widest columns."""
-    return 8 if cut.tokens == 32 else 9
+def _cut_of(spec: Spec) -> _Cut:
+    cut = _cut(spec.hidden, spec.mixes)
+    if cut is None:
+        raise NotSupportedError(f"hidden is {spec.hidden}")
+    return cut
+
+
+def _box_columns(cut: _Cut) -> int:
+    """Return the columns of a stream that one copy brings, eight more than the block uses, as resident.cu says."""
+    return (cut.columns if cut.columns <= _WIDEST_BOX else cut.columns // 2) + 8
 
 
 def _shared_bytes(cut: _Cut, mixes: int) -> int:
     """Return the bytes of ``Shared`` in resident.cu."""
-    padded, sums, stages = 8 * cdiv(mixes, 8), _STREAMS * cut.columns // cut.wide, _stages(cut)
-    x = stages * _STREAMS * cut.tokens * 2 * (cut.columns + 8)
+    padded, sums, stages = 8 * cdiv(mixes, 8), _STREAMS * cut.columns // cut.wide, cut.stages
+    columns = cut.columns + 8 if cut.columns <= _WIDEST_BOX else cut.columns + 16
+    x = stages * _STREAMS * cut.tokens * 2 * columns
     between = 4 * sums * cut.tokens * (padded + 1) + 4 * _SLOTS * cut.tokens * (padded + 4)
     return x + between + stages * cut.tokens * 4 * _STREAMS + 8 * (3 * stages + 2 * _SLOTS + 2)
