@@ -63,8 +63,8 @@ def elementwise(streams: int, hidden: int, target: GPUTarget | None) -> dict[str
 
 
 def elementwise_grid(tokens: int, hidden: int, tiles: Config) -> tuple[int, ...]:
-    """Return the grid over the tiles that :func:`elementwise` decides."""
-    return *token_grid(tokens, tiles), cdiv(hidden, tiles.constants["BLOCK_HIDDEN"])
+    """Return the grid over the tiles that :func:`elementwise` decides, for :func:`mhc.backends.triton.vectors.tile`."""
+    return (token_grid(tokens, tiles)[0] * cdiv(hidden, tiles.constants["BLOCK_HIDDEN"]),)
 
 
 def token_grid(tokens: int, tiles: Config) -> tuple[int, ...]:

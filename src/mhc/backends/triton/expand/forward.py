@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from mhc.backends.triton.vectors import tile
+
 
 @triton.jit(do_not_specialize=["tokens"])
 def expand_kernel(
@@ -17,8 +19,9 @@ def expand_kernel(
     BLOCK_HIDDEN: tl.constexpr,
 ):
     """One program copies one tile of tokens by hidden to all streams."""
-    rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)[:, None]
-    d = tl.program_id(1) * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)[None, :]
+    block, column = tile(HIDDEN, BLOCK_HIDDEN)
+    rows = block.to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)[:, None]
+    d = column * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)[None, :]
     mask = (rows < tokens) & (d < HIDDEN)
     value = tl.load(x + rows * HIDDEN + d, mask=mask)
     for stream in tl.static_range(STREAMS):

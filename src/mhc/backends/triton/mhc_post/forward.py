@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from mhc.backends.triton.vectors import tile
+
 
 @triton.jit
 def mix(h_post, h_res, row, real, streams, written, into, mask, STREAMS: tl.constexpr):
@@ -32,9 +34,10 @@ def mhc_post_kernel(
 ):
     """One program computes one tile of tokens by hidden, for all streams."""
     # 64 bits from here on: tokens · n · hidden passes 2³¹ long before the memory of a GPU is full.
-    rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+    block, column = tile(HIDDEN, BLOCK_HIDDEN)
+    rows = block.to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
     real = rows < tokens
-    d = tl.program_id(1) * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)
+    d = column * BLOCK_HIDDEN + tl.arange(0, BLOCK_HIDDEN)
     mask = real[:, None] & (d < HIDDEN)[None, :]
     x_tile = x + rows[:, None] * (STREAMS * HIDDEN) + d[None, :]
     out_tile = out + rows[:, None] * (STREAMS * HIDDEN) + d[None, :]
