@@ -63,6 +63,7 @@ def dot_with_streams(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_MIXES: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     """Return the gradients of h_pre in the first columns of a tile of tokens by mixes; the others are zero."""
     result = tl.zeros([BLOCK_TOKENS, BLOCK_MIXES], dtype=tl.float32)
@@ -71,7 +72,7 @@ def dot_with_streams(
         products = ()
         for _ in tl.static_range(STREAMS):
             products = products + (tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32),)
-        for start in range(0, HIDDEN, BLOCK_HIDDEN):
+        for start in tl.range(0, HIDDEN, BLOCK_HIDDEN, num_stages=STAGES):
             d = start + tl.arange(0, BLOCK_HIDDEN)
             mask = real[:, None] & (d < HIDDEN)[None, :]
             grad = tl.load(grad_row + d[None, :], mask=mask, other=0.0).to(tl.float32)
@@ -113,6 +114,7 @@ def write_coefficients(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_MIXES: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     """Compute the ``BLOCK_TOKENS`` tokens of this program."""
     WIDTH: tl.constexpr = STREAMS * HIDDEN
@@ -125,7 +127,16 @@ def write_coefficients(
     mask = real[:, None] & (mix < MIXES)
     pre = real[:, None] & (mix < STREAMS)
     grad_h_pre = dot_with_streams(
-        x + row * WIDTH, grad_h_in + row * HIDDEN, real, mixes, STREAMS, HIDDEN, BLOCK_TOKENS, BLOCK_MIXES, BLOCK_HIDDEN
+        x + row * WIDTH,
+        grad_h_in + row * HIDDEN,
+        real,
+        mixes,
+        STREAMS,
+        HIDDEN,
+        BLOCK_TOKENS,
+        BLOCK_MIXES,
+        BLOCK_HIDDEN,
+        STAGES,
     )
 
     projection = tl.load(m + row * MIXES + mix, mask=mask, other=0.0)
@@ -193,6 +204,7 @@ def coefficients_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_MIXES: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
+    STAGES: tl.constexpr,
     LINE: tl.constexpr,
     TILE_MIXES: tl.constexpr,
     TILE: tl.constexpr,
@@ -228,6 +240,7 @@ def coefficients_kernel(
             BLOCK_TOKENS,
             BLOCK_MIXES,
             BLOCK_HIDDEN,
+            STAGES,
         )
     elif weights is not None:
         COLUMNS: tl.constexpr = (LINE + TILE - 1) // TILE
