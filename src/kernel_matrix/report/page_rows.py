@@ -66,9 +66,9 @@ class PageRows:
     def _asked(self, first: int, last: int) -> Arrow:
         """Return the cases from a place to another."""
         connection = self.sources.judged.connection
-        question = connection.sql(page_sql.CASES, params=[first, last])
-        cases = question.to_arrow_table()
-        return Arrow(cases, connection.sql(page_sql.OUTPUTS, params=[first, last]).to_arrow_table())
+        cases = connection.sql(page_sql.CASES, params=[first, last]).to_arrow_table()
+        outputs = connection.sql(page_sql.OUTPUTS, params=[first, last]).to_arrow_table()
+        return Arrow(cases, outputs.sort_by(page_sql.IN_ORDER))
 
     @staticmethod
     def _parts(sizes: Sequence[int]) -> list[tuple[int, int]]:
