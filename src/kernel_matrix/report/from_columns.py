@@ -254,7 +254,7 @@ class _Cells:
     def _jobs_that_measured(self) -> dict[int, tuple[int, ...]]:
         """Return the numbers of the jobs that have measured an output of a cell, by the number of the cell."""
         question = """
-            SELECT cell, list(DISTINCT job) FROM taken WHERE record IN (SELECT record FROM outputs) GROUP BY cell
+            SELECT cell, list(DISTINCT job) FROM summed WHERE record IN (SELECT record FROM outputs) GROUP BY cell
         """
         return {cell: tuple(jobs) for cell, jobs in rows(self._judged.connection, question)}
 

@@ -110,10 +110,7 @@ class Judged:
     @property
     def lanes_with_results(self) -> set[str]:
         """The lanes in which a machine tried at least one case."""
-        question = """
-            SELECT DISTINCT cell FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
-            WHERE outcome IN ('pass', 'fail', 'error')
-        """
+        question = "SELECT DISTINCT cell FROM taken WHERE outcome IN ('pass', 'fail', 'error')"
         tried = (self.planned.cells[cell] for (cell,) in rows(self.connection, question))
         return {f"{cell.platform}/{cell.target}/{cell.toolchain}" for cell in tried}
 
@@ -129,10 +126,7 @@ class Judged:
     @property
     def jobs_in_order(self) -> list[int]:
         """The numbers of the jobs of deciding records, in the order in which the cells first name them."""
-        question = """
-            SELECT job FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
-            GROUP BY job ORDER BY min((cell::BIGINT << 32) + planned)
-        """
+        question = "SELECT job FROM taken GROUP BY job ORDER BY min((cell::BIGINT << 32) + planned)"
         return [job for (job,) in rows(self.connection, question)]
 
     def seconds(self, most: int) -> dict[str, float]:
@@ -145,8 +139,8 @@ class Judged:
                 SELECT "case", max(seconds) AS seconds FROM cases JOIN sources USING (source)
                 {_COUNTS} AND action <> '' AND seconds > 0 AND isfinite(seconds) GROUP BY "case"
             )
-            SELECT * FROM timed
-            WHERE hash("case") % greatest(1, (SELECT ceil(count(*) / {most})::BIGINT FROM timed)) = 0
+            SELECT * FROM timed  -- a hash is a UBIGINT: beside another type it would be divided as a HUGEINT
+            WHERE hash("case") % greatest(1::UBIGINT, (SELECT ceil(count(*) / {most})::UBIGINT FROM timed)) = 0
         """
         return dict(rows(self.connection, question))
 

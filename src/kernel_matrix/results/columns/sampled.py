@@ -122,8 +122,7 @@ class Samples:
         without = """
             WITH of_cells AS (  -- the first of each cell, so that few ids are taken apart
                 SELECT cell, arg_min(record, planned) AS record, min(planned) AS planned
-                FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
-                WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
+                FROM taken WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
                   AND NOT list_contains($1::BIGINT[], record)
                 GROUP BY cell
             )

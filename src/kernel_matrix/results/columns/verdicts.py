@@ -32,7 +32,7 @@ _Answer = tuple[str, str, str]  # state, evidence, reason
 
 
 def judge(connection: Connection, planned: Planned, present: Present | None = None, *, is_kept: bool = False) -> None:
-    """Make the table ``verdicts`` of the present sources: one row for each case of the plan.
+    """Make the table ``verdicts`` of the present sources: one row for each case of the plan. Make ``taken`` of it.
 
     Its columns are ``planned`` (the number of the case), ``state``, ``evidence``, ``reason``, ``stale`` (the reason, or
     empty) and ``record`` (the number of the deciding record, or null). With ``present``, say which results are stale,
@@ -66,6 +66,19 @@ def judge(connection: Connection, planned: Planned, present: Present | None = No
     if is_kept:
         kept.keep(connection)
     view(connection, "verdicts", f"FROM {'kept' if is_kept else 'new'}_verdicts")
+    _take_records(connection)
+
+
+def _take_records(connection: Connection) -> None:
+    """Make ``taken``: the records that the verdicts name, with the cell of each and what is asked of many at once."""
+    temporary(
+        connection,
+        "taken",
+        """
+        SELECT v.planned, p.cell, v.state, c.record, c.job, c.outcome, c.action, c.seconds, c.kind, c.injected, c.caught
+        FROM verdicts v JOIN planned p USING (planned) JOIN cases c USING (record)
+        """,
+    )
 
 
 def _faults_of_jobs(connection: Connection, planned: Planned, jobs: Jobs) -> dict[int, str]:
