@@ -429,6 +429,7 @@ HOSTILE = [
     (edited("cases", "figures", figure("time.run", math.inf)), "the figure 'time.run' of here/any", "is inf"),
     (edited("cases", "figures", lambda old: [*old, ("out.nan", 0.0)]), "a figure of an output stands in figures"),
     (edited("outputs", "elements", lambda _: -math.inf), "the figure 'out.elements' of here/any", "is -inf"),
+    (edited("outputs", "case", lambda _: f"{CELL}/tokens3"), "outputs: it speaks of", "/tokens3, which is no case"),
     (edited("outputs", "output", lambda _: "artifact"), "it has an output artifact"),
     (edited("outputs", "others", lambda _: [("nan", 0.0)]), "a figure stands in others"),
     (edited("outputs", "max_abs", lambda _: 0.0), "its content is that of the run", "a file was changed"),

@@ -89,8 +89,8 @@ CASES = f"""
     FROM page_cases p LEFT JOIN cases c ON c.record = p.record
     WHERE p.place BETWEEN $1 AND $2 ORDER BY p.place
 """
-# Their outputs. ``of_case`` is the place of the case from the first of these cases on, and ``place`` that of the output in
-# its record. They come in any order: DuckDB sorts whole rows, and Arrow the two columns (``IN_ORDER``) in a third of that.
+# Their outputs. ``of_case`` is the place of the case from the first of these cases on, and ``place`` orders the outputs
+# of a case. They come in any order: DuckDB would sort whole rows, and Arrow sorts these two columns (``IN_ORDER``).
 OUTPUTS = f"""
     WITH of_outputs AS (
         SELECT p.place - $1 AS of_case, o.place, o.output, {", ".join(f"o.{name}" for name in PAGE_FIGURES[:-1])},

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernel_matrix.results.tables import known
-from kernel_matrix.results.tables.conditions import Condition, conditions, lengths, size_of_row
+from kernel_matrix.results.tables.conditions import conditions, lengths, size_of_row
 from kernel_matrix.results.tables.known import Known
 from kernel_matrix.results.tables.names import TABLES, JobFiles
 from kernel_matrix.results.tables.schema import SCHEMAS, VERSION, VERSION_KEY
@@ -23,7 +23,8 @@ from kernel_matrix.results.tables.source import connect, literals
 from kernel_matrix.results.validation import Bounds, RefusedError, check_name
 
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
-_KEYS = {"cases": '"case"', **dict.fromkeys(("outputs", "samples"), '"case", output')}  # of a row in its run
+_OF_CASES = ("outputs", "samples")  # the tables whose rows are of cases of the run
+_KEYS = {"jobs": "run", "cases": '"case"', **dict.fromkeys(_OF_CASES, '"case", output')}  # of a row in its run
 
 
 def check(runs: Iterable[JobFiles], bounds: Bounds | None = None, *, rows: bool = True) -> dict[JobFiles, str]:
@@ -156,65 +157,55 @@ def _check_rows(runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]
 
 
 def _faults(connection: duckdb.DuckDBPyConnection, runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]:
-    by_path = {str(path): files for files in runs for path in files.paths}
     faults: dict[JobFiles, str] = {}
     for table in TABLES:
-        queries = [_of_rows(table, runs, conditions(table, bounds), bounds), *_of_keys(table, runs)]
-        if table in _KEYS and connection.execute(_some_twice(table, runs)).fetchall():
-            queries.append(_of_twice(table, runs))
-        for query in queries:
-            for path, fault in connection.execute(query).fetchall():
-                faults.setdefault(by_path[path], f"{table}: {fault}")
+        found = connection.execute(_of_rows(table, runs, bounds)).fetchall()
+        of_files = {place: fault for place, fault, _ in found if fault}
+        if table == "jobs":
+            of_files |= dict.fromkeys(set(range(len(runs))) - {place for place, *_ in found}, "it has no row")
+        if any(more for *_, more in found):
+            for place, fault in connection.execute(_of_twice(table, runs)).fetchall():
+                of_files.setdefault(place, fault)
+        for place, fault in sorted(of_files.items()):
+            faults.setdefault(runs[place], f"{table}: {fault}")
     return faults
 
 
-def _of_rows(table: str, runs: Sequence[JobFiles], of_table: Sequence[Condition], bounds: Bounds) -> str:
-    """Return the query for the first fault of the rows of each file, and for what is too large in all."""
-    cases = "\n".join(f"WHEN {condition.sql} THEN {condition.sentence}" for condition in of_table)
-    columns = ", ".join(["*", *lengths(table)])  # once, as both the conditions and the size ask for them
+def _of_rows(table: str, runs: Sequence[JobFiles], bounds: Bounds) -> str:
+    """Return the query for the place of each file, its first fault, and whether it perhaps has rows twice.
+
+    All is asked in one question, because reading the rows is a large part of it. Equal keys have equal hashes.
+    """
+    cases = "\n".join(f"WHEN {condition.sql} THEN {condition.sentence}" for condition in conditions(table, bounds))
+    columns = ", ".join(["*", "file_index", *lengths(table)])  # once, as both the conditions and the size ask for them
+    of_run = f'(file_index, "case") IN (SELECT (file_index, "case") FROM {source_of("cases", runs)})'  # noqa: S608
+    stranger = f'CASE WHEN NOT ({of_run}) THEN "case" END' if table in _OF_CASES else "NULL::VARCHAR"
     return f"""
-        SELECT filename, coalesce(min(fault), 'its texts are longer than {bounds.unpacked} bytes in all') FROM (
-            SELECT filename, CASE {cases} END AS fault, {size_of_row(table)} AS size
+        SELECT file_index, coalesce(
+            min(fault),
+            CASE WHEN sum(size) > {bounds.unpacked} THEN 'its texts are longer than {bounds.unpacked} bytes in all' END,
+            'it speaks of ' || left(min(stranger), 150) || ', which is no case of this run'
+        ), count(*) > count(DISTINCT key)
+        FROM (
+            SELECT file_index, CASE {cases} END AS fault, {size_of_row(table)} AS size,
+                   {stranger} AS stranger, hash({_KEYS[table]}, file_index) AS key
             FROM (SELECT {columns} FROM {source_of(table, runs)})
-        ) GROUP BY filename HAVING min(fault) IS NOT NULL OR sum(size) > {bounds.unpacked}
+        ) GROUP BY file_index
     """  # noqa: S608  the parts are ours, and names of files are quoted
 
 
-def _of_keys(table: str, runs: Sequence[JobFiles]) -> Iterable[str]:
-    """Yield the queries for a table of jobs without a row, and for rows of cases that the run does not have."""
-    if table == "jobs":
-        files: Mapping[str, JobFiles] = {str(one.path("jobs")): one for one in runs}
-        listed = ", ".join(literals(list(files)))
-        yield f"""
-            SELECT file, 'it has no row' FROM (SELECT unnest([{listed}]) AS file)
-            WHERE file NOT IN (SELECT filename FROM {source_of(table, runs)})
-        """  # noqa: S608
-        return
-    if table != "cases":
-        yield f"""
-            SELECT filename, 'it speaks of ' || left("case", 150) || ', which is no case of this run'
-            FROM {source_of(table, runs)} AS rows ANTI JOIN {source_of("cases", runs)} AS cases
-            ON rows."case" = cases."case" AND replace(rows.filename, '/{table}/', '/cases/') = cases.filename
-        """  # noqa: S608
-
-
-def _some_twice(table: str, runs: Sequence[JobFiles]) -> str:
-    """Return the query that has a row if a row occurs twice, or perhaps: equal keys have equal hashes."""
-    return f"""
-        SELECT 1 FROM (SELECT hash(filename, {_KEYS[table]}) AS key FROM {source_of(table, runs)})
-        GROUP BY key HAVING count(*) > 1 LIMIT 1
-    """  # noqa: S608
-
-
 def _of_twice(table: str, runs: Sequence[JobFiles]) -> str:
-    """Return the query for rows that occur twice."""
+    """Return the query for rows that occur twice, by the place of their file."""
     return f"""
-        SELECT filename, 'it speaks of ' || left(first("case"), 150) || ' twice' FROM {source_of(table, runs)}
-        GROUP BY filename, {_KEYS[table]} HAVING count(*) > 1
+        SELECT file_index, 'it speaks of ' || left(first("case"), 150) || ' twice' FROM {source_of(table, runs)}
+        GROUP BY file_index, {_KEYS[table]} HAVING count(*) > 1
     """  # noqa: S608
 
 
 def source_of(table: str, runs: Sequence[JobFiles]) -> str:
-    """Return what DuckDB reads a table of the runs from, with the name of the file beside each row."""
+    """Return what DuckDB reads a table of the runs from, with the name of the file beside each row.
+
+    DuckDB's column ``file_index`` is the place of the run.
+    """
     listed = ", ".join(literals([str(files.path(table)) for files in runs], is_glob=True))
     return f"read_parquet([{listed}], filename=true, hive_partitioning=false)"
