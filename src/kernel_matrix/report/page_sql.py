@@ -80,7 +80,7 @@ CASES = f"""
            coalesce(c.seconds, 0) AS seconds, CASE WHEN len(c.attempts) > 0 THEN c.attempts END AS attempts,
            coalesce(to_json(c.facts)::VARCHAR, '{{}}') || ',' AS facts_json,
            coalesce(c.facts['image'], '') AS image, coalesce(c.facts['lock.sha256'], '') AS lock,
-           '{{' || coalesce(array_to_string([to_json(e.key[10:]) || ':' || {number("e.value")}
+           '{{' || coalesce(array_to_string([to_json(substring(e.key, 10)) || ':' || {number("e.value")}
                FOR e IN map_entries(c.figures) IF starts_with(e.key, 'artifact.')], ','), '') || '}},' AS artifact_json,
            CASE WHEN c.figures['time.run'] IS NOT NULL AND c.figures['time.eager'] IS NOT NULL
                  AND c.figures['time.ratio'] IS NOT NULL AND c.figures['time.rounds'] IS NOT NULL

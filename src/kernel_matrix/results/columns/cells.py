@@ -218,12 +218,12 @@ _ARTIFACTS = """
         FROM summed t JOIN cases c USING (record) WHERE t.cell IN (SELECT cell FROM summed WHERE kind <> '')
     ),
     resources AS (
-        SELECT cell, entry.key[10:] AS name, greatest(max(entry.value), 0) AS largest,
+        SELECT cell, entry.key AS name, greatest(max(entry.value), 0) AS largest,
                min(planned::BIGINT << 16 | place) AS first
         FROM figures WHERE starts_with(entry.key, 'artifact.') GROUP BY ALL
     ),
     of_cells AS (
-        SELECT cell, list(name ORDER BY first) AS names, list(largest ORDER BY first) AS values
+        SELECT cell, list(substring(name, 10) ORDER BY first) AS names, list(largest ORDER BY first) AS values
         FROM resources GROUP BY cell
     )
     SELECT k.cell, k.kinds, names, values

@@ -20,7 +20,7 @@ def find_common_figures(connection: Connection) -> None:
         "ran_outputs",
         f"""
         SELECT a.key, a.owed, a.stale > 0 AS is_stale, a.ordinal, o.place, split_part(o.output, '@', 1) AS name,
-               o.output[length(split_part(o.output, '@', 1)) + 1:] AS variant,
+               substring(o.output, length(split_part(o.output, '@', 1)) + 1) AS variant,
                {", ".join(f"o.{name}" for name in FIGURES)}, o.growth, o.limit_growth
         FROM accepted a JOIN outputs o USING (record) WHERE a.{RAN}
           -- Tests of a suite that do not say which inputs they had are not compared with one another.

@@ -42,7 +42,8 @@ def _numbered(which: str = "") -> str:
         FROM cases c
         -- No part of a cell's id has a slash.
         JOIN plan_cells cells ON cells.id = regexp_extract("case", '^[^/]*/[^/]*/[^/]*/[^/]*')
-        JOIN plan_names names ON names.name = "case"[length(cells.id) + 2:] AND names.operator = cells.operator
+        JOIN plan_names names
+          ON names.name = substring("case", length(cells.id) + 2) AND names.operator = cells.operator
         JOIN planned ON planned.cell = cells.cell AND planned.named = names.named
         WHERE source IN (SELECT source FROM sources WHERE position IS NOT NULL) {which}
     """

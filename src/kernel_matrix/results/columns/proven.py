@@ -47,7 +47,7 @@ _LIMITS = f"""
     ),
     of_deciding AS (
         SELECT d.ordinal, d.key, d.stale > 0 AS is_stale, split_part(o.output, '@', 1) AS name,
-               o.output[length(split_part(o.output, '@', 1)) + 1:] AS variant,
+               substring(o.output, length(split_part(o.output, '@', 1)) + 1) AS variant,
                {", ".join(f"o.{name}" for name in FIGURES)}, o.growth, o.limit_growth,
                w.any_name OR coalesce(n.is_named, false) AS is_named,
                CASE WHEN coalesce(n.is_sum, false) THEN w.growth_of_sums ELSE w.growth_of_others END AS planned_growth,
