@@ -9,23 +9,53 @@ from math import prod
 from kernel_matrix.config.plan import Case
 
 
-def combined(case: Case, together: int) -> set[tuple]:
-    """Return the values of each ``together`` axes of a case: each value for 1, each pair of values for 2."""
-    return set(combinations(sorted((axis, str(value)) for axis, value in case.axes.items()), together))
+def combined(case: Case, together: int, *, several: bool = False) -> set[tuple]:
+    """Return the values of each ``together`` axes of a case: each value for 1, each pair of values for 2.
+
+    With ``several``, all numbers of tokens but one are one value.
+    """
+    axes = {**case.axes, "tokens": "several"} if several and case.axes["tokens"] > 1 else case.axes
+    return set(combinations(sorted((axis, str(value)) for axis, value in axes.items()), together))
 
 
-def covering(cases: Iterable[Case], together: int = 2) -> list[Case]:
+def covering(cases: Iterable[Case], together: int = 2, *, several: bool = False) -> list[Case]:
     """Return some of the cases: what is combined in any of the cases is combined in one of these.
 
     Of two cases that add equally much, the one with the smaller tensors is chosen.
     """
     rest, chosen = sorted(cases, key=_size), []
-    missing = set().union(*(combined(case, together) for case in rest))
+    values = {case.id: combined(case, together, several=several) for case in rest}
+    missing = set().union(*values.values())
     while missing:
-        chosen.append(max(rest, key=lambda case: len(combined(case, together) & missing)))
+        chosen.append(max(rest, key=lambda case: len(values[case.id] & missing)))
         rest.remove(chosen[-1])
-        missing -= combined(chosen[-1], together)
+        missing -= values[chosen[-1].id]
     return chosen
+
+
+def few_kernels(cases: list[Case], together: int) -> list[Case]:
+    """Leave out the cases of each kernel that adds nothing: what they combine is combined in cases of other kernels.
+
+    A compiler makes a kernel for each shape. The tokens, the scale and the seed are no part of it, except that one token
+    may be a shape of its own.
+    """
+    kernels: dict[tuple, list[Case]] = {}
+    for case in cases:
+        kernels.setdefault(_kernel(case), []).append(case)
+
+    def values(of: Iterable[tuple]) -> set[tuple]:
+        return set().union(*(combined(case, together) for kernel in of for case in kernels[kernel]))
+
+    for kernel in sorted(kernels, key=lambda kernel: len(kernels[kernel])):  # one that serves many cases stays
+        if values([kernel]) <= values(kernels.keys() - {kernel}):
+            del kernels[kernel]
+    return [case for of_kernel in kernels.values() for case in of_kernel]
+
+
+def _kernel(case: Case) -> tuple:
+    """Return the values of a case that its kernel is compiled for."""
+    axes = {**case.axes, "tokens": case.axes["tokens"] == 1, "scale": None, "seed": None}
+    return tuple(sorted((axis, str(value)) for axis, value in axes.items()))
 
 
 def _size(case: Case) -> int:

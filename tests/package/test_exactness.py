@@ -8,7 +8,7 @@ import torch
 import mhc
 from mhc.backends.reference.kernel import full_precision
 from mhc.library import eager, execution
-from spy import HIDDEN, TENSORS, TOKENS, N, Spy, arguments, call, tensor
+from spy import COMPILED, HIDDEN, PAPER, TENSORS, TOKENS, N, Spy, arguments, call, tensor
 
 OPS = list(TENSORS)
 CPU = torch.device("cpu")
@@ -16,7 +16,9 @@ CPU = torch.device("cpu")
 
 def results(op, backend="reference", dtype=torch.float32):
     """Return the outputs and all gradients of one call."""
-    values = arguments(op)
+    values = arguments(op, **(COMPILED if backend == "inductor" else {}))
+    if backend == "inductor" and dtype == torch.bfloat16:
+        values = [PAPER.get(value, value) if isinstance(value, float) else value for value in values]
     for place in range(2 if op in ("mhc_post", "mhc_post_pre") else 1):
         if op != "sinkhorn":
             values[place] = values[place].detach().to(dtype).requires_grad_()
