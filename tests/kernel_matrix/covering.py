@@ -36,7 +36,7 @@ def covering(cases: Iterable[Case], together: int = 2, *, several: bool = False)
 def few_kernels(cases: list[Case], together: int) -> list[Case]:
     """Leave out the cases of each kernel that adds nothing: what they combine is combined in cases of other kernels.
 
-    A compiler makes a kernel for each shape. The tokens, the scale and the seed are no part of it, except that one token
+    A compiler makes a kernel for each shape. The tokens, the scale and the seed are no part of it, but one token alone
     may be a shape of its own.
     """
     kernels: dict[tuple, list[Case]] = {}
