@@ -37,6 +37,13 @@ OTHER = f"cpu-llvm/x86-64-v3/inductor/{OP}"
 
 
 @pytest.fixture(scope="module")
+def matrix(matrix: Matrix) -> Matrix:
+    """Return matrix.yaml with one operator and two platforms: each audit plans all that it names."""
+    platforms = {name: matrix.platforms[name] for name in ("cpu-llvm", "rocm")}
+    return matrix.model_copy(update={"ops": {"mhc_pre": matrix.ops["mhc_pre"]}, "platforms": platforms})
+
+
+@pytest.fixture(scope="module")
 def planned(matrix: Matrix) -> Plan:
     """Return a plan of one operator on the CPU, in three toolchains, and in one on a platform without a machine.
 
