@@ -36,11 +36,15 @@ EDITED = f"cpu-llvm/x86-64-v3/reference/{OP}"
 OTHER = f"cpu-llvm/x86-64-v3/inductor/{OP}"
 
 
+def part_of(matrix: Matrix, *platforms: str) -> Matrix:
+    """Return matrix.yaml with one operator and these platforms: each audit plans all that a matrix names."""
+    kept = {name: matrix.platforms[name] for name in platforms}
+    return matrix.model_copy(update={"ops": {"mhc_pre": matrix.ops["mhc_pre"]}, "platforms": kept})
+
+
 @pytest.fixture(scope="module")
 def matrix(matrix: Matrix) -> Matrix:
-    """Return matrix.yaml with one operator and two platforms: each audit plans all that it names."""
-    platforms = {name: matrix.platforms[name] for name in ("cpu-llvm", "rocm")}
-    return matrix.model_copy(update={"ops": {"mhc_pre": matrix.ops["mhc_pre"]}, "platforms": platforms})
+    return part_of(matrix, "cpu-llvm", "rocm")
 
 
 @pytest.fixture(scope="module")
