@@ -33,31 +33,6 @@ def covering(cases: Iterable[Case], together: int = 2, *, several: bool = False)
     return chosen
 
 
-def few_kernels(cases: list[Case], together: int) -> list[Case]:
-    """Leave out the cases of each kernel that adds nothing: what they combine is combined in cases of other kernels.
-
-    A compiler makes a kernel for each shape. The tokens, the scale and the seed are no part of it, but one token alone
-    may be a shape of its own.
-    """
-    kernels: dict[tuple, list[Case]] = {}
-    for case in cases:
-        kernels.setdefault(_kernel(case), []).append(case)
-
-    def values(of: Iterable[tuple]) -> set[tuple]:
-        return set().union(*(combined(case, together) for kernel in of for case in kernels[kernel]))
-
-    for kernel in sorted(kernels, key=lambda kernel: len(kernels[kernel])):  # one that serves many cases stays
-        if values([kernel]) <= values(kernels.keys() - {kernel}):
-            del kernels[kernel]
-    return [case for of_kernel in kernels.values() for case in of_kernel]
-
-
-def _kernel(case: Case) -> tuple:
-    """Return the values of a case that its kernel is compiled for."""
-    axes = {**case.axes, "tokens": case.axes["tokens"] == 1, "scale": None, "seed": None}
-    return tuple(sorted((axis, str(value)) for axis, value in axes.items()))
-
-
 def _size(case: Case) -> int:
     """Return about how large the tensors of a case are."""
     return prod(value for value in case.axes.values() if isinstance(value, int) and value > 1)

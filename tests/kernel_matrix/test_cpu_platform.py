@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import RUN, environments_of, sh
-from covering import combined, covering, few_kernels
+from covering import combined, covering
 
 from kernel_matrix.config.plan import Case, plan
 from kernel_matrix.results import junit
@@ -25,10 +25,9 @@ REPEATED = (
 )
 
 
-# The run holds every pair of values that two axes have together in a cell. Two toolchains hold every value, in as few
-# kernels as that needs: PyTorch's compiler takes seconds for each kernel, and the older TileLang compiles the same
-# scripts as the newer one, which holds the pairs. ``ci/nox -s matrix`` runs all cases of both.
-TOGETHER = {"inductor": 1, "tilelang-0.1.8": 1}
+# The run holds every pair of values that two axes have together in a cell. PyTorch's compiler takes half of all the
+# time, since it compiles for each shape: its cells hold every value.
+TOGETHER = {"inductor": 1}
 # A timed case takes about 17 CPU-seconds. Those of the baseline and one of a compiled kernel show that timed cases pass
 # here. ``ci/nox -s matrix`` times both dtypes with every toolchain.
 TIMED = {"reference": ("bf16", "fp32"), "tvm-0.27": ("fp32",)}
@@ -60,9 +59,7 @@ def selected(matrix, cells) -> list[str]:
         if cell in REPEATED:
             chosen += cases
         else:
-            runs = [case for case in cases if not case.exclusion]
-            few = few_kernels(runs, together(cases)) if cases[0].cell.toolchain in TOGETHER else runs
-            chosen += covering(few, together(cases))
+            chosen += covering((case for case in cases if not case.exclusion), together(cases))
             chosen += [case for case in cases if case.exclusion][:1]
     return [case.id for case in chosen]
 
