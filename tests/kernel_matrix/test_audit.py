@@ -64,15 +64,15 @@ def record_of(case, number: int) -> Record:
 
 
 @pytest.fixture(scope="module")
-def part(matrix):
+def one_op(matrix):
     return part_of(matrix, "cpu-llvm", "cuda", "rocm")
 
 
 @pytest.fixture(scope="module")
-def whole(part, tmp_path_factory):
+def whole(one_op, tmp_path_factory):
     """Return a plan, its result files, and the site that was made from them."""
     folder = tmp_path_factory.mktemp("audited")
-    every = few_cases(plan(part, "quick"))
+    every = few_cases(plan(one_op, "quick"))
     wanted = ("cpu-llvm.reference", "cpu-llvm.inductor", "cpu-llvm.tvm-0.27", "cpu-llvm.tvm-0.27.timed",
               "cpu-llvm.triton-3.6", "cuda.triton-3.6", "rocm.reference")  # fmt: skip
     jobs = [replace(job, cases=tuple(c for c in job.cases if (c.cell.op, c.cell.direction) == ("mhc_pre", "forward")))
@@ -91,9 +91,9 @@ def whole(part, tmp_path_factory):
         else:
             write(folder, job, [record_of(case, 0) for case in job.cases], facts_of(job.cases[0]))
     collected = collect([folder / "results"])
-    pins = {name: Pins(t.lock, LOCK, tuple(t.requires)) for name, t in part.toolchains.items()}
+    pins = {name: Pins(t.lock, LOCK, tuple(t.requires)) for name, t in one_op.toolchains.items()}
     present = Present(NOW, HEAD, True, pins, {HEAD: Concerned()})
-    made = document(part, compare(planned, collected.records, present), collected)
+    made = document(one_op, compare(planned, collected.records, present), collected)
     sites.write(made, folder / "site")
     return planned, collected.files, folder / "site"
 
@@ -105,14 +105,14 @@ def write(folder: Path, job, records, facts) -> None:
 
 
 @pytest.fixture
-def audited(whole, part, tmp_path):
+def audited(whole, one_op, tmp_path):
     """Return a copy of the site that a test may edit, and the function that audits it."""
     planned, files, site = whole
     shutil.copytree(site, tmp_path / "site")
-    entries = [(name, entry.toolchain) for name, platform in part.platforms.items() for entry in platform.entries]
+    entries = [(name, entry.toolchain) for name, platform in one_op.platforms.items() for entry in platform.entries]
     now = Now(NOW, HEAD, dict.fromkeys(entries, LOCK))
     asked = {case.id for case in planned.cases}
-    return tmp_path / "site", lambda: audit(tmp_path / "site", files, part, ROOT, asked, now)
+    return tmp_path / "site", lambda: audit(tmp_path / "site", files, one_op, ROOT, asked, now)
 
 
 def test_the_page_of_results_that_end_in_all_ways_has_no_difference(audited):

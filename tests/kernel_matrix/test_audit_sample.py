@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 from shown import Page
-from test_audit import HEAD, LOCK, NOW, put, unpacked, whole  # noqa: F401  the last one is a fixture
+from test_audit import HEAD, LOCK, NOW, one_op, put, unpacked, whole  # noqa: F401  two of them are fixtures
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.audit import audit_sample, sampled
@@ -25,11 +25,11 @@ from kernel_matrix.results.validation import Bounds
 
 
 @pytest.fixture
-def sites(whole, matrix, tmp_path):  # noqa: F811
+def sites(whole, one_op, tmp_path):  # noqa: F811
     """Return a copy of the site, the sources by platform and toolchain, and a function that audits some of them."""
     planned, files, site = whole
     shutil.copytree(site, tmp_path / "site")
-    now = Now(NOW, HEAD, dict.fromkeys(matrix.toolchains, LOCK))
+    now = Now(NOW, HEAD, dict.fromkeys(one_op.toolchains, LOCK))
     sources: dict[tuple[str, str], Source] = {}
     for job in planned.jobs:
         place = job.platform, job.toolchain
@@ -39,7 +39,7 @@ def sites(whole, matrix, tmp_path):  # noqa: F811
     def audit(*places: tuple[str, str]) -> list[str]:
         chosen = {place: sources[place] for place in places}
         asked = {c.id for c in planned.cases if (c.cell.platform, c.cell.toolchain) in chosen}
-        return audit_sample(tmp_path / "site", Sample(chosen, 100), matrix, ROOT, asked, now)
+        return audit_sample(tmp_path / "site", Sample(chosen, 100), one_op, ROOT, asked, now)
 
     return tmp_path / "site", sources, audit
 

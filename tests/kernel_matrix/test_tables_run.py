@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import CPU, Doubles, Silent, harness
-from test_audit import whole  # noqa: F401  a fixture
+from test_audit import one_op, whole  # noqa: F401  fixtures
 from test_compare import TRITON, case_of
 
 from kernel_matrix import pipeline
