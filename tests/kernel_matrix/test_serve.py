@@ -157,6 +157,15 @@ def test_a_job_that_begins_anew_is_read_anew(project, held):
     assert set(jobs.look().jobs[0].ends) == {CASES[2]}
 
 
+def test_a_pause_while_the_clocks_are_read_makes_no_process_younger(held, monkeypatch):
+    began, pauses = time.time(), itertools.count(60, 60)  # the process of ``held`` holds its lock by now
+    clocks = time.time, time.clock_gettime
+    monkeypatch.setattr(time, "time", lambda: clocks[0]() + next(pauses))
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: clocks[1](clock) + next(pauses))
+    [pid] = live_jobs._held(held.parent).values()
+    assert live_jobs._process_start(pid) <= began
+
+
 def test_the_cases_of_a_part_of_a_job_are_those_that_its_run_has_written(project, held):
     (held / "job.json").write_text(json.dumps({"cases": [{"id": CASES[1]}]}))
     jobs = LiveJobs(project, pipeline.plan(project, "quick").jobs, pipeline.plan(project, "quick").cases)

@@ -184,10 +184,10 @@ def _process_start(pid: int) -> float:
     """Return when a process began, in seconds since 1970; this moment if it has just ended."""
     try:
         ticks = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
-        up = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
         return time.time()
-    return time.time() - up + ticks / os.sysconf("SC_CLK_TCK")
+    # In this order: a pause between the two clocks makes the process older, and never younger than its own files.
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _is_newer(path: Path, began: float) -> bool:
