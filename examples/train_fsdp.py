@@ -102,6 +102,9 @@ def train(rank: int, processes: int, rendezvous: str, steps: int, backend: str |
         losses.append(total.item() / processes)
     if rank == 0:
         print(f"first={sum(losses[:5]) / 5:.6f} last={sum(losses[-5:]) / 5:.6f}", flush=True)
+    # A thread of gloo may hold the last tensor for a moment. If Python ends meanwhile, the process is aborted
+    # (https://github.com/pytorch/pytorch/pull/179291); here it waits for the others first.
+    dist.barrier()
     dist.destroy_process_group()
 
 
