@@ -110,7 +110,9 @@ PIECES = [
 
 
 @given(place=st.floats(0, 1), length=st.integers(0, 30), new=st.one_of(text, st.sampled_from(PIECES)))
+@example(place=0.078125, length=0, new="&")  # in the name of the suite
 @example(place=0.671875, length=0, new="&")  # in the class of a test case
+@example(place=0.939, length=0, new="&")  # in the type of an error
 @example(place=0.224609375, length=1, new="")  # in the attribute that names a property of the suite
 def test_a_file_that_was_changed_anywhere_is_read_alike(folder, place, length, new):
     path = folder / "here.one.xml"

@@ -25,7 +25,7 @@ _VALUE = r'[^"<>]*+'
 _PROPERTY = rf'\t<property name="{_VALUE}" value="{_VALUE}"/>\n'
 _HEADER = re.compile(r'<\?xml version="1\.0" encoding="utf-8"\?>\n<testsuites name="kernel-matrix">\n')
 _SUITE = re.compile(
-    rf'\t<testsuite name="{_VALUE}" tests="\d+" errors="\d+" failures="\d+" skipped="\d+" time="[\d.]+">\n'
+    rf'\t<testsuite name="({_VALUE})" tests="\d+" errors="\d+" failures="\d+" skipped="\d+" time="[\d.]+">\n'
     rf"\t\t<properties>\n((?:\t\t{_PROPERTY})++)\t\t</properties>\n"
 )
 _PAIRS = re.compile(r'<property name="([^"]*+)" value="([^"]*+)"/>')
@@ -33,7 +33,7 @@ _SUITE_END, _FILE_END = "\t</testsuite>\n", "</testsuites>\n"
 # The parts of a test case: its beginning with its properties, the element of its result if it has one, and its end.
 _CASE_BEGIN, _CASE_END, _PROPERTIES_END = "\t\t<testcase name=", "\t\t</testcase>\n", "\t\t\t</properties>\n"
 _RESULT = re.compile(
-    rf'\t\t\t<(failure|error|skipped)(?: message="({_VALUE})")?(?: type="{_VALUE}")?(?:/>|>([^<>]*+)</\1>)\n'
+    rf'\t\t\t<(failure|error|skipped)(?: message="({_VALUE})")?(?: type="({_VALUE})")?(?:/>|>([^<>]*+)</\1>)\n'
 )
 _SECONDS = re.compile(r"[\d.]++(?:e[-+]\d+)?")
 # The signs that a value must not hold, or that XML reads as a space there, and how many of each the parts around the
@@ -122,7 +122,8 @@ class _Reading:
         self._rest.append(match[0])
         place = match.end()
         while suite := _SUITE.match(text, place):
-            names, values = _properties(suite[1], 3, self._bounds)
+            _unescaped(suite[1])  # the suite's name is not used, and must be XML all the same
+            names, values = _properties(suite[2], 3, self._bounds)
             facts = dict(zip(names, values, strict=True))
             if "job" not in facts:  # the records of other tools are wanted as they are
                 raise OtherFormError
@@ -180,7 +181,8 @@ class _Reading:
             if match is None:
                 raise OtherFormError
             self._rest.append(text)
-            element, message, detail = match.groups()
+            element, message, kind, detail = match.groups()
+            _unescaped(kind or "")  # it is not used, and must be XML all the same
         if outcome not in _OUTCOMES[element]:
             raise OtherFormError
         return _attribute(message or ""), _unescaped(detail or "").strip()
