@@ -82,9 +82,14 @@ def test_nvcc_compiles_it_without_spills_and_agrees_on_its_shared_memory(
 def test_it_fits_into_a_multiprocessor(mixes: int, fitting: tuple[int, ...]) -> None:
     cuts = [cut for hidden in fitting if (cut := resident._cut(hidden, mixes))]
     assert len(cuts) == len(fitting)
-    assert max(resident._shared_bytes(cut, mixes) for cut in cuts) <= 227 << 10
-    assert max(resident._box_columns(cut) for cut in cuts) <= 256  # the most that a copy brings
-    assert all(cut.columns % (resident._box_columns(cut) - 8) == 0 for cut in cuts)
+    assert max(cut.shared_bytes(mixes) for cut in cuts) <= 227 << 10
+    assert max(cut.box_columns for cut in cuts) <= 256  # the most that a copy brings
+    assert all(cut.columns % (cut.box_columns - 8) == 0 for cut in cuts)
+    phi = [(mixes + 1) * 4 * (cut.columns + 8) * 4 for cut in cuts]  # bytes, with gamma; they lie where x comes later
+    assert all(
+        size <= cut.stages * 4 * cut.tokens * 2 * cut.boxes * cut.box_columns
+        for size, cut in zip(phi, cuts, strict=True)
+    )
 
 
 class Driver:
@@ -126,7 +131,7 @@ def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens:
     assert resident._cut(1280, 24) == cut
     launch = resident._launch(inputs, empty_outputs(inputs), cut)
     assert launch.grid == (blocks, 1, 1)
-    assert launch.shape == hopper.Shape(640, resident._shared_bytes(cut, 24), 16)
+    assert launch.shape == hopper.Shape(640, cut.shared_bytes(24), 16)
     problem = launch.arguments[1]
     assert (problem.tokens, problem.phi, problem.gamma) == (tokens, inputs.phi.data_ptr(), None)
 

@@ -17,6 +17,9 @@ __device__ __forceinline__ void init_barrier(unsigned barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
 
+// Let the copy engine and the other blocks see which barriers this thread has made ready.
+__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
 __device__ __forceinline__ void arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -49,10 +52,10 @@ __device__ __forceinline__ void wait(unsigned barrier, int parity) {
       : "memory");
 }
 
-// All threads of the cluster's blocks arrive before one that waits goes on. What they wrote before is seen then.
+// All threads of the cluster's blocks arrive before one that waits goes on. Barriers that were fenced are seen then.
 __device__ __forceinline__ void arrive_at_cluster() {
   __syncwarp();
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
 __device__ __forceinline__ void wait_for_cluster() {
@@ -60,10 +63,9 @@ __device__ __forceinline__ void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// The same, where nothing has to be seen.
 __device__ __forceinline__ void leave_cluster() {
-  __syncwarp();
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  arrive_at_cluster();
+  wait_for_cluster();
 }
 
 __device__ __forceinline__ int grid_size() { return int(gridDim.x); }
@@ -88,6 +90,16 @@ __device__ __forceinline__ void send(unsigned to, unsigned barrier, float value)
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
                "r"(__float_as_uint(value)), "r"(barrier)
                : "memory");
+}
+
+// Copy 16 bytes to shared memory.
+__device__ __forceinline__ void copy_quad(unsigned to, const float* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Tell the barrier when all that this thread has copied in this way is there.
+__device__ __forceinline__ void arrive_when_copied(unsigned barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
 // Copy the box of a tensor map that begins at (column, row, layer) to shared memory. Its bytes count for the barrier.

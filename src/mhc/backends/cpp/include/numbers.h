@@ -93,9 +93,8 @@ __device__ __forceinline__ void store(T* row, int at, int end, bool whole, const
 
 // e^x within two roundings, 0 where it is too small, infinity where it is too large, NaN for NaN.
 __device__ __forceinline__ float exponential(float x) {
-  if (x != x) return x;
   x = x < -150.0f ? -150.0f : x > 150.0f ? 150.0f : x;
-  const float power = MHC_RINT(x * 1.44269504f);  // x = power · ln 2 + rest
+  const float power = x == x ? MHC_RINT(x * 1.44269504f) : 0.0f;  // x = power · ln 2 + rest; the rest of NaN is NaN
   float rest = MHC_FMA(power, -0x1.62e430p-1f, x);
   rest = MHC_FMA(power, 0x1.05c610p-29f, rest);
   float sum = 1.0f / 5040.0f;  // Taylor's series
@@ -109,8 +108,6 @@ __device__ __forceinline__ float exponential(float x) {
   const int half = int(power) / 2;  // 2^power may be no normal number, and its two factors are
   return sum * float_of(unsigned(half + 127) << 23) * float_of(unsigned(int(power) - half + 127) << 23);
 }
-
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
 __device__ __forceinline__ float larger(float a, float b) { return a < b ? b : a; }
 
@@ -142,3 +139,20 @@ struct Divisor {
   __device__ __forceinline__ float divide(float number) const { return number / divisor; }
 #endif
 };
+
+// 1 / (1 + e^-x), without a branch; 0 where it is below 1e-38.
+__device__ __forceinline__ float sigmoid(float x) {
+  return Divisor(1.0f + exponential(x < -88.0f ? 88.0f : -x)).divide(1.0f);
+}
+
+// 1 / √x within two roundings.
+__device__ __forceinline__ float inverse_root(float x) {
+#if defined(__CUDACC__) && !defined(__HIP__)
+  float rough;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(rough) : "f"(x));
+  const float better = fmaf(0.5f * rough, fmaf(-x * rough, rough, 1.0f), rough);
+  return rough > 0.0f && rough < 3.0e38f ? better : rough;  // of 0 and of infinity the rough one is exact
+#else
+  return 1.0f / MHC_SQRT(x);
+#endif
+}

@@ -41,13 +41,23 @@ constexpr int OWN = TOKENS / BLOCKS;  // tokens of a step whose coefficients a b
 constexpr int EACH = 8;           // lanes of `mix` for a token, each with four floats of the line
 constexpr int SENT = TOKENS * 4 * (PADDED + 1), KNOWN = TOKENS * STREAMS * 4;  // bytes in a step
 
+// phi, and gamma behind it, lie in the last stages until `project` has them in registers; meanwhile x has the others.
+// A row is the block's columns of one stream. It has eight more, so that eight rows begin in different banks.
+constexpr int PHI_ROW = COLUMNS + 8, PHI_ROWS = (MIXES + 1) * STREAMS, PHI_BYTES = 4 * PHI_ROW * PHI_ROWS;
+constexpr int FREE = STAGES - (PHI_BYTES + STAGE_BYTES - 1) / STAGE_BYTES;
+static_assert(FREE >= 0, "phi fits");
+
 struct Shared {
   unsigned char x[STAGES][STAGE_BYTES];
   float sums[PARTIAL][TOKENS][PADDED];
   float squares[PARTIAL][TOKENS];
   float lines[SLOTS][OWN][BLOCKS][LINE];
   float h_pre[STAGES][TOKENS][STREAMS];
-  unsigned long long full[STAGES], empty[STAGES], known[STAGES], sent[SLOTS], used[SLOTS], added, taken;
+  unsigned long long full[STAGES], empty[STAGES], known[STAGES], sent[SLOTS], used[SLOTS], added, taken, phi, weighed;
+
+  __device__ __forceinline__ float* phi_row(int row) {
+    return reinterpret_cast<float*>(x[STAGES] - PHI_BYTES) + row * PHI_ROW;
+  }
 };
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "resident.py knows how large it is");
@@ -64,16 +74,16 @@ constexpr int HIDDEN = BLOCKS * COLUMNS;
 
 // What a block does: step i of its cluster is step `at(i)` of all.
 struct Steps {
-  int rank, cluster, clusters, count;
+  int rank, cluster, clusters, all;
 
   __device__ __forceinline__ explicit Steps(const Problem& p) {
     rank = int(block_index()) % BLOCKS;
     cluster = int(block_index()) / BLOCKS;
     clusters = grid_size() / BLOCKS;
-    const int all = (p.tokens + TOKENS - 1) / TOKENS;
-    count = (all - cluster + clusters - 1) / clusters;
+    all = (p.tokens + TOKENS - 1) / TOKENS;
   }
   __device__ __forceinline__ int at(int i) const { return cluster + i * clusters; }
+  __device__ __forceinline__ bool has(int i) const { return at(i) < all; }
 };
 
 __device__ __forceinline__ int lane_index() { return thread_index() % WARP; }
@@ -84,10 +94,25 @@ __device__ __forceinline__ int place(int stream, int token, int piece) {
   return box * BOX_BYTES + token * ROW_BYTES + 16 * (piece % (BOX / 8));
 }
 
+// All threads copy phi. It is the first thing that the block asks the memory for: behind x, it would wait for all of x.
+// 16 bytes at a time: the parts of phi as a thread multiplies them are 8 bytes each, and would take three times as long.
+__device__ __forceinline__ void copy_phi(const Problem& p, Shared& s, int rank) {
+  constexpr int QUADS = COLUMNS / 4;
+  const int rows = p.gamma ? PHI_ROWS : MIXES * STREAMS;
+#pragma unroll 1
+  for (int k = thread_index(); k < rows * QUADS; k += ALL) {
+    const int row = k / QUADS, column = 4 * (k % QUADS);
+    const float* from = row < MIXES * STREAMS ? p.phi : p.gamma - MIXES * STREAMS * HIDDEN;
+    copy_quad(shared_address(s.phi_row(row) + column), from + row * HIDDEN + rank * COLUMNS + column);
+  }
+}
+
 __device__ __forceinline__ void copy(const TensorMap* map, Shared& s, const Steps& steps) {
-  for (int i = 0; i < steps.count; ++i) {
+#pragma unroll 1
+  for (int i = 0; steps.has(i); ++i) {
     const int stage = i % STAGES, turn = i / STAGES;
     if (turn > 0) wait(shared_address(&s.empty[stage]), (turn - 1) % 2);
+    if (i == FREE) wait(shared_address(&s.weighed), 0);
     const unsigned full = shared_address(&s.full[stage]);
     arrive_and_expect(full, STAGE_BYTES);
     for (int k = 0; k < STREAMS * BOXES; ++k) {
@@ -103,12 +128,12 @@ __device__ __forceinline__ unsigned pair_of(float low, float high) {
   return pair;
 }
 
-// Split two numbers into PARTS bf16 each, the largest part first.
+// Split two numbers into PARTS bf16 each, the largest part first. Each part is the next eight bits, so nothing is lost.
 __device__ __forceinline__ void split(float low, float high, unsigned (&parts)[PARTS]) {
   for (int part = 0; part < PARTS; ++part) {
-    parts[part] = pair_of(low, high);
-    low -= float_of(parts[part] << 16);
-    high -= float_of(parts[part] & 0xffff0000);
+    parts[part] = __byte_perm(bits_of(low), bits_of(high), 0x7632);  // the upper half of each
+    low -= float_of(bits_of(low) & 0xffff0000);
+    high -= float_of(bits_of(high) & 0xffff0000);
   }
 }
 
@@ -116,31 +141,40 @@ __device__ __forceinline__ void split(float low, float high, unsigned (&parts)[P
 struct Weights {
   unsigned of[STEPS][TILES][PARTS][2];
 
-  __device__ __forceinline__ Weights(const Problem& p, int first) {
+  __device__ __forceinline__ Weights(const Problem& p, Shared& s, int stream, int first) {
     const int lane = lane_index();
+    wait(shared_address(&s.phi), 0);
     for (int step = 0; step < STEPS; ++step) {
-      for (int tile = 0; tile < TILES; ++tile) {
-        for (int half = 0; half < 2; ++half) {
-          const int mix = 8 * tile + lane / 4, column = first + 16 * step + 8 * half + 2 * (lane % 4);
-          float2 row = {0.0f, 0.0f}, weight = {1.0f, 1.0f};
-          if (mix < MIXES) row = *reinterpret_cast<const float2*>(p.phi + (long long)mix * STREAMS * HIDDEN + column);
-          if (p.gamma) weight = *reinterpret_cast<const float2*>(p.gamma + column);
+      for (int half = 0; half < 2; ++half) {
+        const int column = first + 16 * step + 8 * half + 2 * (lane % 4);
+        float2 weight = {1.0f, 1.0f};
+        if (p.gamma) weight = pair_at(s, MIXES, stream, column);
+        for (int tile = 0; tile < TILES; ++tile) {
+          const int mix = 8 * tile + lane / 4;
+          float2 row = {0.0f, 0.0f};
+          if (mix < MIXES) row = pair_at(s, mix, stream, column);
           unsigned parts[PARTS];
           split(row.x * weight.x, row.y * weight.y, parts);
           for (int part = 0; part < PARTS; ++part) of[step][tile][part][half] = parts[part];
         }
       }
     }
+    __syncwarp();
+    if (lane == 0) arrive(shared_address(&s.weighed));
+  }
+
+  __device__ __forceinline__ static float2 pair_at(Shared& s, int mix, int stream, int column) {
+    return *reinterpret_cast<const float2*>(s.phi_row(mix * STREAMS + stream) + column);
   }
 };
 
 __device__ __forceinline__ void project(const Problem& p, Shared& s, const Steps& steps, int warp) {
   const int lane = lane_index(), partial = warp % PARTIAL, stream = partial % STREAMS, span = partial / STREAMS;
   const int first = warp / PARTIAL * ROWS;
-  const Weights weights(p, stream * HIDDEN + steps.rank * COLUMNS + span * WIDE);
+  const Weights weights(p, s, stream, span * WIDE);
   wait_for_cluster();
   const int row = place(stream, first + lane % 16, span * WIDE / 8 + lane / 16);
-  for (int i = 0; i < steps.count; ++i) {
+  for (int i = 0; steps.has(i); ++i) {
     const int stage = i % STAGES;
     float large[TILES][4] = {}, small[TILES][4] = {}, grams[2][4] = {};
     wait(shared_address(&s.full[stage]), i / STAGES % 2);
@@ -185,7 +219,7 @@ __device__ __forceinline__ void add(Shared& s, const Steps& steps, int warp) {
   constexpr int QUADS = PADDED / 4, THREADS_OF_ADD = ADDERS * WARP, ITEMS = TOKENS * QUADS;
   const int thread = warp * WARP + lane_index();
   wait_for_cluster();
-  for (int i = 0; i < steps.count; ++i) {
+  for (int i = 0; steps.has(i); ++i) {
     const int slot = i % SLOTS, turn = i / SLOTS;
     wait(shared_address(&s.added), i % 2);
     if (turn > 0) wait(shared_address(&s.used[slot]), (turn - 1) % 2);
@@ -221,37 +255,37 @@ struct Gates {
   }
 };
 
-// The coefficients of a token, of which a lane has four mixes. h_pre goes to all blocks.
+// The coefficients of a token, of which a lane has four mixes; the first eight are for gates, and each lane makes one
+// of these. h_pre goes to all blocks.
 __device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const Gates& gates, int stage, int row,
                                              int token, int quad, const float4& sum) {
   const int from = lane_index() / EACH * EACH;
   const float squares = __shfl_sync(0xffffffffu, sum.x, from + PADDED / 4);
-  const float norm = 1.0f / MHC_SQRT(squares / float(STREAMS * HIDDEN) + p.norm_eps);
+  const float norm = inverse_root(squares * (1.0f / float(STREAMS * HIDDEN)) + p.norm_eps);
   const float mixes[4] = {sum.x * norm, sum.y * norm, sum.z * norm, sum.w * norm};
-  float z[4], gate[4];
+  float z[4], own = 0.0f;
   for (int k = 0; k < 4; ++k) {
     z[k] = gates.alpha * mixes[k] + gates.bias[k];
-    gate[k] = quad < 2 ? sigmoid(z[k]) : 0.0f;
+    const float value = __shfl_sync(0xffffffffu, z[k], from + quad / 4);
+    if (quad % 4 == k) own = value;
   }
+  const float gate = sigmoid(own), weight = gate + p.pre_eps;
   float4 h_pre;
-  h_pre.x = __shfl_sync(0xffffffffu, gate[0] + p.pre_eps, from);
-  h_pre.y = __shfl_sync(0xffffffffu, gate[1] + p.pre_eps, from);
-  h_pre.z = __shfl_sync(0xffffffffu, gate[2] + p.pre_eps, from);
-  h_pre.w = __shfl_sync(0xffffffffu, gate[3] + p.pre_eps, from);
+  h_pre.x = __shfl_sync(0xffffffffu, weight, from);
+  h_pre.y = __shfl_sync(0xffffffffu, weight, from + 1);
+  h_pre.z = __shfl_sync(0xffffffffu, weight, from + 2);
+  h_pre.w = __shfl_sync(0xffffffffu, weight, from + 3);
   if (row >= TOKENS) return;
   const unsigned to = shared_address(s.h_pre[stage][row]), known = shared_address(&s.known[stage]);
   for (int rank = quad; rank < BLOCKS; rank += EACH) send(address_in(to, rank), address_in(known, rank), h_pre);
   if (token >= p.tokens) return;
   if (quad == PADDED / 4) p.r[token] = norm;
+  if (MIXES > STREAMS && quad >= STREAMS) p.h_post[(long long)token * STREAMS + quad - STREAMS] = p.post_scale * gate;
   if (4 * quad >= MIXES) return;
   *reinterpret_cast<float4*>(p.m + (long long)token * MIXES + 4 * quad) = {mixes[0], mixes[1], mixes[2], mixes[3]};
-  if (quad == 1) {
-    *reinterpret_cast<float4*>(p.h_post + (long long)token * STREAMS) = {
-        p.post_scale * gate[0], p.post_scale * gate[1], p.post_scale * gate[2], p.post_scale * gate[3]};
-  } else if (quad > 1) {
-    float* to = p.h_res + (long long)token * STREAMS * STREAMS + 4 * (quad - 2);
-    *reinterpret_cast<float4*>(to) = {z[0], z[1], z[2], z[3]};
-  }
+  if (quad < 2) return;
+  float* h_res = p.h_res + (long long)token * STREAMS * STREAMS + 4 * (quad - 2);
+  *reinterpret_cast<float4*>(h_res) = {z[0], z[1], z[2], z[3]};
 }
 
 // A warp takes the block's tokens of a step, and other warps the next steps meanwhile.
@@ -259,7 +293,7 @@ __device__ __forceinline__ void mix(const Problem& p, Shared& s, const Steps& st
   const int lane = lane_index(), quad = lane % EACH, mine = lane / EACH;
   const Gates gates(p, quad);
   wait_for_cluster();
-  for (int i = warp; i < steps.count; i += MIXERS) {
+  for (int i = warp; steps.has(i); i += MIXERS) {
     const int slot = i % SLOTS, turn = i / SLOTS, row = mine < OWN ? steps.rank * OWN + mine : TOKENS;
     if (lane == 0) {
       if (turn > 0) wait(shared_address(&s.sent[slot]), (turn - 1) % 2);
@@ -276,7 +310,7 @@ __device__ __forceinline__ void mix(const Problem& p, Shared& s, const Steps& st
     }
     __syncwarp();
     // Nobody waits for the last steps, and a block that has ended must not be written to.
-    if (lane < BLOCKS && i + SLOTS < steps.count) arrive_at(shared_address(&s.used[slot]), lane);
+    if (lane < BLOCKS && steps.has(i + SLOTS)) arrive_at(shared_address(&s.used[slot]), lane);
     coefficients(p, s, gates, i % STAGES, row, steps.at(i) * TOKENS + row, quad, sum);
   }
 }
@@ -285,7 +319,7 @@ __device__ __forceinline__ void read(const Problem& p, Shared& s, const Steps& s
   constexpr int ITEMS = TOKENS * PIECES;
   const int lane = lane_index(), thread = warp * WARP + lane;
   wait_for_cluster();
-  for (int i = 0; i < steps.count; ++i) {
+  for (int i = 0; steps.has(i); ++i) {
     const int stage = i % STAGES, parity = i / STAGES % 2;
     if (thread == 0) arrive_and_expect(shared_address(&s.known[stage]), KNOWN);
     wait(shared_address(&s.full[stage]), parity);
@@ -316,48 +350,56 @@ __device__ __forceinline__ void read(const Problem& p, Shared& s, const Steps& s
   }
 }
 
+// Each thread makes some of the barriers ready.
 __device__ __forceinline__ void init(Shared& s) {
-  for (int i = 0; i < STAGES; ++i) {
+  const int i = thread_index();
+  if (i < STAGES) {
     init_barrier(shared_address(&s.full[i]), 1);
     init_barrier(shared_address(&s.empty[i]), PROJECTORS + READERS);
     init_barrier(shared_address(&s.known[i]), 1);
   }
-  for (int i = 0; i < SLOTS; ++i) {
+  if (i < SLOTS) {
     init_barrier(shared_address(&s.sent[i]), 1);
     init_barrier(shared_address(&s.used[i]), BLOCKS);
   }
-  init_barrier(shared_address(&s.added), PROJECTORS);
-  init_barrier(shared_address(&s.taken), ADDERS);
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  if (i == 0) {
+    init_barrier(shared_address(&s.added), PROJECTORS);
+    init_barrier(shared_address(&s.taken), ADDERS);
+    init_barrier(shared_address(&s.phi), ALL);
+    init_barrier(shared_address(&s.weighed), PROJECTORS);
+  }
+  if (i < WARP) fence_barriers();
+#pragma unroll 1
+  for (int k = i; k < SLOTS * OWN * BLOCKS; k += ALL) {
+    *reinterpret_cast<float4*>(&s.lines[0][0][k][PADDED]) = {};  // three zeros of each line stay
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(ALL, 1)
     mhc_pre_resident(const __grid_constant__ TensorMap map, const __grid_constant__ Problem p) {
   extern __shared__ __align__(128) unsigned char memory[];
   Shared& s = *reinterpret_cast<Shared*>(memory);
-  const Steps steps(p);
   const int warp = thread_index() / WARP;
-  if (thread_index() == 0) init(s);
-  for (int i = thread_index(); i < SLOTS * OWN * BLOCKS; i += ALL) {
-    *reinterpret_cast<float4*>(&s.lines[0][0][i][PADDED]) = {};  // three zeros of each line stay
-  }
+  constexpr int COPIER = PROJECTORS + READERS, FIRST_ADDER = COPIER + COPIERS, FIRST_MIXER = FIRST_ADDER + ADDERS;
+  copy_phi(p, s, Steps(p).rank);
+  init(s);
   __syncthreads();
+  arrive_when_copied(shared_address(&s.phi));
   arrive_at_cluster();
   if (warp < PROJECTORS) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(GROUPS == 5 ? 144 : 208));
-    project(p, s, steps, warp);
+    project(p, s, Steps(p), warp);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(GROUPS == 5 ? 64 : 48));
-    constexpr int COPIER = PROJECTORS + READERS, FIRST_ADDER = COPIER + COPIERS, FIRST_MIXER = FIRST_ADDER + ADDERS;
     if (warp < COPIER) {
-      read(p, s, steps, warp - PROJECTORS);
+      read(p, s, Steps(p), warp - PROJECTORS);
     } else if (warp < FIRST_ADDER) {
-      if (lane_index() == 0) copy(&map, s, steps);
+      if (lane_index() == 0) copy(&map, s, Steps(p));
       wait_for_cluster();
     } else if (warp < FIRST_MIXER) {
-      add(s, steps, warp - FIRST_ADDER);
+      add(s, Steps(p), warp - FIRST_ADDER);
     } else {
-      mix(p, s, steps, warp - FIRST_MIXER);
+      mix(p, s, Steps(p), warp - FIRST_MIXER);
     }
   }
   leave_cluster();  // no block may end before the others have sent it their last

@@ -29,7 +29,7 @@ _ALIGNMENT = 16  # bytes of the widest loads and stores, and of a tensor map's t
 
 _NAME = "mhc_pre_resident"
 
-Spec = MhcPreSpec | MhcHeadSpec
+_Spec = MhcPreSpec | MhcHeadSpec
 
 
 class _Cut(NamedTuple):
@@ -44,6 +44,24 @@ class _Cut(NamedTuple):
     wide: int
     groups: int
     stages: int
+
+    @property
+    def boxes(self) -> int:
+        """Return how many copies bring a block's columns of a stream."""
+        return 1 if self.columns <= _WIDEST_BOX else 2
+
+    @property
+    def box_columns(self) -> int:
+        """Return the columns that one copy brings, eight more than the block uses, as resident.cu says."""
+        return self.columns // self.boxes + 8
+
+    def shared_bytes(self, mixes: int) -> int:
+        """Return the bytes of ``Shared`` in resident.cu."""
+        padded, sums = 8 * cdiv(mixes, 8), _STREAMS * self.columns // self.wide
+        x = self.stages * _STREAMS * self.tokens * 2 * self.boxes * self.box_columns
+        between = 4 * self.tokens * (sums * (padded + 1) + _SLOTS * (padded + 4))
+        barriers = 3 * self.stages + 2 * _SLOTS + 4
+        return x + between + self.stages * self.tokens * 4 * _STREAMS + 8 * barriers
 
 
 class _Problem(ctypes.Structure):
@@ -105,9 +123,9 @@ class Resident:
         return artifact(_source(spec, cut), target, (_NAME,), _GROUP * cut.groups)
 
 
-def _source(spec: Spec, cut: _Cut) -> Source:
+def _source(spec: _Spec, cut: _Cut) -> Source:
     sizes = {"MIXES": spec.mixes, "TOKENS": cut.tokens, "COLUMNS": cut.columns, "WIDE": cut.wide}
-    sizes |= {"STAGES": cut.stages, "GROUPS": cut.groups, "SHARED_BYTES": _shared_bytes(cut, spec.mixes)}
+    sizes |= {"STAGES": cut.stages, "GROUPS": cut.groups, "SHARED_BYTES": cut.shared_bytes(spec.mixes)}
     return Source("mhc_pre", spec.streams, spec.dtype, "resident", tuple(sizes.items()), (("sm_90", "sm_90a"),))
 
 
@@ -118,8 +136,8 @@ def _launch(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOu
     post_scale = spec.post_scale if isinstance(spec, MhcPreSpec) else 0.0
     problem = _Problem(*addresses, tokens, spec.norm_eps, spec.pre_eps, post_scale)
     clusters = min(clusters_of(x.device), cdiv(tokens, cut.tokens))
-    arguments = (streams_map(x, cut.tokens, _box_columns(cut)), problem)
-    shape = Shape(_GROUP * cut.groups, _shared_bytes(cut, spec.mixes), _BLOCKS)
+    arguments = (streams_map(x, cut.tokens, cut.box_columns), problem)
+    shape = Shape(_GROUP * cut.groups, cut.shared_bytes(spec.mixes), _BLOCKS)
     return Launch(_NAME, (_BLOCKS * clusters, 1, 1), arguments, shape)
 
 
@@ -138,26 +156,12 @@ def _cut(hidden: int, mixes: int) -> _Cut | None:
         if hidden != _BLOCKS * columns or columns % (16 * halves) or wide > widest or groups is None:
             continue
         cuts = (_Cut(tokens, columns, wide, groups, stages) for stages in reversed(_STAGES))
-        return next((cut for cut in cuts if _shared_bytes(cut, mixes) <= _SHARED_BYTES), None)
+        return next((cut for cut in cuts if cut.shared_bytes(mixes) <= _SHARED_BYTES), None)
     return None
 
 
-def _cut_of(spec: Spec) -> _Cut:
+def _cut_of(spec: _Spec) -> _Cut:
     cut = _cut(spec.hidden, spec.mixes)
     if cut is None:
         raise NotSupportedError(f"hidden is {spec.hidden}")
     return cut
-
-
-def _box_columns(cut: _Cut) -> int:
-    """Return the columns of a stream that one copy brings, eight more than the block uses, as resident.cu says."""
-    return (cut.columns if cut.columns <= _WIDEST_BOX else cut.columns // 2) + 8
-
-
-def _shared_bytes(cut: _Cut, mixes: int) -> int:
-    """Return the bytes of ``Shared`` in resident.cu."""
-    padded, sums, stages = 8 * cdiv(mixes, 8), _STREAMS * cut.columns // cut.wide, cut.stages
-    columns = cut.columns + 8 if cut.columns <= _WIDEST_BOX else cut.columns + 16
-    x = stages * _STREAMS * cut.tokens * 2 * columns
-    between = 4 * sums * cut.tokens * (padded + 1) + 4 * _SLOTS * cut.tokens * (padded + 4)
-    return x + between + stages * cut.tokens * 4 * _STREAMS + 8 * (3 * stages + 2 * _SLOTS + 2)
