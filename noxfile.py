@@ -164,16 +164,19 @@ def with_trends(session: nox.Session) -> dict[str, str]:
 
 
 def pytest_options(words: list[str]) -> list[str]:
-    """Return pytest's options for the words after ``--``: all tests by default, one process more than there are cores.
+    """Return pytest's options for the words after ``--``: all tests where none of these names a file or a folder.
 
-    Many tests wait, for a time limit or for the Docker engine; meanwhile another process uses the core.
+    There is one process more than there are cores. Many tests wait, for a time limit or for the Docker engine; meanwhile
+    another process uses the core.
     """
     processes = str((os.cpu_count() or 1) + 1)
     options = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     rest = [word for word in words if word != "--quick"]
     if "--quick" in words:
         options += ["-m", "not environments and not engine and not browser and not slow"]
-    return [*options, *(rest or ["tests/kernel_matrix", "tests/toolchains", "tests/ci"])]
+    if not any((ROOT / word.partition("::")[0]).exists() for word in rest if not word.startswith("-")):
+        rest += ["tests/kernel_matrix", "tests/toolchains", "tests/ci"]
+    return [*options, *rest]
 
 
 @nox.session(reuse_venv=True)

@@ -288,7 +288,7 @@ def served(folder: Path) -> tuple[http.server.ThreadingHTTPServer, str]:
     """Serve a folder as a plain web server does; return the server and the address."""
     handler = functools.partial(_Quiet, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     return server, f"http://127.0.0.1:{server.server_address[1]}/"
 
 

@@ -244,7 +244,7 @@ def strange_index(tmp_path) -> Iterator[tuple[str, Path]]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     yield f"https://127.0.0.1:{server.server_port}/simple", tmp_path
     server.shutdown()

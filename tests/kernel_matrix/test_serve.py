@@ -239,7 +239,7 @@ def server(tmp_path):
     import threading
 
     with PageServer(0, lambda: (tmp_path / "a", tmp_path / "b")) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server
         server.shutdown()
 
