@@ -166,8 +166,8 @@ def with_trends(session: nox.Session) -> dict[str, str]:
 def pytest_options(words: list[str]) -> list[str]:
     """Return pytest's options for the words after ``--``: all tests where none of these names a file or a folder.
 
-    There is one process more than there are cores. Many tests wait, for a time limit or for the Docker engine; meanwhile
-    another process uses the core.
+    There is one process more than there are cores: many tests wait, for a time limit or for the Docker engine, and
+    meanwhile another process uses the core.
     """
     processes = str((os.cpu_count() or 1) + 1)
     options = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
