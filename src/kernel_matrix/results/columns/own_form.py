@@ -122,7 +122,7 @@ class _Reading:
         self._rest.append(match[0])
         place = match.end()
         while suite := _SUITE.match(text, place):
-            _unescaped(suite[1])  # the suite's name is not used, and must be XML all the same
+            _check_unused(suite[1])
             names, values = _properties(suite[2], 3, self._bounds)
             facts = dict(zip(names, values, strict=True))
             if "job" not in facts:  # the records of other tools are wanted as they are
@@ -157,8 +157,7 @@ class _Reading:
         names, texts, seconds = parts[7::4], parts[9::4], parts[5]
         if "&" in head:
             names, texts = [*map(_unescaped, names)], [*map(_unescaped, texts)]
-            for unused in (parts[1], parts[3]):  # the case's name and class must be XML all the same
-                _unescaped(unused)
+            _check_unused(parts[1], parts[3])  # the case's name and class
         form = _form(tuple(names))
         first = form.facts_end
         values = [*map(float, texts[first:])]
@@ -182,7 +181,7 @@ class _Reading:
                 raise OtherFormError
             self._rest.append(text)
             element, message, kind, detail = match.groups()
-            _unescaped(kind or "")  # it is not used, and must be XML all the same
+            _check_unused(kind or "")
         if outcome not in _OUTCOMES[element]:
             raise OtherFormError
         return _attribute(message or ""), _unescaped(detail or "").strip()
@@ -239,6 +238,12 @@ def _attribute(text: str) -> str:
 
 def _unescaped(text: str) -> str:
     return _ENTITY.sub(_character, text) if "&" in text else text
+
+
+def _check_unused(*texts: str) -> None:
+    """Check values that no record needs: they must be XML all the same."""
+    for text in texts:
+        _unescaped(text)
 
 
 def _character(match: re.Match[str]) -> str:
