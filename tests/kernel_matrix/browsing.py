@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import http.server
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from serving import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -284,25 +282,11 @@ def toolchains():
     return Toolchains(headline="Of 1 probes in toolchains 1 work.", families=(family,), sweeps=(sweep,))
 
 
-def served(folder: Path) -> tuple[http.server.ThreadingHTTPServer, str]:
-    """Serve a folder as a plain web server does; return the server and the address."""
-    handler = functools.partial(_Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    return server, f"http://127.0.0.1:{server.server_address[1]}/"
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *arguments: object) -> None: ...
-
-
 @pytest.fixture(scope="session")
 def web(page_site: Path) -> Iterator[str]:
     """Return the address of the site on a plain web server."""
-    server, address = served(page_site)
-    yield address
-    server.shutdown()
-    server.server_close()
+    with served(page_site) as address:
+        yield address
 
 
 @pytest.fixture(params=["file", "server"])

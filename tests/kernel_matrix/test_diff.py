@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import re
 import shutil
-import threading
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from conftest import ROOT, few_cases, figures_of, job_of
+from serving import served
 from test_compare import TRITON, compiled
 from test_report import all_cases, write_site
 
@@ -466,16 +464,8 @@ def test_a_folder_of_results_is_a_run(matrix, planned, site, good, diff, tmp_pat
 @pytest.fixture
 def published(tmp_path):
     """Publish a folder over HTTP and return its address."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path))
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with served(tmp_path) as address:
+        yield address.rstrip("/")
 
 
 @pytest.mark.parametrize("page", ["compat.json", ""])

@@ -8,7 +8,6 @@ import shutil
 import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, Doubles
+from serving import serving
 
 from kernel_matrix.lab import doctor, image_checks, machine_checks, probing
 from kernel_matrix.lab.doctor import examine
@@ -244,12 +244,8 @@ def strange_index(tmp_path) -> Iterator[tuple[str, Path]]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield f"https://127.0.0.1:{server.server_port}/simple", tmp_path
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield f"https://127.0.0.1:{server.server_port}/simple", tmp_path
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, Doubles, harness
+from serving import serving
 from shown import Page
 
 from kernel_matrix import pipeline
@@ -236,12 +237,9 @@ def server(tmp_path):
     (tmp_path / "b" / "index.html").write_text("old")
     (tmp_path / "b" / "summary.md").write_text("summary")
     (tmp_path / "secret").write_text("secret")
-    import threading
-
-    with PageServer(0, lambda: (tmp_path / "a", tmp_path / "b")) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    server = PageServer(0, lambda: (tmp_path / "a", tmp_path / "b"))
+    with serving(server):
         yield server
-        server.shutdown()
 
 
 def get(server, path, **headers):

@@ -6,7 +6,8 @@ import json
 import shutil
 
 import pytest
-from browsing import BROKEN, served
+from browsing import BROKEN
+from serving import served
 from shown import Page
 
 
@@ -15,7 +16,6 @@ def live(page_site, tmp_path):
     """Serve a copy of the site; return its folder, its address and a function that changes the overview."""
     site = tmp_path / "site"
     shutil.copytree(page_site, site)
-    server, address = served(site)
 
     def change(running: str, headline: str) -> None:
         overview = Page(page_site).overview
@@ -35,9 +35,8 @@ def live(page_site, tmp_path):
         path.write_text(f'kernelMatrix.put("cells/{number}",{json.dumps(chunks[number])});\n')
 
     change.cell = cell
-    yield address, change
-    server.shutdown()
-    server.server_close()
+    with served(site) as address:
+        yield address, change
 
 
 def test_the_page_takes_new_data_and_keeps_the_view(live, new_tab):
