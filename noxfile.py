@@ -164,7 +164,7 @@ def with_trends(session: nox.Session) -> dict[str, str]:
 
 
 def pytest_options(words: list[str]) -> list[str]:
-    """Return pytest's options for the words after ``--``: all tests where none of these names a file or a folder.
+    """Return pytest's options for the words after ``--``: all tests where none of these names some.
 
     There is one process more than there are cores: many tests wait, for a time limit or for the Docker engine, and
     meanwhile another process uses the core.
@@ -174,9 +174,15 @@ def pytest_options(words: list[str]) -> list[str]:
     rest = [word for word in words if word != "--quick"]
     if "--quick" in words:
         options += ["-m", "not environments and not engine and not browser and not slow"]
-    if not any((ROOT / word.partition("::")[0]).exists() for word in rest if not word.startswith("-")):
+    if not any(_is_test(word) for word in rest):
         rest += ["tests/kernel_matrix", "tests/toolchains", "tests/ci"]
     return [*options, *rest]
+
+
+def _is_test(word: str) -> bool:
+    """Return whether a word names a file, a folder or a test below ``tests``; that of ``-k src`` does not."""
+    path = (ROOT / word.partition("::")[0]).resolve()
+    return path.is_relative_to(ROOT / "tests") and path.exists()
 
 
 @nox.session(reuse_venv=True)

@@ -74,14 +74,14 @@ def test_a_platform_that_is_not_in_the_matrix_is_refused_wherever_a_session_is_n
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("words", "passed"), [(("-k", "found"), 3), (("tests/ci",), 1)])
+@pytest.mark.parametrize(("words", "passed"), [("-k src", 3), ("tests/ci", 1), ("tests/ci/test_ci.py::test_of_src", 1)])
 def test_the_tests_are_all_that_there_are_unless_a_file_or_a_folder_is_named(project, monkeypatch, words, passed):
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", raising=False)  # as a user has it
     for folder in ("kernel_matrix", "toolchains", "ci", "package"):  # the last one is for other environments
         tests = project.root / "tests" / folder / f"test_{folder}.py"
         tests.parent.mkdir(parents=True)
-        tests.write_text("def test_found():\n    pass\n")
+        tests.write_text("def test_of_src():\n    pass\n")
     (project.root / "pytest.ini").write_text("[pytest]\nmarkers =\n environments\n engine\n browser\n slow\n")
-    done = nox(project, "-s", "tests", "--", "--quick", *words)
+    done = nox(project, "-s", "tests", "--", "--quick", *words.split())
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{passed} passed" in done.stdout
