@@ -9,15 +9,14 @@ import time
 from pathlib import Path
 
 from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.race import REST_SECONDS
 
 ANSWER = "may-go-on"  # the file
-# Idle threads of a parallel runtime spin before they sleep, LLVM's and Intel's for 200 ms: also those of other jobs.
-REST_SECONDS = 0.25
 _LOOK_SECONDS = 0.005
 
 
 def begin(journal: Journal, case: str) -> None:
-    """Wait until nothing else works on the machine."""
+    """Wait until nothing else works on the machine, and until idle threads of other jobs sleep too."""
     _ask(journal, "quiet", case)
     time.sleep(REST_SECONDS)
 
