@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernel_matrix.base.versions import satisfies
+from kernel_matrix.base.versions import by_name, required, satisfies
 
 INSTALLED = {"some-Compiler": "1.2.0rc1", "numpy": "2.4.6", "kernels": "3.0+cu128"}
 
@@ -25,3 +25,9 @@ INSTALLED = {"some-Compiler": "1.2.0rc1", "numpy": "2.4.6", "kernels": "3.0+cu12
 )
 def test_versions_satisfy_all_requirements_or_none_of_them_counts(requirements: list[str], expected: bool) -> None:
     assert satisfies(requirements, INSTALLED) is expected
+
+
+def test_distributions_of_requirements_are_found_by_their_canonical_names() -> None:
+    names = required(["Some.Compiler<1.3", "absent", "numpy"])
+    assert names == ("some-compiler", "absent", "numpy")
+    assert [by_name(INSTALLED).get(name) for name in names] == ["1.2.0rc1", None, "2.4.6"]

@@ -14,13 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.faults import first_fault
-from kernel_matrix.base.versions import satisfies
+from kernel_matrix.base.versions import by_name, required, satisfies
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.model.fields import Name
 from kernel_matrix.config.names import NeedName
@@ -83,8 +81,8 @@ class Probe(BaseModel):
 
     def asked_about(self, versions: Mapping[str, str]) -> tuple[str | None, ...]:
         """Return the versions of the distributions that it requires; None for one that is not there."""
-        present = {canonicalize_name(name): version for name, version in versions.items()}
-        return tuple(present.get(canonicalize_name(Requirement(text).name)) for text in self.requires)
+        present = by_name(versions)
+        return tuple(present.get(name) for name in required(self.requires))
 
     def expected(self, versions: Mapping[str, str]) -> Window | None:
         """Return the window of these versions."""

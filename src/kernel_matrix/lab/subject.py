@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.paths import without_folders
+from kernel_matrix.base.versions import by_name, required
 from kernel_matrix.config.locks import asked_for, pins, source_of
 from kernel_matrix.config.model import Matrix, Toolchain
 from kernel_matrix.lab.probe import Probe, select_probes
@@ -79,7 +79,7 @@ class Subject:
     def _required(self) -> set[str]:
         assert self.toolchain
         texts = self.project.matrix.toolchains[self.toolchain].requires
-        return {canonicalize_name(Requirement(text).name) for text in texts}
+        return set(required(texts))
 
     def toolchain_with(self, lock: Path) -> Toolchain:
         """Return the toolchain as it is with another lock."""
@@ -137,12 +137,12 @@ def picked(matrix: Matrix, package: str, pinned: Mapping[str, str], versions: Ma
     """Return the versions of interest that the installer picked: those of no pin and no companion of the package."""
     settled = {canonicalize_name(name) for name in (package, *pinned)}
     patterns = _staying(matrix) or _OF_A_JOB
-    by_name = {canonicalize_name(name): version for name, version in versions.items()}
+    present = by_name(versions)
     names = (canonicalize_name(name) for name in matrix.package.distributions)
     return {
-        name: by_name[name]
+        name: present[name]
         for name in names
-        if name in by_name and name not in settled and not any(fnmatch.fnmatch(name, one) for one in patterns)
+        if name in present and name not in settled and not any(fnmatch.fnmatch(name, one) for one in patterns)
     }
 
 
@@ -153,4 +153,4 @@ def _staying(matrix: Matrix) -> tuple[str, ...] | None:
 
 
 def _is_about(probe: Probe, package: str) -> bool:
-    return canonicalize_name(package) in {canonicalize_name(Requirement(text).name) for text in probe.requires}
+    return canonicalize_name(package) in required(probe.requires)
