@@ -14,7 +14,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
-from mhc.backends.triton.mhc_pre.backward import coefficients_kernel, sums_kernel
+from mhc.backends.triton.mhc_pre.backward import coefficients_kernel
+from mhc.backends.triton.mhc_pre.backward_sums import sums_kernel
 from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
