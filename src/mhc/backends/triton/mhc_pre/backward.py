@@ -91,93 +91,6 @@ def dot_with_streams(
     return result
 
 
-@triton.jit
-def write_coefficients(
-    x,
-    alpha,
-    bias,
-    m,
-    r,
-    grad_h_in,
-    grad_h_post,
-    grad_h_res,
-    coefficients,
-    scales,
-    partial,
-    tokens,
-    STREAMS: tl.constexpr,
-    HIDDEN: tl.constexpr,
-    MIXES: tl.constexpr,
-    PADDED: tl.constexpr,
-    PRE_EPS: tl.constexpr,
-    POST_SCALE: tl.constexpr,
-    FORM: tl.constexpr,
-    BLOCK_TOKENS: tl.constexpr,
-    BLOCK_MIXES: tl.constexpr,
-    BLOCK_HIDDEN: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """Compute the ``BLOCK_TOKENS`` tokens of this program."""
-    WIDTH: tl.constexpr = STREAMS * HIDDEN
-
-    rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
-    real = rows < tokens
-    row = rows[:, None]
-    mixes = tl.arange(0, BLOCK_MIXES)
-    mix = mixes[None, :]
-    mask = real[:, None] & (mix < MIXES)
-    pre = real[:, None] & (mix < STREAMS)
-    grad_h_pre = dot_with_streams(
-        x + row * WIDTH,
-        grad_h_in + row * HIDDEN,
-        real,
-        mixes,
-        STREAMS,
-        HIDDEN,
-        BLOCK_TOKENS,
-        BLOCK_MIXES,
-        BLOCK_HIDDEN,
-        STAGES,
-    )
-
-    projection = tl.load(m + row * MIXES + mix, mask=mask, other=0.0)
-    reciprocal = tl.load(r + rows, mask=real, other=0.0)
-    gate = gates(alpha, mixes, STREAMS, MIXES)[None, :]
-    weight = sigmoid(gate * projection + tl.load(bias + mixes, mask=mixes < MIXES, other=0.0)[None, :])
-    # Rows past the last token get no gradient here, and so add nothing to the sums over tokens.
-    grad_logit = grad_h_pre * weight * (1.0 - weight)
-    if MIXES > STREAMS:
-        post = real[:, None] & (mix >= STREAMS) & (mix < 2 * STREAMS)
-        grad = tl.load(grad_h_post + row * STREAMS + (mix - STREAMS), mask=post, other=0.0)
-        grad_logit = tl.where(mix < STREAMS, grad_logit, POST_SCALE * grad * weight * (1.0 - weight))
-        res = mask & (mix >= 2 * STREAMS)
-        grad = tl.load(grad_h_res + row * (STREAMS * STREAMS) + (mix - 2 * STREAMS), mask=res, other=0.0)
-        grad_logit = tl.where(mix < 2 * STREAMS, grad_logit, grad)
-    grad_m = gate * grad_logit
-    c = grad_m * reciprocal[:, None]
-    # 64 bits: mixes · tokens could pass 2³¹.
-    long = tl.zeros([], dtype=tl.int64) + tokens
-    place = coefficients + row * PADDED + mix
-    stored = real[:, None] & (mix < PADDED)
-    if FORM == "bf16x3":
-        high, middle, rest = halves(c)
-        tl.store(place, high, mask=stored)
-        tl.store(place + long * PADDED, middle, mask=stored)
-        tl.store(place + 2 * long * PADDED, rest.to(tl.bfloat16), mask=stored)
-    else:
-        if FORM == "tf32":
-            c = to_tf32(c)
-        tl.store(place, c, mask=stored)
-
-    tl.store(scales + mix * long + row, weight + PRE_EPS, mask=pre)
-    slope = -tl.sum(grad_m * projection, axis=1) * (reciprocal * reciprocal) / WIDTH
-    tl.store(scales + STREAMS * long + rows, slope, mask=real)
-    programs = tl.cdiv(long, BLOCK_TOKENS)
-    into = partial + mixes * programs + tl.program_id(0)
-    tl.store(into, tl.sum(grad_logit, axis=0), mask=mixes < MIXES)
-    tl.store(into + MIXES * programs, tl.sum(grad_logit * projection, axis=0), mask=mixes < MIXES)
-
-
 @triton.jit(do_not_specialize=["tokens"])
 def coefficients_kernel(
     x,
@@ -216,37 +129,70 @@ def coefficients_kernel(
     form ``bf16x3`` it is [3, tokens, PADDED], the three bf16 numbers whose sum is c.
     ``scales`` is [n + 1, tokens] for h_pre and slope; ``partial`` is [2 · MIXES, programs of tokens] for dz and dz · m.
     """
+    WIDTH: tl.constexpr = STREAMS * HIDDEN
+
     tile = tl.program_id(0) - tl.cdiv(tokens, BLOCK_TOKENS)
     if tile < 0:
-        write_coefficients(
-            x,
-            alpha,
-            bias,
-            m,
-            r,
-            grad_h_in,
-            grad_h_post,
-            grad_h_res,
-            coefficients,
-            scales,
-            partial,
-            tokens,
+        rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+        real = rows < tokens
+        row = rows[:, None]
+        mixes = tl.arange(0, BLOCK_MIXES)
+        mix = mixes[None, :]
+        mask = real[:, None] & (mix < MIXES)
+        pre = real[:, None] & (mix < STREAMS)
+        grad_h_pre = dot_with_streams(
+            x + row * WIDTH,
+            grad_h_in + row * HIDDEN,
+            real,
+            mixes,
             STREAMS,
             HIDDEN,
-            MIXES,
-            PADDED,
-            PRE_EPS,
-            POST_SCALE,
-            FORM,
             BLOCK_TOKENS,
             BLOCK_MIXES,
             BLOCK_HIDDEN,
             STAGES,
         )
+
+        projection = tl.load(m + row * MIXES + mix, mask=mask, other=0.0)
+        reciprocal = tl.load(r + rows, mask=real, other=0.0)
+        gate = gates(alpha, mixes, STREAMS, MIXES)[None, :]
+        weight = sigmoid(gate * projection + tl.load(bias + mixes, mask=mixes < MIXES, other=0.0)[None, :])
+        # Rows past the last token get no gradient here, and so add nothing to the sums over tokens.
+        grad_logit = grad_h_pre * weight * (1.0 - weight)
+        if MIXES > STREAMS:
+            post = real[:, None] & (mix >= STREAMS) & (mix < 2 * STREAMS)
+            grad = tl.load(grad_h_post + row * STREAMS + (mix - STREAMS), mask=post, other=0.0)
+            grad_logit = tl.where(mix < STREAMS, grad_logit, POST_SCALE * grad * weight * (1.0 - weight))
+            res = mask & (mix >= 2 * STREAMS)
+            grad = tl.load(grad_h_res + row * (STREAMS * STREAMS) + (mix - 2 * STREAMS), mask=res, other=0.0)
+            grad_logit = tl.where(mix < 2 * STREAMS, grad_logit, grad)
+        grad_m = gate * grad_logit
+        c = grad_m * reciprocal[:, None]
+        # 64 bits: mixes · tokens could pass 2³¹.
+        long = tl.zeros([], dtype=tl.int64) + tokens
+        place = coefficients + row * PADDED + mix
+        stored = real[:, None] & (mix < PADDED)
+        if FORM == "bf16x3":
+            high, middle, rest = halves(c)
+            tl.store(place, high, mask=stored)
+            tl.store(place + long * PADDED, middle, mask=stored)
+            tl.store(place + 2 * long * PADDED, rest.to(tl.bfloat16), mask=stored)
+        else:
+            if FORM == "tf32":
+                c = to_tf32(c)
+            tl.store(place, c, mask=stored)
+
+        tl.store(scales + mix * long + row, weight + PRE_EPS, mask=pre)
+        slope = -tl.sum(grad_m * projection, axis=1) * (reciprocal * reciprocal) / WIDTH
+        tl.store(scales + STREAMS * long + rows, slope, mask=real)
+        programs = tl.cdiv(long, BLOCK_TOKENS)
+        into = partial + mixes * programs + tl.program_id(0)
+        tl.store(into, tl.sum(grad_logit, axis=0), mask=mixes < MIXES)
+        tl.store(into + MIXES * programs, tl.sum(grad_logit * projection, axis=0), mask=mixes < MIXES)
     elif weights is not None:
         COLUMNS: tl.constexpr = (LINE + TILE - 1) // TILE
-        row, column = tile // COLUMNS, tile % COLUMNS
-        make_weights(phi, gamma, weights, row, column, STREAMS * HIDDEN, LINE, MIXES, PADDED, FORM, TILE_MIXES, TILE)
+        tile_row, tile_column = tile // COLUMNS, tile % COLUMNS
+        make_weights(phi, gamma, weights, tile_row, tile_column, WIDTH, LINE, MIXES, PADDED, FORM, TILE_MIXES, TILE)
 
 
 @triton.jit(do_not_specialize=["tokens", "chunk"])
