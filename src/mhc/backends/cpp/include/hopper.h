@@ -97,6 +97,9 @@ __device__ __forceinline__ void copy_quad(unsigned to, const float* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+// What this thread read or wrote in shared memory comes before boxes that are copied there when others know of it.
+__device__ __forceinline__ void fence_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // Tell the barrier when all that this thread has copied in this way is there.
 __device__ __forceinline__ void arrive_when_copied(unsigned barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
@@ -130,4 +133,13 @@ __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4
       "{%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// sums[16 x 8] += a[16 x 8] b[8 x 8] in TF32, of which the last 13 bits do not count. The column that a pair of bf16 had
+// first is in a[0] and a[1], and the second one in a[2] and a[3].
+__device__ __forceinline__ void multiply_tf32(float (&sums)[4], const unsigned (&a)[4], const float (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
 }

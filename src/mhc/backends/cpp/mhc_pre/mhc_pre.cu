@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   __syncthreads();
   for (int t = 0; t < TOKENS; ++t) {
     const long long token = block.at(t);
-    const float norm = 1.0f / MHC_SQRT(sums[t * (ROWS + 1) + ROWS] / float(width) + norm_eps);
+    const float norm = inverse_root(sums[t * (ROWS + 1) + ROWS] / float(width) + norm_eps);
     if (thread == 0 && block.is_stored(t)) r[token] = norm;
     for (int o = thread; o < mixes; o += THREADS) {
       const float mix = projected[t][o] * norm;

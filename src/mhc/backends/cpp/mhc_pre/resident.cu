@@ -5,18 +5,19 @@
 // multiprocessor; the blocks write to each other's shared memory. In a block, warps have one role each:
 //
 //   copy     brings the block's columns of the next tokens to shared memory
-//   project  multiplies them with phi by tensor cores. phi is three parts in bf16, together as exact as fp32
+//   project  multiplies them with phi by tensor cores, as products.h says
 //   add      adds the block's sums up, and sends those of each token to the block that has this token
 //   mix      adds all blocks' sums up, makes the coefficients, and sends h_pre to all blocks
 //   read     makes h_in of the columns that are still there
 //
 // The compiler is given STREAMS (4), MIXES (24, or 4 for mhc_head), and how the work is cut: TOKENS, COLUMNS, WIDE,
-// STAGES, GROUPS and SHARED_BYTES.
+// STAGES (steps on their way through a block), SLOTS (those on their way from `add` to `mix`), GROUPS, AWAY (columns of
+// a warp, by 16, whose part of phi is in shared memory; -1: all are in registers, in three parts), and SHARED_BYTES.
 #include "hopper.h"
 #include "numbers.h"
+#include "products.h"
 
 constexpr int BLOCKS = 16;  // of a cluster
-constexpr int SLOTS = 4;    // steps that are on their way from `add` to `mix`; STAGES are on their way through a block
 
 constexpr int WARPS = 4, GROUP = WARPS * WARP, ALL = GROUPS * GROUP;  // warps of a group have the same registers
 constexpr int PROJECTORS = 2 * WARPS, READERS = WARPS, COPIERS = 1, ADDERS = GROUPS == 5 ? 3 : 1;
@@ -35,28 +36,37 @@ static_assert(BOX % WIDE == 0 && BOX + 8 <= 256, "the columns of a warp are in o
 constexpr int ROW_BYTES = 2 * (BOX + 8), PIECES = COLUMNS / 8;  // a piece is 16 bytes
 constexpr int BOX_BYTES = TOKENS * ROW_BYTES, STAGE_BYTES = STREAMS * BOXES * BOX_BYTES;
 
-constexpr int TILES = (MIXES + 7) / 8, PADDED = 8 * TILES, PARTS = 3;
+constexpr int TILES = (MIXES + 7) / 8, PADDED = 8 * TILES;
 constexpr int LINE = PADDED + 4;  // floats of a token: the products, the sum of squares, and zeros
 constexpr int OWN = TOKENS / BLOCKS;  // tokens of a step whose coefficients a block makes
 constexpr int EACH = 8;           // lanes of `mix` for a token, each with four floats of the line
 constexpr int SENT = TOKENS * 4 * (PADDED + 1), KNOWN = TOKENS * STREAMS * 4;  // bytes in a step
 
-// phi, and gamma behind it, lie in the last stages until `project` has them in registers; meanwhile x has the others.
+constexpr bool WHOLE = AWAY >= 0;
+constexpr int AWAY_THREADS = PROJECTORS * WARP, AWAY_BYTES = WHOLE ? 16 * AWAY * TILES * AWAY_THREADS : 0;
+
+// phi, and gamma behind it, lie in the last stages, and where weights are put away, until `project` has them in
+// registers; meanwhile x has the other stages.
 // A row is the block's columns of one stream. It has eight more, so that eight rows begin in different banks.
 constexpr int PHI_ROW = COLUMNS + 8, PHI_ROWS = (MIXES + 1) * STREAMS, PHI_BYTES = 4 * PHI_ROW * PHI_ROWS;
-constexpr int FREE = STAGES - (PHI_BYTES + STAGE_BYTES - 1) / STAGE_BYTES;
-static_assert(FREE >= 0, "phi fits");
+constexpr int FRONT = STAGES * STAGE_BYTES + AWAY_BYTES, FREE = (FRONT - PHI_BYTES) / STAGE_BYTES;
+static_assert(FRONT >= PHI_BYTES, "phi fits");
 
 struct Shared {
-  unsigned char x[STAGES][STAGE_BYTES];
+  unsigned char front[FRONT];
   float sums[PARTIAL][TOKENS][PADDED];
   float squares[PARTIAL][TOKENS];
   float lines[SLOTS][OWN][BLOCKS][LINE];
   float h_pre[STAGES][TOKENS][STREAMS];
   unsigned long long full[STAGES], empty[STAGES], known[STAGES], sent[SLOTS], used[SLOTS], added, taken, phi, weighed;
 
+  __device__ __forceinline__ unsigned char* x(int stage) { return front + stage * STAGE_BYTES; }
+  __device__ __forceinline__ float4* away() { return reinterpret_cast<float4*>(x(STAGES)); }
   __device__ __forceinline__ float* phi_row(int row) {
-    return reinterpret_cast<float*>(x[STAGES] - PHI_BYTES) + row * PHI_ROW;
+    return reinterpret_cast<float*>(front + FRONT - PHI_BYTES) + row * PHI_ROW;
+  }
+  __device__ __forceinline__ float2 phi_at(int row, int column) {
+    return *reinterpret_cast<const float2*>(phi_row(row) + column);
   }
 };
 
@@ -117,7 +127,7 @@ __device__ __forceinline__ void copy(const TensorMap* map, Shared& s, const Step
     arrive_and_expect(full, STAGE_BYTES);
     for (int k = 0; k < STREAMS * BOXES; ++k) {
       const int column = steps.rank * COLUMNS + k % BOXES * BOX;
-      copy_box(shared_address(&s.x[stage][k * BOX_BYTES]), map, column, k / BOXES, steps.at(i) * TOKENS, full);
+      copy_box(shared_address(s.x(stage) + k * BOX_BYTES), map, column, k / BOXES, steps.at(i) * TOKENS, full);
     }
   }
 }
@@ -128,64 +138,39 @@ __device__ __forceinline__ unsigned pair_of(float low, float high) {
   return pair;
 }
 
-// Split two numbers into PARTS bf16 each, the largest part first. Each part is the next eight bits, so nothing is lost.
-__device__ __forceinline__ void split(float low, float high, unsigned (&parts)[PARTS]) {
-  for (int part = 0; part < PARTS; ++part) {
-    parts[part] = __byte_perm(bits_of(low), bits_of(high), 0x7632);  // the upper half of each
-    low -= float_of(bits_of(low) & 0xffff0000);
-    high -= float_of(bits_of(high) & 0xffff0000);
-  }
+template <typename Weights>
+__device__ __forceinline__ void take_weights(const Problem& p, Shared& s, int stream, int first, Weights& weights) {
+  const int lane = lane_index();
+  wait(shared_address(&s.phi), 0);
+  const auto weights_at = [&](int tile, int column) -> float2 {
+    const int mix = 8 * tile + lane / 4;
+    if (mix >= MIXES) return {0.0f, 0.0f};
+    const float2 row = s.phi_at(mix * STREAMS + stream, first + column);
+    if (!p.gamma) return row;
+    const float2 gamma = s.phi_at(MIXES * STREAMS + stream, first + column);
+    return {row.x * gamma.x, row.y * gamma.y};
+  };
+  weights.take(weights_at, lane);
+  fence_copies();
+  __syncwarp();
+  if (lane == 0) arrive(shared_address(&s.weighed));
 }
 
-// The rows of phi times gamma at WIDE columns of a stream, as `multiply` takes them.
-struct Weights {
-  unsigned of[STEPS][TILES][PARTS][2];
-
-  __device__ __forceinline__ Weights(const Problem& p, Shared& s, int stream, int first) {
-    const int lane = lane_index();
-    wait(shared_address(&s.phi), 0);
-    for (int step = 0; step < STEPS; ++step) {
-      for (int half = 0; half < 2; ++half) {
-        const int column = first + 16 * step + 8 * half + 2 * (lane % 4);
-        float2 weight = {1.0f, 1.0f};
-        if (p.gamma) weight = pair_at(s, MIXES, stream, column);
-        for (int tile = 0; tile < TILES; ++tile) {
-          const int mix = 8 * tile + lane / 4;
-          float2 row = {0.0f, 0.0f};
-          if (mix < MIXES) row = pair_at(s, mix, stream, column);
-          unsigned parts[PARTS];
-          split(row.x * weight.x, row.y * weight.y, parts);
-          for (int part = 0; part < PARTS; ++part) of[step][tile][part][half] = parts[part];
-        }
-      }
-    }
-    __syncwarp();
-    if (lane == 0) arrive(shared_address(&s.weighed));
-  }
-
-  __device__ __forceinline__ static float2 pair_at(Shared& s, int mix, int stream, int column) {
-    return *reinterpret_cast<const float2*>(s.phi_row(mix * STREAMS + stream) + column);
-  }
-};
-
-__device__ __forceinline__ void project(const Problem& p, Shared& s, const Steps& steps, int warp) {
+template <typename Weights>
+__device__ __forceinline__ void multiply_steps(const Weights& weights, Shared& s, const Steps& steps, int warp) {
   const int lane = lane_index(), partial = warp % PARTIAL, stream = partial % STREAMS, span = partial / STREAMS;
   const int first = warp / PARTIAL * ROWS;
-  const Weights weights(p, s, stream, span * WIDE);
-  wait_for_cluster();
   const int row = place(stream, first + lane % 16, span * WIDE / 8 + lane / 16);
   for (int i = 0; steps.has(i); ++i) {
     const int stage = i % STAGES;
-    float large[TILES][4] = {}, small[TILES][4] = {}, grams[2][4] = {};
+    Sums<TILES> sums;
+    float grams[2][4] = {};
     wait(shared_address(&s.full[stage]), i / STAGES % 2);
+#pragma unroll
     for (int step = 0; step < STEPS; ++step) {
       unsigned a[4];
-      load_matrices(a, shared_address(&s.x[stage][row + 32 * step]));
-      for (int part = PARTS - 1; part >= 0; --part) {
-        for (int tile = 0; tile < TILES; ++tile) {
-          multiply(part == 0 ? large[tile] : small[tile], a, weights.of[step][tile][part]);
-        }
-      }
+      load_matrices(a, shared_address(s.x(stage) + row + 32 * step));
+      weights.multiply_by(a, step, sums);
       const unsigned first_half[2] = {a[0], a[2]}, second_half[2] = {a[1], a[3]};
       multiply(grams[0], a, first_half);
       multiply(grams[1], a, second_half);
@@ -196,8 +181,8 @@ __device__ __forceinline__ void project(const Problem& p, Shared& s, const Steps
     for (int half = 0; half < 2; ++half) {
       const int token = first + 8 * half + lane / 4;
       for (int tile = 0; tile < TILES; ++tile) {
-        const float2 sum = {large[tile][2 * half] + small[tile][2 * half],
-                            large[tile][2 * half + 1] + small[tile][2 * half + 1]};
+        const float2 sum = {sums.large[tile][2 * half] + sums.small[tile][2 * half],
+                            sums.large[tile][2 * half + 1] + sums.small[tile][2 * half + 1]};
         *reinterpret_cast<float2*>(&s.sums[partial][token][8 * tile + 2 * (lane % 4)]) = sum;
       }
       const float square = lane / 4 % 2 == 0 ? grams[half][2 * half] : grams[half][2 * half + 1];
@@ -205,6 +190,23 @@ __device__ __forceinline__ void project(const Problem& p, Shared& s, const Steps
     }
     __syncwarp();
     if (lane == 0) arrive(shared_address(&s.added));
+  }
+}
+
+__device__ __forceinline__ void project(const Problem& p, Shared& s, const Steps& steps, int warp) {
+  const int partial = warp % PARTIAL, stream = partial % STREAMS, first = partial / STREAMS * WIDE;
+  if constexpr (WHOLE) {
+    Whole<STEPS, TILES, STEPS - AWAY> weights;
+    take_weights(p, s, stream, first, weights);
+    wait(shared_address(&s.weighed), 0);  // the phi of other warps may lie where these weights go
+    weights.template put_away<AWAY_THREADS>(s.away() + warp * WARP + lane_index());
+    wait_for_cluster();
+    multiply_steps(weights, s, steps, warp);
+  } else {
+    Parts<STEPS, TILES> weights;
+    take_weights(p, s, stream, first, weights);
+    wait_for_cluster();
+    multiply_steps(weights, s, steps, warp);
   }
 }
 
@@ -316,7 +318,7 @@ __device__ __forceinline__ void mix(const Problem& p, Shared& s, const Steps& st
 }
 
 __device__ __forceinline__ void read(const Problem& p, Shared& s, const Steps& steps, int warp) {
-  constexpr int ITEMS = TOKENS * PIECES;
+  constexpr int ITEMS = TOKENS * PIECES, AT_A_TIME = GROUPS == 5 ? 8 : 4;  // with fewer registers, fewer
   const int lane = lane_index(), thread = warp * WARP + lane;
   wait_for_cluster();
   for (int i = 0; steps.has(i); ++i) {
@@ -324,7 +326,7 @@ __device__ __forceinline__ void read(const Problem& p, Shared& s, const Steps& s
     if (thread == 0) arrive_and_expect(shared_address(&s.known[stage]), KNOWN);
     wait(shared_address(&s.full[stage]), parity);
     wait(shared_address(&s.known[stage]), parity);
-#pragma unroll
+#pragma unroll AT_A_TIME
     for (int k = 0; k < (ITEMS + GROUP - 1) / GROUP; ++k) {
       const int at = thread + k * GROUP, row = at / PIECES, piece = at % PIECES;
       if (at >= ITEMS) break;
@@ -332,7 +334,7 @@ __device__ __forceinline__ void read(const Problem& p, Shared& s, const Steps& s
       const float factors[STREAMS] = {h_pre.x, h_pre.y, h_pre.z, h_pre.w};
       float low[4] = {}, high[4] = {};
       for (int n = 0; n < STREAMS; ++n) {
-        const uint4 x = *reinterpret_cast<const uint4*>(&s.x[stage][place(n, row, piece)]);
+        const uint4 x = *reinterpret_cast<const uint4*>(s.x(stage) + place(n, row, piece));
         const unsigned pairs[4] = {x.x, x.y, x.z, x.w};
         for (int j = 0; j < 4; ++j) {
           low[j] += factors[n] * float_of(pairs[j] << 16);

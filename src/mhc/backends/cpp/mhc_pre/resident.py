@@ -18,11 +18,12 @@ from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 # As in resident.cu.
-_BLOCKS, _STREAMS, _SLOTS, _GROUP = 16, 4, 4, 128
+_BLOCKS, _STREAMS, _GROUP, _PROJECTING = 16, 4, 128, 256
 _WIDEST_WHOLE = 80  # columns of a block that a warp has all of
 _WIDEST_BOX = 248  # columns that one copy brings, without the eight more
-_STEP = 6  # registers of a thread for 16 columns of eight mixes
+_PARTS, _WHOLE = 6, 4  # registers of a thread for 16 columns of eight mixes, in three parts and whole
 _REGISTERS = {5: 96, 4: 144}  # those for weights that the projecting threads have, by the groups of a block
+_WHOLE_REGISTERS = 132  # those for whole weights; the others are needed to take them apart
 _SHARED_BYTES = 232448  # of a block, at most
 _STAGES = range(3, 10)  # steps that a block has in shared memory
 _ALIGNMENT = 16  # bytes of the widest loads and stores, and of a tensor map's tensor
@@ -36,7 +37,8 @@ class _Cut(NamedTuple):
     """Hold how the work is cut.
 
     ``tokens`` are those of a step, ``columns`` those of a block and ``wide`` those of a warp, of each stream;
-    ``groups`` are of four warps, and ``stages`` steps are in the shared memory of a block.
+    ``groups`` are of four warps, and ``stages`` steps are in the shared memory of a block. ``away`` is how many times
+    16 columns of a warp have their weights in shared memory; None: all weights are in registers, in three parts.
     """
 
     tokens: int
@@ -44,6 +46,12 @@ class _Cut(NamedTuple):
     wide: int
     groups: int
     stages: int
+    away: int | None
+
+    @property
+    def slots(self) -> int:
+        """Return the steps on their way from the warps that add to those that mix."""
+        return 4 if self.away is None else 2
 
     @property
     def boxes(self) -> int:
@@ -55,13 +63,21 @@ class _Cut(NamedTuple):
         """Return the columns that one copy brings, eight more than the block uses, as resident.cu says."""
         return self.columns // self.boxes + 8
 
+    def front_bytes(self, mixes: int) -> int:
+        """Return the bytes of the steps, and of the weights that are put away."""
+        stage = _STREAMS * self.tokens * 2 * self.boxes * self.box_columns
+        return self.stages * stage + 4 * _WHOLE * (self.away or 0) * cdiv(mixes, 8) * _PROJECTING
+
+    def phi_bytes(self, mixes: int) -> int:
+        """Return the bytes of a block's columns of phi and gamma, which begin in the place of ``front_bytes``."""
+        return 4 * (mixes + 1) * _STREAMS * (self.columns + 8)
+
     def shared_bytes(self, mixes: int) -> int:
         """Return the bytes of ``Shared`` in resident.cu."""
         padded, sums = 8 * cdiv(mixes, 8), _STREAMS * self.columns // self.wide
-        x = self.stages * _STREAMS * self.tokens * 2 * self.boxes * self.box_columns
-        between = 4 * self.tokens * (sums * (padded + 1) + _SLOTS * (padded + 4))
-        barriers = 3 * self.stages + 2 * _SLOTS + 4
-        return x + between + self.stages * self.tokens * 4 * _STREAMS + 8 * barriers
+        between = 4 * self.tokens * (sums * (padded + 1) + self.slots * (padded + 4))
+        barriers = 3 * self.stages + 2 * self.slots + 4
+        return self.front_bytes(mixes) + between + self.stages * self.tokens * 4 * _STREAMS + 8 * barriers
 
 
 class _Problem(ctypes.Structure):
@@ -125,6 +141,7 @@ class Resident:
 
 def _source(spec: _Spec, cut: _Cut) -> Source:
     sizes = {"MIXES": spec.mixes, "TOKENS": cut.tokens, "COLUMNS": cut.columns, "WIDE": cut.wide}
+    sizes |= {"SLOTS": cut.slots, "AWAY": -1 if cut.away is None else cut.away}
     sizes |= {"STAGES": cut.stages, "GROUPS": cut.groups, "SHARED_BYTES": cut.shared_bytes(spec.mixes)}
     return Source("mhc_pre", spec.streams, spec.dtype, "resident", tuple(sizes.items()), (("sm_90", "sm_90a"),))
 
@@ -146,16 +163,19 @@ def _cut(hidden: int, mixes: int) -> _Cut | None:
     """Return how the work is cut, or None where it cannot be.
 
     A warp has the columns of a block, or one half of them, and its weights in registers. More registers for these
-    leave room for fewer warps.
+    leave room for fewer warps. Where not even that is enough, the weights are whole, and some of them are put away.
     """
     columns = hidden // _BLOCKS
     for halves, tokens, widest in ((1, 32, _WIDEST_WHOLE), (2, 16, _WIDEST_BOX)):
         wide = columns // halves
-        weights = _STEP * wide // 16 * cdiv(mixes, 8)
-        groups = next((groups for groups, most in _REGISTERS.items() if weights <= most), None)
-        if hidden != _BLOCKS * columns or columns % (16 * halves) or wide > widest or groups is None:
+        if hidden != _BLOCKS * columns or columns % (16 * halves) or wide > widest:
             continue
-        cuts = (_Cut(tokens, columns, wide, groups, stages) for stages in reversed(_STAGES))
+        steps, tiles = wide // 16, cdiv(mixes, 8)
+        groups = next((groups for groups, most in _REGISTERS.items() if _PARTS * steps * tiles <= most), None)
+        away = None if groups else max(0, steps - _WHOLE_REGISTERS // (_WHOLE * tiles))
+        if groups is None and halves == 1:
+            continue
+        cuts = (_Cut(tokens, columns, wide, groups or 4, stages, away) for stages in reversed(_STAGES))
         return next((cut for cut in cuts if cut.shared_bytes(mixes) <= _SHARED_BYTES), None)
     return None
 
