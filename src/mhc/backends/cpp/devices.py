@@ -18,7 +18,7 @@ from mhc.backends.cpp.source import Source
 
 _MESSAGE = 1024  # bytes
 
-I32, I64, F32 = ctypes.c_int32, ctypes.c_int64, ctypes.c_float
+I32, I64, U32, F32 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint32, ctypes.c_float
 
 
 class Launch(NamedTuple):

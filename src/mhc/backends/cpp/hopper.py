@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-_CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_CLUSTER, _EARLY = 4, 6  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _PROGRAMMATIC_STREAM_SERIALIZATION
 _SHARED_BYTES, _LARGE_CLUSTERS = 8, 14  # CU_FUNC_ATTRIBUTE_*: bytes of dynamic shared memory, clusters of more than 8
 _BF16, _PROMOTION = 9, 2  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 _ALIGNMENT = 64  # bytes of a tensor map
@@ -18,11 +18,15 @@ _MULTIPROCESSORS_OF_A_PART = 18
 
 
 class Shape(NamedTuple):
-    """The threads of a block, its bytes of dynamic shared memory, and the blocks of a cluster."""
+    """The threads of a block, its bytes of dynamic shared memory, and the blocks of a cluster.
+
+    ``early`` is whether the launch may begin before the one before it has ended. Its kernel then waits by itself.
+    """
 
     threads: int
     shared_bytes: int
     cluster: int
+    early: bool = False
 
 
 class TensorMap(ctypes.Structure):
@@ -48,9 +52,9 @@ class _Config(ctypes.Structure):
 
 def config_of(grid: tuple[int, int, int], shape: Shape, stream: ctypes.c_void_p) -> ctypes.Structure:
     """Return the argument of ``cuLaunchKernelEx``."""
-    attribute = _Attribute(_CLUSTER, 0, (shape.cluster, 1, 1))
-    block = (shape.threads, 1, 1)
-    return _Config(grid, block, shape.shared_bytes, stream, ctypes.pointer(attribute), 1)
+    values = {_CLUSTER: (shape.cluster, 1, 1)} | ({_EARLY: (1,)} if shape.early else {})
+    attributes = (_Attribute * len(values))(*((name, 0, value) for name, value in values.items()))
+    return _Config(grid, (shape.threads, 1, 1), shape.shared_bytes, stream, attributes, len(values))
 
 
 def allow(library: Any, function: ctypes.c_void_p, shape: Shape) -> int:

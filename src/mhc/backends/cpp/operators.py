@@ -9,11 +9,12 @@ from mhc.backends.cpp import expand, mhc_head, mhc_post, mhc_pre, sinkhorn
 from mhc.backends.cpp.devices import named_target
 from mhc.backends.variants import with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 
 KERNELS = with_variants(
     kernels_of(mhc_pre=mhc_pre, sinkhorn=sinkhorn, mhc_post=mhc_post, mhc_head=mhc_head, expand=expand),
-    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec},
+    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec},
     Path(__file__).parent,
     named_target,
 )

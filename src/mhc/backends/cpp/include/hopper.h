@@ -143,3 +143,13 @@ __device__ __forceinline__ void multiply_tf32(float (&sums)[4], const unsigned (
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
 }
+
+// Two numbers in bf16, the first one in the lower half.
+__device__ __forceinline__ unsigned pair_of(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// A launch that may begin early (hopper.py) waits here until the one before it has ended, and its results are there.
+__device__ __forceinline__ void wait_for_launch_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }

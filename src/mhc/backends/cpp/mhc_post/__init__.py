@@ -1,9 +1,18 @@
-"""``mhc_post`` and its gradients: a block of threads for each token."""
+"""``mhc_post`` and its gradients: a block of threads for each token.
+
+The forward has two variants, and ``variants.toml`` chooses one of them:
+
+``plain``
+    Right everywhere, and the default.
+``columns``
+    NVIDIA's sm_90, x in bf16 and four streams: eight columns of a token in each thread, and an early launch.
+"""
 
 from __future__ import annotations
 
 from mhc.backends.cpp.devices import I32, Launch
 from mhc.backends.cpp.kernel import Kernel, whole
+from mhc.backends.cpp.mhc_post.columns import Columns
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs, MhcPostOutputs
 
 
@@ -27,5 +36,6 @@ def _backward(inputs: MhcPostBackwardInputs, out: MhcPostGrads) -> list[Launch]:
     return launches
 
 
-FORWARD = Kernel("mhc_post", ("mhc_post_forward",), _forward)
+_PLAIN = Kernel("mhc_post", ("mhc_post_forward",), _forward)
+FORWARD = {"plain": _PLAIN, "columns": Columns(_PLAIN)}
 BACKWARD = Kernel("mhc_post", ("mhc_post_grad_rows", "mhc_post_grad_coefficients"), _backward)

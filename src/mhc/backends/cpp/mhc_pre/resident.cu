@@ -132,12 +132,6 @@ __device__ __forceinline__ void copy(const TensorMap* map, Shared& s, const Step
   }
 }
 
-__device__ __forceinline__ unsigned pair_of(float low, float high) {
-  unsigned pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-
 template <typename Weights>
 __device__ __forceinline__ void take_weights(const Problem& p, Shared& s, int stream, int first, Weights& weights) {
   const int lane = lane_index();

@@ -1,4 +1,4 @@
-"""The variant ``resident`` of the backend ``cpp``: where it is chosen, what nvcc makes of it, how it is launched."""
+"""The variants of ``cpp`` for sm_90: where they are chosen, what nvcc makes of them, how they are launched."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import torch
 
 from mhc.backends import NotSupportedError, load
 from mhc.backends.cpp import devices, hopper
+from mhc.backends.cpp.mhc_post import columns
 from mhc.backends.cpp.mhc_pre import resident
+from mhc.ops import mhc_post
 from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_post import MhcPostInputs, MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
 from mhc.toolchain.compilers import find_nvcc
 
@@ -174,3 +177,57 @@ def test_tensors_that_are_not_aligned_get_the_plain_kernel(monkeypatch: pytest.M
     for one in (inputs, shifted):
         resident.Resident(plain).run(one, empty_outputs(one))
     assert taken == ["resident", "plain"]
+
+
+def written(tokens: int, hidden: int) -> MhcPostInputs:
+    shapes = ((tokens, 4, hidden), (tokens, hidden)), ((tokens, 4), (tokens, 4, 4))
+    halves, coefficients = (
+        [torch.zeros(shape, dtype=dtype) for shape in each]
+        for each, dtype in zip(shapes, (torch.bfloat16, torch.float32), strict=True)
+    )
+    return MhcPostInputs(*halves, *coefficients)
+
+
+def test_columns_are_chosen_where_they_run_and_the_plain_one_elsewhere() -> None:
+    kernel: Any = load("cpp", "mhc_post")
+    here = MhcPostSpec(4, 1280, torch.bfloat16)
+    assert kernel.choose(here, "sm_90") == "columns"
+    others = [(MhcPostSpec(4, 1280, torch.float16), "sm_90"), (MhcPostSpec(3, 1280, torch.bfloat16), "sm_90")]
+    others += [(MhcPostSpec(4, 1281, torch.bfloat16), "sm_90"), (here, "sm_100"), (here, "gfx942"), (here, None)]
+    assert {kernel.choose(*other) for other in others} == {"plain"}
+    reasons = [kernel.variants["columns"].supports(*other) for other in others]
+    assert [reason.split()[0] for reason in reasons] == ["x", "there", "hidden", "it", "it", "it"]
+    with pytest.raises(NotSupportedError, match="hidden is 1281") as caught:
+        kernel.variants["columns"].compile(others[2][0], "sm_90")
+    assert caught.value.stage == "lower"  # type: ignore[attr-defined]
+
+
+def test_nvcc_compiles_columns_to_wide_loads_and_a_wait(nvcc: str) -> None:
+    made = load("cpp", "mhc_post").compile(MhcPostSpec(4, 200, torch.bfloat16), "sm_90")  # type: ignore[attr-defined]
+    assert (made.kind, made.resources["spill_bytes"], made.resources["threads"]) == ("cubin", 0, 128)
+
+
+@pytest.mark.parametrize(("tokens", "blocks"), [(1, 2), (33, 42)])
+def test_columns_are_launched_early_and_a_thread_has_eight_of_them(driver: Driver, tokens: int, blocks: int) -> None:
+    inputs = written(tokens, 1280)
+    launch = columns._launch(inputs, mhc_post.empty_outputs(inputs))
+    assert (launch.grid, launch.arguments[-1].value) == ((blocks, 1, 1), tokens * 160)
+    devices._Driver().launch(ctypes.c_void_p(1), launch, ctypes.c_void_p(5))
+    config = dict(driver.calls)["cuLaunchKernelEx"][0]._obj
+    assert (list(config.grid), list(config.block), config.shared_bytes) == ([blocks, 1, 1], [128, 1, 1], 0)
+    told = {config.attributes[k].id: config.attributes[k].value[0] for k in range(config.count)}
+    assert told == {4: 1, 6: 1}  # a cluster of one block, and an early launch
+
+
+def test_rows_that_are_not_aligned_get_the_plain_kernel_and_others_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
+    monkeypatch.setattr(columns, "run", lambda *arguments: taken.append("columns"))
+    inputs = written(2, 512)
+    shifted = inputs._replace(y=torch.zeros(2 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 512))
+    for one in (inputs, shifted):
+        columns.Columns(plain).run(one, mhc_post.empty_outputs(one))
+    assert taken == ["columns", "plain"]
+    odd = written(2, 510)
+    with pytest.raises(NotSupportedError, match="hidden is 510"):
+        columns.Columns(plain).run(odd, mhc_post.empty_outputs(odd))
