@@ -1,4 +1,4 @@
-"""What a job says of its canaries is held to all of its results, also to those that this plan does not have."""
+"""A job's word on its canaries is held to all of its results, also to those that this plan does not have."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def with_a_probe(records):
 
 
 def huge(records):
-    return says_nothing([*records[:-1], with_counts(records[-1], 1e300, 1e300)])
+    return says_nothing([with_counts(records[0], 1e300, 1e300), *records[1:]])
 
 
 @pytest.mark.parametrize("of_all", [good, says_nothing, with_a_probe, huge])
