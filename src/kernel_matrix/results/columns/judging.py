@@ -139,9 +139,8 @@ def find_faulty_jobs(connection: Connection) -> None:
                AND (facts['canary.injected'], facts['canary.caught']) IS DISTINCT FROM
                    (TRY_CAST(injected AS BIGINT)::VARCHAR, TRY_CAST(caught AS BIGINT)::VARCHAR))
         UNION
-        SELECT job FROM accepted GROUP BY job, cell, dtype
-        HAVING bool_or(outcome = 'pass' AND {RAN}) AND NOT bool_or(outcome NOT IN ('pass', 'excluded'))
-           AND NOT coalesce(bool_or(injected > 0), false)
+        SELECT job FROM accepted WHERE outcome <> 'excluded' AND (outcome <> 'pass' OR {RAN})
+        GROUP BY job, cell, dtype HAVING bool_and(outcome = 'pass') AND NOT coalesce(bool_or(injected > 0), false)
         """,
     )
 

@@ -83,10 +83,17 @@ def _take_records(connection: Connection) -> None:
 def _faults_of_jobs(connection: Connection, planned: Planned, jobs: Jobs) -> dict[int, str]:
     """Make ``faulty_jobs``, and return why the comparison of each is not trusted."""
     faults: dict[int, str] = {}
-    question = f"""
-        SELECT planned, "case", outcome, action, injected, caught, missed
-        FROM cases LEFT JOIN (SELECT record, planned FROM accepted WHERE job = $1) USING (record)
-        WHERE job = $1 AND {OF_CASES} ORDER BY record
+    temporary(
+        connection,
+        "of_doubtful_jobs",
+        f"""
+        SELECT cases.job, record, planned, "case", cases.outcome, cases.action, cases.injected, caught, missed
+        FROM cases SEMI JOIN doubtful_jobs USING (job) LEFT JOIN accepted USING (record) WHERE {OF_CASES}
+        """,
+    )
+    question = """
+        SELECT planned, "case", outcome, action, injected, caught, missed FROM of_doubtful_jobs WHERE job = ?
+        ORDER BY record
     """
     for (job,) in rows(connection, "SELECT job FROM doubtful_jobs ORDER BY job"):
         numbers: set[int] = set()
