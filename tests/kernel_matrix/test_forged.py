@@ -295,6 +295,8 @@ OF_A_JOB = {
     "a missed canary that is named": (lambda r: [metric("canary.caught", "4.0")(r),
                                                  put(r.first, "fact.canary.missed", "two streams swapped")],
                                       "injected faults: two streams swapped"),
+    "a missed canary in a case that is not planned": (
+        lambda r: [metric("canary.caught", "5.0")(r), put(r.first, "case", f"{EDITED}/tokens9")], "missed 1 of"),
     "more canaries caught than injected": (metric("canary.caught", "600.0"), "in the records of this job are"),
     "canaries caught that nobody injected": (metric("canary.injected", None),
                                              "in the records of this job are impossible"),
@@ -358,6 +360,24 @@ def test_a_second_file_does_not_make_a_failure_green(results):
     ElementTree.SubElement(results.first, "failure", {"message": "h_res: max_abs 1 is over 1e-06"})
     cell = cell_of(results.report(), EDITED)
     assert (cell.state, cell.cases["fail"]) == ("fail", 1)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda first: put(first, "case", f"{EDITED}/tokens9"), "no result came"),
+        (lambda first: put(first, "fact.inputs.sha256", "0" * 64), "refused: other inputs"),
+    ],
+    ids=["a case that is not planned", "a refused result"],
+)
+def test_what_a_job_says_of_its_canaries_holds_for_results_that_decide_nothing(results, edit, reason):
+    count = str(6 * len(results.cases))
+    job("canary.injected", count)(results)
+    job("canary.caught", count)(results)
+    edit(results.first)
+    tried = [result for result in cell_of(results.report(), EDITED).results if result.state != "excluded"]
+    assert [result.state for result in tried].count("pass") == len(tried) - 1
+    assert reason in next(result.reason for result in tried if result.state == "missing")
 
 
 def test_one_outlier_with_numbers_that_are_not_finite_does_not_move_the_medians(results):

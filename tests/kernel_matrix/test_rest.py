@@ -39,9 +39,10 @@ def write(results: Path, planned: dict[str, Case], commit: str, names: list[str]
 def commits(results: Path, planned: dict[str, Case]) -> dict[str, set[str]]:
     """Return the commits of the results of each case. No job may have a fault in its canaries."""
     found: dict[str, list[Record]] = {}
-    for each in collect([results]).records:
+    records = collect([results]).records
+    for each in records:
         found.setdefault(each.case, []).append(each)
-    assert faults_of_jobs(planned.values(), found) == {}
+    assert faults_of_jobs(planned.values(), found, records) == {}
     return {name: {each.job["commit"] for each in of_case} for name, of_case in found.items()}
 
 

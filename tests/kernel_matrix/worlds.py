@@ -74,7 +74,10 @@ def world(random: Random) -> tuple[Plan, list[list[Record]], Present | None]:
     files = [_file(random, cases, job, faulty) for job in jobs]
     if random.random() < 0.2:
         files.append([record for file in files for record in _again(random.sample(file, len(file) // 2))])
-    return plan, files, random.choice([PRESENT, PRESENT, None])
+    presence = random.choice([PRESENT, PRESENT, None])
+    if random.random() < 0.4:  # a plan of fewer cases than the jobs had, as the quick tier has
+        plan = replace(plan, jobs=tuple(job for job in plan.jobs if random.random() < 0.7) or plan.jobs)
+    return plan, files, presence
 
 
 def _again(records: list[Record]) -> list[Record]:

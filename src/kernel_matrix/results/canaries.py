@@ -41,24 +41,31 @@ def detection(records: Iterable[Record]) -> Detection:
     return Detection(injected, caught)
 
 
-def faults_of_jobs(cases: Iterable[Case], records: Mapping[str, Iterable[Record]]) -> dict[int, str]:
+def faults_of_jobs(
+    cases: Iterable[Case], accepted: Mapping[str, Iterable[Record]], records: Iterable[Record]
+) -> dict[int, str]:
     """Return why the comparison of a job is not trusted, by the identity of the job's facts; none for a good job.
 
-    A job owes canaries for every target, operator, direction and dtype of which cases passed, unless one of these
-    cases ended in another way: that one may have carried them, and its cell is not green already. A test of a suite
-    that asserts by itself owes them where it compares, which :mod:`kernel_matrix.results.proof` demands of its record.
+    Every canary counts that is in one of the ``records``, also where the plan does not have the case, or where the
+    record is refused: it was put in and compared by the same job, which has counted it.
+
+    Of the plan's ``cases`` a job owes canaries, in an accepted record, for every target, operator, direction and dtype
+    of which cases passed, unless one of these cases ended in another way: that one may have carried them, and its cell
+    is not green already. A test of a suite that asserts by itself owes them where it compares, which
+    :mod:`kernel_matrix.results.proof` demands of its record.
     """
+    carriers: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        if INJECTED in record.metrics or _claims(record):
+            carriers[id(record.job)].append(record)
     by_job: dict[int, dict[Group, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for case in cases:
-        for record in records.get(case.id, ()):
+        for record in accepted.get(case.id, ()):
             by_job[id(record.job)][group_of(case)].append(record)
-    return {job: fault for job, groups in by_job.items() if (fault := _fault_of(groups))}
+    return {job: fault for job, groups in by_job.items() if (fault := _fault_of(carriers[job], groups))}
 
 
-def _fault_of(groups: Mapping[Group, list[Record]]) -> str:
-    carriers = [
-        record for group in groups.values() for record in group if INJECTED in record.metrics or _claims(record)
-    ]
+def _fault_of(carriers: list[Record], groups: Mapping[Group, list[Record]]) -> str:
     if any(not _is_possible(record) for record in carriers):
         return "the counts of the injected faults in the records of this job are impossible"
     found = detection(carriers)

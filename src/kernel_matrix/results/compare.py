@@ -127,11 +127,12 @@ def compare(plan: Plan, records: Iterable[Record], present: Present | None = Non
 
     With ``present``, say which of them are stale, and take no expectation whose last day has passed then.
     """
+    every = tuple(records)
     by_case: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
+    for record in every:
         by_case[record.case].append(record)
     dated = {case.id: _dated(case, by_case.pop(case.id, ()), present) for case in plan.cases}
-    others = _others(plan.cases, dated)
+    others = _others(plan.cases, dated, every)
     verdicts: dict[Cell, list[Verdict]] = defaultdict(list)
     for case in plan.cases:
         verdicts[case.cell].append(_judge(case, dated[case.id], others, present))
@@ -153,12 +154,13 @@ def outputs_not_named(plan: Plan) -> tuple[str, ...]:
     return (f"matrix.yaml does not name the outputs of {', '.join(names)}: a result is taken with any one output.",)
 
 
-def _others(cases: Sequence[Case], records: Mapping[str, Sequence[Dated]]) -> Others:
-    inputs = common_inputs(cases, records)
+def _others(cases: Sequence[Case], planned: Mapping[str, Sequence[Dated]], records: Iterable[Record]) -> Others:
+    inputs = common_inputs(cases, planned)
     accepted = {
-        case.id: [dated for dated in records[case.id] if not inputs.refuse(case, dated.record)] for case in cases
+        case.id: [dated for dated in planned[case.id] if not inputs.refuse(case, dated.record)] for case in cases
     }
-    jobs = faults_of_jobs(cases, {name: [dated.record for dated in group] for name, group in accepted.items()})
+    of_cases = {name: [dated.record for dated in group] for name, group in accepted.items()}
+    jobs = faults_of_jobs(cases, of_cases, records)
     return Others(inputs, common_figures(cases, accepted), jobs)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kernel_matrix.results.columns.insert import add_records
-from kernel_matrix.results.columns.records import Jobs
+from kernel_matrix.results.columns.records import OF_CASES, Jobs
 from kernel_matrix.results.columns.sql import Connection, rows
-from kernel_matrix.results.record import BENCH, PROBE, Record
+from kernel_matrix.results.record import Record
 
 
 def enter_absences(connection: Connection, checked: Callable[[Sequence[Record]], list[Record]]) -> None:
@@ -19,8 +19,7 @@ def enter_absences(connection: Connection, checked: Callable[[Sequence[Record]],
     jobs = Jobs(connection)
     question = f"""
         SELECT record, job, "case", outcome, action FROM cases JOIN sources USING (source)
-        WHERE position IS NOT NULL AND NOT starts_with("case", '{PROBE}')
-          AND NOT starts_with("case", '{BENCH}') ORDER BY position, record
+        WHERE position IS NOT NULL AND {OF_CASES} ORDER BY position, record
     """
     found = rows(connection, question)
     given = [Record(case, outcome, action, job=jobs[job]) for _, job, case, outcome, action in found]

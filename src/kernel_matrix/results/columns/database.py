@@ -14,7 +14,7 @@ from kernel_matrix.results.columns import kept
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.validation import Bounds
 
-VERSION = 4  # of the tables: a database of another version is made anew
+VERSION = 5  # of the tables: a database of another version is made anew
 MEMORY = "450MB"  # of DuckDB; the objects of Python and the processes that read XML come on top
 THREADS = 2
 # Of a database that nobody opens again. DuckDB keeps the memory of its blocks, and does not give it back to the system

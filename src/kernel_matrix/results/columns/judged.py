@@ -15,7 +15,7 @@ from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.results.columns.cells import CellFigures, cells
 from kernel_matrix.results.columns.load import Loaded
 from kernel_matrix.results.columns.planned import Planned
-from kernel_matrix.results.columns.records import Jobs, records_of
+from kernel_matrix.results.columns.records import OF_CASES, Jobs, records_of
 from kernel_matrix.results.columns.sql import Connection, one, rows
 from kernel_matrix.results.compare import RED, State, Verdict
 from kernel_matrix.results.present import Present
@@ -88,8 +88,8 @@ class Judged:
     def unplanned(self) -> int:
         """The number of results that belong to no planned case."""
         question = f"""
-            SELECT count(*) FROM cases JOIN sources USING (source) {_COUNTS} AND NOT starts_with("case", '{PROBE}')
-              AND NOT starts_with("case", '{BENCH}') AND record NOT IN (SELECT record FROM results)
+            SELECT count(*) FROM cases JOIN sources USING (source) {_COUNTS} AND {OF_CASES}
+              AND record NOT IN (SELECT record FROM results)
         """
         return int(one(self.connection, question))
 

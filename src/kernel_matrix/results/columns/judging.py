@@ -12,6 +12,7 @@ Each function makes one table, named in its docstring, from those before it.
 from __future__ import annotations
 
 from kernel_matrix.results.columns import kept
+from kernel_matrix.results.columns.records import OF_CASES
 from kernel_matrix.results.columns.sql import Connection, temporary, view
 
 RAN = "action IN ('run', 'emulate')"
@@ -38,7 +39,7 @@ def _numbered(which: str = "") -> str:
                coalesce(c.inputs, '') AS digest,
                CASE action WHEN 'run' THEN 3 WHEN 'emulate' THEN 2 WHEN 'compile' THEN 1 ELSE 0 END AS tried,
                list_position(['excluded', 'missing', 'unavailable', 'pass', 'error', 'fail'], outcome) AS badness,
-               c.kind, c.missed, c.elements, c.bytes, c.injected, c.caught
+               c.kind, c.elements, c.bytes, c.injected
         FROM cases c
         -- No part of a cell's id has a slash.
         JOIN plan_cells cells ON cells.id = regexp_extract("case", '^[^/]*/[^/]*/[^/]*/[^/]*')
@@ -113,34 +114,33 @@ def refuse_other_inputs(connection: Connection) -> None:
 def find_faulty_jobs(connection: Connection) -> None:
     """Make ``doubtful_jobs``: jobs whose canaries were missed, are impossible, or are not there where they are owed.
 
-    A job owes canaries for every cell and dtype of which cases passed, unless one of these cases ended in another way.
+    All canaries count that a job has put in, whether or not the case is planned and its result accepted. It owes them
+    for every planned cell and dtype of which cases passed, unless one of these cases ended in another way.
     """
     temporary(
         connection,
         "doubtful_jobs",
         f"""
-        WITH groups AS (
-            SELECT job, cell, dtype,
-                   bool_or(outcome = 'pass' AND {RAN}) AND NOT bool_or(outcome NOT IN ('pass', 'excluded')) AS owes,
-                   coalesce(bool_or(injected > 0), false) AS has,
-                   bool_or(NOT coalesce(
-                       coalesce(caught, 0) BETWEEN 0 AND coalesce(injected, 0) AND isfinite(coalesce(injected, 0))
-                       AND coalesce(injected, 0) = floor(coalesce(injected, 0))
-                       AND coalesce(caught, 0) = floor(coalesce(caught, 0)), false)) AS impossible,
-                   coalesce(sum(injected), 0) AS injected, coalesce(sum(caught), 0) AS caught
-            FROM accepted GROUP BY job, cell, dtype
+        WITH carriers AS (
+            SELECT job, coalesce(injected, 0) AS injected, coalesce(caught, 0) AS caught
+            FROM cases SEMI JOIN (FROM sources WHERE position IS NOT NULL) USING (source)
+            WHERE (injected IS NOT NULL OR caught IS NOT NULL OR missed IS NOT NULL) AND {OF_CASES}
         ),
-        of_jobs AS (
-            SELECT job, bool_or(owes AND NOT has) AS owing, bool_or(impossible) AS impossible,
-                   sum(injected) AS injected, sum(caught) AS caught
-            FROM groups GROUP BY job
+        counted AS (
+            SELECT job, sum(injected) AS injected, sum(caught) AS caught, bool_and(coalesce(
+                       caught BETWEEN 0 AND injected AND injected = TRY_CAST(injected AS INTEGER)
+                       AND caught = TRY_CAST(caught AS INTEGER), false)) AS possible
+            FROM carriers GROUP BY job
         )
-        SELECT job FROM of_jobs JOIN jobs USING (job)
-        WHERE owing OR impossible OR caught <> injected
+        SELECT job FROM counted JOIN jobs USING (job)
+        WHERE NOT possible OR caught <> injected
            -- What the job itself says must be the sum of what its cases say.
-           OR coalesce(facts['canary.injected'], injected::BIGINT::VARCHAR) <> injected::BIGINT::VARCHAR
-           OR coalesce(facts['canary.caught'], caught::BIGINT::VARCHAR) <> caught::BIGINT::VARCHAR
-           OR (facts['canary.injected'] IS NULL) <> (facts['canary.caught'] IS NULL)
+           OR (coalesce(facts['canary.injected'], facts['canary.caught']) IS NOT NULL
+               AND (facts['canary.injected'], facts['canary.caught']) IS DISTINCT FROM
+                   (TRY_CAST(injected AS BIGINT)::VARCHAR, TRY_CAST(caught AS BIGINT)::VARCHAR))
+        UNION
+        SELECT job FROM accepted WHERE outcome <> 'excluded' AND (outcome <> 'pass' OR {RAN})
+        GROUP BY job, cell, dtype HAVING bool_and(outcome = 'pass') AND NOT coalesce(bool_or(injected > 0), false)
         """,
     )
 

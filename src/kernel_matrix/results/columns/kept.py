@@ -23,8 +23,8 @@ _RESULTS = {
     **dict.fromkeys(("record", "job"), "BIGINT"),
     **dict.fromkeys(("outcome", "action", "digest"), "VARCHAR"),
     **dict.fromkeys(("tried", "badness"), "INTEGER"),
-    **dict.fromkeys(("kind", "missed"), "VARCHAR"),
-    **dict.fromkeys(("elements", "bytes", "injected", "caught"), "DOUBLE"),
+    "kind": "VARCHAR",
+    **dict.fromkeys(("elements", "bytes", "injected"), "DOUBLE"),
 }
 TABLES = f"""
     CREATE TABLE kept_with (digest VARCHAR);

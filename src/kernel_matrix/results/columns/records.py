@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.columns.sql import Connection, rows
-from kernel_matrix.results.record import Record
+from kernel_matrix.results.record import BENCH, PROBE, Record
+
+# The condition of kernel_matrix.results.record.is_case_record.
+OF_CASES = f"""NOT starts_with("case", '{PROBE}') AND NOT starts_with("case", '{BENCH}')"""
 
 
 class Jobs:

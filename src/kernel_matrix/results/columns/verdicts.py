@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from kernel_matrix.base.versions import satisfies
-from kernel_matrix.config.plan import Case
 from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.results import place
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED, faults_of_jobs
@@ -18,7 +17,7 @@ from kernel_matrix.results.columns.common import find_common_figures
 from kernel_matrix.results.columns.plan_tables import enter_plan, enter_stale_jobs
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.proven import prove_figures
-from kernel_matrix.results.columns.records import Jobs, records_of
+from kernel_matrix.results.columns.records import OF_CASES, Jobs, records_of
 from kernel_matrix.results.columns.schema import COMMON
 from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary, view
 from kernel_matrix.results.common_figures import CommonFigures
@@ -84,20 +83,30 @@ def _take_records(connection: Connection) -> None:
 def _faults_of_jobs(connection: Connection, planned: Planned, jobs: Jobs) -> dict[int, str]:
     """Make ``faulty_jobs``, and return why the comparison of each is not trusted."""
     faults: dict[int, str] = {}
+    temporary(
+        connection,
+        "of_doubtful_jobs",
+        f"""
+        SELECT cases.job, record, planned, "case", cases.outcome, cases.action, cases.injected, caught, missed
+        FROM cases SEMI JOIN doubtful_jobs USING (job) LEFT JOIN accepted USING (record) WHERE {OF_CASES}
+        """,
+    )
+    question = """
+        SELECT planned, "case", outcome, action, injected, caught, missed FROM of_doubtful_jobs WHERE job = ?
+        ORDER BY record
+    """
     for (job,) in rows(connection, "SELECT job FROM doubtful_jobs ORDER BY job"):
-        cases: dict[int, Case] = {}
-        records: dict[str, list[Record]] = {}
-        question = """
-            SELECT planned, outcome, action, injected, caught, missed FROM accepted WHERE job = ?
-            ORDER BY planned, ordinal
-        """
-        for number, outcome, action, injected, caught, missed in rows(connection, question, [job]):
-            case = cases.setdefault(number, planned.case(number)) if number not in cases else cases[number]
+        numbers: set[int] = set()
+        accepted: dict[str, list[Record]] = {}
+        records: list[Record] = []
+        for number, case, outcome, action, injected, caught, missed in rows(connection, question, [job]):
             metrics = {k: v for k, v in ((INJECTED, injected), (CAUGHT, caught)) if v is not None}
             facts = {MISSED: missed} if missed is not None else {}
-            record = Record(case.id, outcome, action, metrics=metrics, facts=facts, job=jobs[job])
-            records.setdefault(case.id, []).append(record)
-        if fault := faults_of_jobs(cases.values(), records).get(id(jobs[job])):
+            records.append(Record(case, outcome, action, metrics=metrics, facts=facts, job=jobs[job]))
+            if number is not None:
+                numbers.add(number)
+                accepted.setdefault(case, []).append(records[-1])
+        if fault := faults_of_jobs(map(planned.case, sorted(numbers)), accepted, records).get(id(jobs[job])):
             faults[job] = fault
     schema = pa.schema({"job": pa.int64(), "fault": pa.string()})
     enter(connection, "faulty_jobs", schema, {"job": list(faults), "fault": list(faults.values())})

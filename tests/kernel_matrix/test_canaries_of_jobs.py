@@ -1,0 +1,148 @@
+"""A job's word on its canaries is held to all of its results, also to those that this plan does not have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_columns import comparable, enter, expected_of, verdicts_of
+from test_kept_verdicts import changed, choose
+
+from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED
+from kernel_matrix.results.columns.database import database
+from kernel_matrix.results.columns.planned import of_plan
+from kernel_matrix.results.columns.verdicts import judge
+from kernel_matrix.results.compare import compare
+from kernel_matrix.results.record import PROBE, Record, is_case_record
+from kernel_matrix.results.validation import Bounds
+
+CELL = "cuda/sm_90/triton-3.6/mhc_pre.forward"
+
+
+@pytest.fixture(scope="module")
+def tiers(matrix):
+    """Return a plan of the quick tier's cases of one cell and dtype, and those that only the full tier has."""
+    full = [case for case in plan(matrix, "full").cases if case.cell.id == CELL and case.axes["dtype"] == "fp32"]
+    quick = {case.id for case in plan(matrix, "quick").cases}
+    planned = tuple(case for case in full if case.id in quick)
+    others = [case for case in full if case.id not in quick]
+    assert len(planned) > 2
+    assert len(others) > 1
+    return replace(plan(matrix, "quick"), jobs=(Job("cuda", "triton-3.6", planned),)), others
+
+
+@pytest.fixture(params=["in a report", "in a database that is kept"])
+def connection(request, tmp_path):
+    with database(tmp_path / "kept.duckdb" if "kept" in request.param else None, Bounds()) as opened:
+        yield opened, "kept" in request.param
+
+
+@pytest.fixture
+def made(tiers, passing):
+    """Return records: two carriers of the plan, the rest of the plan without canaries, two carriers outside of it."""
+    planned, others = tiers
+    first, second, *rest = planned.cases
+    plain = [without_counts(passing(case)) for case in rest]
+    return [passing(first), passing(second), *plain, *map(passing, others[:2])]
+
+
+def with_counts(record, injected, caught, missed=""):
+    facts = {MISSED: missed} if missed else {}
+    return replace(record, metrics={**record.metrics, INJECTED: injected, CAUGHT: caught}, facts=facts)
+
+
+def without_counts(record):
+    return replace(record, metrics={k: v for k, v in record.metrics.items() if k not in (INJECTED, CAUGHT)})
+
+
+def of_job(records, injected=None, caught=None):
+    """Return the records as those of one job, with what it says of its canaries; it says nothing without numbers."""
+    told = {} if injected is None else {INJECTED: str(injected), CAUGHT: str(caught)}
+    job = {**records[0].job, **told}
+    return [replace(record, job=job) for record in records]
+
+
+def reasons(planned, files, connection, is_kept):
+    """Return the states and reasons of all planned cases, on which both roads agree."""
+    judge(connection, of_plan(planned), is_kept=is_kept)
+    found = verdicts_of(connection)
+    expected = expected_of(planned, compare(planned, [r for file in files for r in file if is_case_record(r)]))
+    assert comparable(found) == comparable(expected)
+    return {(state, reason) for state, _, reason, *_ in found}
+
+
+def good(records):
+    return of_job(records, 24, 24)
+
+
+def says_nothing(records):
+    return of_job(records)
+
+
+def with_a_probe(records):
+    return good([*records, with_counts(Record(f"{PROBE}triton-3.6/one", "pass", "run"), 6.0, 6.0)])
+
+
+def huge(records):
+    return says_nothing([with_counts(records[0], 1e300, 1e300), *records[1:]])
+
+
+@pytest.mark.parametrize("of_all", [good, says_nothing, with_a_probe, huge])
+def test_a_job_whose_results_say_what_it_says_is_good(tiers, made, connection, of_all):
+    records = of_all(made)
+    enter(connection[0], [records])
+    assert reasons(tiers[0], [records], *connection) == {("pass", "")}
+
+
+def test_the_canaries_of_a_refused_result_count(tiers, made, connection):
+    """Another job has the same case with other inputs, so both are refused. The second carrier has what is owed."""
+    first, *rest = made
+    mine = good([replace(first, facts={"inputs.sha256": "a" * 64}), *rest])
+    files = [mine, [replace(first, facts={"inputs.sha256": "b" * 64})]]
+    enter(connection[0], files)
+    words = f"refused: other inputs ({'a' * 16}) than as many other results of the same case have"
+    assert reasons(tiers[0], files, *connection) == {("missing", words), ("pass", "")}
+
+
+FAULTY = {
+    "it says more than its cases": (
+        lambda records: of_job(records, 30, 30),
+        "this job says that it caught 30 of 30 injected faults, and its cases say 24 of 24",
+    ),
+    "it says what the planned cases say": (
+        lambda records: of_job(records, 12, 12),
+        "this job says that it caught 12 of 12 injected faults, and its cases say 24 of 24",
+    ),
+    "a case that is not planned missed one": (
+        lambda records: of_job([*records[:-1], with_counts(records[-1], 6.0, 5.0, "h_in: a NaN")], 24, 23),
+        "the comparison of this job missed 1 of 24 injected faults: h_in: a NaN",
+    ),
+    "a case that is not planned found more than was put in": (
+        lambda records: of_job([*records[:-1], with_counts(records[-1], 6.0, 7.0)], 24, 25),
+        "the counts of the injected faults in the records of this job are impossible",
+    ),
+    "only cases that are not planned have canaries": (
+        lambda records: of_job([*map(without_counts, records[:-2]), *records[-2:]], 12, 12),
+        "this job injected no fault into a result of mhc_pre.forward in fp32 on sm_90: nothing shows that it compares",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_job_is_not_trusted(tiers, made, connection, name):
+    edit, words = FAULTY[name]
+    records = edit(made)
+    enter(connection[0], [records])
+    assert reasons(tiers[0], [records], *connection) == {("error", words)}
+
+
+def test_a_kept_database_judges_anew_where_a_result_that_is_not_planned_came_or_went(tiers, made, tmp_path):
+    planned, files = tiers[0], [good(made), FAULTY["a case that is not planned missed one"][0](made)]
+    with database(tmp_path / "kept.duckdb", Bounds()) as connection:
+        enter(connection, files)
+        for present, state, cells in ([1], "pass", 1), ([1], "pass", 0), ([2], "error", 1), ([1], "pass", 1):
+            choose(connection, present)
+            found = reasons(planned, [files[number - 1] for number in present], connection, is_kept=True)
+            assert {state for state, _ in found} == {state}
+            assert changed(connection) == cells
