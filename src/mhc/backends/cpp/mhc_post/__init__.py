@@ -1,18 +1,18 @@
 """``mhc_post`` and its gradients: a block of threads for each token.
 
-The forward has two variants, and ``variants.toml`` chooses one of them:
+Each direction has two variants, and ``variants.toml`` chooses one of them:
 
 ``plain``
     Right everywhere, and the default.
 ``columns``
-    NVIDIA's sm_90, x in bf16 and four streams: eight columns of a token in each thread, and an early launch.
+    NVIDIA's sm_90, x in bf16 and four streams: a thread has eight columns at a time, and a launch may begin early.
 """
 
 from __future__ import annotations
 
 from mhc.backends.cpp.devices import I32, Launch
 from mhc.backends.cpp.kernel import Kernel, whole
-from mhc.backends.cpp.mhc_post.columns import Columns
+from mhc.backends.cpp.mhc_post import columns
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs, MhcPostOutputs
 
 
@@ -37,5 +37,6 @@ def _backward(inputs: MhcPostBackwardInputs, out: MhcPostGrads) -> list[Launch]:
 
 
 _PLAIN = Kernel("mhc_post", ("mhc_post_forward",), _forward)
-FORWARD = {"plain": _PLAIN, "columns": Columns(_PLAIN)}
-BACKWARD = Kernel("mhc_post", ("mhc_post_grad_rows", "mhc_post_grad_coefficients"), _backward)
+_PLAIN_BACKWARD = Kernel("mhc_post", ("mhc_post_grad_rows", "mhc_post_grad_coefficients"), _backward)
+FORWARD = {"plain": _PLAIN, "columns": columns.forward(_PLAIN)}
+BACKWARD = {"plain": _PLAIN_BACKWARD, "columns": columns.backward(_PLAIN_BACKWARD)}

@@ -1,7 +1,9 @@
-"""The variant ``columns`` of the forward: x in bf16, 16 bytes at a time, and a launch that may begin early."""
+"""The variant ``columns``: x in bf16, 16 bytes at a time, and a launch that may begin early."""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,22 +14,46 @@ from mhc.backends.cpp.devices import U32, Launch, run
 from mhc.backends.cpp.hopper import Shape
 from mhc.backends.cpp.kernel import Kernel, cdiv
 from mhc.backends.cpp.source import Source
-from mhc.ops.mhc_post import MhcPostInputs, MhcPostOutputs, MhcPostSpec
+from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs, MhcPostOutputs, MhcPostSpec
 
 _STREAMS = 4
 _PIECE = 8  # columns of a thread, as in columns.cu
 _ALIGNMENT = 16  # bytes of a load
+_WARP, _MOST_THREADS = 32, 256  # of a block of the backward
 
-_NAME = "mhc_post_columns"
+_FORWARD = "mhc_post_columns"
+_BACKWARD = ("mhc_post_columns_backward", "mhc_post_columns_backward_some")  # all gradients, and some of them
+
+
+class _Backward(ctypes.Structure):
+    """The argument of the backward's kernels."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_void_p)
+        for name in ("x", "y", "h_post", "h_res", "grad_out", "grad_x", "grad_y", "grad_h_post", "grad_h_res")
+    )
 
 
 class Columns:
-    """``mhc_post`` forward. Tensors that are not aligned get the launch of ``plain``."""
+    """``mhc_post`` in one direction, in one launch. Tensors that are not aligned get the launches of ``plain``.
+
+    ``kernels`` names all that there may be, ``launch`` returns the launch of a call, and ``threads`` tells how many
+    threads a block has for rows of so many columns.
+    """
 
     any_leading_dims = True
 
-    def __init__(self, plain: Kernel) -> None:
+    def __init__(
+        self,
+        plain: Kernel,
+        kernels: tuple[str, ...],
+        launch: Callable[[Any, Any], Launch],
+        threads: Callable[[int], int],
+    ) -> None:
         self._plain = plain
+        self._kernels = kernels
+        self._launch = launch
+        self._threads = threads
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
@@ -46,12 +72,13 @@ class Columns:
             NotSupportedError: the specialisation is not of this variant.
             ValueError: ``target`` is another architecture than the inputs' device.
         """
-        if any(tensor.data_ptr() % _ALIGNMENT for tensor in (*inputs, *out)):
+        tensors = (value for value in (*inputs, *out) if isinstance(value, torch.Tensor))
+        if any(tensor.data_ptr() % _ALIGNMENT for tensor in tensors):
             self._plain.run(inputs, out, target)
         elif reason := self.supports(inputs.spec, "sm_90"):
             raise NotSupportedError(reason)
         else:
-            run(_source(inputs.spec), [_launch(inputs, out)], inputs.x.device, target)
+            run(_source(inputs.spec), [self._launch(inputs, out)], inputs.x.device, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.
@@ -62,14 +89,38 @@ class Columns:
         if reason := self.supports(spec, target):
             with stage("lower"):
                 raise NotSupportedError(reason)
-        return artifact(_source(spec), target, (_NAME,))
+        return artifact(_source(spec), target, self._kernels, self._threads(spec.hidden))
+
+
+def forward(plain: Kernel) -> Columns:
+    """Return the variant of the forward."""
+    return Columns(plain, (_FORWARD,), _forward, lambda _: THREADS)
+
+
+def backward(plain: Kernel) -> Columns:
+    """Return the variant of the backward."""
+    return Columns(plain, _BACKWARD, _backward, _threads)
 
 
 def _source(spec: MhcPostSpec) -> Source:
     return Source("mhc_post", spec.streams, spec.dtype, "columns", (("HIDDEN", spec.hidden),), (("sm_90", "sm_90a"),))
 
 
-def _launch(inputs: MhcPostInputs, out: MhcPostOutputs) -> Launch:
+def _forward(inputs: MhcPostInputs, out: MhcPostOutputs) -> Launch:
     pieces = inputs.y.numel() // _PIECE
     shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True)
-    return Launch(_NAME, (cdiv(pieces, THREADS), 1, 1), (*inputs, out.out, U32(pieces)), shape)
+    return Launch(_FORWARD, (cdiv(pieces, THREADS), 1, 1), (*inputs, out.out, U32(pieces)), shape)
+
+
+def _backward(inputs: MhcPostBackwardInputs, out: MhcPostGrads) -> Launch:
+    *tokens, hidden = inputs.y.shape
+    addresses = [None if tensor is None else tensor.data_ptr() for tensor in (*inputs[:5], *out)]
+    shape = Shape(_threads(hidden), shared_bytes=0, cluster=1, early=True)
+    return Launch(_BACKWARD[None in addresses], (torch.Size(tokens).numel(), 1, 1), (_Backward(*addresses),), shape)
+
+
+def _threads(hidden: int) -> int:
+    """Return the threads of a block of the backward, as columns.cu has them."""
+    pieces = hidden // _PIECE
+    turns = cdiv(pieces, _MOST_THREADS)
+    return cdiv(cdiv(pieces, turns), _WARP) * _WARP
