@@ -15,7 +15,7 @@ from mhc.backends.cpp.mhc_post import columns
 from mhc.backends.cpp.mhc_pre import resident
 from mhc.ops import mhc_post
 from mhc.ops.mhc_head import MhcHeadSpec
-from mhc.ops.mhc_post import MhcPostInputs, MhcPostSpec
+from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostInputs, MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
 from mhc.toolchain.compilers import find_nvcc
 
@@ -188,8 +188,14 @@ def written(tokens: int, hidden: int) -> MhcPostInputs:
     return MhcPostInputs(*halves, *coefficients)
 
 
-def test_columns_are_chosen_where_they_run_and_the_plain_one_elsewhere() -> None:
-    kernel: Any = load("cpp", "mhc_post")
+def written_back(tokens: int, hidden: int) -> MhcPostBackwardInputs:
+    inputs = written(tokens, hidden)
+    return MhcPostBackwardInputs(*inputs, torch.zeros_like(inputs.x))
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_columns_are_chosen_where_they_run_and_the_plain_one_elsewhere(direction: str) -> None:
+    kernel: Any = load("cpp", "mhc_post", direction)
     here = MhcPostSpec(4, 1280, torch.bfloat16)
     assert kernel.choose(here, "sm_90") == "columns"
     others = [(MhcPostSpec(4, 1280, torch.float16), "sm_90"), (MhcPostSpec(3, 1280, torch.bfloat16), "sm_90")]
@@ -202,15 +208,21 @@ def test_columns_are_chosen_where_they_run_and_the_plain_one_elsewhere() -> None
     assert caught.value.stage == "lower"  # type: ignore[attr-defined]
 
 
-def test_nvcc_compiles_columns_to_wide_loads_and_a_wait(nvcc: str) -> None:
-    made = load("cpp", "mhc_post").compile(MhcPostSpec(4, 200, torch.bfloat16), "sm_90")  # type: ignore[attr-defined]
-    assert (made.kind, made.resources["spill_bytes"], made.resources["threads"]) == ("cubin", 0, 128)
+@pytest.mark.parametrize(
+    ("direction", "hidden", "threads"),
+    [("forward", 200, 128), ("backward", 200, 32), ("backward", 2560, 160), ("backward", 7168, 224)],
+)
+def test_nvcc_compiles_columns_without_spills(nvcc: str, direction: str, hidden: int, threads: int) -> None:
+    kernel: Any = load("cpp", "mhc_post", direction)
+    made = kernel.compile(MhcPostSpec(4, hidden, torch.bfloat16), "sm_90")
+    kept = made.resources["spill_bytes"], made.resources["stack_bytes"]
+    assert (made.kind, kept, made.resources["threads"]) == ("cubin", (0, 0), threads)
 
 
 @pytest.mark.parametrize(("tokens", "blocks"), [(1, 2), (33, 42)])
 def test_columns_are_launched_early_and_a_thread_has_eight_of_them(driver: Driver, tokens: int, blocks: int) -> None:
     inputs = written(tokens, 1280)
-    launch = columns._launch(inputs, mhc_post.empty_outputs(inputs))
+    launch = columns._forward(inputs, mhc_post.empty_outputs(inputs))
     assert (launch.grid, launch.arguments[-1].value) == ((blocks, 1, 1), tokens * 160)
     devices._Driver().launch(ctypes.c_void_p(1), launch, ctypes.c_void_p(5))
     config = dict(driver.calls)["cuLaunchKernelEx"][0]._obj
@@ -219,15 +231,38 @@ def test_columns_are_launched_early_and_a_thread_has_eight_of_them(driver: Drive
     assert told == {4: 1, 6: 1}  # a cluster of one block, and an early launch
 
 
+def test_the_backward_of_columns_gets_no_address_for_a_gradient_that_is_not_asked_for(driver: Driver) -> None:
+    inputs = written_back(3, 4096)
+    some = (True, False, True, False), "mhc_post_columns_backward_some"
+    for needs, kernel in (((True,) * 4, "mhc_post_columns_backward"), some):
+        out = mhc_post.empty_grads(inputs._replace(needs=needs))
+        launch = columns._backward(inputs._replace(needs=needs), out)
+        assert (launch.kernel, launch.grid, launch.shape) == (kernel, (3, 1, 1), hopper.Shape(256, 0, 1, early=True))
+        [gradients] = launch.arguments
+        addresses = [getattr(gradients, f"grad_{name}") for name in out._fields]
+        assert addresses == [None if grad is None else grad.data_ptr() for grad in out]
+        assert gradients.grad_out == inputs.grad_out.data_ptr()
+
+
+def test_the_threads_of_a_block_of_the_backward_share_its_pieces_out_evenly() -> None:
+    turns = {hidden: -(-hidden // 8 // columns._threads(hidden)) for hidden in range(8, 8200, 8)}
+    assert all(32 <= columns._threads(hidden) <= 256 and columns._threads(hidden) % 32 == 0 for hidden in turns)
+    assert all(turns[hidden] == -(-hidden // 8 // 256) for hidden in turns)
+
+
 def test_rows_that_are_not_aligned_get_the_plain_kernel_and_others_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
     monkeypatch.setattr(columns, "run", lambda *arguments: taken.append("columns"))
     inputs = written(2, 512)
     shifted = inputs._replace(y=torch.zeros(2 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 512))
+    back = written_back(2, 512)
     for one in (inputs, shifted):
-        columns.Columns(plain).run(one, mhc_post.empty_outputs(one))
-    assert taken == ["columns", "plain"]
+        columns.forward(plain).run(one, mhc_post.empty_outputs(one))
+    some = back._replace(needs=(True, False, True, False))
+    for one in (some, some._replace(y=shifted.y)):
+        columns.backward(plain).run(one, mhc_post.empty_grads(one))
+    assert taken == ["columns", "plain"] * 2
     odd = written(2, 510)
     with pytest.raises(NotSupportedError, match="hidden is 510"):
-        columns.Columns(plain).run(odd, mhc_post.empty_outputs(odd))
+        columns.forward(plain).run(odd, mhc_post.empty_outputs(odd))
