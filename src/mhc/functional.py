@@ -1,8 +1,8 @@
 """The operators as functions: check the tensors, choose a backend, and call.
 
-Leading dimensions are free everywhere, gradients flow to every tensor, and ``backend`` is ``reference``, ``inductor``,
-``triton``, ``tilelang`` or ``tvm``. None takes ``triton`` on a GPU and ``reference`` elsewhere. A named backend is
-used or raises: there is no fallback.
+Leading dimensions are free everywhere, gradients flow to every tensor, and ``backend`` is a folder of
+:mod:`mhc.backends`: ``reference``, ``inductor``, ``triton``, ``tilelang``, ``fastest`` and others. None takes
+``triton`` on a GPU and ``reference`` elsewhere. A named backend is used or raises: there is no fallback.
 
 Parameters (phi, alpha, bias, gamma) are bf16, fp16 or fp32, each for itself. Kernels get them in fp32, and their
 gradients come in their own dtype; ``main_grad`` adds those of narrow parameters up in fp32 (:mod:`mhc.parameters`).

@@ -44,8 +44,8 @@ def test_what_the_package_tests_of_triton_passes_in_its_environment(python_of):
     done = program(python_of("triton-3.6"), "-m", "pytest", "-q", *plugins, *files)
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed in", done.stdout), done.stdout
-    interpreted = "tests/package/test_handed_on.py"
-    done = program(python_of("triton-3.6"), "-m", "pytest", "-q", *plugins, interpreted, TRITON_INTERPRET="1")
+    interpreted = ("tests/package/test_handed_on.py", "tests/package/test_fastest.py")
+    done = program(python_of("triton-3.6"), "-m", "pytest", "-q", *plugins, *interpreted, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed in", done.stdout), done.stdout
 

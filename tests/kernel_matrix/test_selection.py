@@ -32,7 +32,7 @@ def whole(matrix, jobs, choice) -> set[str]:
 @pytest.mark.parametrize(
     ("path", "toolchains"),
     [
-        ("src/mhc/backends/triton/mhc_pre.py", {"triton-3.6"}),
+        ("src/mhc/backends/triton/mhc_pre.py", {"triton-3.6", "fastest"}),
         ("src/mhc/backends/tilelang/sinkhorn.py", {"tilelang-0.1.8", "tilelang-0.1.15"}),
         ("ci/locks/tvm-0.27.txt", {"tvm-0.27", "tvm-0.27-searched"}),
         ("ci/locks/tilelang-0.1.15.in", {"tilelang-0.1.15", "tilelang-ascend-0.1.15"}),

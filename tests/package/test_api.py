@@ -132,6 +132,7 @@ def test_an_unknown_backend_is_refused_and_a_missing_toolchain_is_no_fallback():
     assert backends.names() == (
         "cpp",
         "cute",
+        "fastest",
         "inductor",
         "pallas",
         "reference",
@@ -141,7 +142,7 @@ def test_an_unknown_backend_is_refused_and_a_missing_toolchain_is_no_fallback():
         "triton_ascend",
         "tvm",
     )
-    with pytest.raises(LookupError, match="there is no backend 'cutlass'; there are cpp, cute, inductor"):
+    with pytest.raises(LookupError, match="there is no backend 'cutlass'; there are cpp, cute, fastest, inductor"):
         call(make(), backend="cutlass")
     with pytest.raises(LookupError, match="does not have 'mhc_nothing' forward"):
         backends.load("reference", "mhc_nothing")

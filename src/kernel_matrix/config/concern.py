@@ -79,11 +79,11 @@ def lock_files(lock: str) -> tuple[str, str]:
 
 
 def _toolchains_of(matrix: Matrix, path: str) -> list[str]:
-    """Return the toolchains of the backend that the file belongs to, or those that use it as their lock."""
+    """Return the toolchains of the backend that the file belongs to, or those that have it as their lock."""
     folder = matrix.package.backends
     if folder and (match := re.fullmatch(rf"{re.escape(folder.rstrip('/'))}/([^/]+)/.+", path)):
         # A folder that belongs to no toolchain may be shared by all: it concerns everything.
-        return [name for name, toolchain in matrix.toolchains.items() if toolchain.backend == match[1]]
+        return [name for name, chain in matrix.toolchains.items() if match[1] in (chain.backend, *chain.uses)]
     return [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
 
 

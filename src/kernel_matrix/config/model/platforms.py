@@ -29,6 +29,9 @@ class Toolchain(Section):
     backend: Name = Field(
         default="suite", description="The backend of the package that this toolchain compiles, if the package has any."
     )
+    uses: list[Name] = Field(
+        default_factory=list, description="Other backends whose code its backend calls; a change of theirs concerns it."
+    )
     lock: str = Field(description="The lock file that its environment is made from.")
     requires: list[str] = Field(
         default_factory=list, description="What an already provisioned interpreter must have (PEP 508)."

@@ -1,0 +1,39 @@
+"""The operators that the backend ``fastest`` has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mhc.backends import Kernel
+from mhc.backends.cpp import mhc_post, mhc_pre
+from mhc.backends.triton.kernel import device_target
+from mhc.backends.triton.operators import KERNELS as TRITON
+from mhc.backends.variants import Variant, with_variants
+from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_post import MhcPostSpec
+from mhc.ops.mhc_pre import MhcPreSpec
+
+# The kernels in C++ that were made for speed. What is `plain` there is slower than Triton everywhere.
+_CPP: dict[tuple[str, str], Variant] = {
+    ("mhc_pre", "forward"): mhc_pre.FORWARD["resident"],
+    ("mhc_head", "forward"): mhc_pre.FORWARD["resident"],
+    ("mhc_post", "forward"): mhc_post.FORWARD["columns"],
+    ("mhc_post", "backward"): mhc_post.BACKWARD["columns"],
+}
+
+
+def _kernels() -> dict[tuple[str, str], Kernel | dict[str, Variant]]:
+    """Return Triton's kernels, each with the one in C++ beside it where there is one."""
+    table: dict[tuple[str, str], Kernel | dict[str, Variant]] = {}
+    for key, kernel in TRITON.items():
+        if key[0] != "mhc_post_pre":
+            table[key] = {"triton": kernel, "cpp": _CPP[key]} if key in _CPP else kernel
+    return table
+
+
+KERNELS = with_variants(
+    _kernels(),
+    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec},
+    Path(__file__).parent,
+    device_target,
+)

@@ -1,0 +1,93 @@
+"""The backend that has the faster of the kernels in Triton and in C++."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import mhc
+from mhc import backends
+from mhc.functional import can_post_pre
+from mhc.ops.mhc_head import MhcHeadSpec
+from mhc.ops.mhc_post import MhcPostSpec
+from mhc.ops.mhc_pre import MhcPreSpec
+from spy import HIDDEN, TOKENS, N
+
+pytest.importorskip("triton")
+
+interpreted = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton's interpreter is off")
+SPECS: dict[str, Any] = {
+    "mhc_pre": lambda *values: MhcPreSpec(*values, True),
+    "mhc_head": lambda *values: MhcHeadSpec(*values, True),
+    "mhc_post": MhcPostSpec,
+}
+CHOSEN = [("mhc_pre", "forward"), ("mhc_head", "forward"), ("mhc_post", "forward"), ("mhc_post", "backward")]
+ELSEWHERE = {
+    "another GPU": (4, 1280, torch.bfloat16, "sm_100"),
+    "an AMD GPU": (4, 1280, torch.bfloat16, "gfx942"),
+    "the interpreter": (4, 1280, torch.bfloat16, None),
+    "fp32": (4, 1280, torch.float32, "sm_90"),
+    "fp16": (4, 1280, torch.float16, "sm_90"),
+    "three streams": (3, 1280, torch.bfloat16, "sm_90"),
+    "a width that C++ does not take": (4, 77, torch.bfloat16, "sm_90"),
+}
+
+
+@pytest.mark.parametrize(("op", "direction"), CHOSEN)
+@pytest.mark.parametrize("hidden", [1280, 2560, 4096, 7168])
+def test_cpp_is_chosen_where_it_was_measured_to_be_faster(op, direction, hidden):
+    kernel: Any = backends.load("fastest", op, direction)
+    assert kernel.choose(SPECS[op](4, hidden, torch.bfloat16), "sm_90") == "cpp"
+
+
+@pytest.mark.parametrize(("op", "direction"), CHOSEN)
+@pytest.mark.parametrize(("streams", "hidden", "dtype", "target"), ELSEWHERE.values(), ids=ELSEWHERE)
+def test_triton_is_chosen_elsewhere(op, direction, streams, hidden, dtype, target):
+    kernel: Any = backends.load("fastest", op, direction)
+    spec = SPECS[op](streams, hidden, dtype)
+    assert kernel.choose(spec, target) == "triton"
+    assert kernel.supports(spec, target) is None
+    assert kernel.variants["triton"] is backends.load("triton", op, direction)
+
+
+def test_everything_else_is_triton_s_but_for_the_fusion():
+    own, triton = backends.operators_of("fastest"), backends.operators_of("triton")
+    fusion = {("mhc_post_pre", "forward"), ("mhc_post_pre", "backward")}
+    assert own.keys() == triton.keys() - fusion
+    assert {key for key in own if own[key] is not triton[key]} == set(CHOSEN)
+    assert not can_post_pre("fastest", torch.device("cuda"))
+
+
+def test_it_adds_and_takes_what_triton_does():
+    """A read hands its streams on, and a layer needs no views: neither may be lost by the choice."""
+    assert getattr(backends.load("fastest", "mhc_pre", "backward"), "adds_to_first", False)
+    assert all(getattr(kernel, "any_leading_dims", False) for kernel in backends.operators_of("fastest").values())
+
+
+@pytest.mark.parametrize(("op", "direction"), CHOSEN)
+def test_it_compiles_the_kernel_that_it_chooses(op, direction, monkeypatch):
+    kernel: Any = backends.load("fastest", op, direction)
+    for name, variant in kernel.variants.items():
+        monkeypatch.setattr(variant, "compile", lambda spec, target, name=name: (name, spec, target))
+    here, elsewhere = (SPECS[op](4, 512, dtype) for dtype in (torch.bfloat16, torch.float32))
+    assert kernel.compile(here, "sm_90") == ("cpp", here, "sm_90")
+    assert kernel.compile(elsewhere, "sm_90") == ("triton", elsewhere, "sm_90")
+
+
+@interpreted
+@pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning")
+def test_a_stack_of_layers_learns_as_with_the_reference():
+    torch.manual_seed(0)
+    x, out = torch.randn(TOKENS, N, HIDDEN, requires_grad=True), {}
+    stack = mhc.HyperStack([mhc.HyperConnection(nn.Linear(HIDDEN, HIDDEN), N, HIDDEN) for _ in range(2)])
+    for name in ("fastest", "reference"):
+        for layer in stack:
+            layer.backend = name
+        result = stack(x)
+        out[name] = [result, *torch.autograd.grad(result.square().sum(), [x, *stack.parameters()])]
+    for one, other in zip(out["fastest"], out["reference"], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
