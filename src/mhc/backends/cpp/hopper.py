@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+STREAMS = 4  # of the variants for sm_90
+
 _CLUSTER, _EARLY = 4, 6  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _PROGRAMMATIC_STREAM_SERIALIZATION
 _SHARED_BYTES, _LARGE_CLUSTERS = 8, 14  # CU_FUNC_ATTRIBUTE_*: bytes of dynamic shared memory, clusters of more than 8
 _BF16, _PROMOTION = 9, 2  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B
@@ -48,6 +50,17 @@ class _Config(ctypes.Structure):
         ("attributes", ctypes.POINTER(_Attribute)),
         ("count", ctypes.c_uint),
     )
+
+
+def refusal(spec: Any, target: str | None) -> str | None:
+    """Return why no variant for sm_90 runs the specialisation on ``target``, or None; each has its own hidden sizes."""
+    if target != "sm_90":
+        return "it is for NVIDIA's sm_90"
+    if spec.dtype != torch.bfloat16:
+        return f"x is {str(spec.dtype).removeprefix('torch.')}, and this variant is for bf16"
+    if spec.streams != STREAMS:
+        return f"there are {spec.streams} streams, and this variant is for {STREAMS}"
+    return None
 
 
 def config_of(grid: tuple[int, int, int], shape: Shape, stream: ctypes.c_void_p) -> ctypes.Structure:

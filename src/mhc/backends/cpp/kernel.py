@@ -56,10 +56,19 @@ class Kernel:
         return artifact(self._source(spec, target), target, self._kernels)
 
     def _source(self, spec: Any, target: str | None) -> Source:
-        if reason := self.supports(spec, target):
-            with stage("lower"):
-                raise NotSupportedError(reason)
+        refuse(self.supports(spec, target))
         return Source(self._operator, spec.streams, getattr(spec, "dtype", torch.float32))
+
+
+def refuse(reason: str | None) -> None:
+    """Raise if there is a reason why a kernel does not take a specialisation.
+
+    Raises:
+        NotSupportedError: there is one.
+    """
+    if reason:
+        with stage("lower"):
+            raise NotSupportedError(reason)
 
 
 def cdiv(a: int, b: int) -> int:

@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
-from mhc.backends import Artifact, NotSupportedError, stage
+from mhc.backends import Artifact
 from mhc.backends.cpp.compilers import THREADS, artifact
 from mhc.backends.cpp.devices import U32, Launch, run
-from mhc.backends.cpp.hopper import Shape
-from mhc.backends.cpp.kernel import Kernel, cdiv
+from mhc.backends.cpp.hopper import Shape, refusal
+from mhc.backends.cpp.kernel import Kernel, cdiv, refuse
 from mhc.backends.cpp.source import Source
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs, MhcPostOutputs, MhcPostSpec
 
-_STREAMS = 4
 _PIECE = 8  # columns of a thread, as in columns.cu
 _ALIGNMENT = 16  # bytes of a load
 _WARP, _MOST_THREADS = 32, 256  # of a block of the backward
@@ -57,12 +56,8 @@ class Columns:
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
-        if target != "sm_90":
-            return "it is for NVIDIA's sm_90"
-        if spec.dtype != torch.bfloat16:
-            return f"x is {str(spec.dtype).removeprefix('torch.')}, and this variant is for bf16"
-        if spec.streams != _STREAMS:
-            return f"there are {spec.streams} streams, and this variant is for {_STREAMS}"
+        if reason := refusal(spec, target):
+            return reason
         return f"hidden is {spec.hidden}, and a thread has {_PIECE} columns" if spec.hidden % _PIECE else None
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
@@ -75,9 +70,8 @@ class Columns:
         tensors = (value for value in (*inputs, *out) if isinstance(value, torch.Tensor))
         if any(tensor.data_ptr() % _ALIGNMENT for tensor in tensors):
             self._plain.run(inputs, out, target)
-        elif reason := self.supports(inputs.spec, "sm_90"):
-            raise NotSupportedError(reason)
         else:
+            refuse(self.supports(inputs.spec, "sm_90"))
             run(_source(inputs.spec), [self._launch(inputs, out)], inputs.x.device, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
@@ -86,9 +80,7 @@ class Columns:
         Raises:
             NotSupportedError: the specialisation is not of this variant.
         """
-        if reason := self.supports(spec, target):
-            with stage("lower"):
-                raise NotSupportedError(reason)
+        refuse(self.supports(spec, target))
         return artifact(_source(spec), target, self._kernels, self._threads(spec.hidden))
 
 

@@ -6,19 +6,17 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
-import torch
-
 from mhc.backends import Artifact, NotSupportedError, stage
 from mhc.backends.cpp.compilers import artifact
 from mhc.backends.cpp.devices import Launch, run
-from mhc.backends.cpp.hopper import Shape, clusters_of, streams_map
-from mhc.backends.cpp.kernel import Kernel, cdiv
+from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, refusal, streams_map
+from mhc.backends.cpp.kernel import Kernel, cdiv, refuse
 from mhc.backends.cpp.source import Source
 from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 # As in resident.cu.
-_BLOCKS, _STREAMS, _GROUP, _PROJECTING = 16, 4, 128, 256
+_BLOCKS, _GROUP, _PROJECTING = 16, 128, 256
 _WIDEST_WHOLE = 80  # columns of a block that a warp has all of
 _WIDEST_BOX = 248  # columns that one copy brings, without the eight more
 _PARTS, _WHOLE = 6, 4  # registers of a thread for 16 columns of eight mixes, in three parts and whole
@@ -65,19 +63,19 @@ class _Cut(NamedTuple):
 
     def front_bytes(self, mixes: int) -> int:
         """Return the bytes of the steps, and of the weights that are put away."""
-        stage = _STREAMS * self.tokens * 2 * self.boxes * self.box_columns
+        stage = STREAMS * self.tokens * 2 * self.boxes * self.box_columns
         return self.stages * stage + 4 * _WHOLE * (self.away or 0) * cdiv(mixes, 8) * _PROJECTING
 
     def phi_bytes(self, mixes: int) -> int:
         """Return the bytes of a block's columns of phi and gamma, which begin in the place of ``front_bytes``."""
-        return 4 * (mixes + 1) * _STREAMS * (self.columns + 8)
+        return 4 * (mixes + 1) * STREAMS * (self.columns + 8)
 
     def shared_bytes(self, mixes: int) -> int:
         """Return the bytes of ``Shared`` in resident.cu."""
-        padded, sums = 8 * cdiv(mixes, 8), _STREAMS * self.columns // self.wide
+        padded, sums = 8 * cdiv(mixes, 8), STREAMS * self.columns // self.wide
         between = 4 * self.tokens * (sums * (padded + 1) + self.slots * (padded + 4))
         barriers = 3 * self.stages + 2 * self.slots + 4
-        return self.front_bytes(mixes) + between + self.stages * self.tokens * 4 * _STREAMS + 8 * barriers
+        return self.front_bytes(mixes) + between + self.stages * self.tokens * 4 * STREAMS + 8 * barriers
 
 
 class _Problem(ctypes.Structure):
@@ -100,12 +98,8 @@ class Resident:
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
-        if target != "sm_90":
-            return "it is for NVIDIA's sm_90"
-        if spec.dtype != torch.bfloat16:
-            return f"x is {str(spec.dtype).removeprefix('torch.')}, and this variant is for bf16"
-        if spec.streams != _STREAMS:
-            return f"there are {spec.streams} streams, and this variant is for {_STREAMS}"
+        if reason := refusal(spec, target):
+            return reason
         if _cut(spec.hidden, spec.mixes) is None:
             return f"hidden is {spec.hidden}: not 16 times a number of columns that fits"
         return None
@@ -131,9 +125,7 @@ class Resident:
         Raises:
             NotSupportedError: the specialisation is not of this variant.
         """
-        if reason := self.supports(spec, target):
-            with stage("lower"):
-                raise NotSupportedError(reason)
+        refuse(self.supports(spec, target))
         with stage("lower"):
             cut = _cut_of(spec)
         return artifact(_source(spec, cut), target, (_NAME,), _GROUP * cut.groups)
