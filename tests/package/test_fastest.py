@@ -15,6 +15,7 @@ from mhc.functional import can_post_pre
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreSpec
+from mhc.ops.sinkhorn import SinkhornSpec
 from spy import HIDDEN, TOKENS, N
 
 pytest.importorskip("triton")
@@ -54,11 +55,17 @@ def test_triton_is_chosen_elsewhere(op, direction, streams, hidden, dtype, targe
     assert kernel.variants["triton"] is backends.load("triton", op, direction)
 
 
+def test_sinkhorn_is_cpp_s_forward_alone():
+    kernel: Any = backends.load("fastest", "sinkhorn")
+    places = [(4, "sm_90"), (3, "sm_90"), (4, "sm_100"), (4, None)]
+    assert [kernel.choose(SinkhornSpec(streams), target) for streams, target in places] == ["cpp", *["triton"] * 3]
+
+
 def test_everything_else_is_triton_s_but_for_the_fusion():
     own, triton = backends.operators_of("fastest"), backends.operators_of("triton")
     fusion = {("mhc_post_pre", "forward"), ("mhc_post_pre", "backward")}
     assert own.keys() == triton.keys() - fusion
-    assert {key for key in own if own[key] is not triton[key]} == set(CHOSEN)
+    assert {key for key in own if own[key] is not triton[key]} == {*CHOSEN, ("sinkhorn", "forward")}
     assert not can_post_pre("fastest", torch.device("cuda"))
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from mhc.backends import Kernel
-from mhc.backends.cpp import mhc_post, mhc_pre
+from mhc.backends.cpp import mhc_post, mhc_pre, sinkhorn
 from mhc.backends.triton.kernel import device_target
 from mhc.backends.triton.operators import KERNELS as TRITON
 from mhc.backends.variants import Variant, with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreSpec
+from mhc.ops.sinkhorn import SinkhornSpec
 
-# The kernels in C++ that were made for speed. What is `plain` there is slower than Triton everywhere.
+# The kernels in C++ that were the faster ones somewhere. What has two variants there is slower than Triton where it is
+# `plain`.
 _CPP: dict[tuple[str, str], Variant] = {
     ("mhc_pre", "forward"): mhc_pre.FORWARD["resident"],
     ("mhc_head", "forward"): mhc_pre.FORWARD["resident"],
+    ("sinkhorn", "forward"): sinkhorn.FORWARD,
     ("mhc_post", "forward"): mhc_post.FORWARD["columns"],
     ("mhc_post", "backward"): mhc_post.BACKWARD["columns"],
 }
@@ -33,7 +36,7 @@ def _kernels() -> dict[tuple[str, str], Kernel | dict[str, Variant]]:
 
 KERNELS = with_variants(
     _kernels(),
-    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec},
+    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec, "sinkhorn": SinkhornSpec},
     Path(__file__).parent,
     device_target,
 )
