@@ -406,7 +406,8 @@ def test_in_an_image_its_environments_are_looked_at_and_nothing_that_fetches(ima
     found = image()
     environments = {what for what in found if what.startswith("environment ")}
     assert environments == {f"environment {name}" for name in (
-        "torch-2.13", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6", "cpp", "cute", "pallas-0.10",
+        "torch-2.13", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6", "cpp", "fastest", "cute",
+        "pallas-0.10",
     )}  # fmt: skip
     assert {found[what].status for what in (*environments, "image", "Python", "g++")} == {"good"}
     assert not found.keys() & {"uv", "Docker", "package index", "CA bundle", "disk", "build folder", "hipcc"}
