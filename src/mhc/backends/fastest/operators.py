@@ -14,8 +14,7 @@ from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.sinkhorn import SinkhornSpec
 
-# The kernels in C++ that were the faster ones somewhere. What has two variants there is slower than Triton where it is
-# `plain`.
+# The kernels in C++ that were faster than Triton's somewhere. Where an operator has variants, `plain` never was.
 _CPP: dict[tuple[str, str], Variant] = {
     ("mhc_pre", "forward"): mhc_pre.FORWARD["resident"],
     ("mhc_head", "forward"): mhc_pre.FORWARD["resident"],
