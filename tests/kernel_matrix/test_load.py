@@ -30,6 +30,7 @@ from kernel_matrix.config.schema import schema
         ("tokens: [1, 2, 3]", "tokns: [1, 2, 3]", "unknown axis 'tokns'. Did you mean 'tokens'?"),
         ("backend: good, lock: lock.txt", "backend: good, lock: lokc.txt", "toolchains.good.lock: the lock file 'lokc.txt' does not exist. Did you mean 'lock.txt'?"),
         ("toolchains: [good,", "toolchains: [{ toolchain: good, lock: lokc.txt },", "platforms.here.toolchains[0].lock: the lock file 'lokc.txt' does not exist. Did you mean 'lock.txt'?"),
+        ("backend: good, lock: lock.txt", "backend: good, uses: [wrnog], lock: lock.txt", "toolchains.good.uses[0]: unknown backend 'wrnog'. Did you mean 'wrong'?"),
         ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),
         ("factor: { limit: 4", "factor: { limit: four", "matrix.yaml:4: accuracy.factor.limit: this should be a valid number"),
         ("factor: { limit: 4", "factor: { limit: 0.5", "accuracy.factor.limit: this should be greater than or equal to 1"),

@@ -40,8 +40,13 @@ def directions(matrix: Matrix) -> Iterator[Fault]:
 
 
 def toolchains(matrix: Matrix) -> Iterator[Fault]:
-    """Yield the requirements that are not well formed, and the unknown operators of a toolchain."""
+    """Yield the requirements that are not well formed, and the unknown operators and backends of a toolchain."""
+    backends = {toolchain.backend for toolchain in matrix.toolchains.values()}
     for name, toolchain in matrix.toolchains.items():
+        for index, backend in enumerate(toolchain.uses):
+            if backend not in backends:
+                text = f"unknown backend '{backend}'.{did_you_mean(backend, backends)}"
+                yield ("toolchains", name, "uses", index), text
         yield from requirements(("toolchains", name, "requires"), toolchain.requires)
         yield from _unknown_ops(matrix, ("toolchains", name, "ops"), toolchain.ops or ())
 
