@@ -2,5 +2,5 @@
 
 It has no kernel of its own. ``variants.toml`` says where C++ runs, as measured on that GPU (docs/speed.md); everywhere
 else, and where the C++ kernel does not take the shape, Triton's runs. C++ needs nvcc on the machine with the GPU.
-``mhc_post_pre`` is not offered: its two operators, one after the other, are faster here than Triton's fusion of them.
+``mhc_post_pre`` is not offered: its two operators, one after the other, take less time here than Triton's fusion.
 """
