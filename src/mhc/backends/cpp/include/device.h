@@ -61,3 +61,19 @@ __device__ __forceinline__ int thread_index() { return int(MHC_THREAD); }
 __device__ __forceinline__ long long block_index() { return (long long)MHC_BLOCK(x); }
 __device__ __forceinline__ int block_row() { return int(MHC_BLOCK(y)); }
 __device__ __forceinline__ int block_layer() { return int(MHC_BLOCK(z)); }
+
+// On NVIDIA's GPUs from sm_90 on, a launch may begin before the one before it has ended, where hopper.py asks for that.
+
+// Wait until the launch before has ended, and its results are there. What is not waited for must not be used.
+__device__ __forceinline__ void wait_for_launch_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Let the launch behind this one begin, if it may begin early, as soon as all blocks have come here.
+__device__ __forceinline__ void let_next_launch_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}

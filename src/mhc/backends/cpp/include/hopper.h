@@ -151,5 +151,20 @@ __device__ __forceinline__ unsigned pair_of(float low, float high) {
   return pair;
 }
 
-// A launch that may begin early (hopper.py) waits here until the one before it has ended, and its results are there.
-__device__ __forceinline__ void wait_for_launch_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Bring what is not in shared memory yet nearer: to the L2 cache. What somebody writes later is written there too, so this
+// may come before `wait_for_launch_before`.
+
+// The 128 bytes around an address.
+__device__ __forceinline__ void prefetch(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
+
+// A box, as `copy_box` copies it.
+__device__ __forceinline__ void prefetch_box(const TensorMap* map, int column, int row, int layer) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(column), "r"(row),
+               "r"(layer)
+               : "memory");
+}
+
+// What the copy engine has to know before its first copy.
+__device__ __forceinline__ void prefetch_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}

@@ -47,7 +47,8 @@ constexpr int AWAY_THREADS = PROJECTORS * WARP, AWAY_BYTES = WHOLE ? 16 * AWAY *
 
 // phi, and gamma behind it, lie in the last stages, and where weights are put away, until `project` has them in
 // registers; meanwhile x has the other stages.
-// A row is the block's columns of one stream. It has eight more, so that eight rows begin in different banks.
+// A row is the block's columns of one stream. It has eight more, so that rows of eight mixes, which follow each other,
+// begin in different banks.
 constexpr int PHI_ROW = COLUMNS + 8, PHI_ROWS = (MIXES + 1) * STREAMS, PHI_BYTES = 4 * PHI_ROW * PHI_ROWS;
 constexpr int FRONT = STAGES * STAGE_BYTES + AWAY_BYTES, FREE = (FRONT - PHI_BYTES) / STAGE_BYTES;
 static_assert(FRONT >= PHI_BYTES, "phi fits");
@@ -65,8 +66,11 @@ struct Shared {
   __device__ __forceinline__ float* phi_row(int row) {
     return reinterpret_cast<float*>(front + FRONT - PHI_BYTES) + row * PHI_ROW;
   }
-  __device__ __forceinline__ float2 phi_at(int row, int column) {
-    return *reinterpret_cast<const float2*>(phi_row(row) + column);
+  __device__ __forceinline__ float2 phi_at(int mix, int stream, int column) {
+    return *reinterpret_cast<const float2*>(phi_row(stream * MIXES + mix) + column);
+  }
+  __device__ __forceinline__ float2 gamma_at(int stream, int column) {
+    return *reinterpret_cast<const float2*>(phi_row(MIXES * STREAMS + stream) + column);
   }
 };
 
@@ -107,13 +111,27 @@ __device__ __forceinline__ int place(int stream, int token, int piece) {
 // All threads copy phi. It is the first thing that the block asks the memory for: behind x, it would wait for all of x.
 // 16 bytes at a time: the parts of phi as a thread multiplies them are 8 bytes each, and would take three times as long.
 __device__ __forceinline__ void copy_phi(const Problem& p, Shared& s, int rank) {
-  constexpr int QUADS = COLUMNS / 4;
-  const int rows = p.gamma ? PHI_ROWS : MIXES * STREAMS;
+  constexpr int QUADS = COLUMNS / 4, OF_PHI = MIXES * STREAMS;
+  const int rows = p.gamma ? PHI_ROWS : OF_PHI;
 #pragma unroll 1
   for (int k = thread_index(); k < rows * QUADS; k += ALL) {
     const int row = k / QUADS, column = 4 * (k % QUADS);
-    const float* from = row < MIXES * STREAMS ? p.phi : p.gamma - MIXES * STREAMS * HIDDEN;
-    copy_quad(shared_address(s.phi_row(row) + column), from + row * HIDDEN + rank * COLUMNS + column);
+    const int to = row < OF_PHI ? row % STREAMS * MIXES + row / STREAMS : row;
+    const float* from = row < OF_PHI ? p.phi : p.gamma - OF_PHI * HIDDEN;
+    copy_quad(shared_address(s.phi_row(to) + column), from + row * HIDDEN + rank * COLUMNS + column);
+  }
+  arrive_when_copied(shared_address(&s.phi));
+}
+
+// Let the first steps of x come nearer while the launch before this one ends.
+__device__ __forceinline__ void prefetch_x(const TensorMap* map, const Steps& steps) {
+  constexpr int AHEAD = 2;
+  prefetch_map(map);
+#pragma unroll 1
+  for (int i = 0; i < AHEAD && steps.has(i); ++i) {
+    for (int k = 0; k < STREAMS * BOXES; ++k) {
+      prefetch_box(map, steps.rank * COLUMNS + k % BOXES * BOX, k / BOXES, steps.at(i) * TOKENS);
+    }
   }
 }
 
@@ -136,15 +154,20 @@ template <typename Weights>
 __device__ __forceinline__ void take_weights(const Problem& p, Shared& s, int stream, int first, Weights& weights) {
   const int lane = lane_index();
   wait(shared_address(&s.phi), 0);
-  const auto weights_at = [&](int tile, int column) -> float2 {
+  const auto phi_at = [&](int tile, int column) -> float2 {
     const int mix = 8 * tile + lane / 4;
     if (mix >= MIXES) return {0.0f, 0.0f};
-    const float2 row = s.phi_at(mix * STREAMS + stream, first + column);
-    if (!p.gamma) return row;
-    const float2 gamma = s.phi_at(MIXES * STREAMS + stream, first + column);
-    return {row.x * gamma.x, row.y * gamma.y};
+    return s.phi_at(mix, stream, first + column);
   };
-  weights.take(weights_at, lane);
+  const auto product_at = [&](int tile, int column) -> float2 {
+    const float2 phi = phi_at(tile, column), gamma = s.gamma_at(stream, first + column);
+    return {phi.x * gamma.x, phi.y * gamma.y};
+  };
+  if (p.gamma) {
+    weights.take(product_at, lane);
+  } else {
+    weights.take(phi_at, lane);
+  }
   fence_copies();
   __syncwarp();
   if (lane == 0) arrive(shared_address(&s.weighed));
@@ -377,16 +400,20 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
   Shared& s = *reinterpret_cast<Shared*>(memory);
   const int warp = thread_index() / WARP;
   constexpr int COPIER = PROJECTORS + READERS, FIRST_ADDER = COPIER + COPIERS, FIRST_MIXER = FIRST_ADDER + ADDERS;
-  copy_phi(p, s, Steps(p).rank);
+  if (warp == COPIER && lane_index() == 0) prefetch_x(&map, Steps(p));
   init(s);
   __syncthreads();
-  arrive_when_copied(shared_address(&s.phi));
   arrive_at_cluster();
+  // Registers change owners before the wait: it takes time.
   if (warp < PROJECTORS) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(GROUPS == 5 ? 144 : 208));
+    wait_for_launch_before();
+    copy_phi(p, s, Steps(p).rank);
     project(p, s, Steps(p), warp);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(GROUPS == 5 ? 64 : 48));
+    wait_for_launch_before();
+    copy_phi(p, s, Steps(p).rank);
     if (warp < COPIER) {
       read(p, s, Steps(p), warp - PROJECTORS);
     } else if (warp < FIRST_ADDER) {

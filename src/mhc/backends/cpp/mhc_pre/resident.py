@@ -6,7 +6,7 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
-from mhc.backends import Artifact, NotSupportedError, stage
+from mhc.backends import Artifact, stage
 from mhc.backends.cpp.compilers import artifact
 from mhc.backends.cpp.devices import Launch, run
 from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, refusal, streams_map
@@ -116,7 +116,7 @@ class Resident:
             self._plain.run(inputs, out, target)
             return
         with stage("lower"):
-            cut = _cut_of(inputs.spec)
+            cut = self._cut_of(inputs.spec, "sm_90")
         run(_source(inputs.spec, cut), [_launch(inputs, out, cut)], inputs.x.device, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
@@ -125,10 +125,15 @@ class Resident:
         Raises:
             NotSupportedError: the specialisation is not of this variant.
         """
-        refuse(self.supports(spec, target))
         with stage("lower"):
-            cut = _cut_of(spec)
+            cut = self._cut_of(spec, target)
         return artifact(_source(spec, cut), target, (_NAME,), _GROUP * cut.groups)
+
+    def _cut_of(self, spec: _Spec, target: str) -> _Cut:
+        refuse(self.supports(spec, target))
+        cut = _cut(spec.hidden, spec.mixes)
+        assert cut is not None  # or `supports` would have had a reason
+        return cut
 
 
 def _source(spec: _Spec, cut: _Cut) -> Source:
@@ -146,7 +151,7 @@ def _launch(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOu
     problem = _Problem(*addresses, tokens, spec.norm_eps, spec.pre_eps, post_scale)
     clusters = min(clusters_of(x.device), cdiv(tokens, cut.tokens))
     arguments = (streams_map(x, cut.tokens, cut.box_columns), problem)
-    shape = Shape(_GROUP * cut.groups, cut.shared_bytes(spec.mixes), _BLOCKS)
+    shape = Shape(_GROUP * cut.groups, cut.shared_bytes(spec.mixes), _BLOCKS, early=True)
     return Launch(_NAME, (_BLOCKS * clusters, 1, 1), arguments, shape)
 
 
@@ -170,10 +175,3 @@ def _cut(hidden: int, mixes: int) -> _Cut | None:
         cuts = (_Cut(tokens, columns, wide, groups or 4, stages, away) for stages in reversed(_STAGES))
         return next((cut for cut in cuts if cut.shared_bytes(mixes) <= _SHARED_BYTES), None)
     return None
-
-
-def _cut_of(spec: _Spec) -> _Cut:
-    cut = _cut(spec.hidden, spec.mixes)
-    if cut is None:
-        raise NotSupportedError(f"hidden is {spec.hidden}")
-    return cut

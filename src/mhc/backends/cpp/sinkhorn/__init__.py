@@ -1,4 +1,7 @@
-"""``sinkhorn`` and its gradient: a lane of a warp for each row of a matrix."""
+"""``sinkhorn`` and its gradient: a lane of a warp for each row of a matrix.
+
+The forward may begin early, and lets the next launch begin at once (:class:`Shape`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import torch
 
 from mhc.backends.cpp.compilers import THREADS
 from mhc.backends.cpp.devices import F32, I32, I64, Launch
+from mhc.backends.cpp.hopper import Shape, launches_early
 from mhc.backends.cpp.kernel import Kernel, cdiv
 from mhc.ops.sinkhorn import (
     SinkhornBackwardInputs,
@@ -18,15 +22,19 @@ from mhc.ops.sinkhorn import (
 )
 
 
-def _launch(kernel: str, tensors: tuple[torch.Tensor, ...], spec: SinkhornSpec) -> list[Launch]:
+def _launch(
+    kernel: str, tensors: tuple[torch.Tensor, ...], spec: SinkhornSpec, shape: Shape | None = None
+) -> list[Launch]:
     tokens = tensors[0].shape[:-2].numel()
     lanes = 1 << (spec.streams - 1).bit_length()  # as the kernel has them
     options: tuple[Any, ...] = (I64(tokens), I32(spec.iterations), F32(spec.eps), I32(spec.form == "deepseek"))
-    return [Launch(kernel, (cdiv(tokens, THREADS // lanes), 1, 1), (*tensors, *options))]
+    return [Launch(kernel, (cdiv(tokens, THREADS // lanes), 1, 1), (*tensors, *options), shape)]
 
 
 def _forward(inputs: SinkhornInputs, out: SinkhornOutputs) -> list[Launch]:
-    return _launch("sinkhorn_forward", (inputs.logits, out.matrix), inputs.spec)
+    shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True, beside_shared=True)
+    may_be_early = launches_early(inputs.logits.device)
+    return _launch("sinkhorn_forward", (inputs.logits, out.matrix), inputs.spec, shape if may_be_early else None)
 
 
 def _backward(inputs: SinkhornBackwardInputs, out: SinkhornGrads) -> list[Launch]:
