@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from kernel_matrix.bench.inside.summary import summary
 
 _BEFORE = 1 << 20  # elements of the operation that a run on a CPU comes right behind
 _HOST_SAMPLES = 9
+_LEAST_REPLAY = 500e-6  # seconds of a replay: to begin one and to end it takes about 5 µs, which are in its time
 _ISSUED = 4  # calls that are issued before the host waits: a longer queue could be full
 _STATE = ("clocks.sm", "clocks.max.sm", "clocks_event_reasons.active", "temperature.gpu", "power.draw")
 _IDLE, _THROTTLED = 0x1, 0x8 | 0x20 | 0x40 | 0x80  # bits of NVML's reasons: slow for heat or power, by hard or software
@@ -35,7 +37,7 @@ def _copy(size: int, device: torch.device) -> Run:
 
 
 class GraphClock:
-    """Time a graph that has one run on each copy of the inputs. The time of its replay is divided by the runs."""
+    """Time a graph of runs on all copies of the inputs in turn. The time of its replay is divided by the runs."""
 
     most_copies = 256  # a graph of several operations for each: instantiating more takes seconds
 
@@ -50,14 +52,27 @@ class GraphClock:
     def method(self) -> str:
         """The way it times, in a sentence."""
         return (
-            "Replays of a CUDA graph with one run on each of several copies of the inputs, which together are larger "
-            "than the L2 cache, between two events; the time of a replay over the number of runs"
+            "Replays of a CUDA graph with runs on several copies of the inputs in turn, which together are larger than "
+            f"the L2 cache, for at least {_LEAST_REPLAY * 1e6:.0f} µs between two events; the time of a replay over "
+            "its runs"
         )
 
     def sampler(self, runs: Sequence[Run]) -> Callable[[], float]:
-        """Capture all runs as one graph, and return a function that replays it and returns the seconds of a run."""
+        """Capture the runs as one graph, and return a function that replays it and returns the seconds of a run.
+
+        All runs are in the graph as often as it takes for a replay of ``_LEAST_REPLAY``.
+        """
         for run in runs[:2]:
             run()
+        replay = self._replay(runs)
+        replay()
+        rounds = math.ceil(_LEAST_REPLAY / replay())
+        if rounds > 1:
+            replay = self._replay([*runs] * rounds)
+        return lambda: replay() / (len(runs) * rounds)
+
+    def _replay(self, runs: Sequence[Run]) -> Callable[[], float]:
+        """Return a function that replays a graph of the runs and returns the seconds of all."""
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):
@@ -65,14 +80,14 @@ class GraphClock:
                 run()
         first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 
-        def sample() -> float:
+        def replay() -> float:
             first.record()
             graph.replay()
             last.record()
             last.synchronize()
-            return float(first.elapsed_time(last)) / 1e3 / len(runs)
+            return float(first.elapsed_time(last)) / 1e3
 
-        return sample
+        return replay
 
     def host_seconds(self, runs: Sequence[Run], /) -> float:
         """Return the median seconds until Python has issued a run, without a graph."""
