@@ -36,6 +36,19 @@ def _copy(size: int, device: torch.device) -> Run:
     return lambda: target.copy_(source)
 
 
+def issue(runs: Sequence[Run], rounds: int) -> None:
+    """Call the runs in turn, so many times each.
+
+    What a run returns is kept until the same run is next. Else all would write their outputs to the same memory, to
+    the cache alone, and those that write to given outputs would not.
+    """
+    kept = dict[int, object]()
+    for _ in range(rounds):
+        for place, run in enumerate(runs):
+            kept.pop(place, None)
+            kept[place] = run()
+
+
 class GraphClock:
     """Time a graph of runs on all copies of the inputs in turn. The time of its replay is divided by the runs."""
 
@@ -64,20 +77,19 @@ class GraphClock:
         """
         for run in runs[:2]:
             run()
-        replay = self._replay(runs)
+        replay = self._replay(runs, 1)
         replay()
         rounds = math.ceil(_LEAST_REPLAY / replay())
         if rounds > 1:
-            replay = self._replay([*runs] * rounds)
+            replay = self._replay(runs, rounds)
         return lambda: replay() / (len(runs) * rounds)
 
-    def _replay(self, runs: Sequence[Run]) -> Callable[[], float]:
-        """Return a function that replays a graph of the runs and returns the seconds of all."""
+    def _replay(self, runs: Sequence[Run], rounds: int) -> Callable[[], float]:
+        """Return a function that replays a graph of so many rounds of the runs and returns the seconds of all."""
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):
-            for run in runs:
-                run()
+            issue(runs, rounds)
         first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 
         def replay() -> float:

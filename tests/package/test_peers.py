@@ -249,3 +249,23 @@ def test_what_is_not_there_is_named(bench, monkeypatch, tmp_path):
 def test_what_a_library_cannot_do_is_named(bench, name, op, direction, axes, reason):
     with pytest.raises(AbsentError, match=reason):
         subject(bench, op, direction, **axes).contender(name)
+
+
+def test_a_copy_keeps_its_outputs_until_it_runs_again(bench):
+    """With the memory of the run before for its outputs, a run would write to the cache, and others to the memory."""
+    alive, written = set(), []
+
+    class Output:
+        def __init__(self, place):
+            written.append((place, frozenset(alive)))
+            alive.add(place)
+            self.place = place
+
+        def __del__(self):
+            alive.discard(self.place)
+
+    bench("clocks").issue([lambda place=place: Output(place) for place in range(3)], rounds=2)
+    first, second = written[:3], written[3:]
+    assert [sorted(others) for _, others in first] == [[], [0], [0, 1]]
+    assert [sorted(others) for _, others in second] == [[1, 2], [0, 2], [0, 1]]
+    assert not alive
