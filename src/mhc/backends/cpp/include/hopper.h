@@ -105,18 +105,28 @@ __device__ __forceinline__ void arrive_when_copied(unsigned barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
-// Copy the box of a tensor map that begins at (column, row, layer) to shared memory. Its bytes count for the barrier.
+// Copy the box of a tensor map that begins at (column, row, layer) to shared memory. Its bytes count for the barrier. With
+// LEAVES_FIRST they are the first to leave the L2 cache.
+template <bool LEAVES_FIRST>
 __device__ __forceinline__ void copy_box(unsigned to, const TensorMap* map, int column, int row, int layer,
                                          unsigned barrier) {
-  asm volatile(
-      "{\n"
-      ".reg .b64 policy;\n"
-      "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
-      "[%0], [%1, {%2, %3, %4}], [%5], policy;\n"
-      "}" ::"r"(to),
-      "l"(map), "r"(column), "r"(row), "r"(layer), "r"(barrier)
-      : "memory");
+  if constexpr (LEAVES_FIRST) {
+    asm volatile(
+        "{\n"
+        ".reg .b64 policy;\n"
+        "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1, {%2, %3, %4}], [%5], policy;\n"
+        "}" ::"r"(to),
+        "l"(map), "r"(column), "r"(row), "r"(layer), "r"(barrier)
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+            to),
+        "l"(map), "r"(column), "r"(row), "r"(layer), "r"(barrier)
+        : "memory");
+  }
 }
 
 // Four 8 x 8 matrices of 16 bits: a lane gives the address of one row, and gets two neighbours of each matrix.

@@ -12,7 +12,7 @@ constexpr int PIECES = HIDDEN / 8;  // of a row, with 16 bytes each
 constexpr int LINE = 8;             // pieces that one prefetch brings
 
 // The blocks that prefetch: about as many as an H200 runs at a time.
-constexpr int FIRST_FORWARD = 7 * 132, FIRST_BACKWARD = 2 * 132;
+constexpr int FIRST_FORWARD = 7 * 132, FIRST_BACKWARD = 4 * 132;
 
 struct Eight {
   float of[8];
