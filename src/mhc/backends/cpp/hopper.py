@@ -12,7 +12,6 @@ STREAMS = 4  # of the variants for sm_90
 
 _CLUSTER, _EARLY = 4, 6  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _PROGRAMMATIC_STREAM_SERIALIZATION
 _SHARED_BYTES, _LARGE_CLUSTERS = 8, 14  # CU_FUNC_ATTRIBUTE_*: bytes of dynamic shared memory, clusters of more than 8
-_SHARED_PERCENT = 9  # CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
 _BF16, _PROMOTION = 9, 2  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 _ALIGNMENT = 64  # bytes of a tensor map
 
@@ -24,16 +23,12 @@ class Shape(NamedTuple):
     """The threads of a block, its bytes of dynamic shared memory, and the blocks of a cluster.
 
     ``early`` is whether the launch may begin before the one before it has ended. Its kernel then waits by itself.
-
-    ``beside_shared`` divides the memory of a multiprocessor as a block needs it that has all of it as shared memory. A
-    multiprocessor changes this division only when it is empty: such a block could not begin beside this one.
     """
 
     threads: int
     shared_bytes: int
     cluster: int
     early: bool = False
-    beside_shared: bool = False
 
 
 class TensorMap(ctypes.Structure):
@@ -77,9 +72,7 @@ def config_of(grid: tuple[int, int, int], shape: Shape, stream: ctypes.c_void_p)
 
 def allow(library: Any, function: ctypes.c_void_p, shape: Shape) -> int:
     """Let a kernel have its shared memory and its clusters; return the driver's status."""
-    values = [(_SHARED_BYTES, shape.shared_bytes), (_LARGE_CLUSTERS, 1)]
-    if shape.beside_shared:
-        values.append((_SHARED_PERCENT, 100))
+    values = ((_SHARED_BYTES, shape.shared_bytes), (_LARGE_CLUSTERS, 1))
     return next((status for name, value in values if (status := library.cuFuncSetAttribute(function, name, value))), 0)
 
 

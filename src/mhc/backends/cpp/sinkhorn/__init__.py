@@ -1,7 +1,4 @@
-"""``sinkhorn`` and its gradient: a lane of a warp for each row of a matrix.
-
-The forward may begin early, and lets the next launch begin at once (:class:`Shape`).
-"""
+"""``sinkhorn`` and its gradient: a lane of a warp for each row of a matrix. The forward may begin early."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ def _launch(
 
 
 def _forward(inputs: SinkhornInputs, out: SinkhornOutputs) -> list[Launch]:
-    shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True, beside_shared=True)
+    shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True)
     may_be_early = launches_early(inputs.logits.device)
     return _launch("sinkhorn_forward", (inputs.logits, out.matrix), inputs.spec, shape if may_be_early else None)
 

@@ -135,7 +135,6 @@ struct Step {
 extern "C" __global__ void __launch_bounds__(THREADS)
     sinkhorn_forward(const float* logits, float* matrix, long long tokens, int iterations, float eps, int deepseek) {
   const Place place(tokens);
-  let_next_launch_begin();  // this one leaves most of the GPU free
   wait_for_launch_before();
   Row row = first_iteration(load_row(logits, place), place, eps, deepseek).matrix;
   for (int k = 1; k < iterations; ++k) row = Step().take(row, place, eps);
