@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from mhc.backends import NotSupportedError, load
-from mhc.backends.cpp import devices, hopper
+from mhc.backends.cpp import devices, hopper, sinkhorn
 from mhc.backends.cpp.mhc_post import columns
 from mhc.backends.cpp.mhc_pre import resident
 from mhc.ops import mhc_post
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostInputs, MhcPostSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
+from mhc.ops.sinkhorn import SinkhornInputs, SinkhornOutputs
 from mhc.toolchain.compilers import find_nvcc
 
 FITTING = (256, 512, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 4608, 5120, 5632, 6144, 6656, 7168)
@@ -138,7 +139,7 @@ def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens:
     assert resident._cut(1280, 24) == cut
     launch = resident._launch(inputs, empty_outputs(inputs), cut)
     assert launch.grid == (blocks, 1, 1)
-    assert launch.shape == hopper.Shape(640, cut.shared_bytes(24), 16)
+    assert launch.shape == hopper.Shape(640, cut.shared_bytes(24), 16, early=True)
     problem = launch.arguments[1]
     assert (problem.tokens, problem.phi, problem.gamma) == (tokens, inputs.phi.data_ptr(), None)
 
@@ -151,8 +152,8 @@ def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens:
     ]
     config = told["cuLaunchKernelEx"][0]._obj
     assert (list(config.grid), list(config.block)) == ([blocks, 1, 1], [640, 1, 1])
-    attribute = config.attributes[0]
-    assert (attribute.id, list(attribute.value[:3])) == (4, [16, 1, 1])
+    told_to_launch = {config.attributes[k].id: list(config.attributes[k].value[:3]) for k in range(config.count)}
+    assert told_to_launch == {4: [16, 1, 1], 6: [1, 0, 0]}  # a cluster of 16 blocks, and an early launch
 
 
 def test_a_map_is_made_once_and_its_refusal_is_said(driver: Driver) -> None:
@@ -242,6 +243,30 @@ def test_the_backward_of_columns_gets_no_address_for_a_gradient_that_is_not_aske
         addresses = [getattr(gradients, f"grad_{name}") for name in out._fields]
         assert addresses == [None if grad is None else grad.data_ptr() for grad in out]
         assert gradients.grad_out == inputs.grad_out.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("device", "hip", "capability", "early"),
+    [
+        ("cpu", None, (9, 0), False),
+        ("cuda", "6.4", (9, 4), False),
+        ("cuda", None, (8, 9), False),
+        ("cuda", None, (9, 0), True),
+        ("cuda", None, (12, 0), True),
+    ],
+)
+def test_sinkhorn_is_launched_early_where_the_device_can(
+    monkeypatch: pytest.MonkeyPatch, device: str, hip: str | None, capability: tuple[int, int], early: bool
+) -> None:
+    monkeypatch.setattr(hopper.torch.version, "hip", hip)
+    monkeypatch.setattr(hopper.torch.cuda, "get_device_capability", lambda device: capability)
+    hopper.launches_early.cache_clear()
+    assert hopper.launches_early(torch.device(device)) is early
+    hopper.launches_early.cache_clear()
+    monkeypatch.setattr(sinkhorn, "launches_early", lambda device: early)
+    inputs = SinkhornInputs(torch.zeros(33, 4, 4))
+    [launch] = sinkhorn._forward(inputs, SinkhornOutputs(torch.empty(33, 4, 4)))
+    assert launch.shape == (hopper.Shape(128, 0, 1, early=True) if early else None)
 
 
 def test_the_threads_of_a_block_of_the_backward_share_its_pieces_out_evenly() -> None:
