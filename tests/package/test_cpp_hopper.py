@@ -127,6 +127,12 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     hopper._map.cache_clear()
 
 
+def asked_of(driver: Driver, launch: devices.Launch) -> dict[int, int]:
+    """Return the attributes that a launch's kernel gets from the driver when it is loaded."""
+    devices._Driver().function(ctypes.c_void_p(1), launch)
+    return {arguments[1]: arguments[2] for name, arguments in driver.calls if name == "cuFuncSetAttribute"}
+
+
 def inputs_of(tokens: int, hidden: int) -> MhcPreInputs:
     x = torch.zeros(tokens, 4, hidden, dtype=torch.bfloat16)
     return MhcPreInputs(x, torch.zeros(24, 4 * hidden), torch.zeros(3), torch.zeros(24), None)
@@ -143,14 +149,9 @@ def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens:
     problem = launch.arguments[1]
     assert (problem.tokens, problem.phi, problem.gamma) == (tokens, inputs.phi.data_ptr(), None)
 
-    calls = devices._Driver()
-    calls.launch(calls.function(ctypes.c_void_p(1), launch), launch, ctypes.c_void_p(5))
-    told = dict(driver.calls)
-    assert [arguments[1:] for name, arguments in driver.calls if name == "cuFuncSetAttribute"] == [
-        (8, launch.shape.shared_bytes),
-        (14, 1),
-    ]
-    config = told["cuLaunchKernelEx"][0]._obj
+    assert asked_of(driver, launch) == {8: launch.shape.shared_bytes, 14: 1}  # shared memory, and large clusters
+    devices._Driver().launch(ctypes.c_void_p(1), launch, ctypes.c_void_p(5))
+    config = dict(driver.calls)["cuLaunchKernelEx"][0]._obj
     assert (list(config.grid), list(config.block)) == ([blocks, 1, 1], [640, 1, 1])
     told_to_launch = {config.attributes[k].id: list(config.attributes[k].value[:3]) for k in range(config.count)}
     assert told_to_launch == {4: [16, 1, 1], 6: [1, 0, 0]}  # a cluster of 16 blocks, and an early launch
@@ -225,6 +226,7 @@ def test_columns_are_launched_early_and_a_thread_has_eight_of_them(driver: Drive
     inputs = written(tokens, 1280)
     launch = columns._forward(inputs, mhc_post.empty_outputs(inputs))
     assert (launch.grid, launch.arguments[-1].value) == ((blocks, 1, 1), tokens * 160)
+    assert asked_of(driver, launch) == {8: 0, 14: 1, 9: 0}  # no shared memory, and all that can be as L1 cache
     devices._Driver().launch(ctypes.c_void_p(1), launch, ctypes.c_void_p(5))
     config = dict(driver.calls)["cuLaunchKernelEx"][0]._obj
     assert (list(config.grid), list(config.block), config.shared_bytes) == ([blocks, 1, 1], [128, 1, 1], 0)
@@ -238,7 +240,8 @@ def test_the_backward_of_columns_gets_no_address_for_a_gradient_that_is_not_aske
     for needs, kernel in (((True,) * 4, "mhc_post_columns_backward"), some):
         out = mhc_post.empty_grads(inputs._replace(needs=needs))
         launch = columns._backward(inputs._replace(needs=needs), out)
-        assert (launch.kernel, launch.grid, launch.shape) == (kernel, (3, 1, 1), hopper.Shape(256, 0, 1, early=True))
+        assert (launch.kernel, launch.grid) == (kernel, (3, 1, 1))
+        assert launch.shape == hopper.Shape(256, 0, 1, early=True, shared_percent=0)
         [gradients] = launch.arguments
         addresses = [getattr(gradients, f"grad_{name}") for name in out._fields]
         assert addresses == [None if grad is None else grad.data_ptr() for grad in out]
@@ -256,7 +259,12 @@ def test_the_backward_of_columns_gets_no_address_for_a_gradient_that_is_not_aske
     ],
 )
 def test_sinkhorn_is_launched_early_where_the_device_can(
-    monkeypatch: pytest.MonkeyPatch, device: str, hip: str | None, capability: tuple[int, int], early: bool
+    monkeypatch: pytest.MonkeyPatch,
+    driver: Driver,
+    device: str,
+    hip: str | None,
+    capability: tuple[int, int],
+    early: bool,
 ) -> None:
     monkeypatch.setattr(hopper.torch.version, "hip", hip)
     monkeypatch.setattr(hopper.torch.cuda, "get_device_capability", lambda device: capability)
@@ -266,7 +274,9 @@ def test_sinkhorn_is_launched_early_where_the_device_can(
     monkeypatch.setattr(sinkhorn, "launches_early", lambda device: early)
     inputs = SinkhornInputs(torch.zeros(33, 4, 4))
     [launch] = sinkhorn._forward(inputs, SinkhornOutputs(torch.empty(33, 4, 4)))
-    assert launch.shape == (hopper.Shape(128, 0, 1, early=True) if early else None)
+    assert launch.shape == (hopper.Shape(128, 0, 1, early=True, shared_percent=100) if early else None)
+    if early:  # mhc_pre, which needs nearly all memory of a multiprocessor as shared memory, can begin beside it
+        assert asked_of(driver, launch) == {8: 0, 14: 1, 9: 100}
 
 
 def test_the_threads_of_a_block_of_the_backward_share_its_pieces_out_evenly() -> None:

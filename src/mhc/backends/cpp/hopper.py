@@ -11,7 +11,8 @@ import torch
 STREAMS = 4  # of the variants for sm_90
 
 _CLUSTER, _EARLY = 4, 6  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _PROGRAMMATIC_STREAM_SERIALIZATION
-_SHARED_BYTES, _LARGE_CLUSTERS = 8, 14  # CU_FUNC_ATTRIBUTE_*: bytes of dynamic shared memory, clusters of more than 8
+# CU_FUNC_ATTRIBUTE_*: bytes of dynamic shared memory, the share of it that is preferred, clusters of more than 8
+_SHARED_BYTES, _SHARED_PERCENT, _LARGE_CLUSTERS = 8, 9, 14
 _BF16, _PROMOTION = 9, 2  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 _ALIGNMENT = 64  # bytes of a tensor map
 
@@ -23,12 +24,16 @@ class Shape(NamedTuple):
     """The threads of a block, its bytes of dynamic shared memory, and the blocks of a cluster.
 
     ``early`` is whether the launch may begin before the one before it has ended. Its kernel then waits by itself.
+    ``shared_percent`` is how much of a multiprocessor's memory to have as shared memory; the rest is L1 cache. None
+    leaves it to the driver. A multiprocessor changes this only when it is empty: a launch that begins early, beside a
+    kernel that divided the memory in another way, keeps that one's unless it asks for its own, and waits for it.
     """
 
     threads: int
     shared_bytes: int
     cluster: int
     early: bool = False
+    shared_percent: int | None = None
 
 
 class TensorMap(ctypes.Structure):
@@ -71,9 +76,12 @@ def config_of(grid: tuple[int, int, int], shape: Shape, stream: ctypes.c_void_p)
 
 
 def allow(library: Any, function: ctypes.c_void_p, shape: Shape) -> int:
-    """Let a kernel have its shared memory and its clusters; return the driver's status."""
-    values = ((_SHARED_BYTES, shape.shared_bytes), (_LARGE_CLUSTERS, 1))
-    return next((status for name, value in values if (status := library.cuFuncSetAttribute(function, name, value))), 0)
+    """Let a kernel have its clusters and its shared memory, as much as it asks for; return the driver's status."""
+    values = {_SHARED_BYTES: shape.shared_bytes, _LARGE_CLUSTERS: 1}
+    if shape.shared_percent is not None:
+        values[_SHARED_PERCENT] = shape.shared_percent
+    statuses = (library.cuFuncSetAttribute(function, name, value) for name, value in values.items())
+    return next(filter(None, statuses), 0)
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs,
 _PIECE = 8  # columns of a thread, as in columns.cu
 _ALIGNMENT = 16  # bytes of a load
 _WARP, _MOST_THREADS = 32, 256  # of a block of the backward
+_SHARED_PERCENT = 0  # all that can be is L1 cache; or it would keep the little that a Sinkhorn before it leaves
 
 _FORWARD = "mhc_post_columns"
 _BACKWARD = ("mhc_post_columns_backward", "mhc_post_columns_backward_some")  # all gradients, and some of them
@@ -100,14 +101,14 @@ def _source(spec: MhcPostSpec) -> Source:
 
 def _forward(inputs: MhcPostInputs, out: MhcPostOutputs) -> Launch:
     pieces = inputs.y.numel() // _PIECE
-    shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True)
+    shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True, shared_percent=_SHARED_PERCENT)
     return Launch(_FORWARD, (cdiv(pieces, THREADS), 1, 1), (*inputs, out.out, U32(pieces)), shape)
 
 
 def _backward(inputs: MhcPostBackwardInputs, out: MhcPostGrads) -> Launch:
     *tokens, hidden = inputs.y.shape
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in (*inputs[:5], *out)]
-    shape = Shape(_threads(hidden), shared_bytes=0, cluster=1, early=True)
+    shape = Shape(_threads(hidden), shared_bytes=0, cluster=1, early=True, shared_percent=_SHARED_PERCENT)
     return Launch(_BACKWARD[None in addresses], (torch.Size(tokens).numel(), 1, 1), (_Backward(*addresses),), shape)
 
 

@@ -1,4 +1,7 @@
-"""``sinkhorn`` and its gradient: a lane of a warp for each row of a matrix. The forward may begin early."""
+"""``sinkhorn`` and its gradient: a lane of a warp for each row of a matrix.
+
+The forward may begin early, and so may the launch behind it: it leaves most of a GPU free.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ def _launch(
 
 
 def _forward(inputs: SinkhornInputs, out: SinkhornOutputs) -> list[Launch]:
-    shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True)
+    # A block of mhc_pre has nearly all of a multiprocessor as shared memory, and begins beside this one.
+    shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True, shared_percent=100)
     may_be_early = launches_early(inputs.logits.device)
     return _launch("sinkhorn_forward", (inputs.logits, out.matrix), inputs.spec, shape if may_be_early else None)
 

@@ -136,6 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     sinkhorn_forward(const float* logits, float* matrix, long long tokens, int iterations, float eps, int deepseek) {
   const Place place(tokens);
   wait_for_launch_before();
+  let_next_launch_begin();
   Row row = first_iteration(load_row(logits, place), place, eps, deepseek).matrix;
   for (int k = 1; k < iterations; ++k) row = Step().take(row, place, eps);
   store_row(matrix, place, row);
