@@ -67,8 +67,7 @@ __device__ __forceinline__ Row quotients(const Row& row, const Row& sums) {
   return quotient;
 }
 
-__device__ __forceinline__ Row quotients(const Row& row, float sum) {
-  const Divisor divisor(sum);
+__device__ __forceinline__ Row quotients(const Row& row, const Divisor& divisor) {
   Row quotient;
   for (int j = 0; j < STREAMS; ++j) quotient.of[j] = divisor.divide(row.of[j]);
   return quotient;
@@ -103,29 +102,29 @@ __device__ __forceinline__ First first_iteration(const Row& logits, const Place&
     first.matrix = quotients(powers, sums);
     first.divisor = sum_of_row(first.matrix);
   }
-  first.matrix = quotients(first.matrix, first.divisor);
+  first.matrix = quotients(first.matrix, Divisor(first.divisor));
   return first;
 }
 
-// One iteration: divide by the sums of the columns, then by the sums of the rows.
+// One iteration: divide by the sums of the columns, then by the sums of the rows. It keeps no second quotients: a step
+// back has them sooner by a division than from memory (10.7 and 6.8 us for 2048 matrices on an H200).
 struct Step {
-  Row by_columns, columns, by_rows;  // the quotients, the divisors of the columns, the quotients
-  float row;                         // the divisor of the row
+  Row by_columns, columns;  // the first quotients, the divisors of the columns
+  float row;                // the divisor of the row
 
   __device__ __forceinline__ Row take(const Row& matrix, const Place& place, float eps) {
     columns = sums_of_columns(matrix, place);
     for (int j = 0; j < STREAMS; ++j) columns.of[j] += eps;
     by_columns = quotients(matrix, columns);
     row = sum_of_row(by_columns) + eps;
-    by_rows = quotients(by_columns, row);
-    return by_rows;
+    return quotients(by_columns, Divisor(row));
   }
 
   // The gradient of M' = M / s is (g - sum of g M') / s.
   __device__ __forceinline__ void undo(Row& grad, const Place& place) const {
-    const float along = sum_of_products(grad, by_rows);
-    for (int j = 0; j < STREAMS; ++j) grad.of[j] -= along;
-    grad = quotients(grad, row);
+    const Divisor of_row(row);
+    const float along = sum_of_products(grad, quotients(by_columns, of_row));
+    for (int j = 0; j < STREAMS; ++j) grad.of[j] = of_row.divide(grad.of[j] - along);
     const Row down = sums_of_columns(products(grad, by_columns), place);
     for (int j = 0; j < STREAMS; ++j) grad.of[j] -= down.of[j];
     grad = quotients(grad, columns);
@@ -155,12 +154,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     Row row = first.matrix;
     for (int k = 0; k < left - count; ++k) row = Step().take(row, place, eps);
     for (int k = 0; k < count; ++k) row = steps[k].take(row, place, eps);
+#pragma unroll 1
     for (int k = count - 1; k >= 0; --k) steps[k].undo(grad, place);
     left -= count;
   }
   const float along = sum_of_products(grad, first.matrix);
   for (int j = 0; j < STREAMS; ++j) grad.of[j] -= along;
-  grad = deepseek ? quotients(grad, first.divisor) : products(grad, first.matrix);
+  grad = deepseek ? quotients(grad, Divisor(first.divisor)) : products(grad, first.matrix);
   const Row down = sums_of_columns(deepseek ? products(grad, first.columns) : grad, place);
   for (int j = 0; j < STREAMS; ++j) {
     grad.of[j] = deepseek ? first.columns.of[j] * (grad.of[j] - down.of[j]) : grad.of[j] - first.columns.of[j] * down.of[j];
