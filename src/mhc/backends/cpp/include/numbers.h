@@ -119,6 +119,7 @@ struct Divisor {
 #if defined(__CUDACC__) && !defined(__HIP__)
   float scale, divisor, reciprocal;
 
+  Divisor() = default;
   __device__ __forceinline__ explicit Divisor(float value)
       : scale(value < 0x1p-100f ? 0x1p64f : 1.0f), divisor(value * scale) {
     float rough;
@@ -134,6 +135,7 @@ struct Divisor {
 #else
   float divisor;
 
+  Divisor() = default;
   __device__ __forceinline__ explicit Divisor(float value) : divisor(value) {}
 
   __device__ __forceinline__ float divide(float number) const { return number / divisor; }
