@@ -44,7 +44,7 @@ nox.options.default_venv_backend = "uv"
 LOCKS = ROOT / "ci" / "locks"
 SOURCE = {"PYTHONPATH": "src"}
 SCRIPTS = [
-    *(".ci/run", "ci/base-images", "ci/history", "ci/nox"),
+    *(".ci/run", "ci/base-images", "ci/history", "ci/nox", "containers/toolchains/make-environments"),
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
 ]
 

@@ -26,10 +26,10 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.lab import doctor
-from kernel_matrix.run.docker import bundle, images, network
+from kernel_matrix.run.docker import bundle, images, network, shared_image
 from kernel_matrix.run.docker.build import Image
 from kernel_matrix.run.docker.build_steps import lines_of
-from kernel_matrix.run.docker.recipe import SHARED, Recipe, content_of
+from kernel_matrix.run.docker.recipe import PREFIX, SHARED, Recipe, content_of, shared_recipe
 from kernel_matrix.run.executors import InstallError, MachineError
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +60,21 @@ def remove(engine) -> Iterator[list[str]]:
     yield references
     for reference in references:
         engine.images.remove(reference, force=True)
+
+
+def with_environments(root: Path) -> Path:
+    """Give a folder what makes environments, and a platform with nothing else; return the platform's Dockerfile."""
+    shutil.copytree(ROOT / "containers" / SHARED, root / "containers" / SHARED)
+    return write(root, "plain", "ARG TOOLCHAINS=kernel-matrix/toolchains\nFROM ${TOOLCHAINS}\n")
+
+
+def left_of_making(engine) -> tuple[list[str], list[str]]:
+    """Return the containers in which environments are made, and the volumes that no container has.
+
+    No other process of the tests makes environments from the locks of this file.
+    """
+    made = [each.name for each in engine.containers.list(all=True, filters={"name": f"{PREFIX}-{SHARED}-"})]
+    return made, [volume.name for volume in engine.volumes.list(filters={"dangling": True})]
 
 
 def run(engine, image: Image, command: str) -> str:
@@ -107,7 +122,7 @@ def test_a_recipe_is_known_by_its_files_and_arguments_alone():
         return Recipe("cuda", "containers/cuda/Dockerfile", dict(files), dict(arguments), **rest).reference
 
     assert recipe() == recipe(labels={"org.opencontainers.image.revision": "another"})
-    assert recipe() == recipe(transient=lambda: {"build/site/ca.crt": b"secret"})
+    assert recipe() == recipe(transient=lambda: {"ca.crt": b"secret"})
     other_files = [recipe(files=files) for files in ([("a", b"2")], [("b", b"1")], [])]
     assert len({recipe(), recipe(arguments=[("B", "3")]), *other_files}) == 5
 
@@ -249,13 +264,13 @@ def test_a_full_disk_in_a_build_is_told(engine, tmp_path):
 
 
 def test_a_lock_for_another_python_fails_with_its_cause(engine, tmp_path):
-    for name in ("toolchains", "cpu-llvm"):
-        shutil.copytree(ROOT / "containers" / name, tmp_path / "containers" / name)
     lock = tmp_path / "newer.txt"
     lock.write_text("ipython==9.11.0\n")  # this version needs Python 3.12
     with pytest.raises(InstallError) as failure:
-        built(engine, tmp_path, tmp_path / "containers" / "cpu-llvm" / "Dockerfile", [lock])
+        built(engine, tmp_path, with_environments(tmp_path), [lock])
     assert cause(failure) == "wrong-python-for-uv"
+    assert str(failure.value).splitlines()[-1].startswith("containers/toolchains/make-environments: ")
+    assert left_of_making(engine) == ([], [])
 
 
 def test_a_version_that_debian_no_longer_has_is_told(engine, tmp_path):
@@ -370,17 +385,14 @@ def test_what_a_closed_network_needs_is_used_and_leaves_no_trace(engine, tmp_pat
     trusted = network.certificates()
     certificate.write_text((trusted.read_text() if trusted else "") + f"\n# {own}\n")
     monkeypatch.setenv("PIP_CERT", str(certificate))
-    for name in ("toolchains", "cpu-llvm"):
-        shutil.copytree(ROOT / "containers" / name, tmp_path / "containers" / name)
     lock = tmp_path / "marked.txt"
     lock.write_text("kernel-matrix-marker==1.0\n")
 
-    before = stages(engine)
-    image = built(engine, tmp_path, tmp_path / "containers" / "cpu-llvm" / "Dockerfile", [lock])
+    image = built(engine, tmp_path, with_environments(tmp_path), [lock])
     remove.append(image.reference)
     made = engine.images.get(image.id)
     remove += shared(made)
-    assert stages(engine) <= before
+    assert left_of_making(engine) == ([], [])
     program = "import kernel_matrix_marker as marker; print(marker.here)"
     assert run(engine, image, f"{images.python_of(lock)} -c '{program}'") == "True\n"
     assert f"Basic {base64.b64encode(f'user:{PASSWORD}'.encode()).decode()}" in asked
@@ -400,36 +412,22 @@ def shared(made) -> list[str]:
     return [tag for row in made.history() for tag in row["Tags"] or () if f"/{SHARED}:" in tag]
 
 
-def stages(engine) -> set[str]:
-    """Return the images that the engine keeps of stages from which another image only copied."""
-    return {image.id for image in engine.images.list(all=True, filters={"label": "kernel-matrix.stage"})}
-
-
-def test_a_build_that_fails_leaves_no_trace_of_the_network_either(engine, tmp_path):
-    dockerfile = write(tmp_path, "half", FROM_BASE + "LABEL kernel-matrix.stage=secret\nRUN echo a >/a\nRUN exit 1\n")
-    before = stages(engine)
-    with pytest.raises(InstallError):
-        built(engine, tmp_path, dockerfile)
-    assert stages(engine) <= before
-
-
-def test_what_a_stage_does_before_its_label_is_kept_for_the_next_build(engine, tmp_path, remove):
-    stage = "RUN date +%N >/made\nLABEL kernel-matrix.stage=one\nCOPY containers/staged/file /file\n"
-    dockerfile = write(tmp_path, "staged", f"{FROM_BASE}{stage}FROM ${{BOOKWORM}}\nCOPY --from=0 /made /file /\n")
-    before, made = stages(engine), []
-    for text in ("one", "two"):
-        dockerfile.with_name("file").write_text(text)
-        image = built(engine, tmp_path, dockerfile)
-        remove.append(image.reference)
-        made.append(run(engine, image, "cat /made"))
-        assert run(engine, image, "cat /file") == text
-    assert made[0] == made[1]
-    assert stages(engine) <= before
+def test_a_container_that_a_dead_process_left_stops_nobody(engine, tmp_path, remove):
+    dockerfile, lock = with_environments(tmp_path), tmp_path / "none.txt"
+    (dockerfile.parents[1] / SHARED / "make-environments").write_text(f"echo {tmp_path} >/made\n")
+    lock.write_text("")
+    recipe = shared_recipe(engine, tmp_path, dockerfile, [lock], INSTALLER, gpu=False)
+    left = engine.containers.create(recipe.arguments["BOOKWORM"], ["sleep", "600"], name=shared_image.name_of(recipe))
+    left.start()
+    image = built(engine, tmp_path, dockerfile, [lock])
+    remove += [image.reference, recipe.reference]
+    assert run(engine, image, "cat /made; id -u").split() == [str(tmp_path), "1000"]
+    assert left_of_making(engine) == ([], [])
 
 
 def test_an_image_says_what_it_was_made_from(engine, tmp_path, remove):
-    shutil.copytree(ROOT / "containers" / "cpu-llvm", tmp_path / "containers" / "cpu-llvm")
-    write(tmp_path, "toolchains", FROM_BASE)
+    dockerfile = with_environments(tmp_path)
+    (dockerfile.parents[1] / SHARED / "make-environments").write_text("mkdir /opt/kernel-matrix\n")
     lock = tmp_path / "a-1.txt"
     lock.write_text("pytest==9.2.0\n    # via nothing\nnumpy==2.4.6 ; python_version > '3'\n")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -438,11 +436,11 @@ def test_an_image_says_what_it_was_made_from(engine, tmp_path, remove):
     subprocess.run([*git, "commit", "-qm", "one"], check=True)
     revision = subprocess.check_output([*git, "rev-parse", "--short=12", "HEAD"], text=True)
 
-    image = built(engine, tmp_path, tmp_path / "containers" / "cpu-llvm" / "Dockerfile", [lock])
+    image = built(engine, tmp_path, dockerfile, [lock])
     made = engine.images.get(image.id)
     remove += [image.reference, *shared(made)]
     assert made.labels["org.opencontainers.image.revision"] == revision.strip()
-    assert made.labels["org.opencontainers.image.title"] == "kernel-matrix/cpu-llvm"
+    assert made.labels["org.opencontainers.image.title"] == "kernel-matrix/plain"
     assert made.labels["kernel-matrix.locks"] == hashlib.sha256(lock.read_bytes()).hexdigest()
     assert made.labels["kernel-matrix.versions.a-1"] == "pytest==9.2.0 numpy==2.4.6"
 
@@ -562,9 +560,10 @@ def test_the_rocm_image_compiles_machine_code(engine, platform_image, matrix):
 
 
 def test_a_build_by_hand_makes_the_environments_that_the_matrix_names_and_no_other(tmp_path):
-    """ci/locks has locks of tools as well; the Dockerfile's own line chooses among them."""
+    """ci/locks has locks of tools as well; the script that makes environments chooses among them."""
     text = (ROOT / "containers" / SHARED / "Dockerfile").read_text(encoding="utf-8")
-    [line] = re.findall(r"^ +(if \[ -f matrix\.yaml \].*); \\$", text, re.MULTILINE)
+    script = (ROOT / "containers" / SHARED / "make-environments").read_text(encoding="utf-8")
+    [line] = re.findall(r"^if \[ -f matrix\.yaml \].*?^fi$", script, re.MULTILINE | re.DOTALL)
     for path in [ROOT / "matrix.yaml", *(ROOT / "ci" / "locks").glob("*.txt")]:
         shutil.copy(path, tmp_path)
     subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True)
@@ -573,7 +572,7 @@ def test_a_build_by_hand_makes_the_environments_that_the_matrix_names_and_no_oth
     named |= {one.lock for platform in matrix.platforms.values() for one in platform.toolchains if one.lock}
     assert {f"ci/locks/{path.name}" for path in tmp_path.glob("*.txt")} == named
     assert "!matrix.yaml" in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    assert re.search(r"^COPY ci/locks matrix\.yam\[l\] ", text, re.MULTILINE)
+    assert re.search(r"^COPY containers/toolchains/make-environments ci/locks matrix\.yam\[l\] ", text, re.MULTILINE)
     (tmp_path / "matrix.yaml").unlink()
     subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True)
     assert len(list(tmp_path.glob("*.txt"))) == len(named), "the harness gives the locks of a platform alone"

@@ -286,9 +286,10 @@ def test_a_lock_is_made_by_uv_and_names_no_build(tmp_path, monkeypatch):
 
 
 def test_the_image_of_the_environments_is_the_one_that_this_repository_uses():
-    ours = ROOT / "containers" / "toolchains" / "Dockerfile"
-    theirs = ROOT / "src" / "kernel_matrix" / "adopt" / "templates" / "toolchains.Dockerfile.j2"
-    assert theirs.read_bytes() == ours.read_bytes()
+    ours = ROOT / "containers" / "toolchains"
+    theirs = ROOT / "src" / "kernel_matrix" / "adopt" / "templates"
+    assert (theirs / "toolchains.Dockerfile.j2").read_bytes() == (ours / "Dockerfile").read_bytes()
+    assert (theirs / "make-environments.j2").read_bytes() == (ours / "make-environments").read_bytes()
 
 
 def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pins(package, resolved):

@@ -70,6 +70,7 @@ def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
     files = {".github/workflows/kernel-matrix.yml": _text("workflow.yml", names)}
     if names["containers"]:
         files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
+        files["containers/toolchains/make-environments"] = _text("make-environments", names)
         platforms = {"cpu": ""} | ({"cuda": "cu130", "rocm": "rocm7.2"} if names["gpu"] else {})
         for platform, build in platforms.items():
             values = {**names, "platform": platform, "build": build}

@@ -7,10 +7,10 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import docker
 import docker.errors
@@ -18,11 +18,10 @@ import docker.errors
 from kernel_matrix.base.locking import locked
 from kernel_matrix.run.docker import network
 from kernel_matrix.run.docker.build_steps import Steps
-from kernel_matrix.run.docker.engine import ERRORS, explained
+from kernel_matrix.run.docker.engine import explained
 from kernel_matrix.run.docker.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
 
-STAGE = "kernel-matrix.stage"  # the label of a stage that is removed when the build ends
 _SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
 
 
@@ -42,8 +41,16 @@ def find(client: docker.DockerClient, reference: str) -> Image | None:
         return None
 
 
-def make(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None], before: Callable[[], None]) -> Image:
+def make(
+    client: docker.DockerClient,
+    recipe: Recipe,
+    say: Callable[[str], None],
+    before: Callable[[], None],
+    build: Callable[[docker.DockerClient, Recipe, Callable[[str], None]], object] | None = None,
+) -> Image:
     """Return the image of the recipe, which is built if the engine does not have it.
+
+    ``build`` makes it under its name; by default the engine's builder does.
 
     Raises:
         InstallError: it cannot be built; the engine's own words.
@@ -57,45 +64,43 @@ def make(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]
             return image
         before()
         say(f"building {recipe.reference}")
-        _build(client, recipe, say)
+        (build or _build)(client, recipe, say)
     return Image(recipe.reference, str(client.images.get(recipe.reference).id))
 
 
+def build_stage(client: docker.DockerClient, recipe: Recipe, stage: str, say: Callable[[str], None]) -> str:
+    """Return the id of the image of one stage of the recipe's Dockerfile, which has no name and no label."""
+    return _follow(client, recipe, say, target=stage)
+
+
 def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> None:
-    """Build the image, and remove the stages that may not be kept."""
+    _follow(client, recipe, say, tag=recipe.reference, labels=dict(recipe.labels))
+
+
+def _follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None], **options: Any) -> str:
+    """Let the engine build the recipe, say each step, and return the id of the last layer."""
     steps = Steps(recipe, say)
-    with _context({**recipe.files, **recipe.transient()}) as context:
+    with context(recipe.files) as archive:
         try:
             output = client.api.build(
-                fileobj=context,
+                fileobj=archive,
                 custom_context=True,
                 dockerfile=recipe.dockerfile,
-                tag=recipe.reference,
                 buildargs={**network.proxies(), **recipe.arguments},
-                labels=dict(recipe.labels),
                 rm=True,
                 forcerm=True,
                 decode=True,
                 timeout=_SILENT_SECONDS,
+                **options,
             )
             steps.follow(output)
         except docker.errors.APIError as error:  # the build did not begin: the Dockerfile cannot be read
             raise InstallError(f"{recipe.dockerfile}: {explained(error)}") from error
-        finally:  # a stage has the network's certificates, so it is not kept as a cache
-            for stage in steps.stages:
-                with suppress(*ERRORS):  # another build may have removed it, or made it its own
-                    _remove_stage(client, stage)
-
-
-def _remove_stage(client: docker.DockerClient, stage: str) -> None:
-    """Remove the image of a stage and its layers that have the label. What is below the label stays as a cache."""
-    while stage and STAGE in (image := client.images.get(stage)).labels:
-        stage = str(image.attrs["Parent"])
-        client.images.remove(str(image.id), noprune=True)
+    return steps.layer
 
 
 @contextmanager
-def _context(files: Mapping[str, bytes | Path]) -> Iterator[IO[bytes]]:
+def context(files: Mapping[str, bytes | Path]) -> Iterator[IO[bytes]]:
     """Yield the files as an archive that an engine takes."""
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as archive:

@@ -16,15 +16,32 @@ _TAIL = 40  # lines of a failed step that its error shows
 
 
 @dataclass
+class Printed:
+    """The last lines that a process printed. Those that say what it is making are said as they come."""
+
+    name: str
+    say: Callable[[str], None]
+    lines: list[str] = field(default_factory=list)
+
+    def take_in(self, line: str) -> None:
+        """Take in one line."""
+        if line.strip():
+            self.lines = [*self.lines, line.rstrip()][-_TAIL:]
+            if line.startswith("making "):
+                self.say(f"{self.name}: {line}")
+
+
+@dataclass
 class Steps:
     """The steps of a build, as the engine prints them."""
 
     recipe: Recipe
     say: Callable[[str], None]
-    stages: list[str] = field(default_factory=list)  # images that the last stage copied from, or the unfinished one
     step: str = ""
-    lines: list[str] = field(default_factory=list)  # the last ones that this step printed
     layer: str = ""  # the image after the step before
+
+    def __post_init__(self) -> None:
+        self._printed = Printed(self.recipe.name, self.say)  # by this step
 
     def follow(self, output: Iterator[Mapping[str, Any]]) -> None:
         """Say each step of a build.
@@ -36,10 +53,10 @@ class Steps:
         for line in lines_of(output, faults):
             self._take_in(line)
         if faults:
-            self.stages += [self.layer] if self.layer else []
-            text = "\n".join([self.step, *self.lines, faults[0]])
+            lines = self._printed.lines
+            text = "\n".join([self.step, *lines, faults[0]])
             step = self.step.split(" :")[0].lower() or "build"
-            reason = self.lines[-1] if self.lines else faults[0]
+            reason = lines[-1] if lines else faults[0]
             raise InstallError(f"{text}\n{self.recipe.dockerfile}: {step}: {reason}")
 
     def _take_in(self, line: str) -> None:
@@ -47,14 +64,10 @@ class Steps:
         if layer := _LAYER.fullmatch(line):
             self.layer = layer[1]
         elif line.startswith("Step "):
-            if " : FROM " in line and self.layer:
-                self.stages.append(self.layer)
-            self.step, self.lines = line, []
+            self.step, self._printed = line, Printed(self.recipe.name, self.say)
             self.say(f"{self.recipe.name}: {line[:100]}")
-        elif line.strip() and not line.startswith((" ---> ", "Removing intermediate container")):
-            self.lines = [*self.lines, line.rstrip()][-_TAIL:]
-            if line.startswith("making "):
-                self.say(f"{self.recipe.name}: {line}")
+        elif not line.startswith((" ---> ", "Removing intermediate container")):
+            self._printed.take_in(line)
 
 
 def lines_of(output: Iterator[Mapping[str, Any]], faults: list[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from kernel_matrix.run.docker import bundle
 from kernel_matrix.run.docker.build import Image, find, make
 from kernel_matrix.run.docker.engine import answering
 from kernel_matrix.run.docker.recipe import content_of, needs_shared_image, platform_recipe, shared_recipe
+from kernel_matrix.run.docker.shared_image import make_shared
 
 PYTHON = "/usr/bin/python3.11"  # in every image, for its environments
 
@@ -50,5 +51,5 @@ def build(
         shared = None
         if needs_shared_image(dockerfile):
             recipe = shared_recipe(client, root, dockerfile, locks, installer, gpu=gpu)
-            shared = make(client, recipe, say, before).reference
+            shared = make_shared(client, recipe, say, before).reference
         return make(client, platform_recipe(client, root, platform, dockerfile, locks, shared), say, before)

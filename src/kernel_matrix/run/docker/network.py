@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -57,8 +58,10 @@ def wheels_of(distribution: str) -> list[tuple[str, str]]:
 
 
 def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:
-    """Return the files that bring these settings into a build: wheels, ``ca.crt``, ``pip.conf`` and ``uv.toml``."""
+    """Return the files that bring these settings into a container: wheels, and what pip, uv and the shell read."""
     files: dict[str, bytes | Path] = {wheel.name: wheel for wheel in wheels}
+    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in proxies().items())
+    files["proxies"] = "".join(exports).encode()
     if trusted := certificates():
         files["ca.crt"] = trusted
     index = next(iter(_words("UV_DEFAULT_INDEX", "PIP_INDEX_URL")), None)

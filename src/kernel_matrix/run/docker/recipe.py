@@ -28,7 +28,7 @@ _GPU_VARIABLES = re.compile(r"^ARG GPU_INSTALLER_VARIABLES=(\S+)$", re.MULTILINE
 class Recipe:
     """The files, arguments and labels that an image is made from.
 
-    ``transient`` returns files that only the build has: they are not in the image, and do not change its hash.
+    ``transient`` returns files that are there while the image is made. They are not in it, and do not change its hash.
     """
 
     name: str
@@ -91,7 +91,7 @@ def shared_recipe(
         {**_folder(dockerfile), **pins},
         {**_bases(client, dockerfile), "INSTALLER_VARIABLES": variables},
         _labels(root, SHARED, ()),
-        lambda: {f"build/site/{name}": data for name, data in network.site(wheels).items()},
+        lambda: network.site(wheels),
     )
 
 
