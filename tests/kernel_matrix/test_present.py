@@ -371,6 +371,33 @@ def test_an_image_of_two_platforms_concerns_both(doubles):
     assert concerned(matrix, [path]) == Concerned(platforms={"a": path, "b": path})
 
 
+@pytest.mark.parametrize(
+    ("executor", "is_stale"), [("venv", False), ("current", False), ("container", True), ("", True)]
+)
+def test_a_file_that_only_images_are_made_from_concerns_results_of_containers(repository, doubles, executor, is_stale):
+    doubles.edit("package:", "ci: { only_in_containers: ['images/*'] }\npackage:")
+    first = committed(repository)
+    (repository / "images").mkdir()
+    (repository / "images" / "Dockerfile").write_text("FROM scratch\n")
+    committed(repository)
+    record = Record("a", "pass", job={"commit": first, "executor": executor, "started": "2026-05-01T11:00:00Z"})
+    made = present(doubles.matrix, repository, [record], now=NOW)
+    found = "images/Dockerfile was changed since commit" in made.stale("here", "good", record)
+    assert found == is_stale
+    (repository / "kernels").mkdir(exist_ok=True)
+    (repository / "kernels" / "shared.py").write_text("LIMIT = 4\n")
+    committed(repository)
+    assert "was changed since commit" in present(doubles.matrix, repository, [record], now=NOW).stale(
+        "here", "good", record
+    )
+
+
+def committed(repository: Path) -> str:
+    sh(repository, "git", "add", "-A")
+    sh(repository, "git", "commit", "-qm", "one more")
+    return sh(repository, "git", "rev-parse", "--short=12", "HEAD")
+
+
 def test_the_matrix_may_have_another_name(repository, doubles):
     (repository / "matrix.yaml").rename(repository / "mine.yaml")
     sh(repository, "git", "add", "-A")

@@ -73,6 +73,11 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     return Concerned(toolchains, platforms, everything, entries)
 
 
+def only_in_containers(matrix: Matrix, path: str) -> bool:
+    """Return whether a file concerns only jobs that run in containers."""
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in matrix.ci.only_in_containers)
+
+
 def lock_files(lock: str) -> tuple[str, str]:
     """Return a lock and the file that it was resolved from."""
     return lock, str(Path(lock).with_suffix(".in"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -11,13 +11,14 @@ from pathlib import Path
 
 from kernel_matrix.base import git
 from kernel_matrix.base.versions import satisfies
-from kernel_matrix.config.concern import Concerned, concerned
+from kernel_matrix.config.concern import Concerned, concerned, only_in_containers
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.results.record import Record, versions_of
 from kernel_matrix.results.same_code import with_other_code
 
+_OUTSIDE = ("venv", "current")  # the executors that start no container
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
 _MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
 
@@ -36,9 +37,10 @@ class Present:
     """The present state that results must agree with: time, commit of the checkout, locks and pinned versions.
 
     ``changed`` has an entry for each commit that a record names. It says what is concerned by the files that were
-    changed since; it is None if the checkout does not have the commit. In a copy without a history (``is_checkout``
-    is false) only the names of commits are compared. ``entries`` has the pins of a toolchain that has a lock of its own
-    on a platform, by platform and toolchain.
+    changed since; it is None if the checkout does not have the commit. ``changed_outside`` has the same for jobs that
+    ran in no container: files that only images are made from do not count. In a copy without a history
+    (``is_checkout`` is false) only the names of commits are compared. ``entries`` has the pins of a toolchain that has
+    a lock of its own on a platform, by platform and toolchain.
     """
 
     now: datetime
@@ -47,6 +49,7 @@ class Present:
     toolchains: Mapping[str, Pins] = field(default_factory=dict)
     changed: Mapping[str, Concerned | None] = field(default_factory=dict)
     entries: Mapping[tuple[str, str], Pins] = field(default_factory=dict)
+    changed_outside: Mapping[str, Concerned | None] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
@@ -71,7 +74,8 @@ class Present:
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
         yield from _start_time(job.get("started", ""), self.now)
-        yield from self._another_commit(platform, toolchain, job.get("commit", ""))
+        changed = self.changed_outside if _is_outside(job) else self.changed
+        yield from self._another_commit(platform, toolchain, job.get("commit", ""), changed)
         pins = self.entries.get((platform, toolchain)) or self.toolchains.get(toolchain)
         if pins is None:
             return
@@ -84,7 +88,9 @@ class Present:
             if not satisfies([text], versions):
                 yield f"its versions do not meet {text}"
 
-    def _another_commit(self, platform: str, toolchain: str, revision: str) -> Iterator[str]:
+    def _another_commit(
+        self, platform: str, toolchain: str, revision: str, changed: Mapping[str, Concerned | None]
+    ) -> Iterator[str]:
         if not self.commit or revision == self.commit:
             return
         base, _, changes = revision.partition("+")
@@ -93,7 +99,7 @@ class Present:
         elif not self.is_checkout:
             if not _same(base, self.commit):
                 yield f"it is of commit {base[:12]}; this is {self.commit[:12]}, without its history"
-        elif (since := self.changed.get(base)) is None:
+        elif (since := changed.get(base)) is None:
             yield f"commit {base[:12]} is not in this checkout"
         elif changes:
             yield f"it is of commit {base[:12]} with changes that are in no commit"
@@ -116,14 +122,19 @@ def present(
     """
     results = {file.resolve() for file in files}
     is_checkout = git.is_checkout(root)
-    commits = {record.job.get("commit", "").partition("+")[0] for record in records} - {""}
-    changed: dict[str, Concerned | None] = {}
-    for revision in sorted(commits) if is_checkout else ():
-        if (paths := git.changed_since(root, revision)) is None:
-            changed[revision] = None
-        else:
-            paths = [path for path in paths if (root / path).resolve() not in results]
-            changed[revision] = _concerned_since(matrix, root, revision, paths, name)
+    commits: dict[bool, set[str]] = {False: set(), True: set()}  # by whether their jobs ran outside of containers
+    for record in records if is_checkout else ():
+        commits[_is_outside(record.job)].add(record.job.get("commit", "").partition("+")[0])
+    revisions = sorted(set().union(*commits.values()) - {""})
+    paths = {revision: _changed_since(root, revision, results) for revision in revisions}
+    changed, outside = (
+        {
+            revision: _concerned_since(matrix, root, revision, paths[revision], name, is_outside=is_outside)
+            for revision in revisions
+            if revision in commits[is_outside]
+        }
+        for is_outside in (False, True)
+    )
     toolchains = {
         name: Pins(toolchain.lock, _sha256(root / toolchain.lock), tuple(toolchain.requires))
         for name, toolchain in matrix.toolchains.items()
@@ -132,7 +143,7 @@ def present(
         (platform, name): Pins(lock, _sha256(root / lock), toolchains[name].requires)
         for (platform, name), lock in matrix.own_locks.items()
     }
-    return Present(now or datetime.now(UTC), git.commit(root), is_checkout, toolchains, changed, entries)
+    return Present(now or datetime.now(UTC), git.commit(root), is_checkout, toolchains, changed, entries, outside)
 
 
 def _start_time(started: str, now: datetime) -> Iterator[str]:
@@ -159,8 +170,25 @@ def _sha256(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _concerned_since(matrix: Matrix, root: Path, revision: str, paths: Sequence[str], name: str) -> Concerned:
+def _is_outside(job: Mapping[str, str]) -> bool:
+    """Return whether a job says that it ran in no container."""
+    return job.get("executor") in _OUTSIDE
+
+
+def _changed_since(root: Path, revision: str, results: Container[Path]) -> list[str] | None:
+    """Return the files that were changed since a commit, apart from results; None if the checkout does not have it."""
+    paths = git.changed_since(root, revision)
+    return None if paths is None else [path for path in paths if (root / path).resolve() not in results]
+
+
+def _concerned_since(
+    matrix: Matrix, root: Path, revision: str, paths: Sequence[str] | None, name: str, *, is_outside: bool
+) -> Concerned | None:
     """Return whom the changed files concern: files with other code, and of the matrix's file what a job reads of it."""
+    if paths is None:
+        return None
+    if is_outside:
+        paths = [path for path in paths if not only_in_containers(matrix, path)]
     others = with_other_code(matrix, root, revision, [path for path in paths if path != name])
     if name not in paths:
         return concerned(matrix, others)

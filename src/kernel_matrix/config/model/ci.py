@@ -30,6 +30,11 @@ class Ci(Section):
         default_factory=list,
         description="Files (patterns with '*') that no job reads: a change of one concerns no job.",
     )
+    only_in_containers: list[str] = Field(
+        default_factory=list,
+        description="Files (patterns with '*') that only images and containers are made from: a change of one makes no "
+        "result stale that came from another executor.",
+    )
     sentinels: list[str] = Field(
         default_factory=list, description="Cells (patterns with '*') that run whatever has changed."
     )
