@@ -7,6 +7,7 @@ import hashlib
 import io
 import ipaddress
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ from kernel_matrix.lab import doctor
 from kernel_matrix.run.docker import bundle, images, network, shared_image
 from kernel_matrix.run.docker.build import Image
 from kernel_matrix.run.docker.build_steps import lines_of
+from kernel_matrix.run.docker.engine import SOCKET
 from kernel_matrix.run.docker.recipe import PREFIX, SHARED, Recipe, content_of, shared_recipe
 from kernel_matrix.run.executors import InstallError, MachineError
 
@@ -423,6 +425,25 @@ def test_a_container_that_a_dead_process_left_stops_nobody(engine, tmp_path, rem
     remove += [image.reference, recipe.reference]
     assert run(engine, image, "cat /made; id -u").split() == [str(tmp_path), "1000"]
     assert left_of_making(engine) == ([], [])
+
+
+def test_a_large_image_may_take_longer_than_a_client_waits_for_other_answers(engine, tmp_path, remove):
+    dockerfile, lock = with_environments(tmp_path), tmp_path / "none.txt"
+    script = f"sleep 2; head -c 300M /dev/urandom >/large; echo {tmp_path} >/made\n"
+    (dockerfile.parents[1] / SHARED / "make-environments").write_text(script)
+    lock.write_text("")
+    client = DockerClient(os.environ.get("DOCKER_HOST") or SOCKET)
+    usual, waits = client.api.timeout, []
+
+    def say(text: str) -> None:  # the client waits for a second while the environments are made, and for no image
+        waits.append(client.api.timeout)
+        client.api.timeout = usual if text.startswith(f"building {PREFIX}/plain") else 1
+
+    image = images.build(client, tmp_path, "plain", dockerfile, [lock], installer=INSTALLER, gpu=False, say=say)
+    assert {usual, 1} <= {*waits}
+    client.close()
+    remove += [image.reference, shared_recipe(engine, tmp_path, dockerfile, [lock], INSTALLER, gpu=False).reference]
+    assert run(engine, image, "cat /made; wc -c </large").split() == [str(tmp_path), str(300 << 20)]
 
 
 def test_an_image_says_what_it_was_made_from(engine, tmp_path, remove):

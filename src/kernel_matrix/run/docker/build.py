@@ -22,7 +22,7 @@ from kernel_matrix.run.docker.engine import explained
 from kernel_matrix.run.docker.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
 
-_SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
+SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], No
                 rm=True,
                 forcerm=True,
                 decode=True,
-                timeout=_SILENT_SECONDS,
+                timeout=SILENT_SECONDS,
                 **options,
             )
             steps.follow(output)

@@ -16,7 +16,7 @@ import docker
 import docker.errors
 from docker.types import Mount
 
-from kernel_matrix.run.docker.build import Image, build_stage, context, make
+from kernel_matrix.run.docker.build import SILENT_SECONDS, Image, build_stage, context, make
 from kernel_matrix.run.docker.build_steps import Printed, lines_of
 from kernel_matrix.run.docker.ownership import remove
 from kernel_matrix.run.docker.recipe import Recipe
@@ -42,7 +42,7 @@ def make_shared(
 def _make(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> None:
     """Make the environments in a container, and commit it under the name of the recipe."""
     base = build_stage(client, recipe, STAGE, say)
-    with _container(client, recipe, base) as container:
+    with _patience(client), _container(client, recipe, base) as container:
         files = {name.rpartition("/")[2]: content for name, content in {**recipe.files, **recipe.transient()}.items()}
         with context(files) as archive:
             container.put_archive(_VOLUME, archive)
@@ -62,6 +62,19 @@ def _make(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None
 def name_of(recipe: Recipe) -> str:
     """Return the name of the container in which this user makes the environments of a recipe."""
     return f"{recipe.reference.replace('/', '-').replace(':', '-')}-{os.getuid()}"
+
+
+@contextmanager
+def _patience(client: docker.DockerClient) -> Iterator[None]:
+    """Give the engine more time to answer in this block: to commit some GB takes longer than the client waits.
+
+    The SDK has no such option for one request. Requests of other threads get the same time meanwhile.
+    """
+    usual, client.api.timeout = client.api.timeout, SILENT_SECONDS
+    try:
+        yield
+    finally:
+        client.api.timeout = usual
 
 
 @contextmanager
