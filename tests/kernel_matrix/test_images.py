@@ -15,8 +15,9 @@ import sys
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -27,8 +28,8 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.lab import doctor
-from kernel_matrix.run.docker import bundle, images, network, shared_image
-from kernel_matrix.run.docker.build import Image
+from kernel_matrix.run.docker import bundle, images, network
+from kernel_matrix.run.docker.build import Image, name_of
 from kernel_matrix.run.docker.build_steps import lines_of
 from kernel_matrix.run.docker.engine import SOCKET
 from kernel_matrix.run.docker.recipe import PREFIX, SHARED, Recipe, content_of, shared_recipe
@@ -48,8 +49,8 @@ def write(root: Path, name: str, text: str) -> Path:
     return path
 
 
-def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None) -> Image:
-    say = (said if said is not None else []).append
+def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None, say=None) -> Image:
+    say = say or (said if said is not None else []).append
     return images.build(
         engine, root, dockerfile.parent.name, dockerfile, locks, installer=INSTALLER, gpu=False, say=say
     )
@@ -70,13 +71,24 @@ def with_environments(root: Path) -> Path:
     return write(root, "plain", "ARG TOOLCHAINS=kernel-matrix/toolchains\nFROM ${TOOLCHAINS}\n")
 
 
-def left_of_making(engine) -> tuple[list[str], list[str]]:
-    """Return the containers in which environments are made, and the volumes that no container has.
+@contextmanager
+def nothing_is_left(engine, recipe: Recipe) -> Iterator[Callable[[str], None]]:
+    """Yield what a build says its steps to. At the end its container and the volume of that are gone."""
+    volumes: set[str] = set()
 
-    No other process of the tests makes environments from the locks of this file.
-    """
-    made = [each.name for each in engine.containers.list(all=True, filters={"name": f"{PREFIX}-{SHARED}-"})]
-    return made, [volume.name for volume in engine.volumes.list(filters={"dangling": True})]
+    def say(text: str) -> None:
+        if ": making " in text:
+            volumes.update(mount["Name"] for mount in engine.containers.get(name_of(recipe)).attrs["Mounts"])
+
+    yield say
+    assert len(volumes) == 1
+    assert engine.containers.list(all=True, filters={"name": name_of(recipe)}) == []
+    assert volumes.isdisjoint(volume.name for volume in engine.volumes.list())
+
+
+def environments_of(engine, root: Path, dockerfile: Path, lock: Path) -> Recipe:
+    """Return the recipe of the environments that the image of a Dockerfile is made from."""
+    return shared_recipe(engine, root, dockerfile, [lock], INSTALLER, gpu=False)
 
 
 def run(engine, image: Image, command: str) -> str:
@@ -268,11 +280,12 @@ def test_a_full_disk_in_a_build_is_told(engine, tmp_path):
 def test_a_lock_for_another_python_fails_with_its_cause(engine, tmp_path):
     lock = tmp_path / "newer.txt"
     lock.write_text("ipython==9.11.0\n")  # this version needs Python 3.12
-    with pytest.raises(InstallError) as failure:
-        built(engine, tmp_path, with_environments(tmp_path), [lock])
+    dockerfile = with_environments(tmp_path)
+    recipe = environments_of(engine, tmp_path, dockerfile, lock)
+    with nothing_is_left(engine, recipe) as say, pytest.raises(InstallError) as failure:
+        built(engine, tmp_path, dockerfile, [lock], say=say)
     assert cause(failure) == "wrong-python-for-uv"
     assert str(failure.value).splitlines()[-1].startswith("containers/toolchains/make-environments: ")
-    assert left_of_making(engine) == ([], [])
 
 
 def test_a_version_that_debian_no_longer_has_is_told(engine, tmp_path):
@@ -390,11 +403,12 @@ def test_what_a_closed_network_needs_is_used_and_leaves_no_trace(engine, tmp_pat
     lock = tmp_path / "marked.txt"
     lock.write_text("kernel-matrix-marker==1.0\n")
 
-    image = built(engine, tmp_path, with_environments(tmp_path), [lock])
+    dockerfile = with_environments(tmp_path)
+    with nothing_is_left(engine, environments_of(engine, tmp_path, dockerfile, lock)) as say:
+        image = built(engine, tmp_path, dockerfile, [lock], say=say)
     remove.append(image.reference)
     made = engine.images.get(image.id)
     remove += shared(made)
-    assert left_of_making(engine) == ([], [])
     program = "import kernel_matrix_marker as marker; print(marker.here)"
     assert run(engine, image, f"{images.python_of(lock)} -c '{program}'") == "True\n"
     assert f"Basic {base64.b64encode(f'user:{PASSWORD}'.encode()).decode()}" in asked
@@ -416,15 +430,17 @@ def shared(made) -> list[str]:
 
 def test_a_container_that_a_dead_process_left_stops_nobody(engine, tmp_path, remove):
     dockerfile, lock = with_environments(tmp_path), tmp_path / "none.txt"
-    (dockerfile.parents[1] / SHARED / "make-environments").write_text(f"echo {tmp_path} >/made\n")
+    (dockerfile.parents[1] / SHARED / "make-environments").write_text(
+        f"echo making one; sleep 2; echo {tmp_path} >/made\n"
+    )
     lock.write_text("")
-    recipe = shared_recipe(engine, tmp_path, dockerfile, [lock], INSTALLER, gpu=False)
-    left = engine.containers.create(recipe.arguments["BOOKWORM"], ["sleep", "600"], name=shared_image.name_of(recipe))
+    recipe = environments_of(engine, tmp_path, dockerfile, lock)
+    left = engine.containers.create(recipe.arguments["BOOKWORM"], ["sleep", "600"], name=name_of(recipe))
     left.start()
-    image = built(engine, tmp_path, dockerfile, [lock])
+    with nothing_is_left(engine, recipe) as say:
+        image = built(engine, tmp_path, dockerfile, [lock], say=say)
     remove += [image.reference, recipe.reference]
     assert run(engine, image, "cat /made; id -u").split() == [str(tmp_path), "1000"]
-    assert left_of_making(engine) == ([], [])
 
 
 def test_a_large_image_may_take_longer_than_a_client_waits_for_other_answers(engine, tmp_path, remove):
@@ -439,10 +455,10 @@ def test_a_large_image_may_take_longer_than_a_client_waits_for_other_answers(eng
         waits.append(client.api.timeout)
         client.api.timeout = usual if text.startswith(f"building {PREFIX}/plain") else 1
 
-    image = images.build(client, tmp_path, "plain", dockerfile, [lock], installer=INSTALLER, gpu=False, say=say)
+    image = built(client, tmp_path, dockerfile, [lock], say=say)
     assert {usual, 1} <= {*waits}
     client.close()
-    remove += [image.reference, shared_recipe(engine, tmp_path, dockerfile, [lock], INSTALLER, gpu=False).reference]
+    remove += [image.reference, environments_of(engine, tmp_path, dockerfile, lock).reference]
     assert run(engine, image, "cat /made; wc -c </large").split() == [str(tmp_path), str(300 << 20)]
 
 

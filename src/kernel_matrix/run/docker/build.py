@@ -58,14 +58,18 @@ def make(
     if image := find(client, recipe.reference):
         return image
     # Two runs that want the same image do not build it twice.
-    name = recipe.reference.replace("/", "-").replace(":", "-")
-    with locked(Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}.lock", wait=True):
+    with locked(Path(tempfile.gettempdir()) / f"{name_of(recipe)}.lock", wait=True):
         if image := find(client, recipe.reference):
             return image
         before()
         say(f"building {recipe.reference}")
         (build or _build)(client, recipe, say)
     return Image(recipe.reference, str(client.images.get(recipe.reference).id))
+
+
+def name_of(recipe: Recipe) -> str:
+    """Return the name of what only one process of this user may have while the image of the recipe is made."""
+    return f"{recipe.reference.replace('/', '-').replace(':', '-')}-{os.getuid()}"
 
 
 def build_stage(client: docker.DockerClient, recipe: Recipe, stage: str, say: Callable[[str], None]) -> str:

@@ -7,7 +7,6 @@ Dockerfile would write the environments twice: in a stage that has these files, 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,7 @@ import docker
 import docker.errors
 from docker.types import Mount
 
-from kernel_matrix.run.docker.build import SILENT_SECONDS, Image, build_stage, context, make
+from kernel_matrix.run.docker.build import SILENT_SECONDS, Image, build_stage, context, make, name_of
 from kernel_matrix.run.docker.build_steps import Printed, lines_of
 from kernel_matrix.run.docker.ownership import remove
 from kernel_matrix.run.docker.recipe import Recipe
@@ -52,16 +51,11 @@ def _make(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None
         for line in lines_of(({"stream": piece.decode(errors="replace")} for piece in pieces), []):
             printed.take_in(line)
         if status := container.wait()["StatusCode"]:
-            lines = [*printed.lines, f"it ended with status {status}"]
-            folder = recipe.dockerfile.rpartition("/")[0]
-            raise InstallError("\n".join([*lines, f"{folder}/{SCRIPT}: {lines[-2] if lines[1:] else lines[0]}"]))
+            ended = f"it ended with status {status}"
+            reason, folder = (printed.lines or [ended])[-1], recipe.dockerfile.rpartition("/")[0]
+            raise InstallError("\n".join([*printed.lines, ended, f"{folder}/{SCRIPT}: {reason}"]))
         repository, _, tag = recipe.reference.partition(":")
         container.commit(repository, tag, conf={**_CONFIGURATION, "Labels": dict(recipe.labels)})
-
-
-def name_of(recipe: Recipe) -> str:
-    """Return the name of the container in which this user makes the environments of a recipe."""
-    return f"{recipe.reference.replace('/', '-').replace(':', '-')}-{os.getuid()}"
 
 
 @contextmanager
