@@ -44,6 +44,12 @@ def test_every_tool_gets_the_first_files_of_each_size_in_turn(folder):
     assert not any((folder / "others" / "one" / name).exists() for name in ("results", "out"))
 
 
+def test_a_size_counts_planned_cases_of_which_some_have_no_result(folder):
+    lines = list(others(folder, [tool("one", WRITES)], sizes=(10, 84, 100)))
+    taken = [line.split(":")[1] for line in lines]
+    assert taken == [" 10 results in 1 files", " 80 results in 8 files"], "80 results are of 84 cases, and not of 100"
+
+
 def test_a_tool_that_fails_is_given_no_more_and_the_next_one_is_tried(folder):
     lines = list(others(folder, [tool("bad", FAILS_AT_FOUR), tool("good", WRITES)], sizes=(10, 40, 80)))
     assert [line.split(":")[0] for line in lines] == ["bad", "bad", "good", "good", "good"]
