@@ -75,7 +75,7 @@ def report(
 def _sample(results: Judged) -> sampling.Sample | None:
     """Return the results of a large report that are audited, other ones each time; None if all are."""
     total = results.results
-    if total <= auditing.MOST_RESULTS:
+    if total <= auditing.MOST_RESULTS and len(results.planned.cell) <= auditing.MOST_PLANNED:
         return None
     sources = {place: sampling.Source(files, number) for place, files, number in results.files_by_place()}
     return sampling.choose(sources, total, f"{datetime.now(UTC)}")

@@ -345,6 +345,17 @@ def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkey
     assert "audit: compat.json: run.cells_by_evidence: {'compiled': 4711} is shown, and the results make" in done.stderr
 
 
+@pytest.mark.parametrize(("most", "note"), [(10_000, False), (1, True)])
+def test_of_a_large_plan_a_sample_is_audited_also_where_few_results_are_there(doubles, monkeypatch, most, note):
+    (doubles.root / "build" / "results").mkdir(parents=True)
+    monkeypatch.setattr("kernel_matrix.report.audit.MOST_PLANNED", most)
+    monkeypatch.setattr("kernel_matrix.report.from_cells._by_evidence", lambda cells: {"compiled": 4711})
+    done = harness("report", "--matrix", str(doubles.root / "matrix.yaml"))
+    assert "audit: compat.json: run.cells_by_evidence: {'compiled': 4711} is shown" in done.stderr, "it is a sum"
+    notes = json.loads((doubles.root / "build" / "site" / "compat.json").read_text())["notes"]
+    assert any("There are no results, so of the figures" in text for text in notes) == note
+
+
 def test_a_folder_without_a_report_is_an_error_of_the_user(matrix, tmp_path):
     with pytest.raises(UserError, match="no report that can be audited"):
         audit(tmp_path, [], matrix, ROOT)

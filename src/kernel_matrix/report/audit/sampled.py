@@ -57,6 +57,8 @@ class Sample:
     @property
     def note(self) -> str:
         """The sentence on the page that says what was audited."""
+        if not self.of:
+            return "There are no results, so of the figures of this page only the sums over all cells were audited."
         if not self.sources:
             return (
                 f"The figures of this page were not computed a second time: each job has more than {MOST_OF_ONE:,} "
