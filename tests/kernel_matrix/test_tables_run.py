@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.report.audit import raw
+from kernel_matrix.results import junit
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.present import present
 from kernel_matrix.results.tables import names
@@ -128,6 +130,15 @@ def test_where_the_tables_cannot_be_written_the_junit_file_counts_and_the_run_sa
     folder, texts = run(doubles)
     assert [text for text in texts if text.startswith("its tables are not written, and its JUnit file is there: ")]
     assert len(collect([folder]).records) == 3
+
+
+@pytest.mark.slow
+def test_a_python_that_cannot_import_pyarrow_keeps_the_junit_file_and_the_run_says_so(doubles, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kernel_matrix.results.tables.write", None)
+    folder, texts = run(doubles)
+    [text] = [text for text in texts if text.startswith("its tables are not written, and its JUnit file is there: ")]
+    assert "this Python cannot import pyarrow" in text
+    assert len(junit.read(folder / "here.good.xml")) == 3
 
 
 @pytest.mark.slow

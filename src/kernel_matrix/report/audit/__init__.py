@@ -28,8 +28,8 @@ from kernel_matrix.report.audit.states import Judge, Now, evidence_of
 
 # How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
 ONLY_COMPILED = "the machine was to run it"
-# It holds every result as a plain dictionary, 0.1 MB and 2 ms for each, and every planned case, 2 kB and 0.02 ms. Of more
-# of either the report audits a sample.
+# It holds every result as a plain dictionary, 0.1 MB and 2 ms for each, and every planned case, 2 kB and 0.02 ms.
+# Of more of either the report audits a sample.
 MOST_RESULTS, MOST_PLANNED = 20_000, 100_000
 FIGURES, BADGE = "compat.json", "badge.json"
 
