@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
@@ -36,13 +35,12 @@ def chromium() -> Iterator[Browser]:
         if os.environ.get("KERNEL_MATRIX_CHECKS"):
             pytest.fail("needs Chromium, which .ci/run installs: apt-get install chromium-headless-shell")
         pytest.skip("needs Chromium: apt-get install chromium-headless-shell")
-    from playwright.sync_api import Error, sync_playwright
+    from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
-        with contextlib.suppress(Error):  # a later test of this process may have ended the driver
-            browser.close()
+        browser.close()
 
 
 @dataclass

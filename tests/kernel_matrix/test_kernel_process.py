@@ -135,6 +135,21 @@ def holds(arrays):
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def other_children_are_spared() -> Iterator[None]:
+    """Hide the children that this process had before: all that it has end with a kernel's process.
+
+    One of them is the browser's, which other tests of this process use.
+    """
+    children = processes._children
+    before = {pid for pid, _ in children(os.getpid())}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            processes, "_children", lambda parent: [pair for pair in children(parent) if pair[0] not in before]
+        )
+        yield
+
+
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelProcess]:
     """Yield a process for the calls of ``SIDE``; it starts again by itself after a death."""
