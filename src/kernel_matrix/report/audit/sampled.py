@@ -57,12 +57,10 @@ class Sample:
     @property
     def note(self) -> str:
         """The sentence on the page that says what was audited."""
-        if not self.of:
-            return "There are no results, so of the figures of this page only the sums over all cells were audited."
         if not self.sources:
             return (
-                f"The figures of this page were not computed a second time: each job has more than {MOST_OF_ONE:,} "
-                "results. `kernel-matrix audit` does it."
+                "The figures of this page were not computed a second time, apart from the sums over all cells: no job "
+                f"has 1 to {MOST_OF_ONE:,} results of planned cases. `kernel-matrix audit` does all."
             )
         names = ", ".join(sorted(".".join(place) for place in self.sources))
         return (
