@@ -117,7 +117,7 @@ def test_the_identity_of_a_run_is_computed_once_for_a_database_that_is_kept(tmp_
     write_all(tmp_path / "tables", [replace(passing(first), job={"job": "one"})])
     computed = []
     monkeypatch.setattr(
-        "kernel_matrix.results.tables.read.identity", lambda records: computed.append(1) or identity(records)
+        "kernel_matrix.results.tables.read.identity", lambda job, records: computed.append(1) or identity(job, records)
     )
 
     def load_again():
