@@ -21,7 +21,10 @@ PAGES = sorted(
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "ci" / "runner" / "README.md")
 )
 # Pages about a repository of the reader: their paths and toolchains are not those of this one.
-_OF_A_READER = ("docs/tutorials/", "docs/how-to/backend.md", "docs/how-to/expectation.md", "docs/how-to/read-accuracy.md")
+_OF_A_READER = (
+    "docs/tutorials/",
+    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy")),
+)
 OWN_PAGES = [page for page in PAGES if not page.startswith(_OF_A_READER)]
 NOTES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "notes").glob("*.md"))
 # A day, as a log has it. A page has one only in a table, in code (the output of a command) or in the address of a note.
@@ -114,7 +117,8 @@ def test_a_page_is_no_diary(page):
 
 
 def test_a_diary_in_a_page_is_found():
-    text = "Measured 2026-11-22:\n| 2026-11-22 |\n```text\n2026-11-22\n```\n`until: 2027-11-22`, [a note](2026-11-22-x.md)\n"
+    code = "```text\n2026-11-22\n```\n`until: 2027-11-22`"
+    text = f"Measured 2026-11-22:\n| 2026-11-22 |\n{code}, [a note](2026-11-22-x.md)\n"
     assert days(text) == ["Measured 2026-11-22:"]
 
 
