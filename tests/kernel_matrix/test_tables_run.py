@@ -153,6 +153,13 @@ def test_a_machine_without_pyarrow_leaves_a_journal_that_makes_the_same_tables(d
     assert made.stem == path.stem, "the tables of the same results have the same name"
     assert collect([tmp_path]).records == collected.records
     assert collect([tmp_path, folder]).records == collected.records, "a run that is there twice counts once"
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    counts = []
+    for results in (folder, tmp_path):
+        with pipeline.judged(project, pipeline.plan(project, "quick"), [results]) as judged:
+            counts.append((judged.counts, judged.loaded.broken))
+    assert counts[0] == counts[1]
+    assert counts[0][0]["pass"] == 3
 
 
 JOURNALS = {
