@@ -23,7 +23,7 @@ PAGES = sorted(
 # Pages about a repository of the reader: their paths and toolchains are not those of this one.
 _OF_A_READER = (
     "docs/tutorials/",
-    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy")),
+    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy", "suite")),
 )
 OWN_PAGES = [page for page in PAGES if not page.startswith(_OF_A_READER)]
 NOTES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "notes").glob("*.md"))
