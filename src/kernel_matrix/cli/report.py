@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_matrix_options(parser)
     parser.add_argument("results", nargs="*", type=Path, help="folders or files of results (build/results)")
     parser.add_argument("--plan", type=Path, help="the plan's file: results are taken only from its jobs")
-    parser.add_argument("--statuses", type=Path, help="what became of the jobs, from kernel-matrix jobs")
+    parser.add_argument("--statuses", type=Path, help="what became of the jobs, from kernel-matrix ci jobs")
     parser.add_argument(
         "--history",
         type=Path,

@@ -106,7 +106,7 @@ def make_dashboard(
 def _dashboard(
     project: Project, judged: Judged, report: Report, earlier: History, annotations: tuple[str, ...]
 ) -> Dashboard:
-    ended = tuple(ended_lines(project.matrix.start, project.file, judged.ended))
+    ended = tuple(ended_lines(project.file, judged.ended))
     index, broken = project.site / "index.html", judged.loaded.broken
     return Dashboard(index, report, judged.is_red, broken, judged.not_taken, earlier, ended, annotations)
 
