@@ -48,7 +48,7 @@ def _joined(values: list[ast.expr]) -> list[ast.expr]:
         if not isinstance(value, ast.Constant):
             joined.append(value)
         elif isinstance(last, ast.Constant):
-            joined[-1] = ast.Constant(f"{last.value}{value.value}")
+            joined[-1] = ast.Constant(str(last.value) + str(value.value))
         elif value.value:
             joined.append(value)
     return joined
