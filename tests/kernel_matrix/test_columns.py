@@ -26,7 +26,7 @@ from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import rows
-from kernel_matrix.results.columns.verdicts import judge
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.compare import STATES, compare
 from kernel_matrix.results.noise import pooled
 from kernel_matrix.results.present import present

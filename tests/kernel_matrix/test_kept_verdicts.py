@@ -15,7 +15,7 @@ from worlds import world
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.sql import one, rows
-from kernel_matrix.results.columns.verdicts import judge
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.validation import Bounds
 

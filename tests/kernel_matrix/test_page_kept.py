@@ -21,7 +21,7 @@ from kernel_matrix.results.columns.load import Loaded
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs
 from kernel_matrix.results.columns.sampled import Samples
-from kernel_matrix.results.columns.verdicts import judge
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.validation import Bounds
 
 

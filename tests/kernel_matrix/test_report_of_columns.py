@@ -28,7 +28,7 @@ from kernel_matrix.results.columns.load import Loaded, load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs
 from kernel_matrix.results.columns.sampled import Samples
-from kernel_matrix.results.columns.verdicts import judge
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.tables.identity import identity
 from kernel_matrix.results.tables.write import write_all

@@ -19,7 +19,7 @@ from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.present import present_of
-from kernel_matrix.results.columns.verdicts import judge
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.present import present
 from kernel_matrix.results.validation import Bounds
