@@ -10,6 +10,7 @@ from test_columns import comparable, expected_of, same_cells, verdicts_of
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.lab import scale, scale_measure
 from kernel_matrix.lab.scale import Scale
 from kernel_matrix.results.collect import collect
@@ -19,7 +20,6 @@ from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.present import present_of
-from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.present import present
 from kernel_matrix.results.validation import Bounds
@@ -47,7 +47,7 @@ def judged(made, folder):
     project = pipeline.load(made.matrix)
     plan, collected = pipeline.plan(project, "quick"), collect([folder])
     comparison = compare(plan, collected.records, present(project.matrix, project.root, collected.records))
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         loaded = load(connection, [folder])
         planned = of_plan(plan)
         judge(connection, planned, present_of(connection, project.matrix, project.root, loaded.files))
@@ -81,5 +81,5 @@ def test_every_road_is_measured(made):
     lines = list(scale_measure.measure(made.matrix.parent, scale_measure.ROADS))
     assert [line.partition(":")[0] for line in lines] == [*scale_measure.ROADS]
     assert all("2160 cases in " in line for line in lines)
-    with pytest.raises(UserError, match="the roads are objects, junit, tables, again"):
+    with pytest.raises(UserError, match="the roads are objects, junit, tables"):
         list(scale_measure.measure(made.matrix.parent, ["fast"]))

@@ -49,7 +49,9 @@ def enter_plan(connection: Connection, planned: Planned) -> None:
 
 def _enter_expectations(connection: Connection, planned: Planned) -> None:
     """Enter the expectations of each set of ``rules`` that a case may have, by their place in it."""
-    found = [(rules, place, rule) for rules, of_set in enumerate(planned.expectations) for place, rule in enumerate(of_set)]
+    found = [
+        (rules, place, rule) for rules, of_set in enumerate(planned.expectations) for place, rule in enumerate(of_set)
+    ]
     texts = ("outcome", "stage", "reason", "until")
     enter(
         connection,

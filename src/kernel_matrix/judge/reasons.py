@@ -89,9 +89,7 @@ _SENTENCES: dict[str, Callable[..., str]] = {
     "no_artifact": _plain("the record says that it compiled, and holds no artifact"),
     "failed_and_nothing_ran": _plain("the record says that it failed, and does not say that anything ran"),
     "compared_nothing": _plain("the record says that it passed, and compared nothing"),
-    "earlier_version": _plain(
-        "made by an earlier kernel-matrix: it does not say how its limits were made; run again"
-    ),
+    "earlier_version": _plain("made by an earlier kernel-matrix: it does not say how its limits were made; run again"),
     "owes_outputs": lambda *names: f"the record owes the figures of {', '.join(names) or 'at least one output'}",
     "no_canary": _plain("the record compared numbers, and no fault was put in: nothing shows that it compares"),
     "other_elements": _plain("the record says that {} elements were compared; its outputs have {}", "g g"),

@@ -35,7 +35,9 @@ def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs
         stale.append((job, platform, toolchain, reasons.setdefault(reason, len(reasons))))
     schema = pa.schema({"job": _KEY, "platform": _TEXT, "toolchain": _TEXT, "reason": _NUMBER})
     _enter(connection, "stale_jobs", schema, stale)
-    _enter(connection, "stale_reasons", pa.schema({"stale": _NUMBER, "text": _TEXT}), [(n, t) for t, n in reasons.items()])
+    _enter(
+        connection, "stale_reasons", pa.schema({"stale": _NUMBER, "text": _TEXT}), [(n, t) for t, n in reasons.items()]
+    )
 
 
 def enter_misplaced(connection: Connection, planned: Planned, jobs: Jobs) -> None:
