@@ -22,6 +22,7 @@ ORDER = (
     ("vendors",),
     ("config",),
     ("results",),
+    ("judge",),
     ("diagnosis",),
     ("run", "report", "machines"),
     ("project",),
