@@ -150,15 +150,16 @@ class _Reading:
         def start(tag: str, attributes: list[str]) -> None:
             nonlocal depth
             depth += 1
+            if tag == "property" and len(attributes) == 4 and attributes[0] == "name" and attributes[2] == "value":
+                _, name, _, value = attributes  # as nearly all properties are; the rest of the checks is the same
+                if len(value) <= long and len(name) <= long and depth <= most:
+                    self._property(name, value)
+                    return
             if depth > most:
                 raise RefusedError(f"its elements lie more than {most} deep")
-            for value in attributes:
-                if len(value) > long:
-                    raise RefusedError(f"a text is longer than {long} characters")
-            if tag == "property":
-                self._property(attributes)
-            else:
-                self._start(tag, dict(zip(attributes[::2], attributes[1::2], strict=True)), depth)
+            if len(max(attributes, key=len, default="")) > long:
+                raise RefusedError(f"a text is longer than {long} characters")
+            self._start(tag, dict(zip(attributes[::2], attributes[1::2], strict=True)), depth)
 
         def end(tag: str) -> None:
             nonlocal depth
@@ -172,14 +173,7 @@ class _Reading:
         parser.StartElementHandler, parser.EndElementHandler = start, end
         parser.Parse(content, True)
 
-    def _property(self, attributes: list[str]) -> None:
-        if len(attributes) == 4 and attributes[0] == "name" and attributes[2] == "value":
-            _, name, _, value = attributes  # as nearly all are
-        else:
-            given = dict(zip(attributes[::2], attributes[1::2], strict=True))
-            if "name" not in given:
-                raise ValueError("a property has no name")
-            name, value = given["name"], given.get("value", "")
+    def _property(self, name: str, value: str) -> None:
         self._count += 1
         if self._count > self.bounds.properties:
             raise RefusedError(f"a case has more than {self.bounds.properties} properties")
@@ -191,6 +185,11 @@ class _Reading:
     def _start(self, tag: str, attributes: dict[str, str], depth: int) -> None:
         if depth == 1 and tag not in ("testsuites", "testsuite"):
             raise ValueError(f"not whole JUnit XML (it begins with the element {tag[:60]!r})")
+        if tag == "property":
+            if "name" not in attributes:
+                raise ValueError("a property has no name")
+            self._property(attributes["name"], attributes.get("value", ""))
+            return
         self._parser.CharacterDataHandler = None  # the text of an element ends where another begins
         if tag == "testsuite":
             self._open += 1
