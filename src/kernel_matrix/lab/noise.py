@@ -10,6 +10,7 @@ from kernel_matrix.config.model import Accuracy, Scalar
 from kernel_matrix.config.plan import Cell
 from kernel_matrix.job.budget import Pair, least_noise
 from kernel_matrix.results.compare import Verdict
+from kernel_matrix.results.noise import ratio_of
 
 TARGET = 2 / 3  # a proposed limit leaves the largest error at this share of its budget
 _LIMIT = ".limit_max_abs"
@@ -18,6 +19,8 @@ _FOR_DEMANDS = (
     *("floor_max_abs", "floor_rel_fro", "conditioning_max_abs", "conditioning_rel_fro"),
     *("largest", "itemsize", "steps", "unit"),
 )
+
+_FOR_RATIO = ("elements", "nan", "inf")
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def _of_case(verdict: Verdict, metrics: Mapping[str, float], accuracy: Accuracy)
     for output in (name.removesuffix(_LIMIT) for name in metrics if name.endswith(_LIMIT)):
         figures = {
             name: metrics[f"{output}.{name}"]
-            for name in (*_NEEDED, *_FOR_DEMANDS, "noise_ratio")
+            for name in (*_NEEDED, *_FOR_DEMANDS, *_FOR_RATIO)
             if f"{output}.{name}" in metrics
         }
         if not figures.keys() >= {*_NEEDED}:
@@ -68,7 +71,7 @@ def _of_case(verdict: Verdict, metrics: Mapping[str, float], accuracy: Accuracy)
             dtype=str(case.axes.get("dtype", "")),
             seed=case.axes["seed"],
             share=max(_share(figures, "max_abs"), _share(figures, "rel_fro")),
-            ratio=_ratio(figures),
+            ratio=ratio_of(figures),
             demands=_demands(figures, accuracy, case.cell, output) | _growth(metrics, output, verdict),
         )
 
@@ -87,14 +90,6 @@ def _share(figures: Mapping[str, float], name: str) -> float:
     if not math.isfinite(error):
         return math.inf
     return error / limit if limit else (math.inf if error else 0.0)
-
-
-def _ratio(figures: Mapping[str, float]) -> float | None:
-    """Return the error over that of the baseline, as the job recorded it or from its figures."""
-    if "noise_ratio" in figures:
-        return figures["noise_ratio"]
-    floor = figures.get("floor_rel_fro", 0.0)
-    return figures["rel_fro"] / floor if floor else None
 
 
 def _demands(figures: Mapping[str, float], accuracy: Accuracy, cell: Cell, output: str) -> dict[str, float]:
