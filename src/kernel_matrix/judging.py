@@ -1,4 +1,4 @@
-"""Results -> verdicts as columns, and the expectations and exclusions of a project that have ended."""
+"""Results -> verdicts: the one judge that every caller asks, and the expectations and exclusions that have ended."""
 
 from __future__ import annotations
 
@@ -54,10 +54,14 @@ def judged(
     earlier: History | None = None,
     now: datetime | None = None,
     kept: Path | None = None,
+    asks_present: bool = True,
 ) -> Iterator[Judged]:
-    """Collect the results of the folders as columns and judge them, as the pipeline compares objects.
+    """Read the results of the folders into tables, and judge every planned case by them.
 
-    ``kept`` is the file of a database that keeps what was read for the next report. With ``row_plan`` nothing is kept.
+    With ``row_plan`` only its cases count, and a case without a result gets the reason from the status of its row's
+    job (``statuses``, by row) and from ``earlier`` reports. ``now`` is the time of judging, by default that of the
+    clock. Without ``asks_present`` no result is stale, and no expectation has ended. ``kept`` is the file of a database
+    that keeps what was read for the next report. With ``row_plan`` nothing is kept.
 
     Raises:
         UserError: a folder does not exist.
@@ -74,7 +78,9 @@ def judged(
             columns = beside.submit(of_plan, planned)
             loaded = load.load(connection, folders, asked, STREAMED)
         files = (*loaded.files, *loaded.paths)
-        presence = present_of(connection, project.matrix, project.root, files, now, project.name)
+        presence = None
+        if asks_present:
+            presence = present_of(connection, project.matrix, project.root, files, now, project.name)
         if row_plan:
             of_jobs = partial(with_absences, row_plan, statuses=statuses or {}, history=earlier or History())
             minutes = project.matrix.ci.queue_minutes
@@ -89,7 +95,7 @@ def _judged(
     columns: Planned,
     connection: Connection,
     loaded: Loaded,
-    presence: Present,
+    presence: Present | None,
     *,
     is_kept: bool,
 ) -> Judged:
@@ -100,6 +106,9 @@ def _judged(
     jobs = Jobs(connection)
     verdicts.judge(connection, columns, presence, is_kept=is_kept)
     foreign = load.foreign(connection)
+    ended: tuple[RuleState, ...] = ()
+    if presence:
+        ended = ended_rules(project, planned, judged.states_of_expected(connection, columns), presence.now.date())
     return judged.Judged(
         connection,
         columns,
@@ -107,9 +116,9 @@ def _judged(
         planned.tier,
         loaded,
         jobs,
-        notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
+        notes=(*([presence.note] if presence and presence.note else []), *comparing.outputs_not_named(planned)),
         not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
-        ended=ended_rules(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
+        ended=ended,
         presence=presence,
         is_kept=is_kept,
     )

@@ -48,6 +48,8 @@ def _order(case: Case) -> bool:
 def run(project: Project, selected: Selected, machine: Machine, progress: Progress) -> tuple[list[str], bool]:
     """Run it, make the page, and return the lines about it and whether it is red."""
     settings = Settings(project.root, project.build, _EXECUTOR, workers=1)
-    comparison = pipeline.run_and_compare(project, selected, machine, settings, progress, ())
+    files = pipeline.run_selected(project, selected, machine, settings, progress)
+    with pipeline.judged(project, selected.part, files) as judged:
+        lines, is_red = [*summary(project.matrix, judged, project.rules)], judged.is_red
     dashboard = make_dashboard(project, selected.plan, [project.results])
-    return [*summary(project.matrix, comparison, project.rules), f"page: {dashboard.index}"], comparison.is_red
+    return [*lines, f"page: {dashboard.index}"], is_red

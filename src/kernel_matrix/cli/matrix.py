@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from kernel_matrix.cli.options import (
     add_matrix_options,
@@ -16,10 +17,12 @@ from kernel_matrix.lab.everything import run_everything
 from kernel_matrix.lab.kept import Keeper
 from kernel_matrix.lab.probe_toolchains import probing
 from kernel_matrix.report.terminal import summary
-from kernel_matrix.results.compare import Comparison
 from kernel_matrix.run.preview import preview
 from kernel_matrix.run.progress import Console
 from kernel_matrix.vendors.machine import detect
+
+if TYPE_CHECKING:  # DuckDB takes long to import
+    from kernel_matrix.results.columns.judged import Judged
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +44,8 @@ def main(options: argparse.Namespace) -> int:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
 
-        def show(comparison: Comparison) -> None:
-            for line in summary(project.matrix, comparison, project.rules):
+        def show(judged: Judged) -> None:
+            for line in summary(project.matrix, judged, project.rules):
                 console.say(line)
 
         probes = []
@@ -56,7 +59,7 @@ def main(options: argparse.Namespace) -> int:
             settings_of(options, project, selected),
             console,
             expected=options.expect or (),
-            on_comparison=show,
+            on_judged=show,
             probes=probes,
             keeper=keeper,
         )

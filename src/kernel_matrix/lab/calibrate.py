@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from kernel_matrix.config.plan import Case, Job
 from kernel_matrix.config.selection import Selection, narrow
 from kernel_matrix.lab.noise import Noise, noise_of
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.compare import Comparison, Verdict
+from kernel_matrix.results.compare import Verdict
 from kernel_matrix.run.decide import decide
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
@@ -77,21 +76,18 @@ def calibrate(seeded_jobs: Seeded, machine: Machine, settings: Settings, progres
     project = seeded_jobs.project
     planned = replace(pipeline.plan(project, "quick"), jobs=seeded_jobs.jobs)
     files = pipeline.run(project, seeded_jobs.jobs, machine, settings, progress)
-    collected = pipeline.collect(project, files)
-    comparison = pipeline.compare(project, planned, collected)
-    noises = noise_of(_verdicts(comparison), project.matrix.accuracy)
-    alarms = tuple(verdict for verdict in _verdicts(comparison) if verdict.state in ("fail", "error", "missing"))
+    with pipeline.judged(project, planned, files) as judged:
+        verdicts, outcomes, canaries, jobs = judged.verdicts(), judged.counts, judged.canaries, judged.jobs.facts
+    noises = noise_of(verdicts, project.matrix.accuracy)
+    alarms = tuple(verdict for verdict in verdicts if verdict.state in ("fail", "error", "missing"))
     if not noises:
         first = f" The first: {alarms[0].case.id}: {alarms[0].reason.splitlines()[0]}" if alarms else ""
         raise UserError(f"no case came to a number, so there is no noise to measure.{first}")
-    metrics = [record.metrics for record in collected.records]
-    canaries = [int(sum(one.get(f"canary.{name}", 0) for one in metrics)) for name in ("injected", "caught")]
     facts = {
-        name: tuple(sorted({record.job[name] for record in collected.records if record.job.get(name)}))
+        name: tuple(sorted({job[name] for job in jobs.values() if job.get(name)}))
         for name in ("commit", "device", "executor", "started")
     }
-    outcomes: Counter[str] = Counter(verdict.state for verdict in _verdicts(comparison))
-    return Calibration(tuple(noises), dict(outcomes), alarms, (canaries[0], canaries[1]), facts)
+    return Calibration(tuple(noises), {str(state): count for state, count in outcomes.items()}, alarms, canaries, facts)
 
 
 def build_folder(project: Project) -> Path:
@@ -102,10 +98,6 @@ def build_folder(project: Project) -> Path:
         (project.build / "envs").mkdir(exist_ok=True)
         (folder / "envs").symlink_to(project.build / "envs")
     return folder
-
-
-def _verdicts(comparison: Comparison) -> list[Verdict]:
-    return [verdict for cell in comparison.cells for verdict in cell.cases]
 
 
 def _seeded_matrix(matrix: Matrix, seeds: int) -> Matrix:

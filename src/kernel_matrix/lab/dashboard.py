@@ -82,7 +82,7 @@ def make_dashboard(
     with_junit: bool = False,
     kept: Path | None = None,
 ) -> Dashboard:
-    """Collect the results of the folders, compare them with the plan, and write the dashboard.
+    """Read the results of the folders, judge the plan by them, and write the dashboard.
 
     ``with_junit`` writes all results beside the page as one JUnit file too, which takes longer than all the rest.
     ``kept`` is the file of a database that keeps what was read for the next report.
@@ -93,18 +93,46 @@ def make_dashboard(
     with pipeline.judged(
         project, planned, folders, row_plan=row_plan, statuses=statuses, earlier=earlier, kept=kept
     ) as judged:
-        report = pipeline.report(
+        return write_dashboard(
             project,
             judged,
             earlier=earlier,
             against=against,
             left_out=row_plan.left_out if row_plan else 0,
-            toolchains=toolchain_view(project, judged.probes()),
             notes=notes,
+            with_annotations=with_annotations,
             with_junit=with_junit,
         )
-        annotations = _annotations(project, judged) if with_annotations else ()
-        return _dashboard(project, judged, report, earlier or History(), annotations)
+
+
+def write_dashboard(
+    project: Project,
+    judged: Judged,
+    *,
+    earlier: History | None = None,
+    against: Path | None = None,
+    left_out: int = 0,
+    notes: RunNotes | None = None,
+    with_annotations: bool = False,
+    with_junit: bool = False,
+) -> Dashboard:
+    """Write the dashboard of results that were judged; for the options see :func:`make_dashboard`.
+
+    Raises:
+        UserError: ``against`` holds no report.
+    """
+    report = pipeline.report(
+        project,
+        judged,
+        earlier=earlier,
+        against=against,
+        left_out=left_out,
+        toolchains=toolchain_view(project, judged.probes()),
+        notes=notes,
+        with_junit=with_junit,
+    )
+    annotations = _annotations(project, judged) if with_annotations else ()
+    return _dashboard(project, judged, report, earlier or History(), annotations)
 
 
 def _dashboard(

@@ -7,18 +7,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.plan import Job
-from kernel_matrix.lab.dashboard import Dashboard, make_dashboard
+from kernel_matrix.lab.dashboard import Dashboard, make_dashboard, write_dashboard
 from kernel_matrix.lab.kept import Keeper
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.results import repeat
-from kernel_matrix.results.compare import RED, Comparison
+from kernel_matrix.results.record import Record
 from kernel_matrix.run import executors
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
+
+if TYPE_CHECKING:  # DuckDB takes long to import
+    from kernel_matrix.results.columns.judged import Judged
 
 _PART_OF_THE_TIME = 40  # writing the page as results come takes at most one part of so many
 
@@ -31,13 +35,13 @@ def run_everything(
     progress: Progress,
     *,
     expected: Sequence[str] = (),
-    on_comparison: Callable[[Comparison], object],
+    on_judged: Callable[[Judged], object],
     probes: Sequence[Callable[[], object]] = (),
     keeper: Keeper | None = None,
 ) -> Dashboard:
     """Run the selected jobs and ``probes``, and write the dashboard of the whole plan, first when one job has ended.
 
-    ``on_comparison`` gets the states of the selected cases when all jobs have ended; ``expected`` are ``FACT=VALUE``.
+    ``on_judged`` gets the verdicts of the selected cases when all jobs have ended; ``expected`` are ``FACT=VALUE``.
     With a ``keeper``, a job with nothing red is not run again while all that it depends on is as it was.
 
     Raises:
@@ -53,18 +57,27 @@ def run_everything(
     notes = RunNotes(kept=in_words(kept, len(selected.jobs)))
     page = _Page(project, selected, len(rest), notes)
     files = pipeline.run(project, rest, machine, settings, progress, page.result_came, probes)
-    collected = pipeline.collect(project, [*files, *(project.results / f"{name}.xml" for name in kept)])
-    repeat.check(collected.records, expected)
-    comparison = pipeline.compare(project, selected.part, collected)
-    if keeper:
-        _remember(keeper, comparison, [job for job in rest if project.results / f"{job.id}.xml" in files], depends)
-    on_comparison(comparison)
-    return _dashboard(project, selected, notes)
+    with pipeline.judged(
+        project, selected.plan, [project.results], row_plan=selected.row_plan, earlier=selected.earlier
+    ) as judged:
+        of_run = judged.narrowed(selected.part.cases)
+        repeat.check(_results(of_run, selected) if expected else (), expected)
+        if keeper:
+            _remember(keeper, of_run, [job for job in rest if project.results / f"{job.id}.xml" in files], depends)
+        on_judged(of_run)
+        left_out = selected.row_plan.left_out if selected.row_plan else 0
+        return write_dashboard(project, judged, earlier=selected.earlier, left_out=left_out, notes=notes)
 
 
-def _remember(keeper: Keeper, comparison: Comparison, jobs: Iterable[Job], depends: Mapping[str, list[str]]) -> None:
+def _results(judged: Judged, selected: Selected) -> list[Record]:
+    """Return the results of the jobs that were selected."""
+    jobs = {job.id for job in selected.jobs}
+    return [record for record in judged.tried() if record.job.get("job") in jobs]
+
+
+def _remember(keeper: Keeper, judged: Judged, jobs: Iterable[Job], depends: Mapping[str, list[str]]) -> None:
     """Keep the results of the jobs that have nothing red."""
-    red = {verdict.case.id for cell in comparison.cells for verdict in cell.cases if verdict.state in RED}
+    red = {verdict.case.id for verdict in judged.red()}
     for job in jobs:
         if not any(case.id in red for case in job.cases):
             keeper.remember(job.id, depends[job.id])

@@ -131,9 +131,10 @@ def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> SweptO
     (build / "envs").symlink_to(subject.folder / "envs")
     settings = Settings(project.root, build, "venv")
     selected = Selected(planned, jobs)
-    comparison = pipeline.run_and_compare(project, selected, subject.machine, settings, Silent())
-    cell = comparison.cells[0]
-    worst = next(verdict for verdict in cell.cases if verdict.state == cell.state)
+    files = pipeline.run_selected(project, selected, subject.machine, settings, Silent())
+    with pipeline.judged(project, selected.part, files) as judged:
+        cell, verdicts = judged.cells()[0], judged.verdicts()
+    worst = next(verdict for verdict in verdicts if (verdict.case.cell, verdict.state) == (cell.cell, cell.state))
     return SweptOp(
         case=identity,
         state=cell.state,

@@ -12,7 +12,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.locking import BusyError, locked
-from kernel_matrix.lab.dashboard import Dashboard, make_dashboard
+from kernel_matrix.lab.dashboard import Dashboard, write_dashboard
 from kernel_matrix.launches import matrix_file, sources, words
 from kernel_matrix.launches.invocation import Invocation, invocation
 from kernel_matrix.launches.naming import package_of
@@ -82,14 +82,14 @@ def _study(
     project = pipeline.load(matrix_file.write(folder, usable, names, package), folder)
     plan = pipeline.plan(project, "full")
     write_records(folder, plan, usable, names, started, program)
-    dashboard = make_dashboard(project, plan, [project.results])
+    page = folder / "launches.md"
+    with pipeline.judged(project, plan, [project.results]) as judged:
+        dashboard, verdicts = write_dashboard(project, judged), judged.verdicts()
     for line in [words.sample_of(options), *(line for one in recordings for line in words.recorded_lines(one))]:
         say(line)
-    comparison = pipeline.compare(project, plan, pipeline.collect(project, [project.results]))
-    for line in words.cell_lines(comparison):
+    for line in words.cell_lines(verdicts):
         say(line)
-    page = folder / "launches.md"
-    write_atomically(page, words.page(recordings, comparison, options, call.text, package))
+    write_atomically(page, words.page(recordings, verdicts, options, call.text, package))
     return Study(tuple(recordings), dashboard, page)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernel_matrix.config.plan import Case
+from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.launches.naming import kernel_of
 from kernel_matrix.launches.recording import Options, Recording
-from kernel_matrix.results.compare import Comparison
+from kernel_matrix.results.compare import Verdict
 
 _MOST = 20
 
@@ -54,12 +54,12 @@ def _counted(title: str, counts: Mapping[str, int]) -> Iterator[str]:
         yield f"{title}: {text}{f' ({count} times)' if count > 1 else ''}"
 
 
-def cell_lines(comparison: Comparison) -> Iterator[str]:
+def cell_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield the states by target, why some are not known, and each error once with the kernels that have it."""
     states: dict[str, Counter[str]] = defaultdict(Counter)
     unavailable: Counter[str] = Counter()
     errors: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for verdict in (verdict for cell in comparison.cells for verdict in cell.cases):
+    for verdict in verdicts:
         case: Case = verdict.case
         states[case.cell.target][verdict.state] += 1
         if verdict.state == "unavailable":
@@ -75,12 +75,14 @@ def cell_lines(comparison: Comparison) -> Iterator[str]:
         yield f"error in stage {stage}: {message[:300]}\n    {where}"
 
 
-def page(recordings: Sequence[Recording], comparison: Comparison, options: Options, program: str, package: str) -> str:
+def page(
+    recordings: Sequence[Recording], verdicts: Sequence[Verdict], options: Options, program: str, package: str
+) -> str:
     """Return all of it as Markdown, with the largest figures of each kernel on each target."""
     lines = [f"# {package}: what `{program}` launches, compiled", "", sample_of(options), "", "## Recorded", ""]
     lines += [f"- {line.strip()}" for recording in recordings for line in recorded_lines(recording)]
-    lines += ["", "## States and errors", "", *(f"- {line}" for line in cell_lines(comparison))]
-    return "\n".join([*lines, "", *_FIGURES_HEAD, *_figure_rows(comparison), ""])
+    lines += ["", "## States and errors", "", *(f"- {line}" for line in cell_lines(verdicts))]
+    return "\n".join([*lines, "", *_FIGURES_HEAD, *_figure_rows(verdicts), ""])
 
 
 _FIGURES = ("registers", "spills", "shared", "threads", "code_bytes")
@@ -95,10 +97,12 @@ _FIGURES_HEAD = (
 )
 
 
-def _figure_rows(comparison: Comparison) -> Iterator[str]:
-    for cell in comparison.cells:
-        metrics = [verdict.record.metrics for verdict in cell.cases if verdict.record and verdict.record.metrics]
-        if metrics:
-            figures = [max(one.get(f"artifact.{name}", 0) for one in metrics) for name in _FIGURES]
-            texts = [cell.cell.op, cell.cell.target, str(len(metrics)), *(f"{figure:.0f}" for figure in figures)]
-            yield f"| {' | '.join(texts)} |"
+def _figure_rows(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    by_cell: dict[Cell, list[Mapping[str, float]]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.record and verdict.record.metrics:
+            by_cell[verdict.case.cell].append(verdict.record.metrics)
+    for cell, metrics in by_cell.items():
+        figures = [max(one.get(f"artifact.{name}", 0) for one in metrics) for name in _FIGURES]
+        texts = [cell.op, cell.target, str(len(metrics)), *(f"{figure:.0f}" for figure in figures)]
+        yield f"| {' | '.join(texts)} |"
