@@ -23,6 +23,7 @@ from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present
+from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import ahead
 from kernel_matrix.results.validation import STREAMED
 
@@ -34,12 +35,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def tables_checked_ahead(folders: Sequence[Path], kept: Path | None) -> Iterator[None]:
-    """Check the tables of the folders beside the work of the block, for who judges them after it.
-
-    Where a database is kept it knows most of them, and nothing is done.
-    """
-    with ahead.checked_ahead([] if kept and kept.exists() else folders, STREAMED):
+def tables_checked_ahead(folders: Sequence[Path]) -> Iterator[None]:
+    """Check the tables of the folders beside the work of the block, for who judges them after it."""
+    with ahead.checked_ahead(folders, STREAMED):
         yield
 
 
@@ -53,30 +51,34 @@ def judged(
     statuses: Mapping[str, JobStatus] | None = None,
     earlier: History | None = None,
     now: datetime | None = None,
-    kept: Path | None = None,
     asks_present: bool = True,
+    provisional: Sequence[Record] = (),
 ) -> Iterator[Judged]:
     """Read the results of the folders into tables, and judge every planned case by them.
 
     With ``row_plan`` only its cases count, and a case without a result gets the reason from the status of its row's
     job (``statuses``, by row) and from ``earlier`` reports. ``now`` is the time of judging, by default that of the
-    clock. Without ``asks_present`` no result is stale, and no expectation has ended. ``kept`` is the file of a database
-    that keeps what was read for the next report. With ``row_plan`` nothing is kept.
+    clock. Without ``asks_present`` no result is stale, and no expectation has ended. ``provisional`` are the
+    results of jobs that have not ended: they are judged with all others, and their cases stay missing.
 
     Raises:
         UserError: a folder does not exist.
     """
     from kernel_matrix.results.columns import database, load  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.absent import enter_absences
+    from kernel_matrix.results.columns.insert import add_records
+    from kernel_matrix.results.columns.judged import PROVISIONAL
     from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.present import present_of
 
-    with database.database(None if row_plan else kept, STREAMED) as connection:
+    with database.database() as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         planned = row_plan.only_asked(planned) if row_plan else planned
         with ThreadPoolExecutor(1) as beside:  # most of loading is DuckDB's work, which needs no lock of Python
             columns = beside.submit(of_plan, planned)
             loaded = load.load(connection, folders, asked, STREAMED)
+        if provisional:
+            add_records(connection, PROVISIONAL, provisional)
         files = (*loaded.files, *loaded.paths)
         presence = None
         if asks_present:
@@ -85,8 +87,7 @@ def judged(
             of_jobs = partial(with_absences, row_plan, statuses=statuses or {}, history=earlier or History())
             minutes = project.matrix.ci.queue_minutes
             enter_absences(connection, partial(of_jobs, refused=loaded.refused, queue_minutes=minutes))
-        is_kept = bool(kept and not row_plan)
-        yield _judged(project, planned, columns.result(), connection, loaded, presence, is_kept=is_kept)
+        yield _judged(project, planned, columns.result(), connection, loaded, presence)
 
 
 def _judged(
@@ -96,15 +97,14 @@ def _judged(
     connection: Connection,
     loaded: Loaded,
     presence: Present | None,
-    *,
-    is_kept: bool,
 ) -> Judged:
     """Judge the results that were loaded."""
     from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.records import Jobs
 
     jobs = Jobs(connection)
-    verdicts.judge(connection, columns, presence, is_kept=is_kept)
+    verdicts.judge(connection, columns, presence)
+    in_journal = judged.set_aside(connection, columns)
     foreign = load.foreign(connection)
     ended: tuple[RuleState, ...] = ()
     if presence:
@@ -120,7 +120,7 @@ def _judged(
         not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,
         presence=presence,
-        is_kept=is_kept,
+        in_journal=in_journal,
     )
 
 

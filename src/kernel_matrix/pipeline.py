@@ -225,9 +225,14 @@ def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | No
         UserError: a folder does not exist.
     """
     folders = folders or [folder for folder in [project.results] if folder.exists()]
-    now = now or datetime.now(UTC)
+    now = now or clock()
     with judged(project, plan(project, "full"), folders, now=now) as results:
         return rule_states(project, results.states_of_expected(), now.date())
+
+
+def clock() -> datetime:
+    """Return the time in UTC."""
+    return datetime.now(UTC)
 
 
 def run_selected(

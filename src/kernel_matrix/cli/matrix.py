@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -46,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
 
         def show(judged: Judged) -> None:
             for line in summary(project.matrix, judged, project.rules):
-                console.say(line)
+                console.say(here(line))
 
         probes = []
         if project.matrix.package.probes is not None:

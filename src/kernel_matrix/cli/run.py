@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kernel_matrix import pipeline
+from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -38,6 +39,6 @@ def main(options: argparse.Namespace) -> int:
         files = pipeline.run_selected(project, selected, machine, settings, console)
     with pipeline.judged(project, selected.part, files) as judged:
         repeat.check(judged.every() if options.expect else (), options.expect or ())
-        lines = [*summary(project.matrix, judged, project.rules)]
-        print("\n".join([*lines, *ended_lines(project.matrix.start, project.file, judged.ended)]))
+        lines = [*summary(project.matrix, judged, project.rules), *ended_lines(project.file, judged.ended)]
+        print(here("\n".join(lines)))
         return int(judged.is_red)

@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--measure",
         nargs="*",
         metavar="ROAD",
-        help="measure these roads: objects, junit, tables and again",
+        help="measure these roads: objects, junit and tables",
     )
     parser.add_argument(
         "--others",

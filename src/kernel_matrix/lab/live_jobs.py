@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.config.plan import Case, Job
+from kernel_matrix.base.git import commit
+from kernel_matrix.config.canaries import group_of
+from kernel_matrix.config.model import ASSERTED
+from kernel_matrix.config.plan import Case, Cell, Job
 from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.job.keys import key_file
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.compare import State, judge
+from kernel_matrix.results.canaries import INJECTED
 from kernel_matrix.results.record import Record
-
-
-@dataclass(frozen=True)
-class CaseEnd:
-    """The end of a case as its job's journal has it: the state that it would have, and what it said."""
-
-    state: State
-    record: Record
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class LiveJob:
     cases: tuple[str, ...]  # the ids of all of its cases; empty where nobody can tell
     has_ended: bool
     has_begun: bool
-    ends: Mapping[str, CaseEnd]  # by case; none of a job that has ended, whose results say more
+    ends: Mapping[str, Record]  # by case; none of a job that has ended, whose results say more
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ class LiveJobs:
         ends = {} if has_ended or not has_begun else self._ends(name, journal)
         return LiveJob(name, cases or self.planned.get(name, ()), has_ended, has_begun, ends)
 
-    def _ends(self, name: str, path: Path) -> dict[str, CaseEnd]:
+    def _ends(self, name: str, path: Path) -> dict[str, Record]:
         reader = self.readers.setdefault(name, _Reader(path, key_file(self.project.build, name)))
         try:
             reader.read()
@@ -121,17 +118,40 @@ class LiveJobs:
         if reader.forged:  # the run itself decides which case that concerns
             return {}
         attempts = self.project.matrix.limits.attempts
-        return {
-            case: _end(self.cases[case], ends, reader.facts)
+        ended = {
+            case: ends
             for case, ends in reader.ends.items()
             if case in self.cases and (len(ends) >= attempts or ends[-1]["outcome"] in ("pass", "unavailable"))
         }
+        facts = self._facts(name, [self.cases[case].cell for case in ended], reader)
+        return {case: _record(case, ends, facts) for case, ends in ended.items()}
+
+    def _facts(self, name: str, cells: Sequence[Cell], reader: _Reader) -> dict[str, str]:
+        """Return the facts of a job that has not ended, as far as they are known outside of its run.
+
+        The run chose the device by the targets of its cases, so it has these targets.
+        """
+        if not cells:
+            return {}
+        first, root = cells[0], self.project.root
+        lock = root / self.project.matrix.lock_of(first.platform, first.toolchain)
+        return {
+            "job": name,
+            "platform": first.platform,
+            "toolchain": first.toolchain,
+            "device.vendor": first.vendor,
+            "device.targets": " ".join(sorted({cell.target for cell in cells})),
+            "commit": commit(root),
+            "lock.sha256": sha256(lock.read_bytes()).hexdigest() if lock.is_file() else "",
+            "started": f"{datetime.fromtimestamp(reader.path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}",
+            **reader.facts,
+        }
 
 
-def _end(case: Case, ends: list[Entry], facts: dict[str, str]) -> CaseEnd:
+def _record(case: str, ends: list[Entry], facts: dict[str, str]) -> Record:
     last = ends[-1]
-    record = Record(
-        case=case.id,
+    return Record(
+        case=case,
         outcome=last["outcome"],
         action=last.get("action", ""),
         stage=last.get("stage") or "",
@@ -139,20 +159,31 @@ def _end(case: Case, ends: list[Entry], facts: dict[str, str]) -> CaseEnd:
         detail=last.get("detail") or "",
         seconds=last.get("seconds", 0.0),
         attempts=tuple(str(entry["outcome"]) for entry in ends[:-1]),
+        metrics=last.get("metrics", {}),
         facts=last.get("facts", {}),
         job=facts,
     )
-    return CaseEnd(_state(case, record), record)
 
 
-def _state(case: Case, record: Record) -> State:
-    """Return the state that a case would have if nothing else than its own result spoke of it."""
-    if record.outcome != "pass":
-        return judge(case, [record]).state
-    if record.action == "compile":
-        return "lowered" if record.facts.get("artifact.kind", "").endswith("-source") else "compiled"
-    good: State = "held" if case.owed.asserted and "elements" not in record.metrics else "pass"
-    return "fixed" if case.expectations else "flaky" if record.attempts else good
+def to_judge(run: LiveRun, cases: Mapping[str, Case]) -> list[Record]:
+    """Return the records that can be judged before their jobs have ended.
+
+    A job shows by canaries that it compares. A pass waits for the case of its cell and dtype that carries them, unless
+    a case of these ended in another way.
+    """
+    ends = [(job.id, record) for job in run.jobs for record in job.ends.values()]
+    ready = {
+        (job, group_of(cases[record.case]))
+        for job, record in ends
+        if record.outcome != "pass" or record.metrics.get(INJECTED, 0) > 0
+    }
+    return [
+        record
+        for job, record in ends
+        if record.action not in ("run", "emulate")
+        or cases[record.case].cell.direction == ASSERTED
+        or (job, group_of(cases[record.case])) in ready
+    ]
 
 
 def _held(folder: Path) -> dict[str, int]:

@@ -6,23 +6,20 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Plan
-from kernel_matrix.lab.live_jobs import CaseEnd, LiveJobs, LiveRun
+from kernel_matrix.lab.live_jobs import LiveJobs, LiveRun, to_judge
 from kernel_matrix.lab.toolchain_view import toolchain_view
 from kernel_matrix.machines.rows import Seconds, estimate
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report import from_comparison
-from kernel_matrix.report.document import FILE, CaseResult, Cell, Document
+from kernel_matrix.report.document import FILE
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.site import write_page
 from kernel_matrix.results import history
-from kernel_matrix.results.compare import State
 from kernel_matrix.results.history import History
 
 FOLDER = "serve"  # in the build folder: a run writes the site itself, and two may not write one file
@@ -30,14 +27,6 @@ _PART_OF_THE_TIME = 4  # making the page takes at most one part in so many
 
 
 Results = tuple[tuple[str, int, int], ...]  # name, time and size of each file
-
-
-@dataclass(frozen=True)
-class _Made:
-    """The document of the results that a page was made from."""
-
-    results: Results
-    document: Document
 
 
 class LivePage:
@@ -51,7 +40,6 @@ class LivePage:
         self.seconds = estimate(project.matrix, planned.cases, earlier.seconds)
         self.wait_until = 0.0
         self.served = self.folder  # the folder that has the newest page
-        self._made: _Made | None = None
         self._shown: object = None
 
     def refresh(self) -> bool:
@@ -69,32 +57,27 @@ class LivePage:
         if state == self._shown:
             return False
         began = time.monotonic()
-        self._write(run, results)
+        self._write(run)
         self._shown, self.served = state, self.folder
         self.wait_until = time.monotonic() + _PART_OF_THE_TIME * (time.monotonic() - began)
         return True
 
-    def _write(self, run: LiveRun, results: Results) -> None:
-        if self._made is None or self._made.results != results:
-            self._made = _Made(results, self._document())
-        ends = {case: end for job in run.jobs for case, end in job.ends.items()}
-        document = with_journals(self._made.document, ends)
-        notes = RunNotes(running=in_words(run, self.seconds_of(run), os.cpu_count() or 1, time.time()))
-        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        document = document.model_copy(
-            update={"run_notes": notes, "run": document.run.model_copy(update={"created": now})}
-        )
-        write_page(document, self.folder, None, in_journal(ends))
+    def _write(self, run: LiveRun) -> None:
+        from kernel_matrix.report import from_columns, page_rows  # DuckDB and pyarrow take long to import
 
-    def _document(self) -> Document:
         project = self.project
         folders = [project.results] if project.results.is_dir() else []
-        collected = pipeline.collect(project, folders)
-        comparison = pipeline.compare(project, self.planned, collected, earlier=self.earlier)
-        toolchains = toolchain_view(project, collected.records)
-        return from_comparison.document(
-            project.matrix, comparison, collected, project.rules, earlier=self.earlier, toolchains=toolchains
-        )
+        words = in_words(run, self.seconds_of(run), os.cpu_count() or 1, time.time())
+        provisional = to_judge(run, self.jobs.cases)
+        with pipeline.judged(project, self.planned, folders, earlier=self.earlier, provisional=provisional) as judged:
+            sources = from_columns.Sources(project.matrix, judged, project.rules)
+            document = from_columns.document(
+                sources,
+                earlier=self.earlier,
+                toolchains=toolchain_view(project, judged.probes()),
+                run_notes=RunNotes(running=words),
+            )
+            write_page(document, self.folder, None, pages=page_rows.PageRows(sources))
 
     def seconds_of(self, run: LiveRun) -> Mapping[str, float]:
         """Return the expected seconds of each case of the run."""
@@ -124,47 +107,6 @@ def earlier_of(project: Project, folder: Path | None) -> History:
         return history.read(project.site)
     except UserError:  # nothing was reported yet
         return History()
-
-
-def with_journals(document: Document, ends: Mapping[str, CaseEnd]) -> Document:
-    """Return the document with what the journals say of its missing cases. Their states stay as they are."""
-    if not ends:
-        return document
-    return document.model_copy(update={"cells": tuple(_cell_with_journals(cell, ends) for cell in document.cells)})
-
-
-def _cell_with_journals(cell: Cell, ends: Mapping[str, CaseEnd]) -> Cell:
-    results = tuple(_told(cell, result, ends) for result in cell.results)
-    return replace(cell, results=results, seconds=sum((result.seconds for result in results), 0.0))
-
-
-def _told(cell: Cell, result: CaseResult, ends: Mapping[str, CaseEnd]) -> CaseResult:
-    end = ends.get(f"{cell.id}/{result.name}")
-    if end is None or result.state != "missing":
-        return result
-    reason = (
-        f"The journal of its job says {end.state}. It counts when the job has ended, because the results of a job are "
-        "judged together."
-    )
-    record = end.record
-    return replace(
-        result,
-        reason=reason,
-        action=record.action,
-        stage=record.stage,
-        message=record.message,
-        detail=record.detail,
-        seconds=record.seconds,
-    )
-
-
-def in_journal(ends: Mapping[str, CaseEnd]) -> dict[str, dict[str, State]]:
-    """Return the states that journals give to cases, by cell and by case name."""
-    states: dict[str, dict[str, State]] = {}
-    for case, end in ends.items():
-        cell, _, name = case.rpartition("/")
-        states.setdefault(cell, {})[name] = end.state
-    return states
 
 
 def in_words(run: LiveRun, seconds: Mapping[str, float], workers: int, now: float) -> str:

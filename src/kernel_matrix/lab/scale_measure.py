@@ -15,9 +15,8 @@ from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results.validation import Bounds
 
-# The roads: objects are those of a run that goes on, up to its cells; the others make a report. `again` is `junit`
-# with a database that is kept.
-ROADS = ("objects", "junit", "tables", "again")
+# The roads: objects are those of a run that goes on, up to its cells; the others make a report.
+ROADS = ("objects", "junit", "tables")
 # Far above the bounds of one event's results: here it is the size that is measured.
 _BOUNDS = Bounds(files=10_000, all_bytes=16 * 2**30)
 
@@ -80,7 +79,7 @@ def by_objects(folder: Path, steps: _Steps) -> int:
     return len(planned.cases)
 
 
-def by_columns(folder: Path, results: Path, kept: Path | None, steps: _Steps) -> int:
+def by_columns(folder: Path, results: Path, steps: _Steps) -> int:
     """Make the report, as the command does, and return the number of planned cases."""
     from kernel_matrix import pipeline
 
@@ -88,7 +87,7 @@ def by_columns(folder: Path, results: Path, kept: Path | None, steps: _Steps) ->
     steps.end("load")
     planned = pipeline.plan(project, "quick")
     steps.end("plan")
-    with many_objects_that_stay(), pipeline.judged(project, planned, [results], kept=kept) as judged:
+    with many_objects_that_stay(), pipeline.judged(project, planned, [results]) as judged:
         steps.end("collect and judge")
         document = pipeline.report(project, judged).document
         steps.end("page")
@@ -101,8 +100,7 @@ def main(road: str, folder: Path) -> dict[str, Any]:
     if road == "objects":
         cases = by_objects(folder, steps)
     else:
-        kept = folder / "kept.duckdb" if road == "again" else None
-        cases = by_columns(folder, folder / ("tables" if road == "tables" else "results"), kept, steps)
+        cases = by_columns(folder, folder / ("tables" if road == "tables" else "results"), steps)
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
     wall = time.perf_counter() - begin

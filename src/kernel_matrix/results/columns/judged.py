@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,7 @@ from kernel_matrix.results.columns.load import Loaded
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.pooling import noise_of_cells, pooled
 from kernel_matrix.results.columns.records import OF_CASES, Jobs, records_of
-from kernel_matrix.results.columns.sql import Connection, enter, one, rows, view
+from kernel_matrix.results.columns.sql import Connection, enter, one, rows
 from kernel_matrix.results.compare import RED, STATES, State, Verdict
 from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.present import Present
@@ -31,9 +31,9 @@ class Judged:
     """The verdicts of a plan in a database that is open, and what could not be compared (a sentence each).
 
     ``not_taken`` has a sentence for each file with results of other tools that are of no planned case. ``ended`` has
-    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail. ``is_kept`` says
-    whether the database is kept for the next report. ``where`` is the condition of the cases that are asked for, in
-    SQL: the counts, the verdicts and what is red are those of these cases.
+    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail. ``where`` is the
+    condition of the cases that are asked for, in SQL: the counts, the verdicts and what is red are those of these
+    cases. ``in_journal`` has the states of the cases of jobs that have not ended, by cell and case name.
     """
 
     connection: Connection
@@ -46,8 +46,8 @@ class Judged:
     not_taken: tuple[str, ...] = ()
     ended: tuple[RuleState, ...] = ()
     presence: Present | None = None
-    is_kept: bool = False
     where: str = "true"
+    in_journal: Mapping[str, Mapping[str, State]] = field(default_factory=dict)
 
     def narrowed(self, cases: Iterable[Case]) -> Judged:
         """Return the same results, with only some cases of the plan asked for."""
@@ -56,11 +56,9 @@ class Judged:
         enter(self.connection, "asked", pa.schema({"planned": pa.int32()}), {"planned": numbers})
         return replace(self, where="planned IN (FROM asked)")
 
-    def cells(self, but: Collection[int] = ()) -> dict[int, CellFigures]:
-        """Return the figures of all cells by number, apart from those of some numbers."""
-        wanted = [number for number in range(len(self.planned.cells)) if number not in but]
-        found = cells(self.connection, self.planned, wanted) if wanted else []
-        return dict(zip(wanted, found, strict=True))
+    def cells(self) -> list[CellFigures]:
+        """Return the figures of all cells in the order of the plan."""
+        return cells(self.connection, self.planned)
 
     @cached_property
     def counts(self) -> dict[State, int]:
@@ -85,8 +83,8 @@ class Judged:
 
     def noise(self) -> dict[str, dict[str, dict[str, Noise]]]:
         """Return the noise by the id of the cell, dtype and output."""
-        view(self.connection, "summed", f"FROM taken WHERE {self.where}")
-        return {self.planned.cells[cell].id: noise for cell, noise in noise_of_cells(*pooled(self.connection)).items()}
+        groups, sums = pooled(self.connection, self.where)
+        return {self.planned.cells[cell].id: noise for cell, noise in noise_of_cells(groups, sums).items()}
 
     @property
     def asked(self) -> set[str]:
@@ -273,11 +271,39 @@ class Judged:
         ]
 
 
+def set_aside(connection: Connection, planned: Planned) -> dict[str, dict[str, State]]:
+    """Make the cases missing that a provisional result decides, and return their states by cell and case name.
+
+    The results of a job are judged together, so a case counts when its job has ended.
+    """
+    question = """
+        SELECT planned, state FROM verdicts JOIN cases USING (record) JOIN sources USING (source)
+        WHERE path = ? ORDER BY planned
+    """
+    states: dict[str, dict[str, State]] = {}
+    found = rows(connection, question, [PROVISIONAL])
+    for number, state in found:
+        case = planned.case(number)
+        states.setdefault(case.cell.id, {})[case.name] = state
+    enter(connection, "provisional", pa.schema({"planned": pa.int32()}), {"planned": [number for number, _ in found]})
+    for change in (
+        """
+        UPDATE verdicts SET state = 'missing', evidence = 'planned', stale = '', reason = 'The journal of its job says '
+            || state || '. It counts when the job has ended, because the results of a job are judged together.'
+        WHERE planned IN (FROM provisional)
+        """,
+        "DELETE FROM taken WHERE planned IN (FROM provisional)",
+    ):
+        connection.execute(change).fetchall()
+    return states
+
+
 def states_of_expected(connection: Connection, planned: Planned) -> dict[str, State]:
     """Return the states of the cases with an expectation, by id."""
     question = "SELECT planned, state FROM verdicts JOIN planned USING (planned) WHERE rules >= 0"
     return {planned.case(number).id: state for number, state in rows(connection, question)}
 
 
+PROVISIONAL = "journals of jobs that have not ended"  # the name of their source
 _COUNTS = "WHERE position IS NOT NULL"
 _IS_RED = f"state IN ({', '.join(repr(state) for state in sorted(RED))})"
