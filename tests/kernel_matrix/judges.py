@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
+from pathlib import Path
 
+from kernel_matrix import pipeline
 from kernel_matrix.config.plan import Cell, Plan
+from kernel_matrix.pipeline import Project
 from kernel_matrix.results.columns import verdicts
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.insert import add_records
@@ -65,6 +69,12 @@ def found(judged: Judged) -> Found:
         CellFound(cell.cell, cell.state, cell.evidence, cell.stale, by_cell[cell.cell]) for cell in judged.cells()
     )
     return Found(cells, judged.is_red, judged.notes, judged.ended, judged.not_taken, judged.unplanned)
+
+
+def judged_files(project: Project, planned: Plan, folders: Sequence[Path], now: datetime | None = None) -> Found:
+    """Return all verdicts of the results in some folders."""
+    with pipeline.judged(project, planned, folders, now=now) as results:
+        return found(results)
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def run(doubles: Doubles, *toolchains: str, keep: bool = True, machine: Machine 
         machine,
         Settings(project.root, project.build, "current"),
         seen,
-        on_comparison=lambda comparison: None,
+        on_judged=lambda judged: None,
         keeper=Keeper(project, machine) if keep else None,
     )
     ran = [job for job, text in seen.texts if text == "running"]
