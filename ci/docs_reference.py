@@ -37,7 +37,7 @@ def commands() -> Iterator[str]:
         "`kernel-matrix COMMAND --help` prints the same. The exit status is 0 if nothing is red and 1 if something is. "
         "It is 2 if the input cannot be used; the message then says where, what, and what to do.\n"
     )
-    for name in sorted(cli.COMMANDS):
+    for name in sorted(cli.commands()):
         parser = cli.parser_of(name)
         yield f"## {name}\n\n{parser.description}\n\n```text\n{_usage(parser)}\n```\n"
         lines = [(_option(action), _plain(action.help or "")) for action in parser._actions if action.dest != "help"]

@@ -9,7 +9,7 @@ import pytest
 from conftest import RUN, Doubles, harness, sh
 from shown import Page
 
-from kernel_matrix.cli import COMMANDS, main
+from kernel_matrix.cli import commands, main
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.results import junit
@@ -35,7 +35,7 @@ NEEDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in WITHOUT_MATRIX])
+@pytest.mark.parametrize("command", [name for name in commands() if name not in WITHOUT_MATRIX])
 def test_without_a_matrix_every_command_says_in_one_sentence_what_is_missing(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.chdir(tmp_path)

@@ -20,8 +20,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.commands import command, spelled
 from kernel_matrix.config.model import Matrix, Start
 from kernel_matrix.config.plan import plan
-from kernel_matrix.lab.doctor import examine
-from kernel_matrix.lab.reachable import prospects
+from kernel_matrix.doctor.findings import examine
+from kernel_matrix.doctor.reachable import prospects
 from kernel_matrix.machines.row_plan import make_row_plan
 from kernel_matrix.machines.services import buildkite, gitlab
 from kernel_matrix.results.record import Record
@@ -65,7 +65,7 @@ def test_no_module_rule_or_template_names_the_way_that_this_repository_starts_th
 
 
 def test_every_command_in_a_text_is_marked():
-    names = "|".join(cli.COMMANDS)
+    names = "|".join(cli.commands())
     for path in HARNESS.rglob("*.py"):
         if path.relative_to(HARNESS).parts[0] in ("cli", "job"):  # their help says which command writes a file
             continue

@@ -16,8 +16,8 @@ from shown import Page
 from kernel_matrix import pipeline
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.lab import everything
-from kernel_matrix.lab.kept import Keeper
+from kernel_matrix.matrix import everything
+from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import Decision
 from kernel_matrix.run.executors import Request

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernel_matrix.launches.inside.recorder.ahead import elf
+from kernel_matrix_launches.inside.recorder.ahead import elf
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -22,16 +22,16 @@ from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.job.ahead import nvcc
-from kernel_matrix.lab.issue_report import of_launch
-from kernel_matrix.launches import matrix_file, naming, targets, words
-from kernel_matrix.launches.inside.recorder import logs, program
-from kernel_matrix.launches.invocation import Invocation, invocation
-from kernel_matrix.launches.recording import Compiled, Launch, Options, Recording, record
-from kernel_matrix.launches.records import write_records
-from kernel_matrix.launches.reproducer import reproducer
-from kernel_matrix.launches.study import study
-from kernel_matrix.launches.targets import known, over_limits, targets_named, told, vendors
 from kernel_matrix.results import junit
+from kernel_matrix_launches import matrix_file, naming, targets, words
+from kernel_matrix_launches.inside.recorder import logs, program
+from kernel_matrix_launches.invocation import Invocation, invocation
+from kernel_matrix_launches.recording import Compiled, Launch, Options, Recording, record
+from kernel_matrix_launches.records import write_records
+from kernel_matrix_launches.reproducer import reproducer
+from kernel_matrix_launches.study import study
+from kernel_matrix_launches.targets import known, over_limits, targets_named, told, vendors
+from kernel_matrix_probes.issue_report import of_launch
 
 LAUNCH = Launch(
     identity="0123456789abcdef",
@@ -332,7 +332,7 @@ def test_a_program_that_dies_before_its_end_is_a_fault_and_no_result(python, end
 
 def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "kernel_matrix.launches.study.record",
+        "kernel_matrix_launches.study.record",
         lambda call, device, targets, options, folder: recording("sm_90"),
     )
     with pytest.raises(UserError, match=r"there is nothing to compile\. sm_90: nothing was launched"):

@@ -14,11 +14,6 @@ from conftest import ROOT, Doubles
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Job
-from kernel_matrix.lab.forked import first_imports, groups
-from kernel_matrix.lab.judging import judge, judge_all, record_id
-from kernel_matrix.lab.probe import Probe, load_probes, select_probes
-from kernel_matrix.lab.probe_toolchains import environments, probe_toolchains, probing, write
-from kernel_matrix.lab.probing import last_exception, run_probes
 from kernel_matrix.pipeline import load
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
@@ -26,6 +21,11 @@ from kernel_matrix.run.environments import venv
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
 from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix_probes.expected import judge, judge_all, record_id
+from kernel_matrix_probes.forked import first_imports, groups
+from kernel_matrix_probes.probe import Probe, load_probes, select_probes
+from kernel_matrix_probes.probe_toolchains import environments, probe_toolchains, probing, write
+from kernel_matrix_probes.probing import last_exception, run_probes
 
 PROBES = load_probes(ROOT / "probes")
 HERE = Machine((Device("cpu", "test", ("any",)),))

@@ -22,12 +22,12 @@ from test_tables import BAD, GOOD, JOB
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.lab.query import Answer, ask, in_csv, in_json, in_lines, statements
 from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.results import history
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import names, views
 from kernel_matrix.results.tables.history import transitions, trends
+from kernel_matrix.results.tables.query import Answer, ask, in_csv, in_json, in_lines, statements
 from kernel_matrix.results.tables.write import write
 
 KEPT = ROOT / "docs" / "results"

@@ -1,7 +1,7 @@
-"""The command line. Each command is a module of this package that has ``arguments`` and ``main``.
+"""The command line. Each command is a module with ``arguments`` and ``main``, of this package or of a distribution.
 
-A command turns its options into values, calls the pipeline or the lab, and prints what comes back. The first
-line of its module is its help.
+A command turns its options into values, calls the pipeline, and prints what comes back. The first line of its module is
+its help.
 """
 
 from __future__ import annotations
@@ -12,23 +12,32 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
+from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
 COMMANDS = (
-    *("init", "run", "matrix", "take-junit", "bench", "launches", "report", "audit", "serve", "shell", "bundle"),
-    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "lock", "labels", "schema"),
-    *("expectations", "calibrate"),
-    *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
+    *("init", "run", "matrix", "take-junit", "report", "audit", "serve", "shell", "bundle"),
+    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "check", "lock", "labels", "schema"),
+    *("expectations", "diagnose", "doctor"),
 )
+
+
+def commands() -> dict[str, str]:
+    """Return the module of each command by its name: the core's, and those that distributions bring."""
+    own = {name: f"{__name__}.{name.replace('-', '_')}" for name in COMMANDS}
+    return {**own, **plugins.declared(plugins.COMMANDS)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
     interrupt_on_signals()
-    options = _parse(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words and words[0] in plugins.EXTRAS and words[0] not in commands():
+        print(f"kernel-matrix: {plugins.not_here(words[0])}", file=sys.stderr)
+        return UserError.exit_code
+    options = _parse(words)
     try:
         return int(options.command(options))
     except UserError as error:
@@ -81,12 +90,12 @@ def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
     Importing all commands would take longer than most of them take.
     """
     parser = argparse.ArgumentParser(prog="kernel-matrix", description="A multi-vendor test matrix for GPU kernels.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        text = _first_line(name)
-        sub = commands.add_parser(name, help=text, description=text)
+    known = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, path in commands().items():
+        text = _first_line(path)
+        sub = known.add_parser(name, help=text, description=text)
         if name in first:
-            module = importlib.import_module(f"{__name__}.{_module(name)}")
+            module = importlib.import_module(path)
             sub.set_defaults(command=module.main, parser=sub)
             module.arguments(sub)
     return parser
@@ -94,17 +103,13 @@ def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
 
 def parser_of(name: str) -> argparse.ArgumentParser:
     """Return the parser of one command, for its documentation."""
-    module = importlib.import_module(f"{__name__}.{_module(name)}")
-    parser = argparse.ArgumentParser(prog=f"kernel-matrix {name}", description=_first_line(name))
-    module.arguments(parser)
+    path = commands()[name]
+    parser = argparse.ArgumentParser(prog=f"kernel-matrix {name}", description=_first_line(path))
+    importlib.import_module(path).arguments(parser)
     return parser
 
 
-def _module(name: str) -> str:
-    return name.replace("-", "_")
-
-
-def _first_line(name: str) -> str:
+def _first_line(module: str) -> str:
     """Return the first line of the text that a command's module begins with."""
-    with Path(__file__).with_name(f"{_module(name)}.py").open(encoding="utf-8") as file:
+    with plugins.source_of(module).open(encoding="utf-8") as file:
         return file.readline().strip().strip('"')
