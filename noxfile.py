@@ -5,6 +5,7 @@
 #     "jinja2>=3.1",
 #     "junitparser>=5.0",
 #     "ml-dtypes>=0.5",
+#     "nox>=2026.10",
 #     "numpy>=2",
 #     "packaging>=25",
 #     "pyarrow>=26",

@@ -16,13 +16,13 @@ def scale(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_made_up_results_are_reported_from_both_forms(tmp_path):
-    made = scale("--cases", "240", "--jobs", "1", "--parquet", "--into", str(tmp_path))
+    made = scale("--cases", "960", "--jobs", "4", "--parquet", "--into", str(tmp_path))
     assert made.returncode == 0, made.stderr
-    assert made.stdout.endswith("results of 240 planned cases\n")
+    assert made.stdout.endswith("results of 960 planned cases\n")
     measured = scale("--into", str(tmp_path), "--measure", "junit", "tables")
     assert measured.returncode == 0, measured.stderr
     assert [line[: line.index(" in ")] for line in measured.stdout.splitlines()] == [
-        "junit: 240 cases", "tables: 240 cases"
+        "junit: 960 cases", "tables: 960 cases"
     ]  # fmt: skip
     refused = scale("--cases", "100", "--jobs", "10", "--into", str(tmp_path / "none"))
     assert (refused.returncode, refused.stdout) == (2, "")

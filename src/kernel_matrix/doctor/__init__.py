@@ -1,1 +1,1 @@
-"""What this machine, its network, an image or an environment has and lacks, and what to do about it."""
+"""Examine this machine, its network, an image or an environment: what is there, what is not, and the remedy."""
