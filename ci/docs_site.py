@@ -29,7 +29,7 @@ NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md"),
     "Reference": ("reference/*.md",),
     "Explanation": ("explanation.md", "accuracy.md", "limits.md", "toolchains.md", "mutants.md", "scale.md"),
-    "The kernels": ("kernels.md", "weights.md", "webgpu.md", "tpu.md"),
+    "The kernels": ("kernels.md", "speed.md", "weights.md", "webgpu.md", "tpu.md"),
     "The project": ("contributing.md", "changelog.md"),
 }
 _FENCE = re.compile(r"^(```.*?^```[^\n]*)$", re.MULTILINE | re.DOTALL)

@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
         "--measure",
         nargs="*",
         metavar="ROAD",
-        help="measure these forms of the results: junit, tables and again",
+        help="measure these forms of the results: junit and tables",
     )
     parser.add_argument(
         "--others",

@@ -15,8 +15,7 @@ from typing import Any
 from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.base.errors import UserError
 
-# The forms that a report is made from. `again` is `junit` with a database that is kept.
-ROADS = ("junit", "tables", "again")
+ROADS = ("junit", "tables")  # the forms of results that a report is made from
 
 
 def measure(folder: Path, roads: Sequence[str]) -> Iterator[str]:
@@ -53,7 +52,7 @@ class _Steps:
         self.seconds[name], self._last = now - self._last, now
 
 
-def report(folder: Path, results: Path, kept: Path | None, steps: _Steps) -> int:
+def report(folder: Path, results: Path, steps: _Steps) -> int:
     """Make the report, as the command does, and return the number of planned cases."""
     from kernel_matrix import pipeline
 
@@ -61,7 +60,7 @@ def report(folder: Path, results: Path, kept: Path | None, steps: _Steps) -> int
     steps.end("load")
     planned = pipeline.plan(project, "quick")
     steps.end("plan")
-    with many_objects_that_stay(), pipeline.judged(project, planned, [results], kept=kept) as judged:
+    with many_objects_that_stay(), pipeline.judged(project, planned, [results]) as judged:
         steps.end("collect and judge")
         document = pipeline.report(project, judged).document
         steps.end("page")
@@ -71,8 +70,7 @@ def report(folder: Path, results: Path, kept: Path | None, steps: _Steps) -> int
 def main(road: str, folder: Path) -> dict[str, Any]:
     """Take a road, and return its figures."""
     begin, steps = time.perf_counter(), _Steps()
-    kept = folder / "kept.duckdb" if road == "again" else None
-    cases = report(folder, folder / ("tables" if road == "tables" else "results"), kept, steps)
+    cases = report(folder, folder / ("tables" if road == "tables" else "results"), steps)
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
     wall = time.perf_counter() - begin

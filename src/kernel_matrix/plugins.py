@@ -20,16 +20,8 @@ from kernel_matrix.base.errors import UserError
 COMMANDS = "kernel_matrix.commands"  # name -> module with ``arguments`` and ``main``
 PARTS = "kernel_matrix.parts"  # name -> ``module:function``
 
-# The extra of the core that installs a command.
-EXTRAS = {
-    "launches": "launches",
-    "bench": "bench",
-    "calibrate": "calibrate",
-    "probe": "probes",
-    "sweep": "probes",
-    "bisect": "probes",
-    "report-issue": "probes",
-}
+# The extra of the core that installs a command, or a group of commands.
+EXTRAS = {"launches": "launches", "bench": "bench", "calibrate": "calibrate", "toolchains": "probes"}
 
 
 @functools.cache
@@ -60,9 +52,9 @@ def source_of(module: str) -> Path:
     return Path(spec.submodule_search_locations[0]).joinpath(*rest).with_suffix(".py")
 
 
-def not_here(command: str) -> UserError:
+def not_here(command: str, extra: str) -> UserError:
     """Return the error for a command whose distribution is not installed."""
-    return UserError(f"{command} is a distribution of its own: {installing(EXTRAS[command])} installs it.")
+    return UserError(f"{command} is in a distribution of its own: {installing(extra)} installs it.")
 
 
 def installing(extra: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
+from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, add_run_options, load_project, selection_of
-from kernel_matrix.config.commands import command
 from kernel_matrix.run.progress import Console
 from kernel_matrix.run.schedule import Settings
 from kernel_matrix.vendors.machine import detect
@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
     settings = Settings(project.root, folder, options.executor, max(1, options.jobs), options.resume)
     with Console(work.jobs) as console:
         calibration = calibrate(work, machine, settings, console)
-    accuracy, line = project.matrix.accuracy, command(project.matrix.start, _words(options))
+    accuracy, line = project.matrix.accuracy, command(_words(options))
     table = markdown(calibration, options.seeds, line)
     entries = yaml(proposed(calibration, accuracy), calibration, options.seeds, line)
     print("\n".join([table, *alarm_lines(calibration), entries]))

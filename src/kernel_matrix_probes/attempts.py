@@ -113,7 +113,7 @@ def read(path: Path) -> Sweep:
     except ValidationError as error:
         raise UserError(
             f"{path}: not the result of a sweep ({first_fault(error)}). "
-            "Make it anew: `kernel-matrix sweep PACKAGE --versions 0..`"
+            "Make it anew: `kernel-matrix toolchains sweep PACKAGE --versions 0..`"
         ) from None
 
 

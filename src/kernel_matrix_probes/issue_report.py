@@ -13,7 +13,6 @@ from packaging.version import Version
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError, unknown
-from kernel_matrix.config.commands import spelled
 from kernel_matrix.config.plan import Case
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.pipeline import Project
@@ -62,7 +61,7 @@ class IssueReport:
                 "## What should", "", self.expected, "",
                 "## Versions", "", f"- Python {record.job.get('python', '')}", *versions,
                 f"- platform: {self.platform}", "",
-                "## Since when", "", spelled(project.matrix.start, self.since), "",
+                "## Since when", "", self.since, "",
                 "## What was tried", "", *(f"- {note}" for note in notes or ["nothing yet"]), "",
             ]
         )  # fmt: skip
@@ -143,7 +142,7 @@ def of_case(case: Case, reduction: Reduction, suite: str) -> IssueReport:
         if specification
         else "Not reduced.",
         expected="Every number inside its error budget, compared with a float64 golden.",
-        since="not bisected: `kernel-matrix bisect PACKAGE --good V --bad V --case CELL`",
+        since="not bisected: `kernel-matrix toolchains bisect PACKAGE --good V --bad V --case CELL`",
         tried=reduction.tried,
         platform=f"{cell.platform}, {cell.target}, {record.job.get('device', '')}",
         record=record,
@@ -194,7 +193,7 @@ def since_when(probe: str, sweeps: Sequence[Path]) -> str:
         }
         if outcomes:
             return f"{sweep.package}: " + ", ".join(f"{version} {outcome}" for version, outcome in outcomes.items())
-    return f"not swept: `kernel-matrix sweep PACKAGE --versions 0.. --probe {probe}`"
+    return f"not swept: `kernel-matrix toolchains sweep PACKAGE --versions 0.. --probe {probe}`"
 
 
 def _headline(record: Record) -> str:

@@ -9,7 +9,7 @@ import pytest
 from conftest import RUN, Doubles, harness, sh
 from shown import Page
 
-from kernel_matrix.cli import commands, main
+from kernel_matrix.cli import FORMER, GROUPS, commands, in_group, main, parser_of
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.results import junit
@@ -25,13 +25,13 @@ def repeats(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(kernel-matrix run .*)", output)]
 
 
-WITHOUT_MATRIX = {"init", "labels", "schema", "diagnose", "launches", "query"}  # what these say is of no matrix
+WITHOUT_MATRIX = {"init", "ci labels", "diagnose", "launches", "query"}  # what these say is of no matrix
 NEEDED = {
-    "shell": ["cuda"], "bundle": ["--wheels", "wheels"], "jobs": ["--plan", "plan.json", "--write", "jobs.json"],
+    "shell": ["cuda"], "ci bundle": ["--wheels", "wheels"], "ci jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
-    "compare-cells": ["a/b/c/d.forward", "e/b/c/d.forward"], "sweep": ["own", "--versions", "1.."],
-    "query": ["SELECT 1"], "take-junit": ["--platform", "a", "--toolchain", "b", "c.xml"],
-    "bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "report-issue": ["a/b"],
+    "compare": ["a/b/c/d.forward", "e/b/c/d.forward"], "toolchains sweep": ["own", "--versions", "1.."],
+    "query": ["SELECT 1"], "ci take-junit": ["--platform", "a", "--toolchain", "b", "c.xml"],
+    "toolchains bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "toolchains report": ["a/b"],
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ NEEDED = {
 def test_without_a_matrix_every_command_says_in_one_sentence_what_is_missing(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.chdir(tmp_path)
-    assert main([command, *NEEDED.get(command, [])]) == 2
+    assert main([*command.split(), *NEEDED.get(command, [])]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
         "kernel-matrix: matrix.yaml: there is no such file, and it says what is tested: kernel-matrix init writes one "
@@ -88,6 +88,36 @@ def test_an_unknown_option_before_the_command_is_answered_with_the_commands(caps
     errors = capsys.readouterr().err
     assert errors.startswith("usage: kernel-matrix [-h] COMMAND")
     assert "kernel-matrix: error: unknown: --platfrm." in errors
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_the_name_that_a_command_had_is_answered_with_the_new_one_in_one_sentence(name, capsys):
+    assert main([name, "--rows"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"kernel-matrix: {name} is no command any more: type kernel-matrix {FORMER[name]}"
+    assert name not in commands()
+    words, known = FORMER[name].split(), commands()
+    if words[-1].startswith("--"):
+        assert words[-1] in parser_of(words[0]).format_help()
+    else:
+        assert " ".join(words) in known
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_names_its_commands_and_needs_one(group, capsys):
+    for words, status in (([group], 2), ([group, "nothing"], 2), ([group, "--help"], 0)):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == status
+        printed = "".join(capsys.readouterr())
+        assert printed.startswith(f"usage: kernel-matrix {group} [-h] COMMAND")
+        for path in in_group(group, commands()):
+            assert path.partition(" ")[2] in printed or words == [group]
+
+
+def test_what_belongs_to_expectations_is_refused_without_them(capsys):
+    assert main(["check", "--write"]) == 2
+    assert "--write and results are for kernel-matrix check --expectations." in capsys.readouterr().err
 
 
 def test_the_program_ends_with_the_status_of_its_command(doubles: Doubles):
@@ -177,8 +207,8 @@ def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):
 @pytest.mark.slow
 def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
     assert "39 cases in 13 jobs" in harness("check", *options(doubles)).stdout
-    assert harness("plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
-    assert harness("schema").stdout.startswith("{")
+    assert harness("ci", "plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
+    assert harness("check", "--schema").stdout.startswith("{")
 
 
 @pytest.mark.slow

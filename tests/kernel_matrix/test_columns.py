@@ -32,12 +32,11 @@ from kernel_matrix.results.noise import pooled
 from kernel_matrix.results.present import present
 from kernel_matrix.results.record import is_case_record
 from kernel_matrix.results.repeat import worst_result
-from kernel_matrix.results.validation import Bounds
 
 
 @pytest.fixture(scope="module")
 def tables():
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         yield connection
 
 
@@ -83,7 +82,7 @@ def enter(connection, files):
         for tables in zip(*((one.jobs, one.cases, one.outputs) for one in batches), strict=True)
     )
     insert_batches(connection, jobs, cases, outputs, 1)
-    sources = "INSERT INTO sources SELECT 1 + n, n::VARCHAR, '', '', n FROM range(?) AS numbers(n)"
+    sources = "INSERT INTO sources SELECT 1 + n, n::VARCHAR, n FROM range(?) AS numbers(n)"
     connection.execute(sources, [len(files)]).fetchall()
 
 
@@ -163,7 +162,7 @@ def kept(both_plans):
     collected = collect([ROOT / "docs" / "results"])
     records = [record for record in collected.records if is_case_record(record)]
     now = present(project.matrix, project.root, records, collected.files)
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         loaded = load(connection, [ROOT / "docs" / "results"])
         assert loaded.files == collected.files
         assert loaded.broken == collected.broken

@@ -101,7 +101,7 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     usage = execute(empty, str(program), "--help")
     assert usage.returncode == 0, usage.stderr
     assert "usage: kernel-matrix" in usage.stdout
-    schema = execute(empty, str(program), "schema")
+    schema = execute(empty, str(program), "check", "--schema")
     assert schema.returncode == 0, schema.stderr
     assert schema.stdout.strip() == (ROOT / "matrix.schema.json").read_text().strip()
     assert "No module named 'mhc'" in execute(empty, "-c", "import mhc").stderr

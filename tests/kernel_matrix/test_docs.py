@@ -18,11 +18,21 @@ from kernel_matrix import cli
 
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "ci" / "runner" / "README.md")
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "ci" / "runner" / "README.md")
 )
+# Pages about a repository of the reader: their paths and toolchains are not those of this one.
+_OF_A_READER = (
+    "docs/tutorials/",
+    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy")),
+)
+OWN_PAGES = [page for page in PAGES if not page.startswith(_OF_A_READER)]
+NOTES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "notes").glob("*.md"))
+# A day, as a log has it. A page has one only in a table, in code (the output of a command) or in the address of a note.
+_DAY = re.compile(r"\b20\d\d-[01]\d-[0-3]\d\b")
 # A placeholder in a path stands for any name: src/mhc/ops/OP.py, src/mhc/backends/<backend>/.
 _PLACEHOLDER = re.compile(r"<[^<>]+>|(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z])")
 _SESSION = re.compile(r"ci/nox -s ([\w-]+)((?: -- [^`|\n]*)?)")
+_COMMAND = re.compile(r"kernel-matrix ((?:ci |toolchains )?[a-z][a-z-]*)([^`|\n]*)")
 
 
 def read(page: str) -> str:
@@ -84,7 +94,7 @@ def missing_links(page: str, text: str) -> list[str]:
     return [link for link in links if link and not ((ROOT / page).parent / link).exists()]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", OWN_PAGES)
 def test_every_path_that_a_page_names_exists(page, tracked):
     assert missing_paths(read(page), tracked) == []
 
@@ -94,7 +104,32 @@ def test_a_path_that_does_not_exist_is_found(tracked):
     assert missing_paths(text, tracked) == ["ci/base-image", "ci/nothing", "src/<name>/nothing"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+def days(text: str) -> list[str]:
+    """Return the lines of a page with a day outside of tables, code and addresses."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`\n]+`|\]\([^)\s]+\)", "", text)
+    return [line for line in text.splitlines() if not line.startswith("|") and _DAY.search(line)]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_a_page_is_no_diary(page):
+    """Notes have days: figures of a day, and what was tried, stand in notes/YYYY-MM-DD-TOPIC.md."""
+    assert days(read(page)) == []
+
+
+def test_a_diary_in_a_page_is_found():
+    code = "```text\n2026-11-22\n```\n`until: 2027-11-22`"
+    text = f"Measured 2026-11-22:\n| 2026-11-22 |\n{code}, [a note](2026-11-22-x.md)\n"
+    assert days(text) == ["Measured 2026-11-22:"]
+
+
+@pytest.mark.parametrize("page", NOTES)
+def test_a_note_has_the_day_in_its_name_and_a_title(page):
+    assert re.fullmatch(r"notes/20\d\d-[01]\d-[0-3]\d-[a-z0-9-]+\.md", page)
+    assert read(page).startswith("# ")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *NOTES])
 def test_every_link_inside_the_repository_leads_to_a_file(page):
     assert missing_links(page, read(page)) == []
 
@@ -109,24 +144,28 @@ def test_every_session_that_a_page_names_exists(page, sessions):
     assert {name for name, _ in _SESSION.findall(read(page))} <= sessions
 
 
-def test_the_readme_names_the_sessions_that_a_user_starts_with():
-    assert {"matrix", "tests", "lint", "doctor"} <= {name for name, _ in _SESSION.findall(read("README.md"))}
+def test_the_readme_names_what_a_user_starts_with():
+    named = {name for name, _ in (*_SESSION.findall(read("README.md")), *_COMMAND.findall(read("README.md")))}
+    assert {"matrix", "tests", "lint", "doctor"} <= named
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_option_that_a_page_names_is_one_of_its_command(page, capsys, monkeypatch):
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    for session, words in _SESSION.findall(read(page)):
-        command = "run" if session.startswith("test-") else session
-        options = set(re.findall(r"(?<=\s)--[a-z][\w-]*", words))
-        if command in cli.commands() and options:
-            with pytest.raises(SystemExit):
-                cli.main([command, "--help"])
-            known = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", capsys.readouterr().out))
-            assert options <= known, f"ci/nox -s {session}{words}"
+def test_every_option_that_a_page_names_is_one_of_its_command(page):
+    of_sessions = [("run" if name.startswith("test-") else name, words) for name, words in _SESSION.findall(read(page))]
+    for name, words in (*of_sessions, *_COMMAND.findall(read(page))):
+        options = set(re.findall(r"(?<=\s)--[a-z][\w-]*", words.partition(" -- ")[0] if name == "launches" else words))
+        if name in cli.commands() and options:
+            known = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", cli.parser_of(name).format_help()))
+            assert options <= known | {"--help"}, f"{name}{words}"
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_no_page_names_a_command_as_it_was_called(page):
+    first = {name.split()[0] for name, _ in _COMMAND.findall(read(page))}
+    assert not first & cli.FORMER.keys()
+
+
+@pytest.mark.parametrize("page", OWN_PAGES)
 def test_every_toolchain_that_a_command_names_is_in_the_matrix(page, matrix):
     named = re.findall(r"--toolchain ([\w.-]+)", read(page))
     assert {name for name in named if name != "NAME"} <= matrix.toolchains.keys()

@@ -10,7 +10,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.cli import commands
+from kernel_matrix.cli import GROUPS, commands
 
 
 @pytest.mark.alone
@@ -31,5 +31,6 @@ def test_help_names_every_command_with_its_first_line():
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True)
     words = " ".join(done.stdout.split())
     for name, path in commands().items():
-        module = importlib.import_module(path)
-        assert f" {name} {' '.join(module.__doc__.splitlines()[0].split())}" in words
+        first = " ".join(importlib.import_module(path).__doc__.splitlines()[0].split())
+        group = name.partition(" ")[0]
+        assert (f" {group} {GROUPS[group]}: " if group in GROUPS else f" {name} {first}") in words

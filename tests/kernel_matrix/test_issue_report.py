@@ -122,7 +122,7 @@ def test_a_failing_probe_is_found_among_the_toolchains(doubles: Doubles):
     project = load(doubles.root / "matrix.yaml")
     text = report_failing_probe(project, "family/limit", None, HERE, "current")
     assert "ValueError: the exact limit" in text
-    assert "not swept: kernel-matrix sweep" in text
+    assert "not swept: `kernel-matrix toolchains sweep" in text
     for probe, toolchain, message in (
         ("family/fine", None, "so there is nothing to report"),
         ("family/lim", None, "Did you mean 'family/limit'"),

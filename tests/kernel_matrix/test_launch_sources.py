@@ -177,7 +177,7 @@ def test_the_commands_of_cmake_are_compiled_for_every_target_without_torch(tmp_p
     assert (broken.outcome, broken.stage) == ("error", "compile")
     assert "no_such_header.h: No such file or directory" in broken.message
     folder = str(build / "launches")
-    report = harness("report-issue", "--matrix", f"{folder}/matrix.yaml", "--build", folder, broken.case)
+    report = harness("toolchains", "report", "--matrix", f"{folder}/matrix.yaml", "--build", folder, broken.case)
     version = nvcc.version_of(shutil.which("nvcc"))
     assert report.stdout.startswith(f"# nvcc {version}: {broken.facts['kernel']} on sm_80: "), report.stderr
     if shutil.which("hipcc") is None:

@@ -205,7 +205,7 @@ def test_with_the_interpreter_the_programs_own_assertions_are_real(python, tmp_p
 def test_a_report_has_a_program_that_repeats_the_error_without_the_harness(done, python):
     folder = str(done.build / "launches")
     [cell] = {case.rpartition("/")[0] for case in done.records if "/gfx942/" in case and "/only_nvidia.launch/" in case}
-    report = harness("report-issue", "--matrix", f"{folder}/matrix.yaml", "--build", folder, cell)
+    report = harness("toolchains", "report", "--matrix", f"{folder}/matrix.yaml", "--build", folder, cell)
     assert report.returncode == 0, report.stderr
     [text] = re.findall(r"^```python\n(.*?)^```$", report.stdout, re.DOTALL | re.MULTILINE)
     repeated = program(python, "-c", text, PYTHONPATH=str(PROGRAM.parent))

@@ -99,7 +99,7 @@ class Workflow:
         return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
     def plan(self, *arguments: str) -> None:
-        done = self.kernel_matrix("plan", "--event", "main", "--github", "--write", str(self.root / "plan.json"),
+        done = self.kernel_matrix("ci", "plan", "--event", "main", "--github", "--write", str(self.root / "plan.json"),
                                   "--history", str(self.root / "history"), *arguments)  # fmt: skip
         assert done.returncode == 0, done.stderr
         self.rows = json.loads(done.stdout)
@@ -143,7 +143,7 @@ class Workflow:
         self.statuses.append({**job, "completed_at": "2026-01-02T03:04:05Z", "html_url": "https://example.org/1"})
 
     def ask(self) -> subprocess.CompletedProcess[str]:
-        """Run ``kernel-matrix jobs`` with a gh that answers as GitHub would."""
+        """Run ``kernel-matrix ci jobs`` with a gh that answers as GitHub would."""
         gh = self.root / "bin" / "gh"
         gh.parent.mkdir(exist_ok=True)
         answer = "\n".join(json.dumps(job) for job in self.statuses)
@@ -151,7 +151,7 @@ class Workflow:
         gh.chmod(gh.stat().st_mode | stat.S_IXUSR)
         environment = {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1", "GITHUB_RUN_ATTEMPT": "1"}
         environment["PATH"] = f"{gh.parent}:{os.environ['PATH']}"
-        arguments = ("jobs", "--plan", str(self.root / "plan.json"), "--write", str(self.root / "jobs.json"))
+        arguments = ("ci", "jobs", "--plan", str(self.root / "plan.json"), "--write", str(self.root / "jobs.json"))
         return self.kernel_matrix(*arguments, **environment)
 
     def report(self, *arguments: str) -> subprocess.CompletedProcess[str]:

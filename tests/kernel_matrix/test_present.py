@@ -308,7 +308,6 @@ NEW_PLATFORM = (
         ("source: chosen for the tests of the harness", "source: measured on a Tuesday with care"),
         ("baseline: plain NumPy", "baseline: plain and simple NumPy"),
         ("limits:", "ci: { silent_days: 3 }\nlimits:"),
-        ("limits:", "start: { command: 'run {command} {options}' }\nlimits:"),
     ],
 )
 def test_what_no_job_reads_of_the_matrix_makes_no_result_stale(repository, doubles, old, new):

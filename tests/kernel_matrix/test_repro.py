@@ -28,15 +28,15 @@ RECORD = Record(CASE, "fail", "run", message="out", job=FACTS)
 
 def test_the_command_names_commit_executor_lock_image_and_cell(matrix):
     assert repro.Commands(matrix).command(TRITON, RECORD) == (
-        "git switch --detach 0123456789ab && ci/nox -s test-cuda -- --executor container --expect lock.sha256=aa11 "
-        f"--expect image=kernel-matrix/cuda:bb22 --case {TRITON}"
+        "git switch --detach 0123456789ab && kernel-matrix run --platform cuda --executor container "
+        f"--expect lock.sha256=aa11 --expect image=kernel-matrix/cuda:bb22 --case {TRITON}"
     )
 
 
 def test_facts_that_a_machine_sent_are_quoted(matrix):
     hostile = replace(RECORD, job={**FACTS, "commit": "x; rm -rf /", "image": "$(touch /tmp/x)", "executor": "a b"})
     words = shlex.split(repro.Commands(matrix).command(TRITON, hostile))
-    assert words[0] == "ci/nox", "what is no commit is left out"
+    assert words[0] == "kernel-matrix", "what is no commit is left out"
     assert "image=$(touch /tmp/x)" in words
     assert "a b" in words
 
@@ -168,5 +168,5 @@ def test_a_repository_without_a_run_has_no_history_and_says_so(tmp_path):
     command = [str(ROOT / "ci/history"), str(tmp_path / "h")]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, "history: there is none" in done.stdout) == (0, True)
-    made = harness("plan", "--rows", "--history", str(tmp_path / "h"))
+    made = harness("ci", "plan", "--rows", "--history", str(tmp_path / "h"))
     assert made.returncode == 0, made.stderr

@@ -483,7 +483,7 @@ def test_runs_are_inserted_part_by_part_as_they_are_checked(folder, monkeypatch)
         write(folder, [replace(GOOD, job={**JOB, "job": job})])
     bad = next(files for files in names.find(folder) if files.job == "here.c")
     bad.path("outputs").write_bytes(b"")
-    with database(None, SMALL) as connection:
+    with database() as connection:
         loaded = load(connection, [folder], bounds=SMALL)
         taken = [job for (job,) in sql.rows(connection, "SELECT facts['job'] FROM sources JOIN jobs USING (source)")]
     assert sorted(taken) == ["here.a", "here.b", "here.d", "here.e", "here.good"]

@@ -151,7 +151,7 @@ def test_every_command_reads_a_folder_that_has_tables_alone(here: Doubles, tmp_p
     cells = [f"here/{here.matrix.platforms['here'].targets[0]}/{name}/double.forward" for name in ("good", "wrong")]
     for command in (
         ("repro", cells[1]),
-        ("compare-cells", *cells),
+        ("compare", *cells),
         ("audit",),
         ("report",),
         ("report", "--history", str(kept)),

@@ -17,7 +17,7 @@ from test_run import middle, states
 from kernel_matrix import vendors as package
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
-from kernel_matrix.cli.labels import labels
+from kernel_matrix.cli.ci.labels import labels
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.config.schema import schema

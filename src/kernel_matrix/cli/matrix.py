@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -43,7 +44,7 @@ def main(options: argparse.Namespace) -> int:
 
         def show(comparison: Comparison) -> None:
             for line in summary(project.matrix, comparison, project.rules):
-                console.say(line)
+                console.say(here(line))
 
         toolchains = sorted({job.toolchain for job in selected.jobs})
         probes = probing(project, toolchains, machine, executor, console.say, keeper, tier=selected.plan.tier)

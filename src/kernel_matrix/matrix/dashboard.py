@@ -80,19 +80,15 @@ def make_dashboard(
     notes: RunNotes | None = None,
     with_annotations: bool = False,
     with_junit: bool = False,
-    kept: Path | None = None,
 ) -> Dashboard:
     """Collect the results of the folders, compare them with the plan, and write the dashboard.
 
     ``with_junit`` writes all results beside the page as one JUnit file too, which takes longer than all the rest.
-    ``kept`` is the file of a database that keeps what was read for the next report.
 
     Raises:
         UserError: a folder does not exist, or ``against`` holds no report.
     """
-    with pipeline.judged(
-        project, planned, folders, row_plan=row_plan, statuses=statuses, earlier=earlier, kept=kept
-    ) as judged:
+    with pipeline.judged(project, planned, folders, row_plan=row_plan, statuses=statuses, earlier=earlier) as judged:
         report = pipeline.report(
             project,
             judged,
@@ -110,7 +106,7 @@ def make_dashboard(
 def _dashboard(
     project: Project, judged: Judged, report: Report, earlier: History, annotations: tuple[str, ...]
 ) -> Dashboard:
-    ended = tuple(ended_lines(project.matrix.start, project.file, judged.ended))
+    ended = tuple(ended_lines(project.file, judged.ended))
     index, broken = project.site / "index.html", judged.loaded.broken
     return Dashboard(index, report, judged.is_red, broken, judged.not_taken, earlier, ended, annotations)
 

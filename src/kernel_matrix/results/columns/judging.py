@@ -11,50 +11,37 @@ Each function makes one table, named in its docstring, from those before it.
 
 from __future__ import annotations
 
-from kernel_matrix.results.columns import kept
 from kernel_matrix.results.columns.records import OF_CASES
 from kernel_matrix.results.columns.sql import Connection, temporary, view
 
 RAN = "action IN ('run', 'emulate')"
 
 
-def number_results(connection: Connection, *, is_kept: bool) -> None:
+def number_results(connection: Connection) -> None:
     """Make ``results``: the present records of planned cases, with the numbers that judging needs of each.
 
     ``ordinal`` is the order of the records, by the position of their file. ``tried`` and ``badness`` say what was done
-    and how it ended; the record with the largest of both decides. In a database that ``is_kept``, only those of files
-    are numbered that the last report did not have.
+    and how it ended; the record with the largest of both decides.
     """
-    if is_kept:
-        kept.number_new(connection, _numbered("AND source NOT IN (FROM kept_sources)"))
-        view(connection, "results", _in_order("kept_results"))
-    else:
-        temporary(connection, "all_results", _in_order(f"({_numbered()})"))
-        view(connection, "results", "FROM all_results")
-
-
-def _numbered(which: str = "") -> str:
-    return rf"""
+    temporary(
+        connection,
+        "results",
+        r"""
         SELECT planned, cells.cell, names.inputs AS key, names.owed, names.dtype, source, record, job, outcome, action,
                coalesce(c.inputs, '') AS digest,
                CASE action WHEN 'run' THEN 3 WHEN 'emulate' THEN 2 WHEN 'compile' THEN 1 ELSE 0 END AS tried,
                list_position(['excluded', 'missing', 'unavailable', 'pass', 'error', 'fail'], outcome) AS badness,
-               c.kind, c.elements, c.bytes, c.injected
-        FROM cases c
+               c.kind, c.elements, c.bytes, c.injected,
+               (position::BIGINT << 32) | (record & 4294967295) AS ordinal
+        FROM cases c JOIN sources USING (source)
         -- No part of a cell's id has a slash.
         JOIN plan_cells cells ON cells.id = regexp_extract("case", '^[^/]*/[^/]*/[^/]*/[^/]*')
         JOIN plan_names names
           ON names.name = substring("case", length(cells.id) + 2) AND names.operator = cells.operator
         JOIN planned ON planned.cell = cells.cell AND planned.named = names.named
-        WHERE source IN (SELECT source FROM sources WHERE position IS NOT NULL) {which}
-    """
-
-
-def _in_order(numbered: str) -> str:
-    return f"""
-        SELECT n.*, (position::BIGINT << 32) | (record & 4294967295) AS ordinal
-        FROM {numbered} n JOIN sources USING (source) WHERE position IS NOT NULL
-    """
+        WHERE position IS NOT NULL
+        """,
+    )
 
 
 def say_which_are_stale(connection: Connection) -> None:
@@ -148,8 +135,6 @@ def find_faulty_jobs(connection: Connection) -> None:
 def choose_deciding(connection: Connection) -> None:
     """Make ``deciding``: of each case the accepted result that tried most, and of equals the worst, then the first.
 
-    It has the cases of ``changed_cells``, and so have the tables that are made from it.
-
     A stale result decides only if it tried more than every result of the present, and the best of these did not go
     wrong.
     """
@@ -159,7 +144,7 @@ def choose_deciding(connection: Connection) -> None:
         """
         WITH weighed AS (  -- one number that is the larger the more the result counts
             SELECT planned, stale, ((tried * 8 + badness)::BIGINT << 48) | (281474976710655 - ordinal) AS weight
-            FROM accepted SEMI JOIN changed_cells USING (cell)
+            FROM accepted
         ),
         best AS (
             SELECT planned, max(weight) FILTER (stale = 0) AS now, max(weight) FILTER (stale > 0) AS before
@@ -215,7 +200,7 @@ judged AS (
            (d.job, d.cell, d.action) IN (SELECT (job, cell, action) FROM misplaced) AS is_misplaced,
            coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact,
            coalesce(w.asserted, false) AS asserted
-    FROM planned p SEMI JOIN changed_cells USING (cell)
+    FROM planned p
     LEFT JOIN deciding d USING (planned)
     LEFT JOIN cases c USING (record)
     LEFT JOIN plan_owed w ON w.owed = d.owed

@@ -12,14 +12,14 @@ from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.results import place
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED, faults_of_jobs
-from kernel_matrix.results.columns import judging, kept
+from kernel_matrix.results.columns import judging
 from kernel_matrix.results.columns.common import find_common_figures
 from kernel_matrix.results.columns.plan_tables import enter_plan, enter_stale_jobs
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.proven import prove_figures
 from kernel_matrix.results.columns.records import OF_CASES, Jobs, records_of
 from kernel_matrix.results.columns.schema import COMMON
-from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary, view
+from kernel_matrix.results.columns.sql import Connection, enter, rows, temporary
 from kernel_matrix.results.common_figures import CommonFigures
 from kernel_matrix.results.compare import Others, ending_of_excluded, state_of
 from kernel_matrix.results.deciding import CommonInputs, Dated, inputs_key
@@ -30,20 +30,17 @@ _AT_ONCE = 5_000  # records that are made objects of at one time
 _Answer = tuple[str, str, str]  # state, evidence, reason
 
 
-def judge(connection: Connection, planned: Planned, present: Present | None = None, *, is_kept: bool = False) -> None:
+def judge(connection: Connection, planned: Planned, present: Present | None = None) -> None:
     """Make the table ``verdicts`` of the present sources: one row for each case of the plan. Make ``taken`` of it.
 
     Its columns are ``planned`` (the number of the case), ``state``, ``evidence``, ``reason``, ``stale`` (the reason, or
     empty) and ``record`` (the number of the deciding record, or null). With ``present``, say which results are stale,
-    and take no expectation whose last day has passed then. In a database that ``is_kept``, only the cells are judged
-    whose verdicts may be others than those of the report before.
+    and take no expectation whose last day has passed then.
     """
     jobs = Jobs(connection)
     today = present.now.date() if present else None
     enter_plan(connection, planned)
-    if is_kept:
-        kept.begin(connection, planned, today)
-    judging.number_results(connection, is_kept=is_kept)
+    judging.number_results(connection)
     enter_stale_jobs(connection, present, jobs)
     judging.say_which_are_stale(connection)
     judging.find_common_inputs(connection)
@@ -51,10 +48,6 @@ def judge(connection: Connection, planned: Planned, present: Present | None = No
     find_common_figures(connection)
     judging.find_faulty_jobs(connection)
     faults = _faults_of_jobs(connection, planned, jobs)
-    if is_kept:
-        kept.find_changed(connection)
-    else:
-        kept.judge_all(connection)
     judging.choose_deciding(connection)
     prove_figures(connection)
     _find_misplaced(connection, planned, jobs)
@@ -62,9 +55,6 @@ def judge(connection: Connection, planned: Planned, present: Present | None = No
     judging.decide(connection)
     _replace(connection, _Doubtful(connection, planned, jobs, faults, today).answers())
     connection.execute("DROP TABLE decided").fetchall()
-    if is_kept:
-        kept.keep(connection)
-    view(connection, "verdicts", f"FROM {'kept' if is_kept else 'new'}_verdicts")
     _take_records(connection)
 
 
@@ -259,7 +249,7 @@ class _Doubtful:
 
 
 def _replace(connection: Connection, answers: Iterator[tuple[int, int | None, _Answer]]) -> None:
-    """Make ``new_verdicts`` of ``decided`` with the answers, and the reasons why results are stale as text."""
+    """Make ``verdicts`` of ``decided`` with the answers, and the reasons why results are stale as text."""
     entered = [(number, record, *answer) for number, record, answer in answers]
     schema = pa.schema(
         {
@@ -274,7 +264,7 @@ def _replace(connection: Connection, answers: Iterator[tuple[int, int | None, _A
     enter(connection, "answers", schema, columns)
     temporary(
         connection,
-        "new_verdicts",
+        "verdicts",
         """
         SELECT planned, coalesce(a.state, v.state) AS state, coalesce(a.evidence, v.evidence) AS evidence,
                coalesce(a.reason, v.reason) AS reason,

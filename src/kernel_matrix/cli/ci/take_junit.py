@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix.adopt.other_tools import take
+from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.vendors.machine import detect
 
@@ -21,5 +22,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Write the results, and say where."""
     path = take(load_project(options), options.files, options.platform, options.toolchain, detect())
-    print(f"{path}: `kernel-matrix report` shows it")
+    print(here(f"{path}: `kernel-matrix report` shows it"))
     return 0
