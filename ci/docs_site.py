@@ -27,8 +27,11 @@ NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "readme.md"),
     "Tutorials": ("tutorials/*.md", "launches.md", "worked-examples.md"),
     "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md"),
-    "Reference": ("reference/*.md",),
-    "Explanation": ("explanation.md", "accuracy.md", "limits.md", "toolchains.md", "mutants.md", "scale.md"),
+    "Reference": ("reference/*.md", "states.md", "words.md"),
+    "Explanation": (
+        *("explanation.md", "accuracy.md", "limits.md", "job.md", "stale.md"),
+        *("toolchains.md", "mutants.md", "scale.md"),
+    ),
     "The kernels": ("kernels.md", "speed.md", "weights.md", "webgpu.md", "tpu.md"),
     "The project": ("contributing.md", "changelog.md"),
 }

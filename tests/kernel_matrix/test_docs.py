@@ -23,7 +23,7 @@ PAGES = sorted(
 # Pages about a repository of the reader: their paths and toolchains are not those of this one.
 _OF_A_READER = (
     "docs/tutorials/",
-    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy")),
+    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy", "suite")),
 )
 OWN_PAGES = [page for page in PAGES if not page.startswith(_OF_A_READER)]
 NOTES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "notes").glob("*.md"))
@@ -121,6 +121,11 @@ def test_a_diary_in_a_page_is_found():
     code = "```text\n2026-11-22\n```\n`until: 2027-11-22`"
     text = f"Measured 2026-11-22:\n| 2026-11-22 |\n{code}, [a note](2026-11-22-x.md)\n"
     assert days(text) == ["Measured 2026-11-22:"]
+
+
+@pytest.mark.parametrize(("page", "most"), [("README.md", 8192), ("CONTRIBUTING.md", 15360)])
+def test_the_first_pages_are_short(page, most):
+    assert len(read(page).encode()) <= most
 
 
 @pytest.mark.parametrize("page", NOTES)

@@ -186,9 +186,9 @@ def test_tables_in_a_checkout_do_not_count_as_changed_files(doubles: Doubles, pa
     revision = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout[:12]
     record = passing(case_of(plan(matrix, "quick"), TRITON))
     record = replace(record, job={**record.job, "job": "here.good", "commit": revision})
-    write_all(doubles.root / "kept", [record])
-    collected = collect([doubles.root / "kept"])
-    for files, everything in (((), "kept/cases"), (collected.paths, "")):
+    write_all(doubles.root / "suite" / "kept", [record])
+    collected = collect([doubles.root / "suite" / "kept"])
+    for files, everything in (((), "suite/kept/cases"), (collected.paths, "")):
         state = present(doubles.matrix, doubles.root, collected.records, files)
         assert state.changed[revision].everything.startswith(everything)
         assert bool(state.changed[revision].everything) == bool(everything)

@@ -16,6 +16,7 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.results import junit, samples
 from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record, versions_of
@@ -70,13 +71,14 @@ class JobRun:
         began, started = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._end_what_is_not_tried()
         environment: dict[str, str] = {}
+        reads = self._reads()
         if self.interpreter:
             with turn, quiet.work() as share:
                 supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop, share)
                 self.progress.job(self.job.id, "running")
                 environment = {**self.interpreter.facts, **supervisor.run(resume=self.settings.resume)}
         with quiet.work():
-            return self._write_with(began, started, environment)
+            return self._write_with(began, started, {**environment, **reads})
 
     def _write_with(self, began: float, started: str, environment: Mapping[str, str]) -> Path | None:
         """Write the records with the facts of the job."""
@@ -106,6 +108,12 @@ class JobRun:
             "commit": commit(self.settings.root),
             "lock.sha256": sha256(self.request.lock.read_bytes()).hexdigest(),
         }
+
+    def _reads(self) -> dict[str, str]:
+        """Return the facts that say what the job reads, as it is when the job starts."""
+        ops = {case.cell.op for case in self.job.cases}
+        checkout = Checkout(self.request.matrix, self.settings.root)
+        return checkout.facts_of(self.job.platform, self.job.toolchain, self.executor, ops)
 
     def _targets(self) -> list[str]:
         """Return the targets whose code the devices of the job run."""

@@ -16,6 +16,7 @@ from typing import Any
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.report.audit import figures
 from kernel_matrix.report.audit.bench import of_bench
 from kernel_matrix.report.audit.compat import Compat
@@ -254,7 +255,7 @@ def _present(matrix: Matrix, root: Path) -> Now:
         for name, platform in matrix.platforms.items()
         for entry in platform.entries
     }
-    return Now(datetime.now(UTC), git.commit(root), locks)
+    return Now(datetime.now(UTC), git.commit(root), locks, Checkout(matrix, root))
 
 
 def _digest(path: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import ASSERTED
+from kernel_matrix.config.reads import Checkout, says_what_it_read
 from kernel_matrix.report.audit.planned import Facts, holds
 from kernel_matrix.report.audit.raw import Raw
 from kernel_matrix.vendors.registry import vendor_named
@@ -24,11 +25,15 @@ _OWED = ("elements", "nan", "inf", "max_abs", "rel_fro", "limit_max_abs", "limit
 
 
 class Now(NamedTuple):
-    """The present: the time, the commit of the checkout, and the digest of the lock by platform and toolchain."""
+    """The present: the time, the commit of the checkout, the digest of the lock by platform and toolchain, the files.
+
+    Without a ``checkout`` git has to say what differs.
+    """
 
     time: datetime
     commit: str
     locks: Mapping[tuple[str, str], str]
+    checkout: Checkout | None = None
 
 
 class Judge:
@@ -218,6 +223,8 @@ class Judge:
             return False
         if requires and (not versions or not satisfies(requires, versions)):
             return False
+        if self.now.checkout and says_what_it_read(raw.job):
+            return not self.now.checkout.difference(platform, toolchain, raw.job)
         return True if not self.now.commit or raw.job.get("commit") == self.now.commit else None
 
     def _of_all_cells(self) -> dict[tuple[str, ...], list[Raw]]:
