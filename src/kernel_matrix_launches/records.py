@@ -1,9 +1,10 @@
-"""Compiled launches -> records, in the same JUnit XML that a job of the matrix writes."""
+"""Compiled launches -> records, in the same tables that a job of the matrix writes."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -11,8 +12,8 @@ from pathlib import Path
 from kernel_matrix.base.git import commit
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.plan import Case, Job, Plan
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import write
 from kernel_matrix_launches.matrix_file import Names
 from kernel_matrix_launches.naming import DIRECTION
 from kernel_matrix_launches.recording import Compiled, Launch, Recording
@@ -29,17 +30,13 @@ def write_records(
     """Write the records of each platform as a job into ``folder/results``; return the files."""
     by_platform = {recording.vendor.platform: recording for recording in recordings}
     results = folder / "results"
-    results.mkdir(parents=True, exist_ok=True)
-    for former in results.glob("*.xml"):
-        former.unlink()
+    shutil.rmtree(results, ignore_errors=True)  # what another program has launched
     paths = []
     for job in plan.jobs:
         recording = by_platform[job.platform]
         facts = _job_facts(job, recording, folder, started, program)
         records = [record for case in job.cases if (record := _record(case, recording, names)) is not None]
-        path = results / f"{job.id}.xml"
-        junit.write(path, job.id, records, facts)
-        paths.append(path)
+        paths.append(write.write(results, facts, records))
     return paths
 
 

@@ -25,6 +25,7 @@ ORDER = (
     ("vendors",),
     ("config",),
     ("results",),
+    ("judge",),
     ("diagnosis",),
     ("run", "report", "machines"),
     ("project",),
