@@ -10,6 +10,7 @@ from conftest import harness, output_figures
 from shown import Page
 from together import first_are_quick
 
+from kernel_matrix.audit.states import Judge
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.bench.inside.judging import Rules as BenchRules
 from kernel_matrix.config.loosened import loosened
@@ -19,7 +20,6 @@ from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix.lab.calibration_text import present_limits
 from kernel_matrix.lab.noise import noise_of
-from kernel_matrix.report.audit.states import Judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 
