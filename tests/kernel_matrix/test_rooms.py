@@ -22,6 +22,7 @@ ORDER = (
     ("config",),
     ("audit",),  # a second opinion: it shares nothing with the rooms that it checks
     ("results",),
+    ("judge",),
     ("diagnosis",),
     ("run", "report", "machines"),
     ("project",),

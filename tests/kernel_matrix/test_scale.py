@@ -10,6 +10,7 @@ from test_columns import comparable, expected_of, same_cells, verdicts_of
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.lab import scale, scale_measure
 from kernel_matrix.lab.scale import Scale
 from kernel_matrix.results.collect import collect
@@ -19,7 +20,6 @@ from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.present import present_of
-from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.present import present
 from kernel_matrix.results.validation import Bounds

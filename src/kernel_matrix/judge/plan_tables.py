@@ -1,4 +1,4 @@
-"""The plan and the present -> the tables that the rules of judging ask of."""
+"""The plan -> the tables that the steps of the judge ask."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ import pyarrow as pa
 
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.results.columns.planned import Planned
-from kernel_matrix.results.columns.records import Jobs
-from kernel_matrix.results.columns.sql import Connection, enter, rows
-from kernel_matrix.results.present import Present
-from kernel_matrix.results.record import Record
+from kernel_matrix.results.columns.sql import Connection, enter
 
 _TEXT, _NUMBER = pa.string(), pa.int32()
 _RULES = ("factor", "rounded", "ulps", "cap")
 
 
 def enter_plan(connection: Connection, planned: Planned) -> None:
-    """Make the tables ``planned``, ``plan_cells``, ``plan_names``, ``plan_exclusions``, and what cases owe.
+    """Make the tables ``planned``, ``plan_cells``, ``plan_names``, ``plan_exclusions``, ``plan_expectations``.
 
-    That is in ``plan_owed``, and of outputs with a budget of their own in ``plan_budgets``.
+    What cases owe is in ``plan_owed``, and the rules of outputs with a budget of their own are in ``plan_budgets``.
     """
     cells = planned.cells
     enter(
         connection,
         "plan_cells",
-        pa.schema({"cell": _NUMBER, "id": _TEXT, "platform": _TEXT, "toolchain": _TEXT, "operator": _TEXT}),
+        pa.schema({"cell": _NUMBER, **dict.fromkeys(("id", "platform", "target", "toolchain", "operator"), _TEXT)}),
         {
             "cell": range(len(cells)),
             "id": [cell.id for cell in cells],
             "platform": [cell.platform for cell in cells],
+            "target": [cell.target for cell in cells],
             "toolchain": [cell.toolchain for cell in cells],
             "operator": [f"{cell.op}.{cell.direction}" for cell in cells],
         },
@@ -43,9 +41,28 @@ def enter_plan(connection: Connection, planned: Planned) -> None:
         pa.schema({"exclusion": _NUMBER, "reason": _TEXT}),
         {"exclusion": range(len(exclusions)), "reason": [entry.reason for entry in exclusions]},
     )
+    _enter_expectations(connection, planned)
     columns = {name: getattr(planned, name) for name in ("cell", "named", "exclusion", "rules")}
     schema = pa.schema(dict.fromkeys(("planned", *columns), _NUMBER))
     enter(connection, "planned", schema, {"planned": range(len(planned.cell)), **columns})
+
+
+def _enter_expectations(connection: Connection, planned: Planned) -> None:
+    """Enter the expectations of each set of ``rules`` that a case may have, by their place in it."""
+    found = [
+        (rules, place, rule) for rules, of_set in enumerate(planned.expectations) for place, rule in enumerate(of_set)
+    ]
+    texts = ("outcome", "stage", "reason", "until")
+    enter(
+        connection,
+        "plan_expectations",
+        pa.schema({"rules": _NUMBER, "place": _NUMBER, **dict.fromkeys(texts, _TEXT)}),
+        {
+            "rules": [rules for rules, _, _ in found],
+            "place": [place for _, place, _ in found],
+            **{name: [getattr(rule, name) or "" for _, _, rule in found] for name in texts},
+        },
+    )
 
 
 def _enter_names(connection: Connection, planned: Planned) -> None:
@@ -110,21 +127,3 @@ def _enter_budgets(connection: Connection, owed: Mapping[Owed, int]) -> None:
             **{name: [getattr(rules, name) for _, _, rules in own] for name in names},
         },
     )
-
-
-def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs) -> None:
-    """Make ``stale_jobs``, and ``stale_reasons``, whose first text is empty: for results that are not stale."""
-    reasons = {"": 0}
-    columns: dict[str, list[str] | list[int]] = {"job": [], "platform": [], "toolchain": [], "reason": []}
-    pairs = rows(connection, "SELECT DISTINCT job, platform, toolchain FROM results JOIN plan_cells USING (cell)")
-    if present is not None:
-        reason = [
-            reasons.setdefault(present.stale(platform, toolchain, Record("", "pass", job=jobs[job])), len(reasons))
-            for job, platform, toolchain in pairs
-        ]
-        job, platform, toolchain = zip(*pairs, strict=True) if pairs else ((), (), ())
-        columns = {"job": [*job], "platform": [*platform], "toolchain": [*toolchain], "reason": reason}
-    schema = pa.schema({"job": pa.int64(), "platform": _TEXT, "toolchain": _TEXT, "reason": _NUMBER})
-    enter(connection, "stale_jobs", schema, columns)
-    schema = pa.schema({"stale": _NUMBER, "text": _TEXT})
-    enter(connection, "stale_reasons", schema, {"stale": range(len(reasons)), "text": list(reasons)})
