@@ -10,7 +10,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from conftest import CPU, ROOT, harness
+from conftest import CPU, ROOT, harness, records_in
 from shown import Page
 
 from kernel_matrix import pipeline
@@ -27,7 +27,6 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.job.budget import Pair
 from kernel_matrix.report.from_cells import distinct_commits
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import is_bench_record, is_case_record
 from kernel_matrix.vendors.machine import Device, Machine
 
@@ -238,7 +237,7 @@ def run_bench(doubles, *toolchains, **wish):
     lines = []
     wish = Wish(toolchains=toolchains, executor="current", **{"quick": True, **wish})
     files = bench(project, Machine((CPU,)), wish, lines.append)
-    records = {file.stem.split(".")[1]: junit.read(file) for file in files}
+    records = {file.stem.split(".")[1]: records_in(file) for file in files}
     return project, records, "\n".join(lines)
 
 

@@ -65,7 +65,12 @@ def comparable(verdicts):
 def ordered(record):
     if record is None:
         return "no record"
-    parts = {**vars(record), "metrics": sorted(record.metrics.items()), "facts": sorted(record.facts.items())}
+    parts = {
+        **vars(record),
+        "run": "",
+        "metrics": sorted(record.metrics.items()),
+        "facts": sorted(record.facts.items()),
+    }
     return repr({**parts, "job": sorted(record.job.items())})
 
 

@@ -87,9 +87,9 @@ def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_s
     [
         lambda root: (root / "src" / "doubles" / "new.py").write_text("x = 1\n"),
         lambda root: (root / "lock.txt").write_text("numpy==1\n"),
-        lambda root: (root / "build" / "results" / "here.good.xml").write_text("<testsuites/>"),
-        lambda root: (root / "build" / "results" / "here.good.xml").unlink(),
-        lambda root: (root / "build" / "results" / "here.good.npz").unlink(),
+        lambda root: next((root / "build" / "results" / "cases").iterdir()).write_text("none"),
+        lambda root: next((root / "build" / "results" / "jobs").iterdir()).unlink(),
+        lambda root: next((root / "build" / "results" / "samples").iterdir()).unlink(),
     ],
     ids=["a source file", "the lock", "the results", "no results", "no samples"],
 )

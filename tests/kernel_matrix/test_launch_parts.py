@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import records_in
 from kernel_matrix.launches.inside.recorder.ahead import elf
 
 from kernel_matrix import pipeline
@@ -31,7 +32,6 @@ from kernel_matrix.launches.records import write_records
 from kernel_matrix.launches.reproducer import reproducer
 from kernel_matrix.launches.study import study
 from kernel_matrix.launches.targets import known, over_limits, targets_named, told, vendors
-from kernel_matrix.results import junit
 
 LAUNCH = Launch(
     identity="0123456789abcdef",
@@ -314,7 +314,7 @@ def test_an_exception_of_the_autotuner_is_said_to_be_skipped(tmp_path):
     names = matrix_file.names_of([recorded])
     project = pipeline.load(matrix_file.write(tmp_path, [recorded], names, "package"), tmp_path)
     [path] = write_records(tmp_path, pipeline.plan(project, "full"), [recorded], names, "2026-01-01T00:00:00Z", ["x"])
-    [record] = junit.read(path)
+    [record] = records_in(path)
     assert (record.outcome, record.stage) == ("error", "launch")
     assert record.message.startswith("a block has 2048 threads, and gfx942 has 1024; it is configuration 3")
 
@@ -392,7 +392,7 @@ def test_the_report_of_a_source_that_does_not_compile_names_the_compiler_and_its
     project = pipeline.load(matrix_file.write(tmp_path, [recorded], names, "package"), tmp_path)
     planned = pipeline.plan(project, "full")
     [path] = write_records(tmp_path, planned, [recorded], names, "2026-01-01T00:00:00Z", ["x"])
-    [record_of_it] = junit.read(path)
+    [record_of_it] = records_in(path)
     text = of_launch(planned.cases[0], record_of_it, "nvcc add.cu\n").markdown(project)
     assert text.startswith(f"# {name}: package.ops.norm.add.cu on {target}: add.cu(3): error: no")
     assert f"\n- {name}\n" in text.partition("## Versions")[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,8 +102,8 @@ def read(files: Iterable[Path]) -> dict[str, list[Raw]]:
     """Return the test cases of all files, by id."""
     by_case: dict[str, list[Raw]] = {}
     for path in files:
-        if path.suffix == ".parquet":
-            for raw in _of_tables(path):
+        if path.suffix in (".parquet", ".jsonl"):
+            for raw in _of_tables(path) if path.suffix == ".parquet" else _of_journal(path):
                 by_case.setdefault(raw.case, []).append(raw)
         else:
             _Reader(path, by_case)
@@ -138,6 +139,24 @@ def _of_tables(jobs: Path) -> Iterator[Raw]:
             subjects=subjects,
             facts=dict(row["facts"]),
             job=job,
+        )
+
+
+def _of_journal(path: Path) -> Iterator[Raw]:
+    """Yield the test cases of a run whose machine has left a journal in place of tables."""
+    first, *ends = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    for end in ends:
+        subjects = _by_subject(end["metrics"])
+        yield Raw(
+            file=path.name,
+            **{name: end[name] for name in ("case", "outcome", "action", "stage", "message", "seconds")},
+            text=f"{end['message']}\n{end['detail']}",
+            attempts=tuple(end["attempts"]),
+            metrics=end["metrics"],
+            outputs={subject: values for subject, values in subjects.items() if subject not in _NOT_OUTPUTS},
+            subjects=subjects,
+            facts=end["facts"],
+            job=first["facts"],
         )
 
 

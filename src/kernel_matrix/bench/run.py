@@ -21,8 +21,8 @@ from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.lab.probing import examine
 from kernel_matrix.project import Project
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import write
 from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.vendors.machine import Machine
@@ -237,9 +237,7 @@ def _with_first_call(case: BenchCase, record: Record, calls: Mapping[str, Mappin
 def _write(
     project: Project, place: Place, toolchain: str, records: Sequence[Record], facts: Mapping[str, str], wish: Wish
 ) -> Path:
-    """Write the records of a toolchain beside the results of the jobs, as JUnit XML and as tables."""
-    from kernel_matrix.results.tables.beside import write_beside  # pyarrow takes long to import
-
+    """Write the records of a toolchain beside the results of the jobs."""
     job = f"{place.platform}.{toolchain}.bench"
     lock = project.root / project.matrix.toolchains[toolchain].lock
     of_job = {
@@ -260,11 +258,7 @@ def _write(
     own = own_version(project.root, project.matrix.package)
     if own is not None and own.version:
         of_job[f"version.{own.name}"] = own.version
-    project.results.mkdir(parents=True, exist_ok=True)
-    path = project.results / f"{job}.xml"
-    junit.write(path, job, records, of_job)
-    write_beside(path)
-    return path
+    return write.replace(project.results, of_job, records)
 
 
 def _in_words(record: Record) -> str:

@@ -45,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Time what the options name. The status is 1 if a kernel is wrong or an error came."""
-    from kernel_matrix.results import junit
+    from kernel_matrix.results.collect import collect
 
     project = load_project(options)
     wish = Wish(
@@ -61,4 +61,4 @@ def main(options: argparse.Namespace) -> int:
     files = bench(project, detect(), wish)
     for file in files:
         print(f"wrote {file}")
-    return int(any(record.outcome in ("fail", "error", "missing") for file in files for record in junit.read(file)))
+    return int(any(record.outcome in ("fail", "error", "missing") for record in collect(files).records))

@@ -16,6 +16,7 @@ from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.results import repeat
 from kernel_matrix.results.compare import RED, Comparison
+from kernel_matrix.results.tables import names
 from kernel_matrix.run import executors
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
@@ -53,13 +54,19 @@ def run_everything(
     notes = RunNotes(kept=in_words(kept, len(selected.jobs)))
     page = _Page(project, selected, len(rest), notes)
     files = pipeline.run(project, rest, machine, settings, progress, page.result_came, probes)
-    collected = pipeline.collect(project, [*files, *(project.results / f"{name}.xml" for name in kept)])
+    collected = pipeline.collect(project, [*files, *filter(None, (_result(project, name) for name in kept))])
     repeat.check(collected.records, expected)
     comparison = pipeline.compare(project, selected.part, collected)
     if keeper:
-        _remember(keeper, comparison, [job for job in rest if project.results / f"{job.id}.xml" in files], depends)
+        _remember(
+            keeper, comparison, [job for job in rest if names.result_of(project.results, job.id) in files], depends
+        )
     on_comparison(comparison)
     return _dashboard(project, selected, notes)
+
+
+def _result(project: Project, job: str) -> Path | None:
+    return names.result_of(project.results, job)
 
 
 def _remember(keeper: Keeper, comparison: Comparison, jobs: Iterable[Job], depends: Mapping[str, list[str]]) -> None:

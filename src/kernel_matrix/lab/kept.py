@@ -16,7 +16,7 @@ import kernel_matrix
 from kernel_matrix.base import git
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results import junit, samples
+from kernel_matrix.results.tables import names
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import programs
 
@@ -44,21 +44,25 @@ class Keeper:
 
     def remember(self, name: str, made_from: Sequence[str]) -> None:
         """Note what the results called ``name`` were made from. They have nothing red."""
-        [first, *_] = junit.read(self._result(name))
-        note = {"started": first.job["started"], "depends": self._dependencies(name, made_from)}
+        from kernel_matrix.results.tables.read import facts_of  # pyarrow takes long to import
+
+        note = {"started": facts_of(self._result(name))["started"], "depends": self._dependencies(name, made_from)}
         self._note(name).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._note(name), json.dumps(note, indent=1) + "\n")
 
     def _result(self, name: str) -> Path:
-        return self.project.results / f"{name}.xml"
+        path = names.result_of(self.project.results, name)
+        if path is None:
+            raise FileNotFoundError(f"there is no result of {name}")
+        return path
 
     def _note(self, name: str) -> Path:
         return self.project.build / "kept" / f"{name}.json"
 
     def _dependencies(self, name: str, made_from: Sequence[str]) -> dict[str, object]:
         result = self._result(name)
-        beside = samples.beside(result)
-        content = _digest([result.read_bytes(), beside.read_bytes() if beside.exists() else b""])
+        files = names.files_of(result).paths if names.is_table(result) else (result,)
+        content = _digest(path.read_bytes() for path in files)
         return {**self._shared, "made_from": _digest(text.encode() for text in made_from), "result": content}
 
     @cached_property

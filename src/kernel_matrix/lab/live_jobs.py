@@ -16,6 +16,7 @@ from kernel_matrix.job.keys import key_file
 from kernel_matrix.pipeline import Project
 from kernel_matrix.results.compare import State, judge
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import names
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class LiveJobs:
 
     def _job(self, folder: Path, began: float) -> LiveJob:
         name = folder.name
-        has_ended = (self.project.results / f"{name}.xml").exists()
+        has_ended = names.result_of(self.project.results, name) is not None
         journal = folder / "journal.jsonl"
         # A job that waits still has the journal of an earlier run in its folder.
         has_begun = has_ended or _is_newer(journal, began)

@@ -203,7 +203,7 @@ def _duration(seconds: float) -> str:
 
 def _signature(folder: Path) -> Results:
     """Return the name, the time and the size of each file of results."""
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".xml", ".npz", ".parquet"))
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".parquet", ".jsonl", ".xml"))
     signature = []
     for path in paths:
         try:

@@ -23,7 +23,7 @@ from kernel_matrix.results import junit, validation
 from kernel_matrix.results.foreign import foreign_records
 from kernel_matrix.results.junit import BrokenResultError
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables.beside import write_beside
+from kernel_matrix.results.tables import write
 from kernel_matrix.results.validation import Bounds, RefusedError
 from kernel_matrix.run.decide import Decision, decide
 from kernel_matrix.vendors.machine import Machine
@@ -53,12 +53,9 @@ def take(project: Project, files: Sequence[Path], platform: str, toolchain: str,
     taken = [_taken(record, lane, key, decision.action) for record, key in zip(records, keys, strict=True)]
     whole = _id(lane, (SUITE, COLLECTED))
     taken.insert(0, Record(whole, "pass", decision.action, metrics={"tests": float(len(taken))}))
-    path = project.results / f"{job}.xml"
     known = suite.read([project.results])
     suite.write(project.results, known.together(suite.SuiteTests({job: tuple(keys)})))
-    junit.write(path, job, taken, _facts(project, platform, toolchain, decision, files))
-    write_beside(path)
-    return path
+    return write.replace(project.results, _facts(project, platform, toolchain, decision, files), taken)
 
 
 def _place(project: Project, platform: str, toolchain: str, machine: Machine) -> tuple[str, Decision]:

@@ -20,8 +20,8 @@ from kernel_matrix.lab.kept import Keeper
 from kernel_matrix.lab.probe import Probe, select_probes
 from kernel_matrix.lab.probing import run_probes
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import write as store
 from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, Request, UnavailableError
 from kernel_matrix.vendors.machine import Machine
@@ -186,12 +186,6 @@ def interpreter_of(
 
 
 def write(results: Path, environment: str, records: Sequence[Record], facts: dict[str, str]) -> Path:
-    """Write the records of one environment beside those of the jobs, as JUnit XML and tables; return the former."""
-    from kernel_matrix.results.tables.beside import write_beside  # pyarrow takes long to import
-
-    results.mkdir(parents=True, exist_ok=True)
+    """Write the records of one environment beside those of the jobs, and return the file that stands for them."""
     job = {"job": f"probes.{environment}", "toolchain": environment, **facts}
-    path = results / f"probes.{environment}.xml"
-    junit.write(path, f"probes.{environment}", records, {**job, **(dict(records[0].job) if records else {})})
-    write_beside(path)
-    return path
+    return store.replace(results, {**job, **(records[0].job if records else {})}, records)

@@ -209,7 +209,8 @@ def _write_job(job: _Job) -> int:
     if shared.tables:
         from kernel_matrix.results.tables.write import write
 
-        write(into / "tables", junit.read(path))
+        records = junit.read(path)
+        write(into / "tables", records[0].job, records)
     return len(blocks)
 
 

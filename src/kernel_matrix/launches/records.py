@@ -1,9 +1,10 @@
-"""Compiled launches -> records, in the same JUnit XML that a job of the matrix writes."""
+"""Compiled launches -> records, in the same tables that a job of the matrix writes."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -16,8 +17,8 @@ from kernel_matrix.launches.naming import DIRECTION
 from kernel_matrix.launches.recording import Compiled, Launch, Recording
 from kernel_matrix.launches.reproducer import reproducer
 from kernel_matrix.launches.targets import known, over_limits
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import write
 
 # What Triton's autotuner takes as a configuration that cannot be used here, and not as an error.
 _SKIPPED = ("CompileTimeAssertionFailure", "PTXASError", "ptxas")
@@ -29,17 +30,13 @@ def write_records(
     """Write the records of each platform as a job into ``folder/results``; return the files."""
     by_platform = {recording.vendor.platform: recording for recording in recordings}
     results = folder / "results"
-    results.mkdir(parents=True, exist_ok=True)
-    for former in results.glob("*.xml"):
-        former.unlink()
+    shutil.rmtree(results, ignore_errors=True)  # what another program has launched
     paths = []
     for job in plan.jobs:
         recording = by_platform[job.platform]
         facts = _job_facts(job, recording, folder, started, program)
         records = [record for case in job.cases if (record := _record(case, recording, names)) is not None]
-        path = results / f"{job.id}.xml"
-        junit.write(path, job.id, records, facts)
-        paths.append(path)
+        paths.append(write.write(results, facts, records))
     return paths
 
 
