@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel_matrix import audit as auditing
+from kernel_matrix.audit import sampled as sampling
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.project import Project
-from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference
-from kernel_matrix.report.audit import sampled as sampling
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.measurements import measurements

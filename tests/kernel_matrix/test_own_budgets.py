@@ -10,13 +10,13 @@ from conftest import harness, output_figures
 from shown import Page
 from together import first_are_quick
 
+from kernel_matrix.audit.states import Judge
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.loosened import loosened
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.case import OutOfBudgetError, RunningCase
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.suite_compare import Comparer
-from kernel_matrix.report.audit.states import Judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 from kernel_matrix_bench.inside.judging import Rules as BenchRules

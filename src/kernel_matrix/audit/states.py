@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, NamedTuple
 
+from kernel_matrix.audit.planned import Facts, holds
+from kernel_matrix.audit.raw import Raw
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.reads import Checkout, says_what_it_read
-from kernel_matrix.report.audit.planned import Facts, holds
-from kernel_matrix.report.audit.raw import Raw
 from kernel_matrix.vendors.registry import vendor_named
 
 _ACTIONS = ("", "compile", "emulate", "run")

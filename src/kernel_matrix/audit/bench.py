@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kernel_matrix.report.audit import figures
-from kernel_matrix.report.audit.figures import Difference
-from kernel_matrix.report.audit.raw import Raw
+from kernel_matrix.audit import figures
+from kernel_matrix.audit.figures import Difference
+from kernel_matrix.audit.raw import Raw
 
 _TIMES = ("median_us", "p5_us", "p95_us", "samples")
 

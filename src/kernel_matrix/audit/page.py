@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.report.audit import cases
-from kernel_matrix.report.audit.figures import Difference, Shown, unequal
+from kernel_matrix.audit import cases
+from kernel_matrix.audit.figures import Difference, Shown, unequal
 
 OVERVIEW = "data/overview.js"
 CUT = 300  # characters of a text in the overview, before the words that say what was cut

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kernel_matrix.report.audit.raw import Raw, same, same_all
+from kernel_matrix.audit.raw import Raw, same, same_all
 
 # From the worst to the best, and from the least to the most.
 STATES = (

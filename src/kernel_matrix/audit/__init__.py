@@ -13,19 +13,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.audit import figures
+from kernel_matrix.audit.bench import of_bench
+from kernel_matrix.audit.compat import Compat
+from kernel_matrix.audit.figures import LONG, Difference, Shown
+from kernel_matrix.audit.page import OVERVIEW, of_overview, of_rows, places_of, read_cells, read_data
+from kernel_matrix.audit.planned import planned as plan_of
+from kernel_matrix.audit.raw import Raw, read
+from kernel_matrix.audit.sampled import Sample, SampleJudge, content_of, sums
+from kernel_matrix.audit.states import Judge, Now, evidence_of
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.reads import Checkout
-from kernel_matrix.report.audit import figures
-from kernel_matrix.report.audit.bench import of_bench
-from kernel_matrix.report.audit.compat import Compat
-from kernel_matrix.report.audit.figures import LONG, Difference, Shown
-from kernel_matrix.report.audit.page import OVERVIEW, of_overview, of_rows, places_of, read_cells, read_data
-from kernel_matrix.report.audit.planned import planned as plan_of
-from kernel_matrix.report.audit.raw import Raw, read
-from kernel_matrix.report.audit.sampled import Sample, SampleJudge, content_of, sums
-from kernel_matrix.report.audit.states import Judge, Now, evidence_of
 
 # How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
 ONLY_COMPILED = "the machine was to run it"

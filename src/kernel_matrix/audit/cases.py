@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from kernel_matrix.report.audit.figures import Shown
+from kernel_matrix.audit.figures import Shown
 
 _SIZES = {"uint8": "B", "float32": "f", "float64": "d"}
 _TEXTS = ("reason", "stale", "stage", "action", "message", "detail", "repeat")

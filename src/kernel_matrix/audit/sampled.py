@@ -14,12 +14,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kernel_matrix.audit import figures
+from kernel_matrix.audit.figures import Difference, Shown
+from kernel_matrix.audit.planned import Facts
+from kernel_matrix.audit.raw import Raw
+from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.report.audit import figures
-from kernel_matrix.report.audit.figures import Difference, Shown
-from kernel_matrix.report.audit.planned import Facts
-from kernel_matrix.report.audit.raw import Raw
-from kernel_matrix.report.audit.states import Judge, Now
 
 # A result takes 0.1 MB and 2 ms. The jobs that are chosen have so many together; a single one may have more.
 MOST_SAMPLED, MOST_OF_ONE = 2_000, 20_000
