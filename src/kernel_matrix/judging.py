@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,18 +55,15 @@ def judged(
 ) -> Iterator[Judged]:
     """Read the results of the folders into tables, and judge every planned case by them.
 
-    With ``row_plan`` only its cases count, and a case without a result gets the reason from the status of its row's
-    job (``statuses``, by row) and from ``earlier`` reports. ``now`` is the time of judging, by default that of the
-    clock. Without ``asks_present`` no result is stale, and no expectation has ended. ``provisional`` are the
-    results of jobs that have not ended: they are judged with all others, and their cases stay missing.
+    With ``row_plan`` only its cases count; the status of a row's job (``statuses``, by row) and ``earlier`` reports say
+    why a result is missing. ``now`` is the time of judging. Without ``asks_present`` no result is stale. Cases that
+    only ``provisional`` results decide, of jobs that have not ended, stay missing.
 
     Raises:
         UserError: a folder does not exist.
     """
-    from kernel_matrix.results.columns import database, load  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns.absent import enter_absences
+    from kernel_matrix.results.columns import database, judged, load  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.insert import add_records
-    from kernel_matrix.results.columns.judged import PROVISIONAL
     from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.present import present_of
 
@@ -78,16 +74,28 @@ def judged(
             columns = beside.submit(of_plan, planned)
             loaded = load.load(connection, folders, asked, STREAMED)
         if provisional:
-            add_records(connection, PROVISIONAL, provisional)
-        files = (*loaded.files, *loaded.paths)
-        presence = None
+            add_records(connection, judged.PROVISIONAL, provisional)
+        files, present = (*loaded.files, *loaded.paths), None
         if asks_present:
-            presence = present_of(connection, project.matrix, project.root, files, now, project.name)
+            present = present_of(connection, project.matrix, project.root, files, now, project.name)
         if row_plan:
-            of_jobs = partial(with_absences, row_plan, statuses=statuses or {}, history=earlier or History())
-            minutes = project.matrix.ci.queue_minutes
-            enter_absences(connection, partial(of_jobs, refused=loaded.refused, queue_minutes=minutes))
-        yield _judged(project, planned, columns.result(), connection, loaded, presence)
+            _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
+        yield _judged(project, planned, columns.result(), connection, loaded, present)
+
+
+def _enter_absences(
+    connection: Connection,
+    project: Project,
+    row_plan: RowPlan,
+    statuses: Mapping[str, JobStatus],
+    earlier: History,
+    refused: Mapping[str, str],
+) -> None:
+    """Enter why planned results of the rows are missing."""
+    from kernel_matrix.results.columns.absent import enter_absences
+
+    minutes = project.matrix.ci.queue_minutes
+    enter_absences(connection, lambda found: with_absences(row_plan, found, statuses, earlier, refused, minutes))
 
 
 def _judged(
@@ -99,7 +107,8 @@ def _judged(
     presence: Present | None,
 ) -> Judged:
     """Judge the results that were loaded."""
-    from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.judge import verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns import judged, load
     from kernel_matrix.results.columns.records import Jobs
 
     jobs = Jobs(connection)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.plan import Cell, Plan
+from kernel_matrix.judge import verdicts
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.columns import verdicts
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.insert import add_records
 from kernel_matrix.results.columns.judged import Judged

@@ -123,6 +123,11 @@ def test_a_diary_in_a_page_is_found():
     assert days(text) == ["Measured 2026-11-22:"]
 
 
+@pytest.mark.parametrize(("page", "most"), [("README.md", 8192), ("CONTRIBUTING.md", 15360)])
+def test_the_first_pages_are_short(page, most):
+    assert len(read(page).encode()) <= most
+
+
 @pytest.mark.parametrize("page", NOTES)
 def test_a_note_has_the_day_in_its_name_and_a_title(page):
     assert re.fullmatch(r"notes/20\d\d-[01]\d-[0-3]\d-[a-z0-9-]+\.md", page)

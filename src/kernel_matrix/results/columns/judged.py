@@ -292,7 +292,16 @@ def set_aside(connection: Connection, planned: Planned) -> dict[str, dict[str, S
             || state || '. It counts when the job has ended, because the results of a job are judged together.'
         WHERE planned IN (FROM provisional)
         """,
-        "DELETE FROM taken WHERE planned IN (FROM provisional)",
+        # Their figures count in no sum of a cell.
+        "DELETE FROM outputs WHERE record IN (SELECT record FROM taken SEMI JOIN provisional USING (planned))",
+        """
+        UPDATE cases SET figures = MAP {}
+        WHERE record IN (SELECT record FROM taken SEMI JOIN provisional USING (planned))
+        """,
+        """
+        UPDATE taken SET state = 'missing', outcome = 'missing', kind = '', injected = NULL, caught = NULL
+        WHERE planned IN (FROM provisional)
+        """,
     ):
         connection.execute(change).fetchall()
     return states
