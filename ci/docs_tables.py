@@ -21,13 +21,13 @@ from packaging.version import Version
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Rule, as_list
-from kernel_matrix.lab.attempts import Attempt, Sweep, read
-from kernel_matrix.lab.judging import judge_all
-from kernel_matrix.lab.probe import Probe, Window, load_probes
 from kernel_matrix.report.words import MEANING
 from kernel_matrix.results.record import versions_of
 from kernel_matrix.results.tables import names, schema, views
 from kernel_matrix.results.tables.read import read as read_tables
+from kernel_matrix_probes.attempts import Attempt, Sweep, read
+from kernel_matrix_probes.expected import judge_all
+from kernel_matrix_probes.probe import Probe, Window, load_probes
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "docs" / "toolchains"

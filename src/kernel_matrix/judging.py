@@ -85,7 +85,8 @@ def _judged(
     presence: Present,
 ) -> Judged:
     """Judge the results that were loaded."""
-    from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.judge import verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns import judged, load
     from kernel_matrix.results.columns.records import Jobs
 
     jobs = Jobs(connection)

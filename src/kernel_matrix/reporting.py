@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel_matrix import audit as auditing
+from kernel_matrix.audit import sampled as sampling
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.project import Project
-from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference
-from kernel_matrix.report.audit import sampled as sampling
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.measurements import measurements
@@ -66,7 +66,7 @@ def report(
     changes = _changes(document, against, earlier) if against else None
     seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
     site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
-    site.write_junit(files, project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
+    site.write_junit(project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
     if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)
     return Report(document, tuple(_audited(project, results, sample)))

@@ -8,10 +8,10 @@ import pytest
 from test_columns import comparable, enter, expected_of, verdicts_of
 
 from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.planned import of_plan
-from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import PROBE, Record, is_case_record
 

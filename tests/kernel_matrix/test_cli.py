@@ -6,13 +6,12 @@ import re
 import shlex
 
 import pytest
-from conftest import RUN, Doubles, harness, sh
+from conftest import RUN, Doubles, harness, records_in, sh
 from shown import Page
 
 from kernel_matrix.cli import FORMER, GROUPS, commands, in_group, main, parser_of
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.results import junit
 from kernel_matrix.results.tables import names as tables
 
 
@@ -149,7 +148,7 @@ def test_a_misspelt_key_is_bad_input_and_leaves_earlier_results(here: Doubles):
     done = harness("matrix", *options(here))
     assert done.returncode == 2
     assert "Did you mean 'runner'?" in done.stderr
-    assert (here.root / "build" / "results" / "here.good.xml").exists()
+    assert len(records_in(here.root / "build" / "results", "here.good")) == 3
 
 
 @pytest.mark.slow
@@ -159,7 +158,7 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     assert "3 cases: 3 pass" in run.stdout
     red = harness("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
     assert red.returncode == 1
-    identity = next(r.case for r in junit.read(here.root / "build/results/here.wrong.xml") if r.outcome == "fail")
+    identity = next(r.case for r in records_in(here.root / "build/results", "here.wrong") if r.outcome == "fail")
     first = repeats(red.stdout)[0]
     assert first[first.index("--case") + 1] == identity
     assert first[first.index("--executor") + 1] == "current"
@@ -168,7 +167,7 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     one = harness("run", *options(here, "--executor", "current", "--case", identity))
     assert one.returncode == 1
     assert "1 case: 1 fail" in one.stdout
-    assert len(junit.read(here.root / "build/results/here.wrong.xml")) == 1
+    assert len(records_in(here.root / "build/results", "here.wrong")) == 1
     assert harness("report", *options(here)).returncode == 1
     rows = Page(here.root / "build" / "site").rows
     [cases] = [row["cases"] for name, row in rows.items() if "/wrong/" in name]
@@ -179,19 +178,14 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
 def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
     harness("run", *options(here, "--executor", "current", "--toolchain", "good"))
     harness("run", *options(here, "--executor", "current", "--toolchain", "raises"))
-    broken = here.root / "build" / "results" / "here.raises.xml"
-    broken.write_text(broken.read_text()[:300])
+    broken = tables.result_of(here.root / "build" / "results", "here.raises")
+    broken.write_bytes(broken.read_bytes()[:300])
     done = harness("report", *options(here))
     assert done.returncode == 2
-    states = {row["state"] for row in Page(here.root / "build" / "site").rows.values()}
-    assert states == {"pass", "error", "missing"}, "its tables are whole"
-    tables.remove(broken.parent, "here.raises")
-    done = harness("report", *options(here))
-    assert done.returncode == 2
-    assert "here.raises.xml: not whole JUnit XML" in done.stderr
+    assert f"{broken.name}: refused: jobs/{broken.name} is no whole Parquet file" in done.stderr
     assert "Traceback" not in done.stderr
     page = Page(here.root / "build" / "site")
-    assert "here.raises.xml: not whole JUnit XML" in page.overview["problems"][0]
+    assert f"jobs/{broken.name} is no whole Parquet file" in page.overview["problems"][0]
     assert {row["state"] for row in page.rows.values()} == {"pass", "missing"}
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from worlds import world
 
 from kernel_matrix import pipeline
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.report import figures as of_document
 from kernel_matrix.report.document import Accuracy
 from kernel_matrix.results import noise
@@ -26,7 +27,6 @@ from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import rows
-from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import STATES, compare
 from kernel_matrix.results.noise import pooled
 from kernel_matrix.results.present import present
@@ -65,7 +65,12 @@ def comparable(verdicts):
 def ordered(record):
     if record is None:
         return "no record"
-    parts = {**vars(record), "metrics": sorted(record.metrics.items()), "facts": sorted(record.facts.items())}
+    parts = {
+        **vars(record),
+        "run": "",
+        "metrics": sorted(record.metrics.items()),
+        "facts": sorted(record.facts.items()),
+    }
     return repr({**parts, "job": sorted(record.job.items())})
 
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, harness, program
+from conftest import ROOT, harness, program, records_in
 
 from kernel_matrix import diagnosis
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis.rule import read_rules
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
@@ -37,8 +36,7 @@ class Done:
 
     @property
     def records(self) -> dict[str, Record]:
-        files = (self.build / "launches" / "results").glob("*.xml")
-        return {record.case: record for file in files for record in junit.read(file)}
+        return {record.case: record for record in records_in(self.build / "launches" / "results")}
 
     def of(self, target: str, kernel: str) -> list[Record]:
         return [

@@ -142,7 +142,7 @@ def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, t
     site = tmp_path / "site"
     write_site(matrix, compare(planned, collected.records), collected, site)
     assert not (site / "junit.xml").exists(), "it is written on request, because it takes long"
-    sites.write_junit(collected.files, site, collected.records)
+    sites.write_junit(site, collected.records)
     assert len(junit.read(site / "junit.xml")) == 5
     sites.remove_junit(site)
     assert not (site / "junit.xml").exists()

@@ -14,6 +14,7 @@ from worlds import world
 
 from kernel_matrix import pipeline
 from kernel_matrix.diagnosis import harness_rules
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.report import from_columns
 from kernel_matrix.report import site as sites
 from kernel_matrix.report.from_comparison import document
@@ -25,7 +26,6 @@ from kernel_matrix.results.columns.load import Loaded
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs
 from kernel_matrix.results.columns.sampled import Samples
-from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.validation import STREAMED, Bounds
 

@@ -8,14 +8,13 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from conftest import END, ROOT, Doubles, harness
+from conftest import END, ROOT, Doubles, harness, records_in
 from shown import Page
 from test_cli import options
 from test_compare import TRITON
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
-from kernel_matrix.results import junit
 from kernel_matrix.results import repeat as repro
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Device, Machine
@@ -110,10 +109,10 @@ def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
     )
     arguments = options(here, "--executor", "current", "--toolchain", "good")
     assert "3 cases: 3 excluded" in harness("run", *arguments).stdout
-    assert [r.action for r in junit.read(here.root / "build/results/here.good.xml")] == [""] * 3
+    assert [r.action for r in records_in(here.root / "build/results", "here.good")] == [""] * 3
     done = harness("run", *arguments, "--excluded")
     assert "3 cases: 3 excluded" in done.stdout
-    assert [r.outcome for r in junit.read(here.root / "build/results/here.good.xml")] == ["pass"] * 3
+    assert [r.outcome for r in records_in(here.root / "build/results", "here.good")] == ["pass"] * 3
     harness("report", *options(here))
     text = Page(here.root / "build" / "site").text
     assert "Tried all the same, it passes: take the exclusion out" in text
@@ -125,7 +124,7 @@ def test_shards_by_hand_are_parts_of_the_whole(here: Doubles):
     for number in (1, 2):
         done = harness("run", *options(here, "--executor", "current", "--toolchain", "good", "--shard", f"{number}/2"))
         assert done.returncode == 0, done.stderr
-        seen += [r.case for r in junit.read(here.root / f"build/results/here.good.{number}of2.xml")]
+        seen += [r.case for r in records_in(here.root / "build/results", f"here.good.{number}of2")]
     assert len(seen) == len(set(seen)) == 3
 
 

@@ -14,12 +14,12 @@ from test_report import write_site
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
-from kernel_matrix.lab.toolchain_view import toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
+from kernel_matrix_probes.toolchain_view import toolchain_view
 
 SWEEP = {
     "schema_version": 2,

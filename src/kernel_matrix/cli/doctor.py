@@ -11,9 +11,9 @@ from rich.console import Console
 
 from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.lab.doctor import PLATFORM, examine
-from kernel_matrix.lab.inside import run_inside
-from kernel_matrix.lab.reachable import Prospect, prospects
+from kernel_matrix.doctor.findings import PLATFORM, examine
+from kernel_matrix.doctor.inside import run_inside
+from kernel_matrix.doctor.reachable import Prospect, prospects
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import detect
 

@@ -17,10 +17,9 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
-from kernel_matrix.results import junit, samples
 from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record, versions_of
-from kernel_matrix.results.validation import RefusedError
+from kernel_matrix.results.tables import write
 from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
@@ -131,31 +130,16 @@ class JobRun:
         return {f"version.{own.name}": own.version}
 
     def _write(self, facts: Mapping[str, str]) -> Path | None:
-        path = self.settings.results / f"{self.job.id}.xml"
         records = [self.records[case.id] for case in self.job.cases if case.id in self.records]
         try:
-            junit.write(path, self.job.id, records, facts)
-            samples.write(samples.beside(path), [replace(record, job=facts) for record in records])
-        except OSError as error:
-            text = f"its results are lost, {path}: {error.strerror or error}. Make room and run it again"
+            path = write.replace(self.settings.results, facts, records)
+        except (OSError, ValueError) as error:
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            text = f"its results are lost, {self.settings.results}: {reason}. Make room and run it again"
             self.progress.job(self.job.id, text)
             return None
         self.progress.job(self.job.id, "done")
-        self._write_tables(path)
         return path
-
-    def _write_tables(self, path: Path) -> None:
-        """Write the tables of the result file beside it. Without them the file counts all the same.
-
-        They are made from the file, and not from the records in memory: a text there may have what XML cannot hold, and
-        the same results in both forms must be equal.
-        """
-        from kernel_matrix.results.tables.beside import write_beside  # pyarrow takes long to import
-
-        try:
-            write_beside(path)
-        except (ValueError, OSError, RefusedError, junit.BrokenResultError) as error:
-            self.progress.job(self.job.id, f"its tables are not written, and its JUnit file is there: {error}")
 
 
 @dataclass

@@ -20,7 +20,7 @@ def render(matrix: Matrix, row_plan: RowPlan) -> str:
             "command": [f"buildkite-agent artifact download build/plan.json .\n{command_of(row)}"],
             "agents": _agent(row.labels),
             "timeout_in_minutes": minutes(matrix, row),
-            "artifact_paths": ["build/results/*.xml", "build/results/*.npz", "build/results/*/*.parquet"],
+            "artifact_paths": ["build/results/*/*.parquet", "build/results/*/*.jsonl"],
         }
         for row in started(row_plan)
     ]

@@ -20,7 +20,7 @@ from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.result_files import NOT_WHOLE
-from kernel_matrix.results.tables import checks, names
+from kernel_matrix.results.tables import checks
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Asked, Bounds, RefusedError
 
@@ -56,7 +56,7 @@ def load(
     """
     bounds = bounds or Bounds()
     there = result_files.find(folders, bounds)
-    xml, runs = there.junit, there.runs
+    xml, runs = (*there.journals, *there.junit), there.runs
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
     loading.junit(xml, processes)
     connection.begin()  # the rows of files and their numbers are there together, or not at all
@@ -150,8 +150,7 @@ class _Loading:
                 self.connection, 'SELECT "case", action FROM cases WHERE source = ? ORDER BY record', [source]
             )
             records = (Record(case, "pass", action) for case, action in answer)
-            is_table = names.is_table(path)
-            folder = names.files_of(path).folder if is_table else path.parent
+            folder = path.parent if path.suffix == ".xml" else path.parent.parent
             try:
                 validation.check_records(result_files.job_of(path), folder.name, records, asked)
             except RefusedError as error:

@@ -15,6 +15,7 @@ from kernel_matrix.results.columns import batch, own_form
 from kernel_matrix.results.columns.batch import Batch
 from kernel_matrix.results.columns.schema import CASES, JOBS, OUTPUTS
 from kernel_matrix.results.junit import BrokenResultError
+from kernel_matrix.results.tables import journal, names
 from kernel_matrix.results.validation import Bounds, RefusedError
 
 _FILES_AT_ONCE = 16
@@ -77,6 +78,8 @@ def read(path: Path, data: bytes, bounds: Bounds) -> Batch:
         RefusedError: it holds more than honest results do, or figures that cannot be.
         BrokenResultError: it is not whole JUnit XML.
     """
+    if names.is_journal(path):
+        return batch.of_records(journal.read(path, bounds))
     try:
         return own_form.read(data, bounds)
     except own_form.OtherFormError:

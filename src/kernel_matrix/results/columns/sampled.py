@@ -18,7 +18,7 @@ from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record, Sample
-from kernel_matrix.results.tables import read
+from kernel_matrix.results.tables import journal, names, read
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Bounds, RefusedError
 
@@ -51,6 +51,9 @@ class Samples:
 
     def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
         """Read the samples beside a JUnit file that the database has as ``source``."""
+        if names.is_journal(path):
+            self._add(path, journal.read(path, self.bounds))
+            return
         file = samples.beside(path)
         if not file.exists() and not file.is_symlink():
             return
