@@ -191,7 +191,8 @@ def test_a_dead_link_and_a_dead_anchor_stop_the_build(tmp_path, generator):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("results", "locks"))
     for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, copy)
-    for name in ("matrix.yaml", "src", "tests", "probes"):  # what tables of the site are made from
+    names = ("matrix.yaml", "src", "tests", "probes", "containers", "benchmarks", "ci/locks", "pyproject.toml")
+    for name in names:  # what tables of the site are made from
         (copy / name).symlink_to(ROOT / name)
     (copy / "docs" / "results").symlink_to(ROOT / "docs" / "results")
     (copy / "docs" / "index.md").write_text("# Start\n\n[a](how-to/nowhere.md)\n\n[b](explanation.md#nowhere)\n")
