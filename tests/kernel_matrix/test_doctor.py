@@ -393,7 +393,7 @@ def image(matrix, tmp_path, monkeypatch, what_is_here):
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(f"# a lock\n{here}    # via nothing\nnobody==1 ; sys_platform == 'win32'\n")
     monkeypatch.setenv(doctor.PLATFORM, "cuda")
-    monkeypatch.setattr(image_checks, "python_of", lambda lock: sys.executable)
+    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: sys.executable)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
 
@@ -441,9 +441,9 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
     assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
     assert cuda.command == "build the image anew, outside: `kernel-matrix run --platform cuda`"
 
-    monkeypatch.setattr(image_checks, "python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
+    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
     assert image()["environment triton-3.6"].text == "/nowhere/triton-3.6/bin/python is not in this image"
-    monkeypatch.setattr(image_checks, "python_of", lambda lock: "/bin/false")
+    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: "/bin/false")
     assert "/bin/false does not run" in image()["environment triton-3.6"].text
 
 

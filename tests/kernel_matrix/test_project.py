@@ -43,7 +43,7 @@ def test_a_plain_nox_gets_what_the_harness_imports():
     script = re.search(r"^# /// script\n(.*?)^# ///$", text, re.DOTALL | re.MULTILINE).group(1)
     own = tomllib.loads(re.sub(r"^# ?", "", script, flags=re.MULTILINE))["dependencies"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert own == sorted(["nox>=2026.10", *project["dependencies"]])
+    assert own == sorted(["nox>=2026.10", *project["dependencies"], *project["optional-dependencies"]["containers"]])
 
 
 def test_a_job_imports_no_more_than_the_standard_library_pytest_and_numpy():

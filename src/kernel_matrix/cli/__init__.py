@@ -71,9 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if extra := _extra_of(words):
         print(f"kernel-matrix: {plugins.not_here(*extra)}", file=sys.stderr)
         return UserError.exit_code
-    options = _parse(words)
     try:
+        options = _parse(words)
         return int(options.command(options))
+    except ModuleNotFoundError as error:
+        if (absent := plugins.without_library(error)) is None:
+            raise
+        print(f"kernel-matrix: {absent}", file=sys.stderr)
+        return absent.exit_code
     except UserError as error:
         print(f"kernel-matrix: {here(str(error))}", file=sys.stderr)
         return error.exit_code

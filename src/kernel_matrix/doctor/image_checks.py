@@ -13,7 +13,6 @@ from packaging.version import Version
 
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.doctor.environment import examine
-from kernel_matrix.run.docker.images import python_of
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, MachineError
 from kernel_matrix.vendors.finding import Finding
@@ -22,6 +21,8 @@ from kernel_matrix.vendors.system import last_line
 
 def environment(lock: Path, platform: str) -> Finding:
     """Start the image's environment of this lock, and compare its packages with the versions in the lock."""
+    from kernel_matrix.run.docker.images import python_of  # it imports Docker's library, an extra
+
     what, python = f"environment {lock.stem}", Path(python_of(lock))
     remedy = f"build the image anew, outside: `kernel-matrix run --platform {platform}`"
     if not python.exists():

@@ -9,7 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel_matrix.run.docker.engine import SOCKET, connect
+from kernel_matrix.plugins import installing
+from kernel_matrix.run.docker.engine import HAS_LIBRARY, SOCKET, connect
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError, UnavailableError
 from kernel_matrix.vendors.finding import Finding
@@ -50,6 +51,9 @@ def installer() -> Finding:
 
 def docker_engine() -> Finding:
     """Ask the Docker engine that jobs would run in."""
+    if not HAS_LIBRARY:
+        text = "its library is not installed; the executor venv does without"
+        return Finding("Docker", "absent", text, installing("containers"))
     try:
         engine = connect()
     except UnavailableError as reason:
