@@ -113,7 +113,7 @@ class Results:
         platforms = self.matrix.platforms.items()
         locks = {(name, entry.toolchain): LOCK for name, platform in platforms for entry in platform.entries}
         asked = {case.id for case in self.planned.cases}
-        differences = audit(self.site, collected.files, self.matrix, ROOT, asked, Now(NOW, HEAD, locks))
+        differences = audit(self.site, [self.folder], self.matrix, ROOT, asked, Now(NOW, HEAD, locks))
         assert differences == [], "the audit goes another road to the same states"
         return whole
 

@@ -17,6 +17,7 @@ from kernel_matrix.audit import figures
 from kernel_matrix.audit.bench import of_bench
 from kernel_matrix.audit.compat import Compat
 from kernel_matrix.audit.figures import LONG, Difference, Shown
+from kernel_matrix.audit.files import choose
 from kernel_matrix.audit.page import OVERVIEW, of_overview, of_rows, places_of, read_cells, read_data
 from kernel_matrix.audit.planned import planned as plan_of
 from kernel_matrix.audit.raw import Raw, read
@@ -37,7 +38,7 @@ FIGURES, BADGE = "compat.json", "badge.json"
 
 def audit(
     site: Path,
-    files: Iterable[Path],
+    results: Iterable[Path],
     matrix: Matrix,
     root: Path,
     asked: Collection[str] | None = None,
@@ -47,7 +48,7 @@ def audit(
 
     Args:
         site: the folder with the page, its data, and compat.json.
-        files: the result files that they were made from.
+        results: the folders of results, or files of results; which of them count the audit finds out by itself.
         matrix: matrix.yaml.
         root: the folder that it stands in.
         asked: the ids of the planned cases, where only a part of the tier was asked for.
@@ -58,11 +59,13 @@ def audit(
     """
     shown, overview = _read(site / FIGURES, _json), _read(site / OVERVIEW, read_data)
     content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits()}
-    raws = read(files)
+    chosen = choose(results, shown["problems"])
+    raws = chosen.by_case
     cases = plan_of(content, shown["run"]["tier"])
     judge = Judge(content, cases, raws, now or _present(matrix, root))
     cells, absent = _read(site, lambda folder: read_cells(folder, overview))
     differences = [
+        *_of("results", chosen.silent),
         *_of(FIGURES, _of_plan(cells, cases, asked)),
         *_of(OVERVIEW, absent),
         *_of(OVERVIEW, of_overview(overview, cells, shown)),
