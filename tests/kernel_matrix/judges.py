@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -64,7 +64,14 @@ class Found:
 
 def found(judged: Judged) -> Found:
     """Return all verdicts of results that were judged, by cell."""
-    by_cell = {cell: tuple(group) for cell, group in groupby(judged.verdicts(), lambda verdict: verdict.case.cell)}
+    samples = {record.case: record.samples for record in judged.tried()}
+    verdicts = [
+        replace(verdict, record=replace(verdict.record, samples=samples[verdict.record.case]))
+        if verdict.record
+        else verdict
+        for verdict in judged.verdicts()
+    ]
+    by_cell = {cell: tuple(group) for cell, group in groupby(verdicts, lambda verdict: verdict.case.cell)}
     cells = tuple(
         CellFound(cell.cell, cell.state, cell.evidence, cell.stale, by_cell[cell.cell]) for cell in judged.cells()
     )

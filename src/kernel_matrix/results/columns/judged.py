@@ -189,7 +189,8 @@ class Judged:
     def tried(self) -> list[Record]:
         """Return all results of the cases, also those that decide nothing, with their samples."""
         question = f"""
-            SELECT record, job, path FROM results JOIN sources USING (source) WHERE {self.where} ORDER BY ordinal
+            SELECT record, cases.job, path FROM results JOIN cases USING (record) JOIN sources USING (source)
+            WHERE {self.where} ORDER BY ordinal
         """
         found = rows(self.connection, question)
         records = records_of(self.connection, [number for number, *_ in found], self.jobs)
