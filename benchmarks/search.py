@@ -1,7 +1,8 @@
 """Let TVM's meta-schedule search arrangements of loops on this CPU, and keep the fastest as a trace.
 
-`ci/nox -s search -- mhc_post --trials 64` runs it with an interpreter that has TVM. Candidates are compiled and timed
-in this process, so that nothing is needed beside TVM; no model of costs chooses among them, which would need XGBoost.
+`PYTHONPATH=src python benchmarks/search.py mhc_post --trials 64` runs it with a Python that has TVM. Candidates are
+compiled and timed in this process, so that nothing is needed beside TVM; no model of costs chooses among them, which
+would need XGBoost.
 """
 
 from __future__ import annotations

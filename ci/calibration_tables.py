@@ -1,4 +1,4 @@
-"""Make tables of the docs from kept calibrations: what ``ci/nox -s calibrate`` wrote, a folder for each machine."""
+"""Make tables of the docs from kept calibrations: of ``kernel-matrix calibrate``, a folder for each machine."""
 
 from __future__ import annotations
 

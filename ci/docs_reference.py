@@ -37,14 +37,25 @@ def commands() -> Iterator[str]:
         "`kernel-matrix COMMAND --help` prints the same. The exit status is 0 if nothing is red and 1 if something is. "
         "It is 2 if the input cannot be used; the message then says where, what, and what to do.\n"
     )
-    for name in sorted(cli.COMMANDS):
-        parser = cli.parser_of(name)
-        yield f"## {name}\n\n{parser.description}\n\n```text\n{_usage(parser)}\n```\n"
-        lines = [(_option(action), _plain(action.help or "")) for action in parser._actions if action.dest != "help"]
-        if lines:
-            yield table(("option", "what it does"), lines)
-        if parser.epilog:
-            yield f"{parser.epilog}\n"
+    known = cli.commands()
+    for purpose, names in cli.by_purpose().items():
+        yield f"## {purpose}\n"
+        for name in names:
+            for path in cli.in_group(name, known):
+                yield from _command(path)
+    yield "## Names that commands had\n"
+    yield table(("former name", "type"), [(f"`{old}`", f"`{new}`") for old, new in cli.FORMER.items()])
+
+
+def _command(name: str) -> Iterator[str]:
+    """Yield the text of one command."""
+    parser = cli.parser_of(name)
+    yield f"### {name}\n\n{parser.description}\n\n```text\n{_usage(parser)}\n```\n"
+    lines = [(_option(action), _plain(action.help or "")) for action in parser._actions if action.dest != "help"]
+    if lines:
+        yield table(("option", "what it does"), lines)
+    if parser.epilog:
+        yield f"{parser.epilog}\n"
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
@@ -64,8 +75,8 @@ def configuration(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the page of matrix.yaml: each section with its keys, from the schema that the file is checked with."""
     yield "# matrix.yaml\n"
     yield (
-        "The only configuration. `kernel-matrix check` checks it, and `kernel-matrix schema` prints its JSON Schema "
-        "for editors. Each section below is one kind of mapping.\n"
+        "The only configuration. `kernel-matrix check` checks it, and `kernel-matrix check --schema` prints its JSON "
+        "Schema for editors. Each section below is one kind of mapping.\n"
     )
     yield "## The whole file\n"
     yield from _section(document)

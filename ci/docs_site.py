@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from docs_reference import pages as reference_pages
+from docs_tables import filled
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = (".png", ".svg")
@@ -27,8 +28,11 @@ NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "readme.md"),
     "Tutorials": ("tutorials/*.md", "launches.md", "worked-examples.md"),
     "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md"),
-    "Reference": ("reference/*.md",),
-    "Explanation": ("explanation.md", "accuracy.md", "limits.md", "toolchains.md", "mutants.md", "scale.md"),
+    "Reference": ("reference/*.md", "states.md", "words.md"),
+    "Explanation": (
+        *("explanation.md", "accuracy.md", "limits.md", "job.md", "stale.md"),
+        *("toolchains.md", "mutants.md", "scale.md"),
+    ),
     "The kernels": ("kernels.md", "speed.md", "weights.md", "webgpu.md", "tpu.md"),
     "The project": ("contributing.md", "changelog.md"),
 }
@@ -65,7 +69,7 @@ def lay_out(folder: Path) -> None:
         path = folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / source).read_text(encoding="utf-8")
-        path.write_text(converted(text, PurePosixPath(source), sources), encoding="utf-8")
+        path.write_text(converted(filled(text), PurePosixPath(source), sources), encoding="utf-8")
     for path in (ROOT / "docs").glob("*"):
         if path.suffix in ASSETS:
             shutil.copy(path, folder / path.name)

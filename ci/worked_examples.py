@@ -21,7 +21,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from kernel_matrix.results import junit
+from kernel_matrix.results.collect import collect
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "launches"
@@ -85,7 +85,7 @@ def found_in(folder: Path) -> Found:
 
     A folder without results has none: the program ended before its first launch.
     """
-    records = [record for path in sorted(folder.glob("*.xml")) for record in junit.read(path)]
+    records = collect([folder]).records if folder.exists() else ()
     counts: Counter[tuple[str, str, str]] = Counter()
     for record in records:
         if record.outcome != "pass":

@@ -205,7 +205,7 @@ def _nothing_hides(workflow: Workflow, _: Workflows) -> Iterator[str]:
 
 
 def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
-    """Yield a sentence if a row runs more than the session that a person types, or something can stop the report."""
+    """Yield a sentence if a row runs more than the command that a person types, or something can stop the report."""
     rows = {name: job for name, job in workflow.jobs.items() if "strategy" in job}
     for name, job in rows.items():
         if not any(step.get("uses") == "./.github/actions/row" for step in _steps(job)):
@@ -215,15 +215,15 @@ def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
     if rows:
         report = workflow.jobs.get("report", {})
         text = str(_steps(report))
-        if "ci/nox -s jobs" not in text or "--statuses" not in text:
-            yield "report: it has to ask what became of the jobs (ci/nox -s jobs) and to be told (--statuses)."
+        if "ci/kernel-matrix ci jobs" not in text or "--statuses" not in text:
+            yield "report: it has to ask what became of the jobs (ci/kernel-matrix ci jobs) and take it (--statuses)."
         if set(_list(report.get("needs"))) & set(rows):
             yield "report: it must not need the rows: a machine that never comes would hold it back."
         if "if" in report:
             yield "report: it has no condition; it says what happened whatever happened."
     if workflow.path.endswith("actions/row/action.yml"):
-        if 'ci/nox -s "test-$PLATFORM"' not in str(_steps(workflow.jobs["action"])):
-            yield "the row is to be run by the session that a person types: ci/nox -s test-PLATFORM."
+        if 'ci/kernel-matrix run --platform "$PLATFORM"' not in str(_steps(workflow.jobs["action"])):
+            yield "the row is to be run by the command that a person types: ci/kernel-matrix run."
         upload = [step for step in _steps(workflow.jobs["action"]) if "upload-artifact@" in step.get("uses", "")]
         if not upload or any(step.get("if") != "${{ !cancelled() }}" for step in upload):
             yield "results are sent also when the row is red: if: ${{ !cancelled() }}"

@@ -34,12 +34,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def tables_checked_ahead(folders: Sequence[Path], kept: Path | None) -> Iterator[None]:
-    """Check the tables of the folders beside the work of the block, for who judges them after it.
-
-    Where a database is kept it knows most of them, and nothing is done.
-    """
-    with ahead.checked_ahead([] if kept and kept.exists() else folders, STREAMED):
+def tables_checked_ahead(folders: Sequence[Path]) -> Iterator[None]:
+    """Check the tables of the folders beside the work of the block, for who judges them after it."""
+    with ahead.checked_ahead(folders, STREAMED):
         yield
 
 
@@ -53,11 +50,8 @@ def judged(
     statuses: Mapping[str, JobStatus] | None = None,
     earlier: History | None = None,
     now: datetime | None = None,
-    kept: Path | None = None,
 ) -> Iterator[Judged]:
     """Collect the results of the folders as columns and judge them, as the pipeline compares objects.
-
-    ``kept`` is the file of a database that keeps what was read for the next report. With ``row_plan`` nothing is kept.
 
     Raises:
         UserError: a folder does not exist.
@@ -67,7 +61,7 @@ def judged(
     from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.present import present_of
 
-    with database.database(None if row_plan else kept, STREAMED) as connection:
+    with database.database() as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         planned = row_plan.only_asked(planned) if row_plan else planned
         with ThreadPoolExecutor(1) as beside:  # most of loading is DuckDB's work, which needs no lock of Python
@@ -79,8 +73,7 @@ def judged(
             of_jobs = partial(with_absences, row_plan, statuses=statuses or {}, history=earlier or History())
             minutes = project.matrix.ci.queue_minutes
             enter_absences(connection, partial(of_jobs, refused=loaded.refused, queue_minutes=minutes))
-        is_kept = bool(kept and not row_plan)
-        yield _judged(project, planned, columns.result(), connection, loaded, presence, is_kept=is_kept)
+        yield _judged(project, planned, columns.result(), connection, loaded, presence)
 
 
 def _judged(
@@ -90,15 +83,14 @@ def _judged(
     connection: Connection,
     loaded: Loaded,
     presence: Present,
-    *,
-    is_kept: bool,
 ) -> Judged:
     """Judge the results that were loaded."""
-    from kernel_matrix.results.columns import judged, load, verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.judge import verdicts  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns import judged, load
     from kernel_matrix.results.columns.records import Jobs
 
     jobs = Jobs(connection)
-    verdicts.judge(connection, columns, presence, is_kept=is_kept)
+    verdicts.judge(connection, columns, presence)
     foreign = load.foreign(connection)
     return judged.Judged(
         connection,
@@ -111,7 +103,6 @@ def _judged(
         not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended_rules(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
         presence=presence,
-        is_kept=is_kept,
     )
 
 

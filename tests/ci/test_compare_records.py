@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import write_results
 
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables.write import write
 
 SCRIPT = Path(__file__).parents[2] / "ci" / "compare-records"
 JOB = {"job": "cpu.one", "started": "2026-11-22T11:00:00Z", "version.compiler": "1.5", "lock.sha256": "1" * 64}
@@ -32,13 +32,13 @@ def test_the_same_records_are_found_in_xml_and_in_tables(tmp_path):
     junit.write(tmp_path / "xml.xml", "cpu.one", RECORDS, JOB)
     (tmp_path / "xml").mkdir()
     (tmp_path / "xml.xml").rename(tmp_path / "xml" / "cpu.one.xml")
-    write(tmp_path / "tables", RECORDS)
+    write_results(tmp_path / "tables", RECORDS)
     assert compared(tmp_path / "xml", tmp_path / "tables") == (0, "\n3 cases before, 3 after, 0 differences\n")
 
 
 @pytest.mark.slow
 def test_every_part_of_a_record_that_tables_change_is_found(tmp_path):
-    write(tmp_path / "before", RECORDS)
+    write_results(tmp_path / "before", RECORDS)
     changes = [
         {"outcome": "fail"},
         {"metrics": {**RECORDS[0].metrics, "h.max_abs": 2e-7}},
@@ -50,17 +50,17 @@ def test_every_part_of_a_record_that_tables_change_is_found(tmp_path):
     ]
     for number, change in enumerate(changes):
         changed = [replace(RECORDS[0], **change), *(replace(r, job=change.get("job", JOB)) for r in RECORDS[1:])]
-        write(tmp_path / str(number), changed)
+        write_results(tmp_path / str(number), changed)
         status, text = compared(tmp_path / "before", tmp_path / str(number))
         assert status == 1, change
         assert "cpu.one" in text
-    write(tmp_path / "text", [*RECORDS[:1], replace(RECORDS[1], message="another"), RECORDS[2]])
+    write_results(tmp_path / "text", [*RECORDS[:1], replace(RECORDS[1], message="another"), RECORDS[2]])
     assert "message: 'a message of two lines' -> 'another'" in compared(tmp_path / "before", tmp_path / "text")[1]
-    write(tmp_path / "fewer", RECORDS[:2])
+    write_results(tmp_path / "fewer", RECORDS[:2])
     assert "cpu/any/one/op.forward/c: only before" in compared(tmp_path / "before", tmp_path / "fewer")[1]
 
 
 def test_a_folder_without_a_record_is_said(tmp_path):
-    write(tmp_path / "before", RECORDS)
+    write_results(tmp_path / "before", RECORDS)
     (tmp_path / "after").mkdir()
     assert compared(tmp_path / "before", tmp_path / "after")[0] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 import worked_examples  # noqa: E402
 
-from kernel_matrix.results import junit  # noqa: E402
 from kernel_matrix.results.record import Record  # noqa: E402
+from kernel_matrix.results.tables import write  # noqa: E402
 
 KEPT = {"cases": 3, "errors": {"compile": {"f": {"sm_90": 1}}}}
 
@@ -28,7 +29,7 @@ def build(tmp_path, monkeypatch) -> Path:
         Record(case.format("f"), "error", action="compile", stage="compile", message="no"),
         *(Record(case.format(name), "pass", action="compile") for name in ("g", "h")),
     ]
-    junit.write(results / "cuda.xml", "cuda", records, {"job": "cuda"})
+    write.replace(results, {"job": "cuda"}, records)
     expected = tmp_path / "expected.yaml"
     with expected.open("w") as file:
         YAML().dump({"package": {"script": "x.py", "options": [], **KEPT}}, file)
@@ -61,7 +62,7 @@ def test_a_run_that_leaves_nothing_is_red_also_where_former_results_were(build, 
 
 
 def test_what_was_found_is_written_and_then_expected(build):
-    (build / "package" / "launches" / "results" / "cuda.xml").unlink()
+    shutil.rmtree(build / "package" / "launches" / "results")
     assert worked_examples.main(["--read", "--write", "--build", str(build)]) == 0
     text = worked_examples.EXPECTED.read_text()
     assert worked_examples.main(["--read", "--write", "--build", str(build)]) == 0

@@ -50,7 +50,7 @@ MUTATIONS = {
     "write all": (PULL, "    permissions:\n      contents: read # to check out\n    steps", "    permissions: write-all\n    steps", "say each one"),
     "a job that writes": (PULL, "contents: read", "contents: write", "nothing here may write ['contents']"),
     "a pull request that publishes": (PULL, "      actions: read", "      pages: write\n      actions: read", "only what runs on main publishes"),
-    "a publisher that runs code": (PUBLISH, "    steps:\n", "    steps:\n      - run: ci/nox -s report\n", "a job that may write runs no code"),
+    "a publisher that runs code": (PUBLISH, "    steps:\n", "    steps:\n      - run: ci/kernel-matrix report\n", "a job that may write runs no code"),
     "a token on our machine": (MATRIX, "runs-on: ${{ matrix.row.labels }}\n    timeout-minutes: ${{ matrix.row.minutes }}\n    permissions:\n", "runs-on: ${{ matrix.row.labels }}\n    timeout-minutes: ${{ matrix.row.minutes }}\n    permissions:\n      actions: read\n", "needs no permission but"),
     "a token in a row": (ROW, "      env:\n", "      env:\n        GH_TOKEN: ${{ github.token }}\n", "no token on the project's own machines"),
     "a tag for a pin": (MATRIX, CHECKOUT, "actions/checkout@v7", "pin it by the whole commit id"),
@@ -74,7 +74,7 @@ MUTATIONS = {
     "no concurrency": (NIGHTLY, "concurrency:\n  group: nightly\n  cancel-in-progress: false\n", "", "concurrency is missing"),
     "one red row cancels the rest": (MATRIX, "fail-fast: false", "fail-fast: true", "must not cancel the others"),
     "a row of its own": (MATRIX, "- uses: ./.github/actions/row", "- uses: ./.github/actions/other", "a row is run by"),
-    "another command than people's": (ROW, 'ci/nox -s "test-$PLATFORM"', "pytest", "the session that a person types"),
+    "another command than people's": (ROW, 'ci/kernel-matrix run --platform "$PLATFORM"', "pytest", "the command that a person types"),
     "only green results travel": (ROW, "      if: ${{ !cancelled() }}\n", "", "results are sent also when the row is red"),
     "the report waits for a dead machine": (MATRIX, "  report:\n    name: report\n    needs: plan", "  report:\n    name: report\n    needs: [plan, own]", "must not need the rows"),
     "the report asks nobody": (MATRIX, "--statuses build/jobs.json ", "", "has to ask what became of the jobs"),
@@ -144,10 +144,13 @@ def test_the_label_of_hosted_machines_is_the_matrix_s(files, matrix):
 
 
 @pytest.mark.slow
-def test_the_session_that_plans_prints_nothing_but_the_rows():
-    command = [sys.executable, "-m", "nox", "-s", "plan", "--", "--github", "--event", "pull_request"]
+def test_the_plan_of_a_pull_request_prints_nothing_but_the_rows_where_the_workflow_reads_them(files):
+    workflow = files[".github/workflows/matrix.yml"]
+    assert 'rows=$(ci/kernel-matrix ci plan "${arguments[@]}" --github)' in workflow
+    command = ["ci/kernel-matrix", "ci", "plan", "--github", "--event", "pull_request", "--changed-since", "HEAD"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert "became looser" in done.stderr, "what people read is no part of what a program reads"
     [line] = done.stdout.splitlines()
     assert json.loads(line)["own"][0]["labels"][0] == "self-hosted"
     assert len(line.encode()) < 1024 * 1024, "GitHub takes no larger output of a job"

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -43,11 +43,23 @@ from kernel_matrix.results.collect import collect
 from kernel_matrix.results.compare import Comparison, compare
 from kernel_matrix.results.limits import limits_of
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import names, write
+from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.run.docker.engine import connect
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.job_command import BESIDE_OTHERS
 from kernel_matrix.run.schedule import Settings, run
 from kernel_matrix.vendors.machine import Device, Machine, detect
+
+
+def records_in(folder: Path, job: str = "") -> list[Record]:
+    """Return the records of a job in a folder of results, or of all its jobs."""
+    return list(collect(names.results_of(folder, job) if job else [folder]).records)
+
+
+def write_results(folder: Path, records: Sequence[Record]) -> JobFiles:
+    """Write the records of one job as tables."""
+    return names.files_of(write.write(folder, records[0].job, records))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,11 +13,11 @@ from conftest import ROOT
 from shown import Page
 from test_audit import HEAD, LOCK, NOW, one_op, put, unpacked, whole  # noqa: F401  two of them are fixtures
 
+from kernel_matrix.audit import audit_sample, sampled
+from kernel_matrix.audit.compat import Compat
+from kernel_matrix.audit.sampled import Sample, Source
+from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.report.audit import audit_sample, sampled
-from kernel_matrix.report.audit.compat import Compat
-from kernel_matrix.report.audit.sampled import Sample, Source
-from kernel_matrix.report.audit.states import Now
 from kernel_matrix.report.document import Document
 from kernel_matrix.results.columns.sampled import Samples
 from kernel_matrix.results.tables.names import JobFiles
@@ -135,20 +135,10 @@ def test_of_jobs_that_are_all_large_the_smallest_is_taken_and_else_none_is_audit
 def test_the_identity_of_few_runs_is_computed_anew_and_the_page_says_of_how_many_it_was_not():
     runs = [JobFiles(Path("tables"), f"job-{n:016x}") for n in range(100)]
     samples = Samples(Bounds())
-    assert {*samples.choose_checked(dict.fromkeys(runs, 500), {}, 100)} == {*runs}
+    assert {*samples.choose_checked(dict.fromkeys(runs, 500))} == {*runs}
     assert samples.note == ()
-    chosen = [Samples(Bounds()).choose_checked(dict.fromkeys(runs, 1000), {}, 100) for _ in range(10)]
+    chosen = [Samples(Bounds()).choose_checked(dict.fromkeys(runs, 1000)) for _ in range(10)]
     assert all(len(some) == 5 for some in chosen)
     assert len({frozenset(some) for some in chosen}) > 1
-    samples.choose_checked(dict.fromkeys(runs, 1000), {}, 100)
+    samples.choose_checked(dict.fromkeys(runs, 1000))
     assert "Of 100 runs in tables 95 were not held to the digest in their names" in samples.note[0]
-
-
-def test_the_identity_of_new_runs_is_computed_and_that_of_some_others():
-    runs = [JobFiles(Path("tables"), f"job-{n:016x}") for n in range(100)]
-    new, others = dict.fromkeys(runs[:3], 1000), dict.fromkeys(runs[3:], 200)
-    samples = Samples(Bounds())
-    chosen = samples.choose_checked(new, others, 120)
-    assert {*new} < {*chosen}
-    assert len(chosen) == 3 + 5
-    assert "Of 120 runs in tables 92 were not held" in samples.note[0]

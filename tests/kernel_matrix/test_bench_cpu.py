@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from conftest import ROOT, environments_of
+from conftest import ROOT, environments_of, records_in
 
 from kernel_matrix import pipeline
-from kernel_matrix.bench.run import Wish, bench
-from kernel_matrix.results import junit
 from kernel_matrix.vendors.machine import detect
+from kernel_matrix_bench.run import Wish, bench
 
 pytestmark = pytest.mark.environments
 
@@ -19,7 +18,7 @@ def timed(tmp_path, monkeypatch, *cases):
     project = pipeline.load(ROOT / "matrix.yaml", environments_of(tmp_path / "build"))
     wish = Wish(("cpu-llvm",), ("reference",), cases, ("eager",), quick=True)
     (file,) = bench(project, detect(), wish)
-    return junit.read(file)
+    return records_in(file)
 
 
 def test_every_operator_is_right_and_has_a_time(tmp_path, monkeypatch):
@@ -55,7 +54,7 @@ def test_a_kernel_whose_numbers_are_off_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     wish = Wish(("cpu-llvm",), ("reference",), ("mhc_post.forward", "sinkhorn.forward"), ("eager",), quick=True)
     (file,) = bench(project, detect(), wish)
-    for record in junit.read(file):
+    for record in records_in(file):
         assert record.outcome == "fail", record.case
         assert "is over" in record.message
         assert "bench.median_us" not in record.metrics

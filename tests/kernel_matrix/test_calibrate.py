@@ -12,13 +12,13 @@ from ruamel.yaml import YAML
 from kernel_matrix import pipeline
 from kernel_matrix.config.model import Accuracy
 from kernel_matrix.job.budget import Pair, limits
-from kernel_matrix.lab.calibrate import Calibration, seeded
-from kernel_matrix.lab.calibration import by_output, proposals, rounded_up, spread
-from kernel_matrix.lab.calibration_text import as_json, markdown, present_limits, proposed, yaml
-from kernel_matrix.lab.noise import TARGET, Noise, noise_of
 from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Device, Machine, detect
+from kernel_matrix_calibrate.calibrate import Calibration, seeded
+from kernel_matrix_calibrate.calibration import by_output, proposals, rounded_up, spread
+from kernel_matrix_calibrate.calibration_text import as_json, markdown, present_limits, proposed, yaml
+from kernel_matrix_calibrate.noise import TARGET, Noise, noise_of
 
 
 @pytest.fixture

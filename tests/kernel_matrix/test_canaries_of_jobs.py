@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 from test_columns import comparable, enter, expected_of, verdicts_of
-from test_kept_verdicts import changed, choose
 
 from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.planned import of_plan
-from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import PROBE, Record, is_case_record
-from kernel_matrix.results.validation import Bounds
 
 CELL = "cuda/sm_90/triton-3.6/mhc_pre.forward"
 
@@ -32,10 +30,10 @@ def tiers(matrix):
     return replace(plan(matrix, "quick"), jobs=(Job("cuda", "triton-3.6", planned),)), others
 
 
-@pytest.fixture(params=["in a report", "in a database that is kept"])
-def connection(request, tmp_path):
-    with database(tmp_path / "kept.duckdb" if "kept" in request.param else None, Bounds()) as opened:
-        yield opened, "kept" in request.param
+@pytest.fixture
+def connection():
+    with database() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -63,9 +61,9 @@ def of_job(records, injected=None, caught=None):
     return [replace(record, job=job) for record in records]
 
 
-def reasons(planned, files, connection, is_kept):
+def reasons(planned, files, connection):
     """Return the states and reasons of all planned cases, on which both roads agree."""
-    judge(connection, of_plan(planned), is_kept=is_kept)
+    judge(connection, of_plan(planned))
     found = verdicts_of(connection)
     expected = expected_of(planned, compare(planned, [r for file in files for r in file if is_case_record(r)]))
     assert comparable(found) == comparable(expected)
@@ -91,8 +89,8 @@ def huge(records):
 @pytest.mark.parametrize("of_all", [good, says_nothing, with_a_probe, huge])
 def test_a_job_whose_results_say_what_it_says_is_good(tiers, made, connection, of_all):
     records = of_all(made)
-    enter(connection[0], [records])
-    assert reasons(tiers[0], [records], *connection) == {("pass", "")}
+    enter(connection, [records])
+    assert reasons(tiers[0], [records], connection) == {("pass", "")}
 
 
 def test_the_canaries_of_a_refused_result_count(tiers, made, connection):
@@ -100,9 +98,9 @@ def test_the_canaries_of_a_refused_result_count(tiers, made, connection):
     first, *rest = made
     mine = good([replace(first, facts={"inputs.sha256": "a" * 64}), *rest])
     files = [mine, [replace(first, facts={"inputs.sha256": "b" * 64})]]
-    enter(connection[0], files)
+    enter(connection, files)
     words = f"refused: other inputs ({'a' * 16}) than as many other results of the same case have"
-    assert reasons(tiers[0], files, *connection) == {("missing", words), ("pass", "")}
+    assert reasons(tiers[0], files, connection) == {("missing", words), ("pass", "")}
 
 
 FAULTY = {
@@ -133,16 +131,5 @@ FAULTY = {
 def test_a_job_is_not_trusted(tiers, made, connection, name):
     edit, words = FAULTY[name]
     records = edit(made)
-    enter(connection[0], [records])
-    assert reasons(tiers[0], [records], *connection) == {("error", words)}
-
-
-def test_a_kept_database_judges_anew_where_a_result_that_is_not_planned_came_or_went(tiers, made, tmp_path):
-    planned, files = tiers[0], [good(made), FAULTY["a case that is not planned missed one"][0](made)]
-    with database(tmp_path / "kept.duckdb", Bounds()) as connection:
-        enter(connection, files)
-        for present, state, cells in ([1], "pass", 1), ([1], "pass", 0), ([2], "error", 1), ([1], "pass", 1):
-            choose(connection, present)
-            found = reasons(planned, [files[number - 1] for number in present], connection, is_kept=True)
-            assert {state for state, _ in found} == {state}
-            assert changed(connection) == cells
+    enter(connection, [records])
+    assert reasons(tiers[0], [records], connection) == {("error", words)}

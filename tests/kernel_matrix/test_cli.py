@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 
 import pytest
-from conftest import RUN, Doubles, harness, sh
+from conftest import RUN, Doubles, harness, records_in, sh
 from shown import Page
 
-from kernel_matrix.cli import COMMANDS, main
+from kernel_matrix.cli import FORMER, GROUPS, commands, in_group, main, parser_of
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.results import junit
 from kernel_matrix.results.tables import names as tables
 
 
@@ -25,21 +25,21 @@ def repeats(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(kernel-matrix run .*)", output)]
 
 
-WITHOUT_MATRIX = {"init", "labels", "schema", "diagnose", "launches", "query"}  # what these say is of no matrix
+WITHOUT_MATRIX = {"init", "ci labels", "diagnose", "launches", "query"}  # what these say is of no matrix
 NEEDED = {
-    "shell": ["cuda"], "bundle": ["--wheels", "wheels"], "jobs": ["--plan", "plan.json", "--write", "jobs.json"],
+    "shell": ["cuda"], "ci bundle": ["--wheels", "wheels"], "ci jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
-    "compare-cells": ["a/b/c/d.forward", "e/b/c/d.forward"], "sweep": ["own", "--versions", "1.."],
-    "query": ["SELECT 1"], "take-junit": ["--platform", "a", "--toolchain", "b", "c.xml"],
-    "bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "report-issue": ["a/b"],
+    "compare": ["a/b/c/d.forward", "e/b/c/d.forward"], "toolchains sweep": ["own", "--versions", "1.."],
+    "query": ["SELECT 1"], "ci take-junit": ["--platform", "a", "--toolchain", "b", "c.xml"],
+    "toolchains bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "toolchains report": ["a/b"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in WITHOUT_MATRIX])
+@pytest.mark.parametrize("command", [name for name in commands() if name not in WITHOUT_MATRIX])
 def test_without_a_matrix_every_command_says_in_one_sentence_what_is_missing(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.chdir(tmp_path)
-    assert main([command, *NEEDED.get(command, [])]) == 2
+    assert main([*command.split(), *NEEDED.get(command, [])]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
         "kernel-matrix: matrix.yaml: there is no such file, and it says what is tested: kernel-matrix init writes one "
@@ -90,6 +90,36 @@ def test_an_unknown_option_before_the_command_is_answered_with_the_commands(caps
     assert "kernel-matrix: error: unknown: --platfrm." in errors
 
 
+@pytest.mark.parametrize("name", FORMER)
+def test_the_name_that_a_command_had_is_answered_with_the_new_one_in_one_sentence(name, capsys):
+    assert main([name, "--rows"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"kernel-matrix: {name} is no command any more: type kernel-matrix {FORMER[name]}"
+    assert name not in commands()
+    words, known = FORMER[name].split(), commands()
+    if words[-1].startswith("--"):
+        assert words[-1] in parser_of(words[0]).format_help()
+    else:
+        assert " ".join(words) in known
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_names_its_commands_and_needs_one(group, capsys):
+    for words, status in (([group], 2), ([group, "nothing"], 2), ([group, "--help"], 0)):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == status
+        printed = "".join(capsys.readouterr())
+        assert printed.startswith(f"usage: kernel-matrix {group} [-h] COMMAND")
+        for path in in_group(group, commands()):
+            assert path.partition(" ")[2] in printed or words == [group]
+
+
+def test_what_belongs_to_expectations_is_refused_without_them(capsys):
+    assert main(["check", "--write"]) == 2
+    assert "--write and results are for kernel-matrix check --expectations." in capsys.readouterr().err
+
+
 def test_the_program_ends_with_the_status_of_its_command(doubles: Doubles):
     done = sh(*RUN, *options(doubles, "--toolchain", "goood"))
     assert done.returncode == 2
@@ -119,7 +149,7 @@ def test_a_misspelt_key_is_bad_input_and_leaves_earlier_results(here: Doubles):
     done = harness("matrix", *options(here))
     assert done.returncode == 2
     assert "Did you mean 'runner'?" in done.stderr
-    assert (here.root / "build" / "results" / "here.good.xml").exists()
+    assert len(records_in(here.root / "build" / "results", "here.good")) == 3
 
 
 @pytest.mark.slow
@@ -129,7 +159,7 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     assert "3 cases: 3 pass" in run.stdout
     red = harness("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
     assert red.returncode == 1
-    identity = next(r.case for r in junit.read(here.root / "build/results/here.wrong.xml") if r.outcome == "fail")
+    identity = next(r.case for r in records_in(here.root / "build/results", "here.wrong") if r.outcome == "fail")
     first = repeats(red.stdout)[0]
     assert first[first.index("--case") + 1] == identity
     assert first[first.index("--executor") + 1] == "current"
@@ -138,7 +168,7 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     one = harness("run", *options(here, "--executor", "current", "--case", identity))
     assert one.returncode == 1
     assert "1 case: 1 fail" in one.stdout
-    assert len(junit.read(here.root / "build/results/here.wrong.xml")) == 1
+    assert len(records_in(here.root / "build/results", "here.wrong")) == 1
     assert harness("report", *options(here)).returncode == 1
     rows = Page(here.root / "build" / "site").rows
     [cases] = [row["cases"] for name, row in rows.items() if "/wrong/" in name]
@@ -149,19 +179,14 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
 def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
     harness("run", *options(here, "--executor", "current", "--toolchain", "good"))
     harness("run", *options(here, "--executor", "current", "--toolchain", "raises"))
-    broken = here.root / "build" / "results" / "here.raises.xml"
-    broken.write_text(broken.read_text()[:300])
+    broken = tables.result_of(here.root / "build" / "results", "here.raises")
+    broken.write_bytes(broken.read_bytes()[:300])
     done = harness("report", *options(here))
     assert done.returncode == 2
-    states = {row["state"] for row in Page(here.root / "build" / "site").rows.values()}
-    assert states == {"pass", "error", "missing"}, "its tables are whole"
-    tables.remove(broken.parent, "here.raises")
-    done = harness("report", *options(here))
-    assert done.returncode == 2
-    assert "here.raises.xml: not whole JUnit XML" in done.stderr
+    assert f"{broken.name}: refused: jobs/{broken.name} is no whole Parquet file" in done.stderr
     assert "Traceback" not in done.stderr
     page = Page(here.root / "build" / "site")
-    assert "here.raises.xml: not whole JUnit XML" in page.overview["problems"][0]
+    assert f"jobs/{broken.name} is no whole Parquet file" in page.overview["problems"][0]
     assert {row["state"] for row in page.rows.values()} == {"pass", "missing"}
 
 
@@ -177,8 +202,8 @@ def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):
 @pytest.mark.slow
 def test_plan_check_and_schema_print_what_they_say(doubles: Doubles):
     assert "39 cases in 13 jobs" in harness("check", *options(doubles)).stdout
-    assert harness("plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
-    assert harness("schema").stdout.startswith("{")
+    assert harness("ci", "plan", *options(doubles)).stdout.splitlines()[0] == "here/any/good/double.forward/tokens1"
+    assert harness("check", "--schema").stdout.startswith("{")
 
 
 @pytest.mark.slow
@@ -197,3 +222,19 @@ def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, cap
     assert status == 2, "a file could not be used"
     assert len(loaded) == 1
     assert planned == ["full"], "it checks matrix.yaml; the quick tier has the same cases"
+
+
+def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_names_the_extra():
+    code = (
+        "import sys; sys.modules['docker'] = None\n"
+        "from kernel_matrix.cli import main\n"
+        "from kernel_matrix.run.docker.engine import connect\n"
+        "from kernel_matrix.run.executors import UnavailableError\n"
+        "try: connect()\n"
+        "except UnavailableError as error: print(error)\n"
+        "sys.exit(main(['shell', 'cuda']))"
+    )
+    done = sh(sys.executable, "-c", code)
+    extra = "pip install 'kernel-matrix[containers]' installs it"
+    assert done.stdout == f"the library of the Docker engine is not here: {extra}\n"
+    assert (done.returncode, done.stderr) == (2, f"kernel-matrix: this needs the library docker: {extra}.\n")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from worlds import world
 
 from kernel_matrix import pipeline
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.report import figures as of_document
 from kernel_matrix.report.document import Accuracy
 from kernel_matrix.results import noise
@@ -26,18 +27,16 @@ from kernel_matrix.results.columns.load import load
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import rows
-from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import STATES, compare
 from kernel_matrix.results.noise import pooled
 from kernel_matrix.results.present import present
 from kernel_matrix.results.record import is_case_record
 from kernel_matrix.results.repeat import worst_result
-from kernel_matrix.results.validation import Bounds
 
 
 @pytest.fixture(scope="module")
 def tables():
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         yield connection
 
 
@@ -66,7 +65,12 @@ def comparable(verdicts):
 def ordered(record):
     if record is None:
         return "no record"
-    parts = {**vars(record), "metrics": sorted(record.metrics.items()), "facts": sorted(record.facts.items())}
+    parts = {
+        **vars(record),
+        "run": "",
+        "metrics": sorted(record.metrics.items()),
+        "facts": sorted(record.facts.items()),
+    }
     return repr({**parts, "job": sorted(record.job.items())})
 
 
@@ -83,7 +87,7 @@ def enter(connection, files):
         for tables in zip(*((one.jobs, one.cases, one.outputs) for one in batches), strict=True)
     )
     insert_batches(connection, jobs, cases, outputs, 1)
-    sources = "INSERT INTO sources SELECT 1 + n, n::VARCHAR, '', '', n FROM range(?) AS numbers(n)"
+    sources = "INSERT INTO sources SELECT 1 + n, n::VARCHAR, n FROM range(?) AS numbers(n)"
     connection.execute(sources, [len(files)]).fetchall()
 
 
@@ -163,7 +167,7 @@ def kept(both_plans):
     collected = collect([ROOT / "docs" / "results"])
     records = [record for record in collected.records if is_case_record(record)]
     now = present(project.matrix, project.root, records, collected.files)
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         loaded = load(connection, [ROOT / "docs" / "results"])
         assert loaded.files == collected.files
         assert loaded.broken == collected.broken

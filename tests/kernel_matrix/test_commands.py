@@ -1,14 +1,14 @@
-"""The commands that people are told are right in their repository: the command line or a session accepts each."""
+"""The commands that people are told are right: the command line accepts each, as it is typed in a terminal."""
 
 from __future__ import annotations
 
 import ast
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, Doubles
@@ -16,12 +16,12 @@ from ruamel.yaml import YAML
 from test_compare import TRITON
 
 from kernel_matrix import cli
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.commands import command, spelled
-from kernel_matrix.config.model import Matrix, Start
+from kernel_matrix.base import commands as told
+from kernel_matrix.base.commands import command, here, line_here
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.lab.doctor import examine
-from kernel_matrix.lab.reachable import prospects
+from kernel_matrix.doctor.findings import examine
+from kernel_matrix.doctor.reachable import prospects
 from kernel_matrix.machines.row_plan import make_row_plan
 from kernel_matrix.machines.services import buildkite, gitlab
 from kernel_matrix.results.record import Record
@@ -40,7 +40,7 @@ FACTS = {"commit": "0123456789ab", "executor": "container", "lock.sha256": "aa11
 def marked() -> list[list[str]]:
     """Return the words of every command that a text of the harness marks, with a word for what stands in braces."""
     texts = [match for path in TEXTS for match in MARKED.findall(path.read_text(encoding="utf-8"))]
-    return [shlex.split(re.sub(r"\{[^{}]+\}", "cuda", text)) for text in texts if "(" not in text]
+    return [shlex.split(re.sub(r"\{[^{}]+\}", "cuda", text)) for text in texts if "(" not in text and text != "COMMAND"]
 
 
 def printed(matrix: Matrix, build: Path) -> Iterator[str]:
@@ -54,18 +54,19 @@ def printed(matrix: Matrix, build: Path) -> Iterator[str]:
     yield from (step["command"][0].splitlines()[-1] for step in steps)
     laptop = Machine((Device("cpu", "test", ("x86-64-v3",)),))
     findings = examine(matrix, ROOT, build, detect())
-    told = [prospect.command for inside in ("", "cuda") for prospect in prospects(matrix, findings, laptop, inside)]
-    told += [finding.remedy for finding in findings]
-    yield from (spelled(matrix.start, text) for text in told)
+    texts = [prospect.command for inside in ("", "cuda") for prospect in prospects(matrix, findings, laptop, inside)]
+    texts += [finding.remedy for finding in findings]
+    yield from (here(text) for text in texts)
 
 
 def test_no_module_rule_or_template_names_the_way_that_this_repository_starts_the_harness():
-    named = [path for path in TEXTS if "ci/nox" in path.read_text(encoding="utf-8")]
-    assert named == []
+    own = HARNESS / "base" / "commands.py"
+    named = [path for path in TEXTS if re.search("ci/(nox|kernel-matrix)", path.read_text(encoding="utf-8"))]
+    assert [path for path in named if path != own] == []
 
 
 def test_every_command_in_a_text_is_marked():
-    names = "|".join(cli.COMMANDS)
+    names = "|".join(cli.commands())
     for path in HARNESS.rglob("*.py"):
         if path.relative_to(HARNESS).parts[0] in ("cli", "job"):  # their help says which command writes a file
             continue
@@ -84,62 +85,87 @@ def test_the_command_line_accepts_every_command_that_a_text_marks():
 
 
 @pytest.mark.slow
-def test_the_command_line_accepts_every_command_that_is_printed_for_a_matrix_without_start(matrix, tmp_path):
-    lines = [
-        line for line in printed(matrix.model_copy(update={"start": Start()}), tmp_path) if "kernel-matrix " in line
-    ]
+@pytest.mark.parametrize("typed", ["", "ci/kernel-matrix"])
+def test_the_command_line_accepts_every_command_that_is_printed_for_a_matrix(matrix, tmp_path, monkeypatch, typed):
+    monkeypatch.setenv("KERNEL_MATRIX_START", typed)
+    of_files = [Commands(matrix).command(TRITON, None)]
+    lines = [line for line in printed(matrix, tmp_path) if "kernel-matrix " in line]
     assert len(lines) > 20
     for line in lines:
-        assert "ci/nox" not in line
-        cli._parse(shlex.split(line.partition("kernel-matrix ")[2]))
+        before, _, after = line.partition("kernel-matrix ")
+        cli._parse(shlex.split(after))
+        assert "`" not in line
+        assert before.endswith("ci/") or not typed or "git switch" in before or line in of_files
 
 
-@pytest.mark.slow
-def test_the_sessions_that_are_printed_for_this_repository_exist(matrix, tmp_path):
-    lines = [*printed(matrix, tmp_path), *(command(matrix.start, words) for words in marked())]
-    named = {name for line in lines for name in re.findall(r"ci/nox -s ([\w-]+)", line)}
-    listed = subprocess.run(
-        [sys.executable, "-m", "nox", "-l"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert {"test-cuda", "test-cpu-llvm", "sweep", "plan", "matrix", "doctor"} <= named
-    assert named <= set(re.findall(r"^[*-] ([\w-]+) ->", listed, re.MULTILINE))
-    assert not [line for line in lines if "kernel-matrix run" in line]
+def test_a_text_of_a_machine_is_one_word_of_the_command():
+    hostile = ["run", "--platform", "cuda", "--case", "`kernel-matrix x` $(y); rm -rf /"]
+    assert shlex.split(command(hostile)) == ["kernel-matrix", *hostile]
 
 
-def test_a_command_is_written_as_the_matrix_says():
-    ours = Start(command="go {command} -- {options}", platform="go test-{platform} -- {options}")
-    assert command(ours, ["plan"]) == "go plan"
-    assert command(ours, ["plan", "--rows"]) == "go plan -- --rows"
-    assert command(ours, ["run", "--platform", "cuda", "--case", "a b"]) == "go test-cuda -- --case 'a b'"
-    assert command(ours, ["run", "--tier", "full"]) == "go run -- --tier full"
-    assert command(Start(), ["run", "--platform", "cuda"]) == "kernel-matrix run --platform cuda"
-    assert spelled(ours, "input: `kernel-matrix it's`") == "input: `kernel-matrix it's`"
-    assert spelled(ours, "do it: `kernel-matrix plan --rows`, then `ls`") == "do it: go plan -- --rows, then `ls`"
+LINE = "all tests: `kernel-matrix matrix --executor venv`, then `ls`"
 
 
-def test_a_text_of_a_machine_is_no_part_of_the_template():
-    hostile = ["run", "--platform", "cuda", "--case", "{command} {platform}; rm -rf /"]
-    assert shlex.split(command(Start(), hostile))[1:] == hostile
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Make an environment with the harness's script, from which this process is said to come, and return its folder."""
+
+    def make(folder: str) -> Path:
+        script = tmp_path / folder / "bin" / "kernel-matrix"
+        script.parent.mkdir(parents=True)
+        script.write_text("#!/bin/sh\n")
+        script.chmod(0o755)
+        monkeypatch.delenv("KERNEL_MATRIX_START", raising=False)
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / folder))
+        monkeypatch.setattr(sys, "argv", [str(script), "init"])
+        monkeypatch.setenv("PATH", str(script.parent))
+        return tmp_path / folder
+
+    return make
+
+
+def test_a_script_that_the_shell_finds_is_named_by_its_name(installed):
+    installed("here")
+    assert here(LINE) == "all tests: kernel-matrix matrix --executor venv, then `ls`"
+
+
+def test_a_script_that_the_shell_does_not_find_is_named_by_its_path(installed, monkeypatch):
+    script = installed("with a blank") / "bin" / "kernel-matrix"
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert here(LINE) == f"all tests: '{script}' matrix --executor venv, then `ls`"
 
 
 @pytest.mark.parametrize(
-    ("start", "message"),
+    ("origin", "words"),
     [
-        ('{ command: "make {command}" }', r"start.command: this needs \{command\} and \{options\}"),
-        ('{ platform: "make {command} {options}" }', r"start.platform: this needs \{options\} and \{platform\}"),
+        (None, "uvx kernel-matrix"),
+        ('{"url": "file:///a/k.whl", "archive_info": {}}', "uvx --from file:///a/k.whl kernel-matrix"),
+        (
+            '{"url": "https://host.example/k", "vcs_info": {"vcs": "git", "commit_id": "abc"}}',
+            "uvx --from git+https://host.example/k@abc kernel-matrix",
+        ),
     ],
 )
-def test_a_template_that_lacks_a_part_is_bad_input(doubles: Doubles, start, message):
-    doubles.edit("limits:", f"start: {start}\nlimits:")
-    with pytest.raises(UserError, match=message):
-        _ = doubles.matrix
+def test_uvx_is_named_with_what_it_was_given(tmp_path, installed, monkeypatch, origin, words):
+    (tmp_path / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n")
+    installed("archive-v0/a1b2")
+    distribution = SimpleNamespace(read_text=lambda _: origin)
+    monkeypatch.setattr(told.importlib.metadata, "distribution", lambda _: distribution)
+    assert here(LINE) == f"all tests: {words} matrix --executor venv, then `ls`"
 
 
-def test_the_message_of_an_error_has_the_repository_s_own_command(doubles: Doubles, capsys, monkeypatch):
+def test_what_started_the_process_is_named_also_in_a_line_that_is_pasted(installed, monkeypatch):
+    installed("here")
+    monkeypatch.setenv("KERNEL_MATRIX_START", "ci/kernel-matrix")
+    assert here(LINE) == "all tests: ci/kernel-matrix matrix --executor venv, then `ls`"
+    assert (
+        line_here("git switch -d a && kernel-matrix run --case a") == "git switch -d a && ci/kernel-matrix run --case a"
+    )
+
+
+def test_the_message_of_an_error_has_the_command_as_it_is_typed(doubles: Doubles, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setenv("KERNEL_MATRIX_START", "ci/kernel-matrix")
     arguments = ["report", "--matrix", str(doubles.root / "matrix.yaml"), str(doubles.root / "nowhere")]
     assert cli.main(arguments) == 2
-    assert capsys.readouterr().err.endswith("Run the matrix first: kernel-matrix matrix\n")
-    doubles.edit("limits:", 'start: { command: "make {command} WITH={options}" }\nlimits:')
-    assert cli.main(arguments) == 2
-    assert capsys.readouterr().err.endswith("Run the matrix first: make matrix WITH=\n")
+    assert capsys.readouterr().err.endswith("Run the matrix first: ci/kernel-matrix matrix\n")

@@ -66,7 +66,7 @@ def names_of(folder: Path) -> list[str]:
 
 
 def test_cells_are_compared_case_by_case(results):
-    done = harness("compare-cells", A, B, str(results))
+    done = harness("compare", A, B, str(results))
     assert (done.returncode, done.stderr) == (0, "")
     first, second, third = names_of(results)
     lines = done.stdout.splitlines()
@@ -90,7 +90,7 @@ def test_cells_are_compared_case_by_case(results):
 
 def test_two_cases_are_compared_by_their_ids(results):
     name = names_of(results)[1]
-    done = harness("compare-cells", f"{A}/{name}", f"{B}/{name}", str(results))
+    done = harness("compare", f"{A}/{name}", f"{B}/{name}", str(results))
     assert done.stdout.splitlines()[-1].startswith("1 cases, 1 compared: 0 bit-equal")
 
 
@@ -98,7 +98,7 @@ def test_a_variant_stands_beside_the_chosen_kernel_of_the_other_side(results):
     name = names_of(results)[0]
     array = matrix_of(name)
     write(results / "a.xml", [record(f"{A}/{name}", {"matrix": array, "matrix@wide": off(array, 3)})], {"job": "j"})
-    rows = [line.split()[:5] for line in harness("compare-cells", A, B, str(results)).stdout.splitlines()]
+    rows = [line.split()[:5] for line in harness("compare", A, B, str(results)).stdout.splitlines()]
     assert ["matrix", "same", "0", "0", "0"] in rows
     assert ["matrix@wide", "|", "matrix", "differ", "0"] in rows
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_compared_is_said(results, change, words):
     name = names_of(results)[0]
     changed = replace(record(f"{B}/{name}", {"matrix": matrix_of(name)}), **change)
     write(results / "b.xml", [changed], {"job": "cpu-llvm.tvm-0.27"})
-    printed = harness("compare-cells", A, B, str(results)).stdout
+    printed = harness("compare", A, B, str(results)).stdout
     assert f"{name}: A pass, B pass\n  not compared: {words}\n" in printed
     assert "not compared: only one side has a result" in printed  # of the two other cases
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_said(results, change, words):
 def test_outputs_of_another_shape_are_not_compared(results):
     name = names_of(results)[0]
     write(results / "b.xml", [record(f"{B}/{name}", {"matrix": matrix_of(name)[:3]})], {"job": "j"})
-    printed = harness("compare-cells", A, B, str(results)).stdout
+    printed = harness("compare", A, B, str(results)).stdout
     assert "  matrix: not compared: matrix is fp32 [7, 4, 4] on one side and fp32 [3, 4, 4] on the other" in printed
 
 
@@ -139,21 +139,21 @@ def test_outputs_of_another_shape_are_not_compared(results):
     ),
 )
 def test_an_input_that_cannot_be_used_is_refused(results, one, other, words):
-    done = harness("compare-cells", one, other, str(results))
+    done = harness("compare", one, other, str(results))
     assert done.returncode == 2
     assert words in done.stderr
 
 
 def test_different_cases_have_nothing_in_common(results):
     first, second, _ = names_of(results)
-    done = harness("compare-cells", f"{A}/{first}", f"{B}/{second}", str(results))
+    done = harness("compare", f"{A}/{first}", f"{B}/{second}", str(results))
     assert done.returncode == 2
     assert "they have no case in common" in done.stderr
 
 
 def test_a_file_that_was_refused_is_named_and_the_status_is_2(results):
     (results / "b.npz").write_bytes(b"no archive")
-    done = harness("compare-cells", A, B, str(results))
+    done = harness("compare", A, B, str(results))
     assert done.returncode == 2
     assert "b.npz: refused: it is not a whole npz file" in done.stderr
     assert "not compared: no samples of B" in done.stdout

@@ -12,10 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Doubles
+from conftest import ROOT, Doubles, records_in
 from test_run import middle, states
 
-from kernel_matrix.results import junit
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
 from kernel_matrix.run.docker.engine import connect
@@ -111,7 +110,7 @@ def test_a_platform_with_an_image_runs_in_it_where_an_engine_answers_and_says_so
     done = subprocess.run([*command, "--toolchain", "good"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "here: executor container (a Docker engine answers at unix://" in done.stdout
-    record = junit.read(contained.root / "build" / "results" / "here.good.xml")[0]
+    record = records_in(contained.root / "build" / "results", "here.good")[0]
     assert record.job["executor"] == "container"
     assert record.job["image"].startswith("kernel-matrix/here:")
 
@@ -222,7 +221,7 @@ def test_the_cause_of_a_failed_build_is_said_beside_its_words(engine, contained:
         for output in (done.stdout, shell(contained, "--", "true").stderr):
             assert reason in output
             assert words in output
-    record = junit.read(contained.root / "build" / "results" / "here.good.xml")[0]
+    record = records_in(contained.root / "build" / "results", "here.good")[0]
     assert record.stage == "install"
     assert re.fullmatch(r"containers/here/Dockerfile: step \d+/\d+: a reason of its own", record.message)
 
@@ -302,7 +301,7 @@ def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container
     variables = {**os.environ, "DOCKER_HOST": own_engine.address}
 
     def outcomes() -> list[list[tuple[str, str, str]]]:
-        records = [junit.read(build / "results" / f"{job}.xml") for job in jobs]
+        records = [records_in(build / "results", job) for job in jobs]
         return [[(r.outcome, r.stage, r.message.split(":")[0]) for r in of_job] for of_job in records]
 
     process = subprocess.Popen([*command, "--toolchain", "good"], cwd=ROOT, env=variables, stdout=subprocess.PIPE)
@@ -353,7 +352,7 @@ def test_a_killed_run_s_container_is_swept_up_and_a_living_one_s_is_not(engine, 
     contained.edit("case: 120", "case: 15")
     done = subprocess.run([*command, "--resume"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    records = junit.read(contained.root / "build" / "results" / "here.hang.xml")
+    records = records_in(contained.root / "build" / "results", "here.hang")
     assert [(record.outcome, record.stage) for record in records] == [("pass", ""), ("error", "crash"), ("pass", "")]
 
 

@@ -9,11 +9,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import RUN, environments_of, sh
+from conftest import RUN, environments_of, records_in, sh
 from covering import combined, covering
 
 from kernel_matrix.config.plan import Case, plan
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import detect
 
@@ -89,7 +88,7 @@ def cpu_run(tmp_path_factory, selected) -> Path:
     ["reference", "inductor", "tvm-0.27", "tvm-0.27-searched", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6"],
 )
 def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, cells, toolchain):
-    records = junit.read(cpu_run / "results" / f"cpu-llvm.{toolchain}.xml")
+    records = records_in(cpu_run / "results", f"cpu-llvm.{toolchain}")
     emulated = toolchain == "triton-3.6"
     expected = {case.id for cases in cells.values() for case in cases if case.expectations}
     outcomes = Counter(record.outcome for record in records if record.case not in expected)
@@ -110,17 +109,16 @@ def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, cells, toolcha
 
 def test_every_toolchain_was_given_the_same_bits(cpu_run):
     digests: dict[str, set[str]] = {}
-    for path in (cpu_run / "results").glob("*.xml"):
-        for record in junit.read(path):
-            if "inputs.sha256" in record.facts:
-                digests.setdefault(record.case.split("/", 3)[3], set()).add(record.facts["inputs.sha256"])
+    for record in records_in(cpu_run / "results"):
+        if "inputs.sha256" in record.facts:
+            digests.setdefault(record.case.split("/", 3)[3], set()).add(record.facts["inputs.sha256"])
     assert all(len(found) == 1 for found in digests.values())
     assert len(set().union(*digests.values())) == len(digests) > 0, "and every case its own"
 
 
 def test_inputs_stay_where_rounding_alone_is_inside_the_cap(cpu_run):
     """An exact result rounded to bf16 is off by up to 2**-7 below 4, and by more than the cap above."""
-    for record in junit.read(cpu_run / "results" / "cpu-llvm.reference.xml"):
+    for record in records_in(cpu_run / "results", "cpu-llvm.reference"):
         scale = float(re.search(r"-scale([\d.]+)-", record.case).group(1))
         if "/mhc_pre.forward/" in record.case and "-bf16-" in record.case:
             assert record.metrics["h_in.max_abs"] <= 2**-7 * scale * 1.01, record.case
@@ -145,7 +143,7 @@ def test_a_container_gives_the_records_of_an_environment(engine, cpu_run, tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
 
     def known(folder: Path) -> dict[str, Record]:
-        records = [record for path in sorted((folder / "results").glob("*.xml")) for record in junit.read(path)]
+        records = records_in(folder / "results")
         return {record.case: record for record in records if record.case.rpartition("/")[0] in REPEATED}
 
     def exact(record: Record) -> tuple:

@@ -140,7 +140,7 @@ def test_what_broke_is_named_with_the_command_that_repeats_it(site, good, diff):
     status, text, _ = diff(before, now)
     assert status == 1
     assert f"broke: {TRITON}: pass (ran) -> fail (ran): out: max_abs 1 is over 0.1" in text
-    assert f"  repeat it: ci/nox -s test-cuda -- --case {TRITON}" in text
+    assert f"  repeat it: kernel-matrix run --platform cuda --case {TRITON}" in text
     status, text, _ = diff(before, now, "--markdown")
     assert status == 1
     assert "## Broke" in text

@@ -61,7 +61,7 @@ def test_a_pull_request_is_shown_what_it_breaks_and_not_the_whole_table(site, pl
     assert "**1 newly red**" in summary
     assert "## Newly red" in summary
     assert "out: max&#95;abs 1 is over 0.1" in summary
-    assert f"ci/nox -s test-cuda -- --case {TRITON}" in summary
+    assert f"kernel-matrix run --platform cuda --case {TRITON}" in summary
     assert summary.count("\n|") == 3, "a head, its line, and one cell"
 
 
@@ -119,7 +119,7 @@ def test_an_annotation_stands_on_the_suite_s_innermost_line(matrix, planned, pas
     assert note.startswith(
         "::error file=tests/mhc/test_forward.py,line=42,title=triton-3.6 on sm_90%3A fail::out: max_abs"
     )
-    assert "%0ARepeat it: ci/nox -s test-cuda -- --case" in note
+    assert "%0ARepeat it: kernel-matrix run --platform cuda --case" in note
 
 
 def test_annotations_are_no_more_than_are_shown_and_say_how_many_are_left(matrix, planned):

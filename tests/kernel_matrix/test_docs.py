@@ -23,7 +23,7 @@ PAGES = sorted(
 # Pages about a repository of the reader: their paths and toolchains are not those of this one.
 _OF_A_READER = (
     "docs/tutorials/",
-    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy")),
+    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy", "suite")),
 )
 OWN_PAGES = [page for page in PAGES if not page.startswith(_OF_A_READER)]
 NOTES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "notes").glob("*.md"))
@@ -32,6 +32,7 @@ _DAY = re.compile(r"\b20\d\d-[01]\d-[0-3]\d\b")
 # A placeholder in a path stands for any name: src/mhc/ops/OP.py, src/mhc/backends/<backend>/.
 _PLACEHOLDER = re.compile(r"<[^<>]+>|(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z])")
 _SESSION = re.compile(r"ci/nox -s ([\w-]+)((?: -- [^`|\n]*)?)")
+_COMMAND = re.compile(r"kernel-matrix ((?:ci |toolchains )?[a-z][a-z-]*)([^`|\n]*)")
 
 
 def read(page: str) -> str:
@@ -122,6 +123,11 @@ def test_a_diary_in_a_page_is_found():
     assert days(text) == ["Measured 2026-11-22:"]
 
 
+@pytest.mark.parametrize(("page", "most"), [("README.md", 8192), ("CONTRIBUTING.md", 15360)])
+def test_the_first_pages_are_short(page, most):
+    assert len(read(page).encode()) <= most
+
+
 @pytest.mark.parametrize("page", NOTES)
 def test_a_note_has_the_day_in_its_name_and_a_title(page):
     assert re.fullmatch(r"notes/20\d\d-[01]\d-[0-3]\d-[a-z0-9-]+\.md", page)
@@ -143,21 +149,25 @@ def test_every_session_that_a_page_names_exists(page, sessions):
     assert {name for name, _ in _SESSION.findall(read(page))} <= sessions
 
 
-def test_the_readme_names_the_sessions_that_a_user_starts_with():
-    assert {"matrix", "tests", "lint", "doctor"} <= {name for name, _ in _SESSION.findall(read("README.md"))}
+def test_the_readme_names_what_a_user_starts_with():
+    named = {name for name, _ in (*_SESSION.findall(read("README.md")), *_COMMAND.findall(read("README.md")))}
+    assert {"matrix", "tests", "lint", "doctor"} <= named
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_option_that_a_page_names_is_one_of_its_command(page, capsys, monkeypatch):
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    for session, words in _SESSION.findall(read(page)):
-        command = "run" if session.startswith("test-") else session
-        options = set(re.findall(r"(?<=\s)--[a-z][\w-]*", words))
-        if command in cli.COMMANDS and options:
-            with pytest.raises(SystemExit):
-                cli.main([command, "--help"])
-            known = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", capsys.readouterr().out))
-            assert options <= known, f"ci/nox -s {session}{words}"
+def test_every_option_that_a_page_names_is_one_of_its_command(page):
+    of_sessions = [("run" if name.startswith("test-") else name, words) for name, words in _SESSION.findall(read(page))]
+    for name, words in (*of_sessions, *_COMMAND.findall(read(page))):
+        options = set(re.findall(r"(?<=\s)--[a-z][\w-]*", words.partition(" -- ")[0] if name == "launches" else words))
+        if name in cli.commands() and options:
+            known = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", cli.parser_of(name).format_help()))
+            assert options <= known | {"--help"}, f"{name}{words}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_names_a_command_as_it_was_called(page):
+    first = {name.split()[0] for name, _ in _COMMAND.findall(read(page))}
+    assert not first & cli.FORMER.keys()
 
 
 @pytest.mark.parametrize("page", OWN_PAGES)
@@ -193,6 +203,15 @@ def test_every_generated_table_has_both_of_its_markers_and_stands_on_a_page_that
         blocks = re.findall(r"^<!-- generated: .+? -->\n(?:\|.*\n)*<!-- end -->$", text, re.MULTILINE)
         assert len(blocks) == text.count("<!-- generated:") == text.count("<!-- end -->"), page
         assert not blocks or page in tables.PAGES
+
+
+def test_every_table_that_only_the_site_has_is_made_from_its_data(tables):
+    pages = [page for page in PAGES if "<!-- on the site: " in read(page)]
+    assert {"docs/mutants.md", "docs/toolchains.md"} <= set(pages)
+    for page in pages:
+        text = tables.filled(read(page))
+        assert "<!-- on the site: " not in text
+        assert text.count("\n|") > 20, page
 
 
 def test_a_table_that_differs_from_its_data_is_found_and_written(tables, tmp_path, monkeypatch, capsys):

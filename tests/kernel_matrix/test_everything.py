@@ -16,8 +16,8 @@ from shown import Page
 from kernel_matrix import pipeline
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.lab import everything
-from kernel_matrix.lab.kept import Keeper
+from kernel_matrix.matrix import everything
+from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import Decision
 from kernel_matrix.run.executors import Request
@@ -87,9 +87,9 @@ def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_s
     [
         lambda root: (root / "src" / "doubles" / "new.py").write_text("x = 1\n"),
         lambda root: (root / "lock.txt").write_text("numpy==1\n"),
-        lambda root: (root / "build" / "results" / "here.good.xml").write_text("<testsuites/>"),
-        lambda root: (root / "build" / "results" / "here.good.xml").unlink(),
-        lambda root: (root / "build" / "results" / "here.good.npz").unlink(),
+        lambda root: next((root / "build" / "results" / "cases").iterdir()).write_text("none"),
+        lambda root: next((root / "build" / "results" / "jobs").iterdir()).unlink(),
+        lambda root: next((root / "build" / "results" / "samples").iterdir()).unlink(),
     ],
     ids=["a source file", "the lock", "the results", "no results", "no samples"],
 )

@@ -171,16 +171,16 @@ def test_the_edit_is_printed_and_made_with_everything_else_as_it_was(doubles: Do
     rest = expecting(doubles)
     path = doubles.root / "matrix.yaml"
     matrix, line = ("--matrix", str(path)), path.read_text().splitlines().index("  # what the kernel wrong does") + 2
-    for command in ("check", "expectations"):
-        done = harness(command, *matrix)
+    for command in (("check",), ("check", "--expectations")):
+        done = harness(*command, *matrix)
         assert done.returncode == 1
         assert f"matrix.yaml:{line}: expectations[0] is over: it held until 2026-12-31" in done.stdout
         assert "-  - where: { toolchain: wrong, tokens: 2 } # in one shape\n" in done.stdout
         assert "+expectations: []" in done.stdout
-        assert "kernel-matrix expectations --write" in done.stdout
-    done = harness("expectations", "--write", *matrix)
+        assert "kernel-matrix check --expectations --write" in done.stdout
+    done = harness("check", "--expectations", "--write", *matrix)
     assert (done.returncode, path.read_text()) == (0, rest)
-    assert harness("expectations", *matrix).returncode == 0
+    assert harness("check", "--expectations", *matrix).returncode == 0
     assert harness("check", *matrix).returncode == 0
 
 
@@ -197,15 +197,15 @@ def test_an_entry_that_matches_nothing_is_red_in_every_run(doubles: Doubles, mon
     assert "-    match: max_abs\n" in done.stdout
     assert "expectations[0] matches nothing" in done.stdout
     assert "expectations[0] matches nothing" in Page(doubles.root / "build" / "site").text
-    assert "matches nothing" in harness("expectations", *matrix).stdout
-    assert harness("expectations", "--write", *matrix).returncode == 0
+    assert "matches nothing" in harness("check", "--expectations", *matrix).stdout
+    assert harness("check", "--expectations", "--write", *matrix).returncode == 0
     assert (doubles.root / "matrix.yaml").read_text() == rest
 
 
 def test_the_list_says_the_state_of_every_entry(doubles: Doubles, day_after):
     doubles.edit("limits:", f"exclusions: [{{ where: {{ tokens: 3 }}, reason: it is too slow here, {END} }}]\nlimits:")
     expecting(doubles)
-    done = harness("expectations", "--matrix", str(doubles.root / "matrix.yaml"))
+    done = harness("check", "--expectations", "--matrix", str(doubles.root / "matrix.yaml"))
     over, _, holds = done.stdout.splitlines()[:3]
     assert over.startswith("over            matrix.yaml:")
     assert over.endswith("expectations[0]: until 2026-12-31, 1 case, the tests, lock.txt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.cli import COMMANDS
+from kernel_matrix.cli import GROUPS, commands
 
 
 @pytest.mark.alone
@@ -29,6 +30,7 @@ def test_help_names_every_command_with_its_first_line():
     command = [sys.executable, "-m", "kernel_matrix", "--help"]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True)
     words = " ".join(done.stdout.split())
-    for name in COMMANDS:
-        module = __import__(f"kernel_matrix.cli.{name.replace('-', '_')}", fromlist=["main"])
-        assert f" {name} {' '.join(module.__doc__.splitlines()[0].split())}" in words
+    for name, path in commands().items():
+        first = " ".join(importlib.import_module(path).__doc__.splitlines()[0].split())
+        group = name.partition(" ")[0]
+        assert (f" {group} {GROUPS[group]}: " if group in GROUPS else f" {name} {first}") in words

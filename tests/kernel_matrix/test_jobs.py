@@ -11,13 +11,12 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Doubles
+from conftest import ROOT, Doubles, records_in
 from test_run import middle, states
 from together import first_are_quick
 
 from kernel_matrix.job.end import End, combined
 from kernel_matrix.job.surroundings import environment_facts
-from kernel_matrix.results import junit
 from kernel_matrix.run import harness
 
 # Run the harness in the folder that the first argument names, even if this interpreter has another one.
@@ -85,7 +84,7 @@ def test_a_job_in_an_environment_has_the_environment_s_own_numpy(here: Doubles, 
     command += ["--executor", "venv", "--toolchain", "good"]
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    records = junit.read(here.root / "build" / "results" / "here.good.xml")
+    records = records_in(here.root / "build" / "results", "here.good")
     assert [record.outcome for record in records] == ["pass"] * 3
     job = records[0].job
     locked = dict(re.findall(r"^([\w-]+)==(\S+)", (here.root / "lock.txt").read_text(), re.MULTILINE))

@@ -9,15 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import harness
-from kernel_matrix.launches.inside.recorder.ahead import nvcc
-from kernel_matrix.launches.inside.recorder.ahead.figures import figures_of_clang
+from conftest import harness, records_in
+from kernel_matrix_launches.inside.recorder.ahead import nvcc
+from kernel_matrix_launches.inside.recorder.ahead.figures import figures_of_clang
 
-from kernel_matrix.launches import sources
-from kernel_matrix.launches.inside.recorder import lines, pool
-from kernel_matrix.launches.recording import Compiled, Launch, Recording
-from kernel_matrix.launches.targets import known
-from kernel_matrix.results import junit
+from kernel_matrix_launches import sources
+from kernel_matrix_launches.inside.recorder import lines, pool
+from kernel_matrix_launches.recording import Compiled, Launch, Recording
+from kernel_matrix_launches.targets import known
 
 SOURCE = """\
 #include <cuda_runtime.h>
@@ -167,9 +166,7 @@ def test_the_commands_of_cmake_are_compiled_for_every_target_without_torch(tmp_p
     build, options = tmp_path / "build", ("--jobs", "1", "--targets", "sm_80", "gfx942")
     done = harness("launches", "--build", str(build), *options, "--compile-commands", str(database))
     assert done.returncode == 1, done.stdout + done.stderr
-    records = {
-        record.case: record for file in (build / "launches" / "results").glob("*.xml") for record in junit.read(file)
-    }
+    records = {record.case: record for record in records_in(build / "launches" / "results")}
     scales = [one for case, one in records.items() if "/sm_80/nvcc/scale.launch/" in case]
     assert {(one.outcome, one.metrics["artifact.shared"]) for one in scales} == {("pass", 512.0), ("pass", 2048.0)}
     assert all(one.metrics["artifact.registers"] > 0 and one.metrics["artifact.code_bytes"] > 0 for one in scales)
@@ -177,7 +174,7 @@ def test_the_commands_of_cmake_are_compiled_for_every_target_without_torch(tmp_p
     assert (broken.outcome, broken.stage) == ("error", "compile")
     assert "no_such_header.h: No such file or directory" in broken.message
     folder = str(build / "launches")
-    report = harness("report-issue", "--matrix", f"{folder}/matrix.yaml", "--build", folder, broken.case)
+    report = harness("toolchains", "report", "--matrix", f"{folder}/matrix.yaml", "--build", folder, broken.case)
     version = nvcc.version_of(shutil.which("nvcc"))
     assert report.stdout.startswith(f"# nvcc {version}: {broken.facts['kernel']} on sm_80: "), report.stderr
     if shutil.which("hipcc") is None:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, harness
+from conftest import ROOT, harness, records_in
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
@@ -48,8 +47,7 @@ def launches(toolchain: str, script: str, build: Path, *options: str) -> Done:
     job = Job("cpu-llvm", toolchain, ())
     python = venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python
     done = harness("launches", "--build", str(build), *options, "--", str(python), str(FOLDER / script))
-    files = (build / "launches" / "results").glob("*.xml")
-    records = {record.case: record for file in files for record in junit.read(file)}
+    records = {record.case: record for record in records_in(build / "launches" / "results")}
     return Done(done.returncode, done.stdout + done.stderr, records)
 
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, harness, program
+from conftest import ROOT, harness, program, records_in
 
 from kernel_matrix import diagnosis
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis.rule import read_rules
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
@@ -37,8 +36,7 @@ class Done:
 
     @property
     def records(self) -> dict[str, Record]:
-        files = (self.build / "launches" / "results").glob("*.xml")
-        return {record.case: record for file in files for record in junit.read(file)}
+        return {record.case: record for record in records_in(self.build / "launches" / "results")}
 
     def of(self, target: str, kernel: str) -> list[Record]:
         return [
@@ -205,7 +203,7 @@ def test_with_the_interpreter_the_programs_own_assertions_are_real(python, tmp_p
 def test_a_report_has_a_program_that_repeats_the_error_without_the_harness(done, python):
     folder = str(done.build / "launches")
     [cell] = {case.rpartition("/")[0] for case in done.records if "/gfx942/" in case and "/only_nvidia.launch/" in case}
-    report = harness("report-issue", "--matrix", f"{folder}/matrix.yaml", "--build", folder, cell)
+    report = harness("toolchains", "report", "--matrix", f"{folder}/matrix.yaml", "--build", folder, cell)
     assert report.returncode == 0, report.stderr
     [text] = re.findall(r"^```python\n(.*?)^```$", report.stdout, re.DOTALL | re.MULTILINE)
     repeated = program(python, "-c", text, PYTHONPATH=str(PROGRAM.parent))

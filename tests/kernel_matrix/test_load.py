@@ -151,5 +151,5 @@ def test_a_matrix_that_is_not_there_is_said_so(tmp_path: Path):
 
 def test_the_published_schema_is_the_model_s():
     published = (ROOT / "matrix.schema.json").read_text()
-    assert published == schema(), "write it anew: ci/nox -s schema"
+    assert published == schema(), "write it anew: ci/kernel-matrix check --schema"
     assert json.loads(published)["additionalProperties"] is False

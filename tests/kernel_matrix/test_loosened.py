@@ -177,7 +177,7 @@ def branch(doubles: Doubles):
 
 
 def planned(branch: Doubles, *words: str):
-    return harness("plan", "--matrix", str(branch.root / "matrix.yaml"), *words)
+    return harness("ci", "plan", "--matrix", str(branch.root / "matrix.yaml"), *words)
 
 
 def test_the_plan_prints_the_table_and_adds_it_to_a_summary(branch: Doubles, tmp_path, monkeypatch):
@@ -244,10 +244,10 @@ def test_a_pull_request_has_the_table_in_its_summary_with_any_label(tmp_path):
     steps = read((ROOT / ".github" / "workflows" / "matrix.yml").read_text())["jobs"]["plan"]["steps"]
     [step] = [step for step in steps if step.get("id") == "plan"]
     assert step["env"]["LIMITS_SINCE"] == "${{ inputs.limits-since }}"
-    nox = tmp_path / "ci" / "nox"
-    nox.parent.mkdir()
-    nox.write_text('#!/bin/sh\necho "$@" >> calls\n')
-    nox.chmod(0o755)
+    program = tmp_path / "ci" / "kernel-matrix"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@" >> calls\n')
+    program.chmod(0o755)
     summary = {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "GITHUB_OUTPUT": str(tmp_path / "output")}
     for base in ("", "abc"):
         (tmp_path / "calls").unlink(missing_ok=True)

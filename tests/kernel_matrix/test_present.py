@@ -17,7 +17,7 @@ from test_compare import TRITON, case_of, compiled
 from kernel_matrix import pipeline
 from kernel_matrix.base import git
 from kernel_matrix.config import load as loading
-from kernel_matrix.config.concern import Concerned, concerned
+from kernel_matrix.config.concern import Concerned, concerned, read_by_results
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.results import junit
@@ -202,7 +202,7 @@ def test_a_checkout_knows_what_was_changed_since_each_commit_of_the_records(repo
     (repository / "README.md").write_text("text\n")
     sh(repository, "git", "add", "-A")
     sh(repository, "git", "commit", "-qm", "two")
-    (repository / "new.py").write_text("")
+    (repository / "src/new.py").write_text("")
     asked = []
     real = git.changed_since
     monkeypatch.setattr(git, "changed_since", lambda root, commit: asked.append(commit) or real(root, commit))
@@ -210,11 +210,11 @@ def test_a_checkout_knows_what_was_changed_since_each_commit_of_the_records(repo
     made = present(doubles.matrix, repository, [*records, Record("a", "pass", job={"commit": "--output=x"})])
     assert made.is_checkout
     assert made.commit.endswith("+changes")
-    assert made.changed[first] == Concerned(everything="new.py"), "README.md concerns nobody"
+    assert made.changed[first] == Concerned(everything="src/new.py"), "README.md concerns nobody"
     assert made.changed[STRANGE] is None
     assert made.changed["--output=x"] is None, "the name of a commit is never an option"
     assert sorted(asked) == sorted({first, STRANGE, "--output=x"}), "git is asked once for each commit"
-    without = present(doubles.matrix, repository, records, [repository / "new.py"])
+    without = present(doubles.matrix, repository, records, [repository / "src/new.py"])
     assert without.changed[first] == Concerned(), "a result file is no change of the source"
     assert {pins.sha256 for pins in made.toolchains.values()} == {
         sha256((repository / "lock.txt").read_bytes()).hexdigest()
@@ -255,17 +255,17 @@ def scale(x):
     ],
 )
 def test_comments_and_docstrings_of_a_python_file_make_nothing_stale(repository, doubles, old, new, concerns):
-    path = repository / "shared.py"
+    path = repository / "src/shared.py"
     path.write_text(CODE)
     sh(repository, "git", "add", "-A")
     sh(repository, "git", "commit", "-qm", "two")
     assert old in CODE
     path.write_text(CODE.replace(old, new))
-    assert since(repository, doubles) == Concerned(everything="shared.py" if concerns else "")
+    assert since(repository, doubles) == Concerned(everything="src/shared.py" if concerns else "")
 
 
 def test_a_docstring_beside_what_no_job_reads_of_the_matrix_makes_nothing_stale(repository, doubles):
-    path = repository / "shared.py"  # its name stands behind that of matrix.yaml
+    path = repository / "src/shared.py"  # its name stands behind that of matrix.yaml
     path.write_text(CODE)
     sh(repository, "git", "add", "-A")
     sh(repository, "git", "commit", "-qm", "two")
@@ -276,14 +276,14 @@ def test_a_docstring_beside_what_no_job_reads_of_the_matrix_makes_nothing_stale(
 
 
 def test_a_python_file_that_is_gone_or_new_concerns_whom_it_did(repository, doubles):
-    (repository / "gone.py").write_text("# a comment\n")
+    (repository / "src/gone.py").write_text("# a comment\n")
     sh(repository, "git", "add", "-A")
     sh(repository, "git", "commit", "-qm", "two")
-    (repository / "gone.py").unlink()
-    assert since(repository, doubles) == Concerned(everything="gone.py")
+    (repository / "src/gone.py").unlink()
+    assert since(repository, doubles) == Concerned(everything="src/gone.py")
     sh(repository, "git", "checkout", "-q", ".")
-    (repository / "new.py").write_text("# a comment\n")
-    assert since(repository, doubles) == Concerned(everything="new.py")
+    (repository / "src/new.py").write_text("# a comment\n")
+    assert since(repository, doubles) == Concerned(everything="src/new.py")
 
 
 NEW_PLATFORM = (
@@ -308,7 +308,6 @@ NEW_PLATFORM = (
         ("source: chosen for the tests of the harness", "source: measured on a Tuesday with care"),
         ("baseline: plain NumPy", "baseline: plain and simple NumPy"),
         ("limits:", "ci: { silent_days: 3 }\nlimits:"),
-        ("limits:", "start: { command: 'run {command} {options}' }\nlimits:"),
     ],
 )
 def test_what_no_job_reads_of_the_matrix_makes_no_result_stale(repository, doubles, old, new):
@@ -360,7 +359,8 @@ def test_a_new_vendor_concerns_its_own_platforms_alone(doubles):
     assert concerned(doubles.matrix, [f"{folder}/cpu.py"]) == Concerned(platforms={"here": f"{folder}/cpu.py"})
     for name in ("vendor", "registry", "system", "a_vendor_that_is_gone"):
         path = f"{folder}/{name}.py"
-        assert concerned(doubles.matrix, [path]) == Concerned(everything=path)
+        assert concerned(doubles.matrix, [path]) == Concerned(everything=path), "it may decide which cases run"
+        assert read_by_results(doubles.matrix, [path]) == Concerned(), "and no number depends on it"
 
 
 def test_an_image_of_two_platforms_concerns_both(doubles):
@@ -375,17 +375,15 @@ def test_an_image_of_two_platforms_concerns_both(doubles):
     ("executor", "is_stale"), [("venv", False), ("current", False), ("container", True), ("", True)]
 )
 def test_a_file_that_only_images_are_made_from_concerns_results_of_containers(repository, doubles, executor, is_stale):
-    doubles.edit("package:", "ci: { only_in_containers: ['images/*'] }\npackage:")
+    doubles.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
     first = committed(repository)
-    (repository / "images").mkdir()
-    (repository / "images" / "Dockerfile").write_text("FROM scratch\n")
+    (repository / "containers" / "here" / "Dockerfile").write_text("FROM scratch\n")
     committed(repository)
     record = Record("a", "pass", job={"commit": first, "executor": executor, "started": "2026-05-01T11:00:00Z"})
     made = present(doubles.matrix, repository, [record], now=NOW)
-    found = "images/Dockerfile was changed since commit" in made.stale("here", "good", record)
+    found = "containers/here/Dockerfile was changed since commit" in made.stale("here", "good", record)
     assert found == is_stale
-    (repository / "kernels").mkdir(exist_ok=True)
-    (repository / "kernels" / "shared.py").write_text("LIMIT = 4\n")
+    (repository / "src" / "shared.py").write_text("LIMIT = 4\n")
     committed(repository)
     assert "was changed since commit" in present(doubles.matrix, repository, [record], now=NOW).stale(
         "here", "good", record

@@ -17,18 +17,17 @@ from pathlib import Path
 
 import object_stores
 import pytest
-from conftest import ROOT, harness
+from conftest import ROOT, harness, write_results
 from test_tables import BAD, GOOD, JOB
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.lab.query import Answer, ask, in_csv, in_json, in_lines, statements
 from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.results import history
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import names, views
 from kernel_matrix.results.tables.history import transitions, trends
-from kernel_matrix.results.tables.write import write
+from kernel_matrix.results.tables.query import Answer, ask, in_csv, in_json, in_lines, statements
 
 KEPT = ROOT / "docs" / "results"
 PAGE = ROOT / "docs" / "history.md"
@@ -57,7 +56,7 @@ def past(tmp_path: Path) -> Path:
         bad = replace(GOOD, outcome=outcome, message="too far" if outcome == "fail" else "", job=facts)
         other = replace(GOOD, case=f"{CELL}/tokens2-fp32", job=facts)
         slow = replace(timed(day, 2.0 if day < 22 else 1.0), job=facts)
-        write(folder, [bad, other, slow] if day != 22 else [bad, slow])
+        write_results(folder, [bad, other, slow] if day != 22 else [bad, slow])
     return folder
 
 
@@ -87,8 +86,8 @@ def test_a_transition_says_what_else_had_changed(past):
 
 def test_a_run_of_fewer_cases_or_on_another_device_is_no_transition(past):
     failing = replace(GOOD, outcome="fail", job=job(23, device="another"))
-    write(past, [failing])
-    write(past, [replace(GOOD, case=f"{CELL}/tokens9-fp32", outcome="error", job=job(24))])
+    write_results(past, [failing])
+    write_results(past, [replace(GOOD, case=f"{CELL}/tokens9-fp32", outcome="error", job=job(24))])
     assert len(transitions(past)) == 2
 
 
@@ -96,13 +95,13 @@ def test_a_run_of_fewer_cases_or_on_another_device_is_no_transition(past):
 def test_a_run_that_starts_in_the_future_is_no_part_of_the_past(past):
     before = history.read(past), transitions(past), trends(past)
     facts = {**job(20), "started": "2099-01-01T00:00:00Z"}
-    write(past, [replace(timed(20, 9.0), job=facts, outcome="fail"), replace(GOOD, outcome="fail", job=facts)])
+    write_results(past, [replace(timed(20, 9.0), job=facts, outcome="fail"), replace(GOOD, outcome="fail", job=facts)])
     assert (history.read(past), transitions(past), trends(past)) == before
     assert rows("SELECT count(*) FROM transitions", past) == [(3,)]
 
 
 def test_runs_without_a_start_are_no_part_of_the_past(tmp_path):
-    write(tmp_path, [replace(timed(20, 2.0), job={**JOB, "started": "soon"})])
+    write_results(tmp_path, [replace(timed(20, 2.0), job={**JOB, "started": "soon"})])
     known = history.read(tmp_path)
     assert (known.lanes, known.measurements, transitions(tmp_path)) == ({}, {}, [])
     assert rows("SELECT ratio, started FROM times", tmp_path) == [(2.0, None)]
@@ -110,7 +109,7 @@ def test_runs_without_a_start_are_no_part_of_the_past(tmp_path):
 
 def test_from_compiled_to_ran_is_a_transition(tmp_path):
     for day, action in ((20, "compile"), (21, "run")):
-        write(tmp_path, [replace(GOOD, action=action, job=job(day))])
+        write_results(tmp_path, [replace(GOOD, action=action, job=job(day))])
     assert [(one["before"], one["after"]) for one in transitions(tmp_path)] == [("compiled", "pass")]
 
 
@@ -143,9 +142,9 @@ def test_the_page_takes_the_transitions_and_trends_as_they_are(past):
 
 
 def test_the_jobs_of_one_day_and_commit_are_one_point_of_a_trend(tmp_path):
-    write(tmp_path, [timed(20, 2.0)])
+    write_results(tmp_path, [timed(20, 2.0)])
     other = timed(20, 2.0, job="here.good.2of2", started="2026-11-20T12:00:00Z")
-    write(tmp_path, [replace(other, case=f"{CELL}/tokens7-fp32", metrics={**other.metrics, "time.run": 0.0})])
+    write_results(tmp_path, [replace(other, case=f"{CELL}/tokens7-fp32", metrics={**other.metrics, "time.run": 0.0})])
     [trend] = trends(tmp_path)
     assert trend["started"] == ["2026-11-20T12:00:00Z"]
 
@@ -306,7 +305,7 @@ def test_every_type_of_the_tables_can_be_printed(past):
 
 
 def test_hostile_text_comes_back_as_it_is(tmp_path):
-    write(tmp_path, [BAD])
+    write_results(tmp_path, [BAD])
     assert rows("SELECT message FROM cases", tmp_path) == [(BAD.message,)]
 
 

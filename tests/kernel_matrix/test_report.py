@@ -131,7 +131,7 @@ def test_the_summary_names_what_is_red_and_how_to_repeat_it(make, planned, passi
     summary = (site / "summary.md").read_text()
     assert f"## {TRITON}: fail" in summary
     assert "out: max_abs 1 is over 0.1" in summary
-    assert f"ci/nox -s test-cuda -- --case {TRITON}" in summary
+    assert f"kernel-matrix run --platform cuda --case {TRITON}" in summary
 
 
 def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, tmp_path):
@@ -142,7 +142,7 @@ def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, t
     site = tmp_path / "site"
     write_site(matrix, compare(planned, collected.records), collected, site)
     assert not (site / "junit.xml").exists(), "it is written on request, because it takes long"
-    sites.write_junit(collected.files, site, collected.records)
+    sites.write_junit(site, collected.records)
     assert len(junit.read(site / "junit.xml")) == 5
     sites.remove_junit(site)
     assert not (site / "junit.xml").exists()
@@ -156,16 +156,16 @@ def test_compat_json_is_the_document_and_its_schema_is_published(make, planned, 
     assert {result for cell in whole.cells for result in [len(cell.results)]} != {0}
     assert "results" not in json.loads(text)["cells"][0], "the cases are for the page only"
     published = ROOT / "compat.schema.json"
-    assert published.read_text() == schema(), "write it anew: kernel-matrix schema --of compat"
+    assert published.read_text() == schema(), "write it anew: kernel-matrix check --schema compat"
     properties = json.loads(schema())["properties"]
     assert set(properties) == set(json.loads(text))
     assert properties["schema_version"]["const"] == whole.schema_version
 
 
 def test_the_schema_command_prints_the_schema_of_either_file(capsys):
-    assert main(["schema", "--of", "compat"]) == 0
+    assert main(["check", "--schema", "compat"]) == 0
     assert capsys.readouterr().out == schema()
-    assert main(["schema"]) == 0
+    assert main(["check", "--schema"]) == 0
     assert capsys.readouterr().out == (ROOT / "matrix.schema.json").read_text()
 
 

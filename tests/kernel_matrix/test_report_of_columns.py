@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from random import Random
@@ -15,8 +13,8 @@ from test_columns import enter
 from worlds import world
 
 from kernel_matrix import pipeline
-from kernel_matrix.config.plan import plan
 from kernel_matrix.diagnosis import harness_rules
+from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.report import from_columns
 from kernel_matrix.report import site as sites
 from kernel_matrix.report.from_comparison import document
@@ -24,14 +22,11 @@ from kernel_matrix.report.page_rows import PageRows
 from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.judged import Judged
-from kernel_matrix.results.columns.load import Loaded, load
+from kernel_matrix.results.columns.load import Loaded
 from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs
 from kernel_matrix.results.columns.sampled import Samples
-from kernel_matrix.results.columns.verdicts import judge
 from kernel_matrix.results.compare import compare
-from kernel_matrix.results.tables.identity import identity
-from kernel_matrix.results.tables.write import write_all
 from kernel_matrix.results.validation import STREAMED, Bounds
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -83,7 +78,7 @@ def test_worlds_at_random_make_the_same_site_in_both_ways(matrix, tmp_path, seed
     records = [record for file in files for record in file]
     comparison = compare(plan, records, presence)
     of_objects = document(matrix, comparison, Collected((), tuple(records), ()), harness_rules(), now=NOW)
-    with database(None, Bounds()) as connection:
+    with database() as connection:
         enter(connection, files)
         planned = of_plan(plan)
         judge(connection, planned, presence)
@@ -98,51 +93,6 @@ def _with_other_figures(record):
         return record
     others = {f"{name.partition('.')[0]}.other": 1.5 for name in record.metrics if name.endswith(".max_abs")}
     return replace(record, metrics={**record.metrics, **others, "artifact.registers": 12.0})
-
-
-@pytest.mark.slow
-def test_a_report_with_a_database_that_is_kept_reads_a_file_once_and_says_the_same(tmp_path, monkeypatch):
-    project = pipeline.load(ROOT / "matrix.yaml")
-    plan, kept = pipeline.plan(project, "quick"), tmp_path / "kept.duckdb"
-    folders = [ROOT / "docs" / "results" / "cpu-2-cores"]
-    with pipeline.judged(project, plan, folders, now=NOW, kept=kept) as judged:
-        counts, files = judged.counts, judged.loaded.files
-    monkeypatch.setattr("kernel_matrix.results.columns.load.insert_runs", lambda connection, runs: not runs or 1 / 0)
-    with pipeline.judged(project, plan, folders, now=NOW, kept=kept) as judged:
-        assert (judged.counts, judged.loaded.files) == (counts, files)
-
-
-def test_the_identity_of_a_run_is_computed_once_for_a_database_that_is_kept(tmp_path, passing, matrix, monkeypatch):
-    first, second = plan(matrix, "quick").cases[:2]
-    write_all(tmp_path / "tables", [replace(passing(first), job={"job": "one"})])
-    computed = []
-    monkeypatch.setattr(
-        "kernel_matrix.results.tables.read.identity", lambda records: computed.append(1) or identity(records)
-    )
-
-    def load_again():
-        with database(tmp_path / "kept.duckdb", Bounds()) as connection:
-            assert load(connection, [tmp_path / "tables"]).broken == ()
-        return len(computed)
-
-    assert [load_again(), load_again()] == [1, 1]
-    write_all(tmp_path / "tables", [replace(passing(second), job={"job": "two"})])
-    assert [load_again(), load_again()] == [2, 2]
-
-
-def test_a_database_that_another_process_has_open_is_left_to_it(tmp_path):
-    kept = tmp_path / "kept.duckdb"
-    hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", hold, str(kept)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout.readline() == "open\n"
-        with database(kept, Bounds()) as connection:
-            assert connection.execute("SELECT count(*) FROM sources").fetchall() == [(0,)]
-        assert kept.exists()
-        other.stdin.close()
-    with database(kept, Bounds()) as connection:
-        assert connection.execute("SELECT count(*) FROM sources").fetchall() == [(0,)]
 
 
 def test_results_that_are_streamed_have_the_bounds_of_each_file_and_more_files():

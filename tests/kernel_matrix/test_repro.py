@@ -8,14 +8,13 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from conftest import END, ROOT, Doubles, harness
+from conftest import END, ROOT, Doubles, harness, records_in
 from shown import Page
 from test_cli import options
 from test_compare import TRITON
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
-from kernel_matrix.results import junit
 from kernel_matrix.results import repeat as repro
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Device, Machine
@@ -28,15 +27,15 @@ RECORD = Record(CASE, "fail", "run", message="out", job=FACTS)
 
 def test_the_command_names_commit_executor_lock_image_and_cell(matrix):
     assert repro.Commands(matrix).command(TRITON, RECORD) == (
-        "git switch --detach 0123456789ab && ci/nox -s test-cuda -- --executor container --expect lock.sha256=aa11 "
-        f"--expect image=kernel-matrix/cuda:bb22 --case {TRITON}"
+        "git switch --detach 0123456789ab && kernel-matrix run --platform cuda --executor container "
+        f"--expect lock.sha256=aa11 --expect image=kernel-matrix/cuda:bb22 --case {TRITON}"
     )
 
 
 def test_facts_that_a_machine_sent_are_quoted(matrix):
     hostile = replace(RECORD, job={**FACTS, "commit": "x; rm -rf /", "image": "$(touch /tmp/x)", "executor": "a b"})
     words = shlex.split(repro.Commands(matrix).command(TRITON, hostile))
-    assert words[0] == "ci/nox", "what is no commit is left out"
+    assert words[0] == "kernel-matrix", "what is no commit is left out"
     assert "image=$(touch /tmp/x)" in words
     assert "a b" in words
 
@@ -110,10 +109,10 @@ def test_an_excluded_case_is_tried_when_asked_and_stays_excluded(here: Doubles):
     )
     arguments = options(here, "--executor", "current", "--toolchain", "good")
     assert "3 cases: 3 excluded" in harness("run", *arguments).stdout
-    assert [r.action for r in junit.read(here.root / "build/results/here.good.xml")] == [""] * 3
+    assert [r.action for r in records_in(here.root / "build/results", "here.good")] == [""] * 3
     done = harness("run", *arguments, "--excluded")
     assert "3 cases: 3 excluded" in done.stdout
-    assert [r.outcome for r in junit.read(here.root / "build/results/here.good.xml")] == ["pass"] * 3
+    assert [r.outcome for r in records_in(here.root / "build/results", "here.good")] == ["pass"] * 3
     harness("report", *options(here))
     text = Page(here.root / "build" / "site").text
     assert "Tried all the same, it passes: take the exclusion out" in text
@@ -125,7 +124,7 @@ def test_shards_by_hand_are_parts_of_the_whole(here: Doubles):
     for number in (1, 2):
         done = harness("run", *options(here, "--executor", "current", "--toolchain", "good", "--shard", f"{number}/2"))
         assert done.returncode == 0, done.stderr
-        seen += [r.case for r in junit.read(here.root / f"build/results/here.good.{number}of2.xml")]
+        seen += [r.case for r in records_in(here.root / "build/results", f"here.good.{number}of2")]
     assert len(seen) == len(set(seen)) == 3
 
 
@@ -168,5 +167,5 @@ def test_a_repository_without_a_run_has_no_history_and_says_so(tmp_path):
     command = [str(ROOT / "ci/history"), str(tmp_path / "h")]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, "history: there is none" in done.stdout) == (0, True)
-    made = harness("plan", "--rows", "--history", str(tmp_path / "h"))
+    made = harness("ci", "plan", "--rows", "--history", str(tmp_path / "h"))
     assert made.returncode == 0, made.stderr

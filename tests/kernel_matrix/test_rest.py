@@ -12,10 +12,11 @@ from test_samples import record
 from kernel_matrix.config.canaries import canary_cases
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Case, plan
-from kernel_matrix.results import junit, rest, samples
+from kernel_matrix.results import rest
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, detection, faults_of_jobs
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import write as store
 
 JOB = "here.good"
 
@@ -33,7 +34,7 @@ def write(results: Path, planned: dict[str, Case], commit: str, names: list[str]
     metrics = {INJECTED: 3.0, CAUGHT: 3.0} if outcome == "pass" else {}
     records = [Record(n, outcome, action="run", metrics=metrics if n == carrier else {}) for n in names]
     started = {"job": JOB, "commit": commit, "started": f"2026-11-22T10:00:0{len(commit)}Z"}
-    junit.write(results / f"{JOB}.xml", JOB, records, {**started, **detection(records).facts})
+    store.replace(results, {**started, **detection(records).facts}, records)
 
 
 def commits(results: Path, planned: dict[str, Case]) -> dict[str, set[str]]:
@@ -75,7 +76,7 @@ def test_a_run_of_all_keeps_nothing(tmp_path, planned):
     rest.keep(tmp_path, JOB, planned, names[:1])
     write(tmp_path, planned, "bb", names[:1])
     assert rest.keep(tmp_path, JOB, planned, names) == 0
-    assert not list((tmp_path / rest.FOLDER).iterdir())
+    assert not list((tmp_path / rest.FOLDER).rglob("*.*"))
 
 
 def test_a_case_that_is_planned_no_more_is_not_kept(tmp_path, planned):
@@ -93,8 +94,7 @@ def test_a_broken_file_does_not_stop_a_run(tmp_path, planned, text):
 def test_samples_are_kept_with_their_results(tmp_path, planned):
     former = [record(name, job={"job": JOB}) for name in planned]
     former = [replace(each, job=former[0].job) for each in former]
-    junit.write(tmp_path / f"{JOB}.xml", JOB, former, former[0].job)
-    samples.write(samples.beside(tmp_path / f"{JOB}.xml"), former)
+    store.replace(tmp_path, former[0].job, former)
     carriers = canary_cases(planned.values())
     again = next(name for name in planned if name not in carriers)
     rest.keep(tmp_path, JOB, planned, [again])

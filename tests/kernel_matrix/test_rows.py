@@ -165,5 +165,5 @@ def test_every_ci_service_gets_every_row_and_the_command_that_a_person_types(mat
     for_buildkite = YAML(typ="safe").load(buildkite.render(matrix, made))
     assert {step["label"] for step in for_buildkite["steps"]} == ids
     assert len({step["key"] for step in for_buildkite["steps"]}) == len(ids)
-    command = "ci/nox -s test-rocm -- --plan build/plan.json --row rocm.triton-3.6.gfx942"
+    command = "kernel-matrix run --platform rocm --plan build/plan.json --row rocm.triton-3.6.gfx942"
     assert for_gitlab["rocm.triton-3.6.gfx942"]["script"] == [command]

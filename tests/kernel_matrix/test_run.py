@@ -11,10 +11,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Doubles
+from conftest import ROOT, Doubles, records_in
 
 from kernel_matrix.report import terminal
-from kernel_matrix.results import junit
 
 
 def states(comparison):
@@ -195,7 +194,7 @@ def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
     subprocess.run(["kill", "-9", str(pid)], check=False)
     done = subprocess.run([*command, "--resume"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    records = junit.read(doubles.root / "build" / "results" / "here.hang.xml")
+    records = records_in(doubles.root / "build" / "results", "here.hang")
     assert [(record.outcome, record.stage) for record in records] == [("pass", ""), ("error", "crash"), ("pass", "")]
     assert records[1].message == "the job was interrupted while this case ran"
     starts = [line for line in journal.read_text().splitlines() if '"start"' in line]

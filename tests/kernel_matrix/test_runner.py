@@ -17,7 +17,7 @@ from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.owner import owner
-from kernel_matrix.cli.labels import labels
+from kernel_matrix.cli.ci.labels import labels
 from kernel_matrix.config.load import load
 from kernel_matrix.vendors.machine import Device, Machine
 

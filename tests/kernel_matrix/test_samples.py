@@ -11,16 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
-from test_report import write_site
+from conftest import ROOT, records_in
 
-from kernel_matrix.config.plan import plan
 from kernel_matrix.job.sample import take
 from kernel_matrix.machines.services import buildkite
-from kernel_matrix.report.site import write_junit
 from kernel_matrix.results import junit, samples
 from kernel_matrix.results.collect import collect
-from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.ulp import values_of
 from kernel_matrix.results.validation import Bounds
@@ -71,18 +67,6 @@ def test_results_without_samples_stay_readable_and_leave_no_file(tmp_path):
     collected = collect([tmp_path])
     assert collected.broken == ()
     assert collected.records[0].samples == {}
-
-
-def test_the_samples_of_several_files_go_into_one(results, tmp_path):
-    other = {**JOB, "job": "there.good"}
-    same_case = record(job=other, facts={"inputs.sha256": "11ff" * 4})
-    write(results / "there.good.xml", [same_case])
-    collected = collect([results])
-    junit.merge(collected.files, tmp_path / "junit.xml")
-    samples.write(tmp_path / "junit.npz", collected.records)
-    again = collect([tmp_path / "junit.xml"])
-    assert again.broken == ()
-    assert [(r.case, r.samples) for r in again.records] == [(r.case, r.samples) for r in collected.records]
 
 
 @pytest.mark.parametrize(
@@ -220,18 +204,11 @@ def test_the_samples_of_a_case_that_is_there_twice_are_those_of_the_last(tmp_pat
     assert collect([tmp_path]).broken == ()
 
 
-def test_the_site_has_the_samples_beside_the_merged_results(results, matrix, tmp_path):
-    collected = collect([results])
-    write_site(matrix, compare(plan(matrix, "quick"), collected.records), collected, tmp_path / "site")
-    assert collect([tmp_path / "site"]).records == (), "the results are elsewhere, unless they are asked for"
-    write_junit(collected.files, tmp_path / "site", collected.records)
-    assert [r.samples for r in collect([tmp_path / "site"]).records] == [r.samples for r in collected.records]
-
-
 def test_artifacts_carry_samples_with_the_results():
     action = (ROOT / ".github" / "actions" / "row" / "action.yml").read_text()
-    assert "build/results/*.npz" in action
-    assert "build/results/*.npz" in Path(buildkite.__file__).read_text()
+    for pattern in ("build/results/*/*.parquet", "build/results/*/*.jsonl"):
+        assert pattern in action
+        assert pattern in Path(buildkite.__file__).read_text()
 
 
 @pytest.mark.slow
@@ -251,11 +228,10 @@ def test_a_job_writes_the_samples_of_what_ran_passing_or_not(doubles):
 @pytest.mark.slow
 def test_a_run_that_begins_anew_leaves_no_samples_of_the_run_before(doubles):
     doubles.run("good")
-    before = doubles.root / "build" / "results" / "here.good.npz"
-    assert before.exists()
+    assert any(record.samples for record in records_in(doubles.root / "build" / "results"))
     doubles.edit("targets: [any]", "targets: [elsewhere]")  # nothing runs there
     comparison = doubles.run("good")
-    assert not before.exists()
+    assert not any(record.samples for record in records_in(doubles.root / "build" / "results"))
     assert {verdict.state for cell in comparison.cells for verdict in cell.cases} <= {"unavailable", "compiled"}
 
 

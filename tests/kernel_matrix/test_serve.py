@@ -23,10 +23,11 @@ from shown import Page
 from kernel_matrix import pipeline
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.keys import key_file
-from kernel_matrix.lab import live_jobs, live_page
-from kernel_matrix.lab.live_jobs import LiveJob, LiveJobs, LiveRun
-from kernel_matrix.lab.live_page import LivePage, in_words
-from kernel_matrix.lab.page_server import PageServer
+from kernel_matrix.live import jobs as live_jobs
+from kernel_matrix.live import page as live_page
+from kernel_matrix.live.jobs import LiveJob, LiveJobs, LiveRun
+from kernel_matrix.live.page import LivePage, in_words
+from kernel_matrix.live.server import PageServer
 from kernel_matrix.results import junit
 from kernel_matrix.results.history import History
 from kernel_matrix.results.record import Record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import sys
@@ -12,15 +13,15 @@ import pytest
 from conftest import CPU, Doubles, Silent, harness
 from test_audit import one_op, whole  # noqa: F401  fixtures
 from test_compare import TRITON, case_of
+from test_samples import record as with_sample
 
 from kernel_matrix import pipeline
+from kernel_matrix.audit import raw
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.report.audit import raw
-from kernel_matrix.results import junit
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.present import present
 from kernel_matrix.results.tables import names
@@ -55,13 +56,14 @@ def options(doubles: Doubles, *words: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_run_leaves_the_same_records_in_both_forms_and_a_second_run_replaces_them(doubles):
+def test_a_run_leaves_tables_alone_and_a_second_run_replaces_them(doubles):
     folder, _ = run(doubles)
     [first] = names.find(folder)
-    of_xml = collect([folder / "here.good.xml"]).records
-    assert len(of_xml) == 3
-    assert any(record.samples for record in of_xml)
-    assert collect([folder]).records == collect([first.path("jobs")]).records == of_xml
+    records = collect([folder]).records
+    assert len(records) == 3
+    assert any(record.samples for record in records)
+    assert {record.run for record in records} == {first.run}
+    assert {path for path in folder.rglob("*") if path.is_file()} == {*first.paths}
     run(doubles)
     [second] = names.find(folder)
     assert second.name != first.name
@@ -106,10 +108,12 @@ def test_the_tables_of_a_job_are_there_when_its_result_is_and_its_lock_is_taken_
     def look(result: Path) -> None:
         with pytest.raises(BusyError), locked(project.build / "jobs" / "here.good.lock"):
             pass
-        seen.append((result.name, [files.job for files in names.find(result.parent)]))
+        seen.append((result.name, [files.job for files in names.find(result.parent.parent)]))
 
     schedule.run(project.matrix, selected.jobs, HERE, settings, Seen(), look)
-    assert seen == [("here.good.xml", ["here.good"])]
+    [(name, jobs)] = seen
+    assert jobs == ["here.good"]
+    assert name.startswith("here.good-")
     assert taken == ["here.good.lock"]
 
 
@@ -123,22 +127,87 @@ def test_a_run_that_may_not_start_keeps_the_results_of_the_other(doubles):
 
 
 @pytest.mark.slow
-def test_where_the_tables_cannot_be_written_the_junit_file_counts_and_the_run_says_so(doubles):
+def test_where_the_tables_cannot_be_written_the_run_says_that_its_results_are_lost(doubles):
     results = doubles.root / "build" / "results"
     results.mkdir(parents=True)
     (results / "samples").write_text("no folder")
     folder, texts = run(doubles)
-    assert [text for text in texts if text.startswith("its tables are not written, and its JUnit file is there: ")]
-    assert len(collect([folder]).records) == 3
+    assert [text for text in texts if text.startswith("its results are lost, ")]
+    assert collect([folder]).records == ()
 
 
 @pytest.mark.slow
-def test_a_python_that_cannot_import_pyarrow_keeps_the_junit_file_and_the_run_says_so(doubles, monkeypatch):
-    monkeypatch.setitem(sys.modules, "kernel_matrix.results.tables.write", None)
-    folder, texts = run(doubles)
-    [text] = [text for text in texts if text.startswith("its tables are not written, and its JUnit file is there: ")]
-    assert "this Python cannot import pyarrow" in text
-    assert len(junit.read(folder / "here.good.xml")) == 3
+def test_a_machine_without_pyarrow_leaves_a_journal_that_makes_the_same_tables(doubles, monkeypatch, tmp_path):
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "kernel_matrix.results.tables.rows", None)
+        folder, texts = run(doubles)
+    assert "done" in texts
+    [path] = names.journals(folder)
+    assert path == names.result_of(folder, "here.good")
+    assert {file for file in folder.rglob("*") if file.is_file()} == {path}
+    collected = collect([folder])
+    assert collected.files == (path,)
+    assert len(collected.records) == 3
+    assert any(record.samples for record in collected.records)
+    [made] = write_all(tmp_path, collected.records)
+    assert made.stem == path.stem, "the tables of the same results have the same name"
+    assert collect([tmp_path]).records == collected.records
+    assert collect([tmp_path, folder]).records == collected.records, "a run that is there twice counts once"
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    counts = []
+    for results in (folder, tmp_path):
+        with pipeline.judged(project, pipeline.plan(project, "quick"), [results]) as judged:
+            counts.append((judged.counts, judged.loaded.broken))
+    assert counts[0] == counts[1]
+    assert counts[0][0]["pass"] == 3
+    of_journal, of_tables = raw.read([path]), raw.read([made])
+    assert of_journal.keys() == of_tables.keys()
+    assert all(of_journal[case][0]._replace(file="") == of_tables[case][0]._replace(file="") for case in of_tables)
+
+
+JOURNALS = {
+    "another outcome": (lambda text: text.replace('"outcome": "pass"', '"outcome": "fail"', 1), "the file was changed"),
+    "an unknown outcome": (lambda text: text.replace('"outcome": "pass"', '"outcome": "good"', 1), "Input should be"),
+    "another fact": (lambda text: text.replace('"job": "here.good"', '"job": "here.wrong"'), "of another job"),
+    "cut short": (lambda text: text[:-40], "no whole journal"),
+    "a key too many": (lambda text: text.replace('"attempts"', '"more": 1, "attempts"', 1), "Extra inputs"),
+    "no JSON": (lambda text: "[" * 100_000, "no whole journal"),
+    "nothing": (lambda text: "", "no whole journal"),
+    "a text for a number": (lambda text: text.replace('"seconds": ', '"seconds": "1", "x": ', 1), "no whole journal"),
+    "a case twice": (lambda text: f"{text}{text.splitlines()[-1]}\n", "was changed"),
+}
+
+
+@pytest.mark.parametrize("kind", JOURNALS)
+def test_a_journal_that_was_changed_is_refused_with_a_reason(tmp_path, monkeypatch, kind):
+    monkeypatch.setitem(sys.modules, "kernel_matrix.results.tables.rows", None)
+    good = with_sample(job={"job": "here.good"})
+    [path] = write_all(tmp_path, [good, replace(good, case=f"{good.case}2")])
+    change, words = JOURNALS[kind]
+    assert len(collect([tmp_path]).records) == 2
+    path.write_text(change(path.read_text()))
+    collected = collect([tmp_path])
+    assert collected.records == ()
+    [sentence] = collected.broken
+    assert f"{path.name}: refused: " in sentence
+    assert words in sentence
+    assert [*collected.refused] == ["here.good"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"samples": {}, "metrics": {"time.run": math.inf}}, "is inf"),
+        ({"action": "compile"}, "which did not run"),
+        ({"message": "x" * 300_000}, "longer than"),
+    ],
+)
+def test_a_journal_with_what_no_job_writes_is_refused(tmp_path, monkeypatch, change, words):
+    monkeypatch.setitem(sys.modules, "kernel_matrix.results.tables.rows", None)
+    write_all(tmp_path, [replace(with_sample(job={"job": "here.good"}), **change)])
+    collected = collect([tmp_path])
+    assert collected.records == ()
+    assert words in collected.broken[0]
 
 
 @pytest.mark.slow
@@ -151,7 +220,7 @@ def test_every_command_reads_a_folder_that_has_tables_alone(here: Doubles, tmp_p
     cells = [f"here/{here.matrix.platforms['here'].targets[0]}/{name}/double.forward" for name in ("good", "wrong")]
     for command in (
         ("repro", cells[1]),
-        ("compare-cells", *cells),
+        ("compare", *cells),
         ("audit",),
         ("report",),
         ("report", "--history", str(kept)),
@@ -186,9 +255,9 @@ def test_tables_in_a_checkout_do_not_count_as_changed_files(doubles: Doubles, pa
     revision = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout[:12]
     record = passing(case_of(plan(matrix, "quick"), TRITON))
     record = replace(record, job={**record.job, "job": "here.good", "commit": revision})
-    write_all(doubles.root / "kept", [record])
-    collected = collect([doubles.root / "kept"])
-    for files, everything in (((), "kept/cases"), (collected.paths, "")):
+    write_all(doubles.root / "suite" / "kept", [record])
+    collected = collect([doubles.root / "suite" / "kept"])
+    for files, everything in (((), "suite/kept/cases"), (collected.paths, "")):
         state = present(doubles.matrix, doubles.root, collected.records, files)
         assert state.changed[revision].everything.startswith(everything)
         assert bool(state.changed[revision].everything) == bool(everything)

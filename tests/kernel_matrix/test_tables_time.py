@@ -6,14 +6,13 @@ import time
 from dataclasses import replace
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, write_results
 from test_tables import JOB
 
-from kernel_matrix.lab.query import ask
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables.query import ask
 from kernel_matrix.results.tables.read import read
-from kernel_matrix.results.tables.write import write
 
 pytestmark = pytest.mark.alone
 
@@ -29,7 +28,7 @@ def thousand() -> list[Record]:
 def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_each(thousand, tmp_path):
     assert len(thousand) == 1000
     began = time.process_time()
-    files = write(tmp_path, thousand)
+    files = write_results(tmp_path, thousand)
     written = time.process_time() - began
     assert written < 1
     began = time.process_time()
@@ -41,7 +40,7 @@ def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_eac
 def test_twenty_jobs_of_a_thousand_cases_are_asked_in_a_second(thousand, tmp_path):
     for number in range(20):
         job = {**JOB, "started": f"2026-10-{number + 1:02d}T00:00:00Z"}
-        write(tmp_path, [replace(record, job=job, samples={}) for record in thousand])
+        write_results(tmp_path, [replace(record, job=job, samples={}) for record in thousand])
     began = time.process_time()
     [row] = ask("SELECT count(*), count(DISTINCT run) FROM cases", [tmp_path]).rows
     assert row == (20_000, 20)

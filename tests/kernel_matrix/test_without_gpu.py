@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import RUN, environments_of, sh
+from conftest import RUN, environments_of, records_in, sh
 
-from kernel_matrix.results import junit
 from kernel_matrix.vendors.machine import detect
 
 pytestmark = pytest.mark.environments
@@ -42,7 +41,7 @@ def compiled(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(("name", "kind"), KINDS.items())
 def test_a_gpu_kernel_is_compiled_without_the_gpu(compiled, name, kind):
     platform, _, toolchain = name.split("/")
-    [record] = junit.read(compiled / f"{platform}.{toolchain}.xml")
+    [record] = records_in(compiled, f"{platform}.{toolchain}")
     assert record.case == f"{name}/{CASE}"
     assert record.facts["artifact.kind"] == kind
     assert record.metrics["artifact.registers"] > 0
@@ -50,5 +49,5 @@ def test_a_gpu_kernel_is_compiled_without_the_gpu(compiled, name, kind):
 
 
 def test_a_compiler_that_cannot_is_shown_with_its_exact_error(compiled):
-    [record] = junit.read(compiled / "rocm.tilelang-0.1.8.xml")
+    [record] = records_in(compiled, "rocm.tilelang-0.1.8")
     assert "Cannot find global function target.build.tilelang_hip_without_compile" in record.message

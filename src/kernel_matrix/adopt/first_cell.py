@@ -10,7 +10,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.test_names import COLLECTED, IMPORT
-from kernel_matrix.lab.dashboard import make_dashboard
+from kernel_matrix.matrix.dashboard import make_dashboard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.run.schedule import Progress, Settings

@@ -79,6 +79,12 @@ def is_checkout(root: Path) -> bool:
     return bool(_output(root, "rev-parse", "--verify", "--quiet", "HEAD"))
 
 
+def files(root: Path) -> list[str]:
+    """Return all files below ``root`` that git has or does not ignore; none outside a checkout."""
+    listed = _output(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    return sorted({name for name in listed.split("\0") if name})
+
+
 def changed_since(root: Path, revision: str) -> list[str] | None:
     """Return the files that differ between a commit and the working tree, new ones too; None without that commit.
 

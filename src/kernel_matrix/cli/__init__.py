@@ -1,7 +1,7 @@
-"""The command line. Each command is a module of this package that has ``arguments`` and ``main``.
+"""The command line. Each command is a module that has ``arguments`` and ``main``; its first line is its help.
 
-A command turns its options into values, calls the pipeline or the lab, and prints what comes back. The first
-line of its module is its help.
+A command turns its options into values, calls the pipeline, and prints what comes back. A name of two words is a
+command of a group, such as ``ci plan``: the help shows the group alone. Distributions beside the core bring more.
 """
 
 from __future__ import annotations
@@ -10,48 +10,92 @@ import argparse
 import importlib
 import re
 import shlex
+import shutil
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kernel_matrix import plugins
+from kernel_matrix.base.commands import command, here, line_here
 from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
-COMMANDS = (
-    *("init", "run", "matrix", "take-junit", "bench", "launches", "report", "audit", "serve", "shell", "bundle"),
-    *("plan", "jobs", "compare-cells", "diff", "repro", "query", "scale", "check", "lock", "labels", "schema"),
-    *("expectations", "calibrate"),
-    *("probe", "diagnose", "sweep", "bisect", "report-issue", "doctor"),
+# The commands by what a user wants. Commands that no line names stand under the last one.
+PURPOSES = {
+    "Run": ("init", "matrix", "run", "shell"),
+    "Look": ("report", "serve", "doctor"),
+    "Ask": ("query", "diff", "compare", "repro", "diagnose", "audit"),
+    "Keep the rules": ("check", "lock"),
+    "CI": ("ci",),
+    "Toolchains": (),
+}
+GROUPS = {
+    "ci": "Take a step of a CI workflow",
+    "toolchains": "Ask what each toolchain can and cannot, version by version",
+}
+OWN = (
+    *(name for names in PURPOSES.values() for name in names if name not in GROUPS),
+    *("ci plan", "ci jobs", "ci labels", "ci bundle", "ci take-junit"),
 )
+# The names that commands had, and what is typed now.
+FORMER = {
+    "bisect": "toolchains bisect",
+    "bundle": "ci bundle",
+    "compare-cells": "compare",
+    "expectations": "check --expectations",
+    "jobs": "ci jobs",
+    "labels": "ci labels",
+    "plan": "ci plan",
+    "probe": "toolchains probe",
+    "report-issue": "toolchains report",
+    "schema": "check --schema",
+    "sweep": "toolchains sweep",
+    "take-junit": "ci take-junit",
+}
+
+
+def commands() -> dict[str, str]:
+    """Return the module of each command by its name: the core's, and those that distributions bring."""
+    own = {name: f"{__name__}.{name.replace(' ', '.').replace('-', '_')}" for name in OWN}
+    return {**own, **plugins.declared(plugins.COMMANDS)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
     interrupt_on_signals()
-    options = _parse(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in FORMER:
+        now = line_here(command(FORMER[words[0]].split()))
+        print(f"kernel-matrix: {words[0]} is no command any more: type {now}", file=sys.stderr)
+        return UserError.exit_code
+    if extra := _extra_of(words):
+        print(f"kernel-matrix: {plugins.not_here(*extra)}", file=sys.stderr)
+        return UserError.exit_code
     try:
+        options = _parse(words)
         return int(options.command(options))
+    except ModuleNotFoundError as error:
+        if (absent := plugins.without_library(error)) is None:
+            raise
+        print(f"kernel-matrix: {absent}", file=sys.stderr)
+        return absent.exit_code
     except UserError as error:
-        print(f"kernel-matrix: {_spelled(options, str(error))}", file=sys.stderr)
+        print(f"kernel-matrix: {here(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("kernel-matrix: interrupted; --resume goes on where this stopped", file=sys.stderr)
         return 130
 
 
-def _spelled(options: argparse.Namespace, text: str) -> str:
-    """Return a message with its commands as they are started in the repository of matrix.yaml, if that was read."""
-    from kernel_matrix.cli.started import start_here  # the model takes long to import, and help needs none
-    from kernel_matrix.config.commands import spelled
-    from kernel_matrix.config.model import Start
-
-    start = getattr(options, "start", None)
-    return spelled(start_here() if start in (None, Start()) else start, text)
+def _extra_of(words: Sequence[str]) -> tuple[str, str] | None:
+    """Return the command or group that the first word names, and the extra that installs it, where it is not here."""
+    extra = plugins.EXTRAS.get(words[0]) if words else None
+    return (words[0], extra) if extra and words[0] not in _names(commands()) else None
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the options. The words after ``--`` are for a command that takes words (``shell``, ``launches``)."""
-    parser = _parser(arguments[:1])
+    parser = _parser(arguments[:2])
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, unknown = parser.parse_known_args(arguments[:end])
     if unknown:
@@ -76,35 +120,93 @@ def _unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
 
 
 def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser with the options of the command that is asked for, and only the names of all others.
+    """Return the parser with the options of the command that the first words name, and only the names of all others.
 
     Importing all commands would take longer than most of them take.
     """
-    parser = argparse.ArgumentParser(prog="kernel-matrix", description="A multi-vendor test matrix for GPU kernels.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        text = _first_line(name)
-        sub = commands.add_parser(name, help=text, description=text)
-        if name in first:
-            module = importlib.import_module(f"{__name__}.{_module(name)}")
-            sub.set_defaults(command=module.main, parser=sub)
-            module.arguments(sub)
+    modules = commands()
+    parser = argparse.ArgumentParser(
+        prog="kernel-matrix",
+        usage="kernel-matrix [-h] COMMAND ...",
+        description="A multi-vendor test matrix for GPU kernels.",
+        epilog="\n".join(_overview(modules)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    known = parser.add_subparsers(prog="kernel-matrix", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    for name in _names(modules):
+        if name in GROUPS:
+            sub = known.add_parser(name, description=f"{GROUPS[name]}.")
+            if name in first[:1]:
+                inner = sub.add_subparsers(required=True, metavar="COMMAND")
+                for path in in_group(name, modules):
+                    text = _first_line(modules[path])
+                    one = inner.add_parser(path.partition(" ")[2], help=text, description=text)
+                    if path == " ".join(first):
+                        _fill(one, modules[path])
+        else:
+            sub = known.add_parser(name, description=_first_line(modules[name]))
+            if name in first[:1]:
+                _fill(sub, modules[name])
     return parser
+
+
+def _fill(parser: argparse.ArgumentParser, path: str) -> None:
+    """Give the parser the options of the command in a module."""
+    module = importlib.import_module(path)
+    parser.set_defaults(command=module.main, parser=parser)
+    module.arguments(parser)
+
+
+def _names(modules: Iterable[str]) -> list[str]:
+    """Return what can be the first word: the commands and the groups."""
+    return list(dict.fromkeys(name.partition(" ")[0] for name in modules))
+
+
+def in_group(name: str, modules: Iterable[str]) -> list[str]:
+    """Return the commands of a group; of a command, itself."""
+    return [path for path in modules if path == name or path.startswith(f"{name} ")]
+
+
+def by_purpose() -> dict[str, list[str]]:
+    """Return the first words of the commands by what a user wants."""
+    names = _names(commands())
+    shown = {purpose: [name for name in of_purpose if name in names] for purpose, of_purpose in PURPOSES.items()}
+    listed = {name for of_purpose in shown.values() for name in of_purpose}
+    shown[list(PURPOSES)[-1]] += [name for name in names if name not in listed]
+    return shown
+
+
+def _overview(modules: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of the help: the commands by what a user wants, each with its first line."""
+    for purpose, names in by_purpose().items():
+        yield from (f"{purpose}:" for _ in names[:1])
+        for name in names:
+            yield from _entry(name, _line(name, modules))
+    yield "\nkernel-matrix COMMAND --help shows the options of a command."
+
+
+def _line(name: str, modules: Mapping[str, str]) -> str:
+    """Return the help of a command; of a group, also its commands."""
+    if name not in GROUPS:
+        return _first_line(modules[name])
+    return f"{GROUPS[name]}: {', '.join(path.partition(' ')[2] for path in in_group(name, modules))}."
+
+
+def _entry(name: str, text: str) -> Iterator[str]:
+    """Yield the lines of an entry, whose text stands in a column of its own."""
+    width = max(40, min(shutil.get_terminal_size().columns, 120) - 2)
+    yield from textwrap.wrap(text, width, initial_indent=f"  {name:12}", subsequent_indent=" " * 14)
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
     """Return the parser of one command, for its documentation."""
-    module = importlib.import_module(f"{__name__}.{_module(name)}")
-    parser = argparse.ArgumentParser(prog=f"kernel-matrix {name}", description=_first_line(name))
-    module.arguments(parser)
+    path = commands()[name]
+    parser = argparse.ArgumentParser(prog=f"kernel-matrix {name}", description=_first_line(path))
+    importlib.import_module(path).arguments(parser)
     return parser
 
 
-def _module(name: str) -> str:
-    return name.replace("-", "_")
-
-
-def _first_line(name: str) -> str:
+def _first_line(module: str) -> str:
     """Return the first line of the text that a command's module begins with."""
-    with Path(__file__).with_name(f"{_module(name)}.py").open(encoding="utf-8") as file:
+    with plugins.source_of(module).open(encoding="utf-8") as file:
         return file.readline().strip().strip('"')

@@ -3,23 +3,83 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from kernel_matrix import pipeline
+from kernel_matrix.base.commands import here
 from kernel_matrix.base.counted import counted
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
-from kernel_matrix.report.ended import ended_lines
+from kernel_matrix.config.edits import edited
+from kernel_matrix.config.schema import schema
+from kernel_matrix.report.ended import ended_lines, state_lines
 from kernel_matrix.results.compare import outputs_not_named
 
-arguments = add_matrix_options
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: what is checked, and whether an edit is made."""
+    add_matrix_options(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--expectations", action="store_true", help="list all expectations and exclusions with their state"
+    )
+    form.add_argument(
+        "--schema",
+        nargs="?",
+        const="matrix",
+        choices=("matrix", "compat"),
+        help="print the JSON Schema of matrix.yaml, or of compat.json",
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="with --expectations: take out what has ended; comments and layout stay"
+    )
+    parser.add_argument(
+        "results", nargs="*", type=Path, help="for --expectations: results that say what is mended (build/results)"
+    )
 
 
 def main(options: argparse.Namespace) -> int:
-    """Load, plan, and say how much that is. 1: an expectation or an exclusion has ended."""
+    """Say how much is planned and what has ended. 1: an expectation or an exclusion has ended and is still there."""
+    if (options.write or options.results) and not options.expectations:
+        raise UserError("--write and results are for `kernel-matrix check --expectations`.")
+    if options.schema:
+        return _print_schema(options.schema)
+    return _list(options) if options.expectations else _check(options)
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Load, plan, and say how much that is."""
     project = load_project(options)
     planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {counted(len(planned.cases), 'case')} in {counted(len(planned.jobs), 'job')}")
     print("".join(f"{sentence}\n" for sentence in outputs_not_named(planned)), end="")
     states = pipeline.rule_states(project, {}, pipeline.clock().date())
-    ended = ended_lines(project.matrix.start, project.file, [state for state in states if state.state != "holds"])
-    print("\n".join(ended), end="\n" if ended else "")
+    ended = ended_lines(project.file, [state for state in states if state.state != "holds"])
+    print(here("\n".join(ended)), end="\n" if ended else "")
     return int(bool(ended))
+
+
+def _list(options: argparse.Namespace) -> int:
+    """List the entries and print the edit, or make it."""
+    project = load_project(options)
+    states = pipeline.rule_states_of(project, options.results)
+    ended = [state for state in states if state.state != "holds"]
+    print("\n".join(state_lines(options.matrix, states)) or f"{options.matrix}: no expectation, and no exclusion")
+    edits = [state.edit for state in ended if state.edit]
+    if options.write and edits:
+        write_atomically(options.matrix, edited(options.matrix.read_text(encoding="utf-8"), edits))
+        print(f"written: {options.matrix}: {len(edits)} entries edited")
+        return int(len(edits) < len(ended))
+    print(here("\n".join(ended_lines(options.matrix, ended))), end="\n" if ended else "")
+    return int(bool(ended))
+
+
+def _print_schema(name: str) -> int:
+    if name == "compat":
+        from kernel_matrix.report import document  # beside the configuration's it takes long to import
+
+        print(document.schema(), end="")
+    else:
+        print(schema(), end="")
+    return 0

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import STAGES, diagnose, in_words, rules_of
@@ -30,7 +31,7 @@ def main(options: argparse.Namespace) -> int:
     named = options.matrix is not None or matrix.exists()
     rules = rules_of(load(matrix), matrix.parent) if named else None
     diagnosis = diagnose(text, options.stage, rules=rules)
-    print(in_words(diagnosis))
+    print(here(in_words(diagnosis)))
     if diagnosis and diagnosis.link:
         print(f"  see: {diagnosis.link}")
     return int(diagnosis is None)

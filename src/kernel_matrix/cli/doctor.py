@@ -9,12 +9,10 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
+from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.config.commands import spelled
-from kernel_matrix.config.model import Start
-from kernel_matrix.lab.doctor import PLATFORM, examine
-from kernel_matrix.lab.inside import run_inside
-from kernel_matrix.lab.reachable import Prospect, prospects
+from kernel_matrix.doctor.findings import PLATFORM, examine
+from kernel_matrix.doctor.reachable import Prospect, prospects
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import detect
 
@@ -31,24 +29,26 @@ def main(options: argparse.Namespace) -> int:
     """Print the findings and prospects. Return 1 if something is broken, so that a script can ask."""
     project = load_project(options)
     if options.inside:
+        from kernel_matrix.doctor.inside import run_inside  # it imports Docker's library, an extra
+
         return run_inside(project, options.matrix.name, options.inside, lambda text: print(text, file=sys.stderr))
     machine = detect()
     findings = examine(project.matrix, project.root, project.build, machine)
     reachable = prospects(project.matrix, findings, machine, os.environ.get(PLATFORM, ""))
-    _print(project.matrix.start, findings, reachable)
+    _print(findings, reachable)
     return int(any(finding.status == "broken" for finding in findings))
 
 
-def _print(start: Start, findings: Iterable[Finding], reachable: Iterable[Prospect]) -> None:
+def _print(findings: Iterable[Finding], reachable: Iterable[Prospect]) -> None:
     console = Console(highlight=False, soft_wrap=True, emoji=False)
     for finding in findings:
         console.print(f"{_MARKS[finding.status]} {finding.what}: ", end="")
         console.print(finding.text, markup=False)
         if finding.remedy and finding.status != "good":
-            console.print(f"    {spelled(start, finding.remedy)}", markup=False)
+            console.print(f"    {here(finding.remedy)}", markup=False)
     console.print()
     for prospect in reachable:
         console.print(f"{prospect.platform}: up to '{prospect.reaches}' here.", markup=False)
         if prospect.lacking:
             console.print(f"    lacking: {prospect.lacking}", markup=False)
-        console.print(f"    {spelled(start, prospect.command)}", markup=False)
+        console.print(f"    {here(prospect.command)}", markup=False)

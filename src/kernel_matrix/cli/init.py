@@ -9,9 +9,8 @@ from kernel_matrix.adopt import first_cell, words
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
+from kernel_matrix.base.commands import here
 from kernel_matrix.base.counted import counted
-from kernel_matrix.cli.started import start_here
-from kernel_matrix.config.commands import spelled
 from kernel_matrix.run.progress import Console, Lines
 from kernel_matrix.vendors.machine import detect
 
@@ -36,7 +35,7 @@ def main(options: argparse.Namespace) -> int:
     if repository.suite is not None and not options.no_run:
         status = _run(root)
     lock = Path("ci", "locks", f"{proposal.toolchain}.txt")
-    print("\n".join(f"next: {spelled(start_here(), line)}" for line in words.next_lines(repository, lock)))
+    print("\n".join(f"next: {here(line)}" for line in words.next_lines(repository, lock)))
     return status
 
 

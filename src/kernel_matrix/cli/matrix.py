@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -12,9 +13,9 @@ from kernel_matrix.cli.options import (
     settings_of,
 )
 from kernel_matrix.cli.output import print_dashboard
-from kernel_matrix.lab.everything import run_everything
-from kernel_matrix.lab.kept import Keeper
-from kernel_matrix.lab.probe_toolchains import probing
+from kernel_matrix.matrix.everything import run_everything
+from kernel_matrix.matrix.kept import Keeper
+from kernel_matrix.matrix.toolchains import probing
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.results.compare import Comparison
 from kernel_matrix.run.preview import preview
@@ -43,12 +44,10 @@ def main(options: argparse.Namespace) -> int:
 
         def show(comparison: Comparison) -> None:
             for line in summary(project.matrix, comparison, project.rules):
-                console.say(line)
+                console.say(here(line))
 
-        probes = []
-        if project.matrix.package.probes is not None:
-            toolchains = sorted({job.toolchain for job in selected.jobs})
-            probes = probing(project, toolchains, machine, executor, console.say, keeper, tier=selected.plan.tier)
+        toolchains = sorted({job.toolchain for job in selected.jobs})
+        probes = probing(project, toolchains, machine, executor, console.say, keeper, tier=selected.plan.tier)
         dashboard = run_everything(
             project,
             selected,

@@ -55,9 +55,7 @@ def load_project(options: argparse.Namespace) -> Project:
     """
     given = [Path(name) for name in (*(vars(options).get("results") or ()), *_compared(options))]
     project = pipeline.load(options.matrix, options.build)
-    project = pipeline.with_tests(project, [path for path in given if path.exists()])
-    options.start = project.matrix.start  # for the commands in the message of an error
-    return project
+    return pipeline.with_tests(project, [path for path in given if path.exists()])
 
 
 def _compared(options: argparse.Namespace) -> list[str]:

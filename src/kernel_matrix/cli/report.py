@@ -9,8 +9,8 @@ from kernel_matrix import pipeline
 from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.cli.output import print_dashboard
-from kernel_matrix.lab.dashboard import make_dashboard
 from kernel_matrix.machines import job_status, row_plan_file
+from kernel_matrix.matrix.dashboard import make_dashboard
 from kernel_matrix.results import history
 
 
@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_matrix_options(parser)
     parser.add_argument("results", nargs="*", type=Path, help="folders or files of results (build/results)")
     parser.add_argument("--plan", type=Path, help="the plan's file: results are taken only from its jobs")
-    parser.add_argument("--statuses", type=Path, help="what became of the jobs, from kernel-matrix jobs")
+    parser.add_argument("--statuses", type=Path, help="what became of the jobs, from kernel-matrix ci jobs")
     parser.add_argument(
         "--history",
         type=Path,
@@ -31,18 +31,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--junit", action="store_true", help="write all results as one JUnit file beside the page too (takes long)"
     )
-    parser.add_argument(
-        "--cache",
-        type=Path,
-        metavar="FILE",
-        help="a database that keeps what was read for the next report (may be deleted; not used with --plan)",
-    )
     parser.add_argument("--annotate", action="store_true", help="print GitHub's annotations of what is red")
 
 
 def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
-    with pipeline.tables_checked_ahead(options.results, options.cache), many_objects_that_stay():
+    with pipeline.tables_checked_ahead(options.results), many_objects_that_stay():
         project = load_project(options)
         planned = pipeline.plan_for(project, selection_of(options))
         dashboard = make_dashboard(
@@ -55,7 +49,6 @@ def main(options: argparse.Namespace) -> int:
             against=options.against,
             with_annotations=options.annotate,
             with_junit=options.junit,
-            kept=options.cache,
         )
     print_dashboard(dashboard)
     if options.annotate:

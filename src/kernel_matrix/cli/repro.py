@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix import pipeline
+from kernel_matrix.base.commands import line_here
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.results import repeat
 from kernel_matrix.vendors.machine import detect
@@ -29,5 +30,5 @@ def main(options: argparse.Namespace) -> int:
     lacking = repeat.needs(project.matrix, options.cell, record, detect())
     if lacking:
         print(f"# {lacking}")
-    print(repeat.Commands(project.matrix).command(options.cell, record))
+    print(line_here(repeat.Commands(project.matrix).command(options.cell, record)))
     return 1 if lacking else 0

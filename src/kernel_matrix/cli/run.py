@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kernel_matrix import pipeline
+from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -35,6 +36,6 @@ def main(options: argparse.Namespace) -> int:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
         comparison = pipeline.run_and_compare(project, selected, machine, settings, console, options.expect or ())
-    lines = [*summary(project.matrix, comparison, project.rules)]
-    print("\n".join([*lines, *ended_lines(project.matrix.start, project.file, comparison.ended)]))
+    lines = [*summary(project.matrix, comparison, project.rules), *ended_lines(project.file, comparison.ended)]
+    print(here("\n".join(lines)))
     return int(comparison.is_red)

@@ -1,20 +1,59 @@
-"""Find the toolchains and platforms that changed files concern. Pure functions."""
+"""Decide which files a job reads, and which toolchains and platforms changed files concern. Pure functions.
+
+A job reads the files that :func:`readers_of` finds, and no others:
+
+- of the harness the room ``job``, which it imports, and the modules of ``run`` that make its environment, write its
+  command with the description of its cases, and keep the machine quiet while it measures. The rest of ``run`` follows
+  a job from outside (journal, progress, schedule, records), and no number depends on it;
+- the file of its platform's vendor;
+- the package: its source, with the backends of the job's toolchain alone;
+- the suite, and the settings of pytest in the folders above it;
+- in a container, what its image is made from.
+
+Of ``matrix.yaml`` it reads parts (:mod:`kernel_matrix.config.read_by_jobs`), and its lock stands in its facts.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple
 
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.suite import is_suite
 from kernel_matrix.vendors.registry import vendor_names
 
-# No job reads these files, nor those that ci.unread in matrix.yaml names. A file that no rule knows concerns
-# everything.
-_ONLY_READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", ".gitignore")
-_VENDOR_FILE = re.compile(r"(?:.+/)?kernel_matrix/vendors/(\w+)\.py")
+Part = Literal["harness", "package", "suite", "image"]
+SHARED_IMAGE = "toolchains"  # the folder, beside the platforms' Dockerfiles, of the image that theirs are made from
+_HARNESS = re.compile(r"(?:src/)?kernel_matrix/(.+)")
+_OTHER_DISTRIBUTIONS = re.compile(r"(?:src/)?kernel[-_]matrix[-_]\w.*/.+")  # of the harness
+# Of ``run``: a job's command, variables and cases; how its environment is made; how its process is started in it; and
+# how other jobs wait while it measures. A name that ends in '/' is a folder.
+_OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
+_OF_IMAGES = tuple(
+    f"run/docker/{name}.py"
+    for name in ("build", "build_steps", "container", "images", "interpreter", "network", "recipe", "sandbox",
+                 "shared_image")
+)  # fmt: skip
+_ONLY_OF_SUITES = "job/suite_plugin.py"  # for suites that know nothing of the harness
+_VENDOR = re.compile(r"vendors/(\w+)\.py")
+# The rooms that decide which cases there are and how they run: a plan of what a change concerns is careful.
+_RUNS_CASES = ("base", "config", "job", "run", "vendors")
+_READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", "*/LICENSE", ".*", "*/.*", "*.pyc")
+_SETTINGS_OF_PYTEST = ("pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
+_RESULT = re.compile(r"(?:.+/)?(?:(?:jobs|cases|outputs|samples)/[^/]+\.parquet|[^/]+\.(?:xml|npz))")
+
+
+class Readers(NamedTuple):
+    """The jobs that read a file, and the part of their reading that it belongs to; None stands for all."""
+
+    part: Part
+    toolchains: frozenset[str] | None = None
+    platforms: frozenset[str] | None = None
+    only_in_containers: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,33 +88,59 @@ class Concerned:
         )
 
 
+def readers_of(matrix: Matrix, path: str) -> Readers | None:
+    """Return which jobs read a file; None if none does. Its path is relative to the folder of matrix.yaml."""
+    if match := _HARNESS.fullmatch(path):
+        return _readers_of_harness(matrix, match[1])
+    unread = (*_READ_BY_PEOPLE, *matrix.ci.unread, *matrix.package.rule_files)
+    if _OTHER_DISTRIBUTIONS.fullmatch(path) or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
+        return None
+    if (of_image := _readers_of_image(matrix, path)) is not None:
+        return of_image
+    if _is_of_suite(matrix, path):
+        return Readers("suite")
+    if any(fnmatch.fnmatchcase(path, pattern) for pattern in matrix.ci.read):
+        return Readers("package")
+    return _readers_of_package(matrix, path)
+
+
+def is_of_harness(path: str) -> bool:
+    """Return whether the path of a file is one of the harness's source."""
+    return bool(_HARNESS.fullmatch(path) or _OTHER_DISTRIBUTIONS.fullmatch(path))
+
+
+def read_by_results(matrix: Matrix, paths: Iterable[str], *, in_container: bool = True) -> Concerned:
+    """Return whose results the files make stale where they changed."""
+
+    def read(path: str) -> Concerned:
+        readers = readers_of(matrix, path)
+        if readers is None or (readers.only_in_containers and not in_container):
+            return Concerned()
+        return _those(path, readers)
+
+    return _together(paths, read)
+
+
 def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
-    """Return the toolchains and platforms that the files concern. Paths are relative to the folder of matrix.yaml."""
-    toolchains: dict[str, str] = {}
-    platforms: dict[str, str] = {}
-    entries: dict[tuple[str, str], str] = {}
-    everything = ""
-    unread = (*_ONLY_READ_BY_PEOPLE, *matrix.ci.unread)
-    for path in sorted(set(paths)):
-        if path in matrix.package.rule_files or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
-            continue
-        if of_toolchains := _toolchains_of(matrix, path):
-            for name in of_toolchains:
-                toolchains.setdefault(name, path)
-        elif own := [entry for entry, lock in matrix.own_locks.items() if path in lock_files(lock)]:
-            for entry in own:
-                entries.setdefault(entry, path)
-        elif (of_platforms := _platforms_of(matrix, path)) is not None:
-            for name in of_platforms:
-                platforms.setdefault(name, path)
-        else:
-            everything = everything or path
-    return Concerned(toolchains, platforms, everything, entries)
+    """Return whose cases are to run again where the files changed.
 
+    This is more careful than :func:`read_by_results`: the whole matrix.yaml counts, a file that a lock was resolved
+    from, and all of the harness that decides which cases there are and how they run.
+    """
 
-def only_in_containers(matrix: Matrix, path: str) -> bool:
-    """Return whether a file concerns only jobs that run in containers."""
-    return any(fnmatch.fnmatchcase(path, pattern) for pattern in matrix.ci.only_in_containers)
+    def concern(path: str) -> Concerned:
+        harness = _HARNESS.fullmatch(path)
+        is_matrix = "/" not in path and path.endswith((".yaml", ".yml"))
+        readers = readers_of(matrix, path)
+        if readers is not None:
+            return _those(path, readers)
+        if is_matrix or path == matrix.package.preflight or _may_run_cases(matrix, harness):
+            return Concerned(everything=path)
+        toolchains = [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
+        entries = [entry for entry, lock in matrix.own_locks.items() if path in lock_files(lock)]
+        return Concerned(dict.fromkeys(toolchains, path), {}, "", dict.fromkeys(entries, path))
+
+    return _together(paths, concern)
 
 
 def lock_files(lock: str) -> tuple[str, str]:
@@ -83,25 +148,86 @@ def lock_files(lock: str) -> tuple[str, str]:
     return lock, str(Path(lock).with_suffix(".in"))
 
 
-def _toolchains_of(matrix: Matrix, path: str) -> list[str]:
-    """Return the toolchains of the backend that the file belongs to, or those that have it as their lock."""
+def _together(paths: Iterable[str], concern: Callable[[str], Concerned]) -> Concerned:
+    """Return whom any of the files concerns, with the first file in the order of their names."""
+    whole = Concerned()
+    for path in sorted(set(paths)):
+        whole = whole | concern(path)
+    return whole
+
+
+def _those(path: str, readers: Readers) -> Concerned:
+    if readers.toolchains is not None:
+        return Concerned(toolchains=dict.fromkeys(sorted(readers.toolchains), path))
+    if readers.platforms is not None:
+        return Concerned(platforms=dict.fromkeys(sorted(readers.platforms), path))
+    return Concerned(everything=path)
+
+
+def _may_run_cases(matrix: Matrix, harness: re.Match[str] | None) -> bool:
+    """Return whether a file of the harness, which no job reads, may decide which cases there are and how they run."""
+    if harness is None:
+        return False
+    if (match := _VENDOR.fullmatch(harness[1])) and match[1] in vendor_names():
+        return False
+    is_other_s = harness[1] == _ONLY_OF_SUITES and not is_suite(matrix)
+    return PurePosixPath(harness[1]).parts[0] in _RUNS_CASES and not is_other_s
+
+
+def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
+    """Return the readers of a file of the harness, by its path in the harness's folder."""
+    if not name.endswith(".py"):
+        return None
+    if name in _OF_IMAGES:
+        return Readers("image", only_in_containers=True)
+    if match := _VENDOR.fullmatch(name):
+        if match[1] not in vendor_names():
+            return None
+        platforms = {key for key, platform in matrix.platforms.items() if platform.device == match[1]}
+        return Readers("harness", platforms=frozenset(platforms))
+    is_read = name.startswith(("job/", *_OF_RUN)) and not (name == _ONLY_OF_SUITES and not is_suite(matrix))
+    return Readers("harness") if is_read else None
+
+
+def _readers_of_image(matrix: Matrix, path: str) -> Readers | None:
+    """Return the platforms whose image is made from the folder of the file; None for a file of another kind."""
+    folders = {name: Path(one.container).parent for name, one in matrix.platforms.items() if one.container}
+    made = {
+        name for name, folder in folders.items() if path.startswith((f"{folder}/", f"{folder.parent / SHARED_IMAGE}/"))
+    }
+    return Readers("image", platforms=frozenset(made), only_in_containers=True) if made else None
+
+
+def _is_of_suite(matrix: Matrix, path: str) -> bool:
+    """Return whether the file is of the suite, or says how pytest runs it."""
+    suite = PurePosixPath(matrix.package.suite)
+    file = PurePosixPath(path)
+    if file == suite or suite in file.parents:
+        return True
+    settings = ("conftest.py", *_SETTINGS_OF_PYTEST) if is_suite(matrix) else ("conftest.py",)
+    return file.name in settings and file.parent in suite.parents
+
+
+def _readers_of_package(matrix: Matrix, path: str) -> Readers | None:
+    """Return the readers of a file of the package's source: a folder of a backend concerns its toolchains alone."""
+    source = PurePosixPath(matrix.package.source)
+    if source not in PurePosixPath(path).parents:
+        return None
+    is_in_package = path.startswith(f"{source / matrix.package.name}/")
+    if not is_in_package and (_RESULT.fullmatch(path) or _is_of_harness_s_user(matrix, path)):
+        return None
     folder = matrix.package.backends
     if folder and (match := re.fullmatch(rf"{re.escape(folder.rstrip('/'))}/([^/]+)/.+", path)):
-        # A folder that belongs to no toolchain may be shared by all: it concerns everything.
-        return [name for name, chain in matrix.toolchains.items() if match[1] in (chain.backend, *chain.uses)]
-    return [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
+        names = {name for name, chain in matrix.toolchains.items() if match[1] in (chain.backend, *chain.uses)}
+        # A folder that belongs to no toolchain may be shared by all.
+        return Readers("package", toolchains=frozenset(names) or None)
+    return Readers("package")
 
 
-def _platforms_of(matrix: Matrix, path: str) -> list[str] | None:
-    """Return the platforms whose image or whose vendor the file makes; None for a file of another kind.
-
-    There may be no platform yet for the file of a vendor.
-    """
-    if (match := _VENDOR_FILE.fullmatch(path)) and match[1] in vendor_names():
-        return [name for name, platform in matrix.platforms.items() if platform.device == match[1]]
-    images = [
-        name
-        for name, platform in matrix.platforms.items()
-        if platform.container and path.startswith(f"{Path(platform.container).parent}/")
-    ]
-    return images or None
+def _is_of_harness_s_user(matrix: Matrix, path: str) -> bool:
+    """Return whether a file, where the source is the whole repository, is for the harness and not for a job."""
+    locks = {toolchain.lock for toolchain in matrix.toolchains.values()} | set(matrix.own_locks.values())
+    if any(path in lock_files(lock) for lock in locks) or path.startswith(("build/", "matrix.")):
+        return True
+    folders = (matrix.package.probes, matrix.package.sweeps)
+    return any(folder and path.startswith(f"{folder.rstrip('/')}/") for folder in folders)

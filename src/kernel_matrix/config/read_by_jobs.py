@@ -1,4 +1,4 @@
-"""Two texts of matrix.yaml -> the toolchains and platforms whose jobs read what differs. Pure functions.
+"""The parts of matrix.yaml that a job reads, and whose jobs read what differs between two texts. Pure functions.
 
 A case needs no comparison: its name says the values of its axes, so another case has another name. Every part that
 is not named here as unread concerns everything that it could concern.
@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from kernel_matrix.config.concern import Concerned
+from kernel_matrix.config.model import Matrix
 
 _NONE: Mapping[str, Any] = {}
 # What no job gets to know: who runs what where, what people expect of results, and how reports show them.
@@ -58,6 +59,20 @@ def differences(former: str, present: str, name: str) -> Concerned | None:
     )
 
 
+def read_by_job(matrix: Matrix, platform: str, toolchain: str) -> list[Any]:
+    """Return all that a job of the toolchain on the platform reads of the matrix, but for the axes of operators.
+
+    What stands at its default is left out, so that a new key of the model changes nothing.
+    """
+    content = matrix.model_dump(mode="json", exclude_defaults=True)
+    return [
+        {section: _read_section(content, section) for section in sorted(_without(content, ""))},
+        _without(content["toolchains"].get(toolchain), "toolchain"),
+        _without(content["platforms"].get(platform), "platform"),
+        _entries(content["platforms"].get(platform)).get(toolchain),
+    ]
+
+
 @lru_cache(maxsize=8)  # the present text is compared with that of many commits
 def _read(text: str) -> Mapping[str, Any] | None:
     """Return the content of a matrix.yaml; None if it is none."""
@@ -86,15 +101,17 @@ def _named(before: Mapping[str, Any], now: Mapping[str, Any], section: str) -> d
 
 def _of_everything(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Yield the sections that every job reads and that differ."""
-    old, new = _without(before, ""), _without(now, "")
-    for section in sorted({**old, **new}):
-        one, other = old.get(section), new.get(section)
-        if section == "package":
-            one, other = _without(one, section), _without(other, section)
-        elif section == "accuracy":
-            one, other = _limits(one), _limits(other)
-        if one != other:
+    for section in sorted({**_without(before, ""), **_without(now, "")}):
+        if _read_section(before, section) != _read_section(now, section):
             yield section
+
+
+def _read_section(content: Mapping[str, Any], section: str) -> Any:
+    """Return what every job reads of a section."""
+    part = content.get(section)
+    if section == "package":
+        return _without(part, section)
+    return _limits(part) if section == "accuracy" else part
 
 
 def _limits(rules: Any) -> Any:

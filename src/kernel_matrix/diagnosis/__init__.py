@@ -33,8 +33,7 @@ class Diagnosis:
 def rules_of(matrix: Matrix, root: Path) -> tuple[Rule, ...]:
     """Return the rules of the files that matrix.yaml names, in its order, and then those that every package shares.
 
-    The first rule that matches counts. The package's rules are the more particular ones. The commands in a remedy are
-    written as people start them in the repository.
+    The first rule that matches counts. The package's rules are the more particular ones.
 
     Raises:
         UserError: a file of rules cannot be used, or gives a rule a name that another one has.
@@ -47,7 +46,7 @@ def rules_of(matrix: Matrix, root: Path) -> tuple[Rule, ...]:
                 raise UserError(f"{root / file}: another rule is called '{rule.name}' too. Give it another name.")
             names.add(rule.name)
             rules.append(rule)
-    return tuple(rule.spelled(matrix.start) for rule in (*rules, *harness_rules()))
+    return (*rules, *harness_rules())
 
 
 def diagnose(

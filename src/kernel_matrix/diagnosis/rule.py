@@ -16,8 +16,6 @@ from ruamel.yaml.error import MarkedYAMLError
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.faults import first_fault
 from kernel_matrix.base.versions import satisfies
-from kernel_matrix.config.commands import spelled
-from kernel_matrix.config.model import Start
 
 Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]
 STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
@@ -55,11 +53,6 @@ class Rule(BaseModel):
     def __hash__(self) -> int:
         """Return the hash of the name, so that diagnoses can be kept by their rules."""
         return hash(self.name)
-
-    def spelled(self, start: Start) -> Rule:
-        """Return the rule with the commands of its remedy as people start them."""
-        remedy = spelled(start, self.remedy)
-        return self if remedy == self.remedy else self.model_copy(update={"remedy": remedy})
 
     def matches(self, text: str, stage: str, versions: Mapping[str, str]) -> bool:
         """Return whether this is that error. An unknown stage matches, and so do unknown versions."""

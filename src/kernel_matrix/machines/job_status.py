@@ -43,11 +43,11 @@ def read(path: Path) -> dict[str, JobStatus]:
         return {status.row: status for status in _LIST.validate_json(path.read_bytes())}
     except OSError as error:
         raise UserError(
-            f"{path}: {error.strerror}. Make it with: `kernel-matrix jobs --plan FILE --write FILE`"
+            f"{path}: {error.strerror}. Make it with: `kernel-matrix ci jobs --plan FILE --write FILE`"
         ) from None
     except ValidationError as error:
         raise UserError(
-            f"{path}: {error.errors()[0]['msg']}. Make it anew with: `kernel-matrix jobs --plan FILE --write FILE`"
+            f"{path}: {error.errors()[0]['msg']}. Make it anew with: `kernel-matrix ci jobs --plan FILE --write FILE`"
         ) from None
 
 

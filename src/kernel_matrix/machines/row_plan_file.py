@@ -121,7 +121,7 @@ def _cases(path: Path, row: str, names: list[str], cases: dict[str, Case]) -> tu
         if name not in cases:
             raise UserError(
                 f"{path}: row {row}: matrix.yaml has no case '{name}'. The plan was made from another matrix.yaml; "
-                "make it anew: `kernel-matrix plan --write FILE`"
+                "make it anew: `kernel-matrix ci plan --write FILE`"
             )
     return tuple(cases[name] for name in names)
 
@@ -131,13 +131,13 @@ def _read(path: Path) -> _File:
         file = _File.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(
-            f"{path}: {error.strerror or error}. Make the plan first: `kernel-matrix plan --write FILE`"
+            f"{path}: {error.strerror or error}. Make the plan first: `kernel-matrix ci plan --write FILE`"
         ) from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: {error}. Make the plan anew: `kernel-matrix plan --write FILE`") from None
+        raise UserError(f"{path}: {error}. Make the plan anew: `kernel-matrix ci plan --write FILE`") from None
     except ValidationError as error:
         raise UserError(
-            f"{path}: {first_fault(error)}. Make the plan anew: `kernel-matrix plan --write FILE`"
+            f"{path}: {first_fault(error)}. Make the plan anew: `kernel-matrix ci plan --write FILE`"
         ) from None
     if file.schema_version != SCHEMA_VERSION:
         raise UserError(

@@ -6,22 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kernel_matrix.base.counted import counted
-from kernel_matrix.config.commands import command
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
-from kernel_matrix.config.model import Start
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.report.annotations import escape
 
 
-def ended_lines(start: Start, file: Path | None, ended: Sequence[RuleState]) -> list[str]:
+def ended_lines(file: Path | None, ended: Sequence[RuleState]) -> list[str]:
     """Return what is wrong with the entries that have ended, and the edit of ``file`` that takes them out."""
     if not ended or file is None:
         return []
     document = Document(file)
     lines = [f"{place(document, state)}: {state.sentence}" for state in ended]
     if edits := [state.edit for state in ended if state.edit]:
-        lines.append(f"The edit, which {command(start, ['expectations', '--write'])} makes:")
+        lines.append("The edit, which `kernel-matrix check --expectations --write` makes:")
         lines += diff(file.read_text(encoding="utf-8"), edits, file.name).splitlines()
     return lines
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
-from kernel_matrix.report import figures, from_cells, shown_cells
+from kernel_matrix.report import figures, from_cells
 from kernel_matrix.report.agreement import agreement_report
 from kernel_matrix.report.bench import bench_results
 from kernel_matrix.report.cells import JobList, shown
 from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Determinism, Document, Timed
 from kernel_matrix.report.from_cells import Facts
 from kernel_matrix.report.notes import RunNotes
-from kernel_matrix.report.shown_cells import Shown
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.columns.cells import CellFigures, Time, Worst
 from kernel_matrix.results.columns.judged import Judged
@@ -67,24 +66,13 @@ class _WorstCase(NamedTuple):
     detail: str
 
 
-class Made(NamedTuple):
-    """The numbers of the jobs of a cell that was made now, and of those that have measured an output of it."""
-
-    jobs: tuple[int, ...]
-    measured: tuple[int, ...]
-
-
 @dataclass
 class Sources:
-    """The parts that the cells and the cases of a report are made with.
-
-    ``made`` are the cells that this report made, by number, when all cells are there.
-    """
+    """The parts that the cells and the cases of a report are made with."""
 
     matrix: Matrix
     judged: Judged
     rules: tuple[Rule, ...] | None
-    made: dict[int, Made] = field(default_factory=dict)
 
     @cached_property
     def diagnoses(self) -> Diagnoses:
@@ -105,22 +93,14 @@ class Sources:
         return jobs
 
     @cached_property
-    def kept(self) -> dict[int, Shown]:
-        """The cells that an earlier report made, and that stay as they are, by number."""
-        return shown_cells.read(self)
-
-    @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of the document in the order of the plan."""
-        figures = self.judged.cells(but=self.kept.keys())
-        made, cells = _Cells(self, figures), []
-        for number in range(len(self.judged.planned.cells)):
-            if number in self.kept:
-                cells.append(self.kept[number].cell)
-            else:
-                of_cell = figures.pop(number)  # of many cells, figures and cells together take much memory
-                cells.append(made.cell(number, of_cell))
-                self.made[number] = Made(of_cell.jobs, made.measured.get(number, ()))
+        figures = self.judged.cells()
+        made = _Cells(self, figures)
+        cells: list[Cell] = []
+        figures.reverse()  # of many cells, figures and cells together take much memory
+        while figures:
+            cells.append(made.cell(len(cells), figures.pop()))
         return tuple(cells)
 
 
@@ -174,14 +154,14 @@ def _facts(sources: Sources, more_notes: tuple[str, ...]) -> Facts:
 class _Cells:
     """Make the cells from the figures of columns."""
 
-    def __init__(self, sources: Sources, figures: Mapping[int, CellFigures]) -> None:
-        """``figures`` are those of all cells that are made, by number."""
+    def __init__(self, sources: Sources, figures: Sequence[CellFigures]) -> None:
+        """``figures`` are those of all cells in the order of the plan."""
         self._sources, self._judged, self._matrix = sources, sources.judged, sources.matrix
         self._shown = shown(sources.matrix)
         self._versions: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {}
-        self._worst = self._worst_cases([cell.worst_case for cell in figures.values()])
-        self._repeated = self._records([cell.repeated for cell in figures.values() if cell.repeated is not None])
-        self.measured = self._jobs_that_measured() if figures else {}
+        self._worst = self._worst_cases([cell.worst_case for cell in figures])
+        self._repeated = self._records([cell.repeated for cell in figures if cell.repeated is not None])
+        self._measured = self._jobs_that_measured()
 
     def cell(self, number: int, cell: CellFigures) -> Cell:
         """Return the cell with a number, of these figures."""
@@ -219,7 +199,7 @@ class _Cells:
             lock=self._matrix.lock_of(place.platform, place.toolchain),
             repeat=self._sources.commands.command(place.id, repeated),
             seconds=cell.seconds,
-            measured=self._places(self.measured.get(number, ())),
+            measured=self._places(self._measured.get(number, ())),
         )
 
     def _diagnosis(self, worst: _WorstCase) -> Diagnosis | None:
@@ -254,7 +234,7 @@ class _Cells:
     def _jobs_that_measured(self) -> dict[int, tuple[int, ...]]:
         """Return the numbers of the jobs that have measured an output of a cell, by the number of the cell."""
         question = """
-            SELECT cell, list(DISTINCT job) FROM summed WHERE record IN (SELECT record FROM outputs) GROUP BY cell
+            SELECT cell, list(DISTINCT job) FROM taken WHERE record IN (SELECT record FROM outputs) GROUP BY cell
         """
         return {cell: tuple(jobs) for cell, jobs in rows(self._judged.connection, question)}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 from pydantic_core import PydanticSerializationError
@@ -29,14 +28,12 @@ def path_of(folder: Path, number: int) -> Path:
 class CellFiles:
     """Write the cells as they come, and keep the columns of the overview. Cells of one lane should come together."""
 
-    def __init__(self, folder: Path, document: Document, numbers: Iterable[int] | None = None) -> None:
-        """``folder`` is that of all data, and ``numbers`` are those that the files get, from 0 by default."""
+    def __init__(self, folder: Path, document: Document) -> None:
+        """``folder`` is the folder of all data."""
         self.folder, self.jobs = folder, document.jobs
         self.written: set[Path] = set()
         self.columns = Columns()
-        self.cells: dict[int, list[str]] = {}  # the ids of the cells of each file, by its number
-        self._numbers = iter(count() if numbers is None else numbers)
-        self._file = _File(next(self._numbers))
+        self._file = _File(0)
         self._lane = ""
         for cell in document.cells:  # lanes and operators keep the order of the grid
             self.columns.place_of_lane(lane_id(cell.id))
@@ -59,20 +56,11 @@ class CellFiles:
         self._file.add(cell, cases.outputs.number(start, end))
         self.columns.add(cell, cases.names_of(start, end), cases.letters(start, end), self._file.number, {})
 
-    def keep(self, cell: Cell, names: Sequence[str], states: str, number: int) -> None:
-        """Take in a cell that stands in a file of an earlier report, with the letters of its cases' states."""
-        self.finish()
-        self._lane = lane_id(cell.id)
-        self.written.add(path_of(self.folder, number))
-        self.cells.setdefault(number, []).append(cell.id)
-        self.columns.add(cell, names, states, number, {})
-
     def finish(self) -> None:
         """Write what is left."""
         if self._file.ids:
             self.written.add(self._file.write(self.folder, self.jobs))
-            self.cells[self._file.number] = self._file.ids
-            self._file = _File(next(self._numbers))
+            self._file = _File(self._file.number + 1)
 
     def _begin(self, cell: Cell, cases: Cases | None) -> None:
         """End the file if it is large enough, or if the cases of the next cell are in other columns."""

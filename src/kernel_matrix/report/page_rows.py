@@ -14,7 +14,6 @@ from kernel_matrix.report.from_columns import Sources
 from kernel_matrix.report.page_arrow import Arrow, CasesOfArrow
 from kernel_matrix.report.page_cells import CellFiles
 from kernel_matrix.report.page_columns import Cases
-from kernel_matrix.report.page_kept import kept_files
 
 AT_ONCE = 30_000  # cases that are asked for at one time
 
@@ -26,20 +25,11 @@ class PageRows:
     sources: Sources
 
     def write(self, document: Document, folder: Path, order: Sequence[int]) -> CellFiles:
-        """Write the files of the cells in this order, apart from those of an earlier report that need no change."""
-        kept = kept_files(self.sources, document, folder, order)
-        files = CellFiles(folder, document, kept.free_numbers if kept else None)
-        stay = kept.stay if kept else {}
-        changed = self.cells([place for place in order if place not in stay])
-        for place in order:
-            cell = document.cells[place]
-            if kept and place in stay:
-                files.keep(cell, kept.names[place], kept.shown[place].states, stay[place])
-            else:
-                files.add_part(cell, *next(changed))
+        """Write the files of the cells in this order."""
+        files = CellFiles(folder, document)
+        for place, part in zip(order, self.cells(order), strict=True):
+            files.add_part(document.cells[place], *part)
         files.finish()
-        if kept:
-            kept.enter(files.cells)
         return files
 
     def cells(self, order: Sequence[int]) -> Iterator[tuple[Cases, int]]:

@@ -19,7 +19,7 @@ from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.report.page_files import InJournal, write_data
 from kernel_matrix.report.page_history import history_data
 from kernel_matrix.report.texts import picture, summary
-from kernel_matrix.results import history, junit, samples
+from kernel_matrix.results import history, junit
 from kernel_matrix.results.history import History
 from kernel_matrix.results.record import Record
 
@@ -75,22 +75,20 @@ def _write_document(document: Document, path: Path) -> None:
         file.write((b"\n ]" if document.cells else b"") + after + b"\n")
 
 
-def write_junit(files: Sequence[Path], site: Path, records: Sequence[Record] | None) -> None:
-    """Write all results as one JUnit file, with their samples beside it. ``files`` are those of the ``records``.
+def write_junit(site: Path, records: Sequence[Record] | None) -> None:
+    """Write all results as one JUnit file, for other programs.
 
     Without records, remove the file of an earlier report: it would not be of the results that the page shows.
     """
     if records is None:
         remove_junit(site)
-        return
-    junit.merge(files, site / JUNIT)
-    samples.write(samples.beside(site / JUNIT), records)
+    else:
+        junit.write_all(site / JUNIT, records)
 
 
 def remove_junit(site: Path) -> None:
-    """Remove the JUnit file of all results, and that of their samples."""
-    for path in (site / JUNIT, samples.beside(site / JUNIT)):
-        path.unlink(missing_ok=True)
+    """Remove the JUnit file of all results."""
+    (site / JUNIT).unlink(missing_ok=True)
 
 
 def write_page(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kernel_matrix.base.commands import line_here
 from kernel_matrix.base.counted import counted
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
@@ -68,4 +69,4 @@ def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> 
         yield f"  noise ratio: {ratios}"
     if record and verdict.state == "error":
         yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules))}"
-    yield f"  repeat it: {commands.command(case.id, record)}"
+    yield f"  repeat it: {line_here(commands.command(case.id, record))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kernel_matrix.base.commands import line_here
 from kernel_matrix.report.badges import RED_FIRST
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Cell, Document, Noise, Number
@@ -73,7 +74,7 @@ def in_lines(difference: Difference) -> Iterator[str]:
             reason = one.reason.partition("\n")[0][:200]
             yield f"{title}: {one.cell}: {one.before} -> {one.after}{f': {reason}' if reason else ''}"
             if title == "broke":
-                yield f"  repeat it: {one.repeat}"
+                yield f"  repeat it: {line_here(one.repeat)}"
         if len(changes) > _MOST_CELLS:
             yield f"{title}: {len(changes) - _MOST_CELLS} more cells, which --json and --markdown list"
     for less in difference.less_exact:
@@ -81,7 +82,7 @@ def in_lines(difference: Difference) -> Iterator[str]:
             f"less exact: {less.cell}, {less.dtype} {less.output}: {less.figure} "
             f"{less.before:.3g} -> {less.after:.3g}, over {less.limit:.3g} ({less.why})"
         )
-        yield f"  repeat it: {less.repeat}"
+        yield f"  repeat it: {line_here(less.repeat)}"
     for slow in difference.slower:
         yield (
             f"slower: {slow.cell}/{slow.case}: {slow.before:.2f} -> {slow.after:.2f} times as fast as the baseline, "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,7 +21,6 @@ from junitparser.xunit2 import (
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.results.record import Outcome, Record
-from kernel_matrix.results.tables import names
 
 # The elements of a result, from the best to the worst: of several the worst counts.
 _ELEMENTS = ("skipped", "error", "failure")
@@ -39,36 +40,17 @@ def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, st
     _write(xml, path)
 
 
-def write_suites(path: Path, records: Sequence[Record]) -> None:
-    """Write records of one or several runs: those that share the object of their job are one test suite."""
-    runs: dict[int, list[Record]] = {}
+def write_all(path: Path, records: Iterable[Record]) -> None:
+    """Write the records of several runs, each run as one test suite."""
+    runs: dict[str, list[Record]] = {}
     for record in records:
-        runs.setdefault(id(record.job), []).append(record)
+        runs.setdefault(record.run, []).append(record)
     whole = JUnitXml("kernel-matrix")
     for run in runs.values():
-        whole.add_testsuite(_to_suite(run[0].job.get("job", path.stem), run, run[0].job))
+        # Not add_testsuite: it makes one of two that have the same name and properties.
+        whole.append(_to_suite(run[0].job.get("job", path.stem), run, run[0].job))
     whole.update_statistics()
     _write(whole, path)
-
-
-def merge(paths: Iterable[Path], into: Path) -> None:
-    """Write the suites of several files, and the runs of several tables, into one file."""
-    whole = JUnitXml("kernel-matrix")
-    for path in paths:
-        for suite in _suites(path):
-            whole.add_testsuite(suite)
-    whole.update_statistics()
-    _write(whole, into)
-
-
-def _suites(path: Path) -> list[Any]:
-    """Return the suites of a JUnit file, or of the tables that a file of the table of jobs belongs to."""
-    if not names.is_table(path):
-        return _parse(path)
-    from kernel_matrix.results.tables.read import read as read_tables  # pyarrow takes long to import
-
-    records = read_tables(names.files_of(path))
-    return [_to_suite(names.files_of(path).job, records, records[0].job)]
 
 
 def _write(xml: JUnitXml, path: Path) -> None:
@@ -87,14 +69,18 @@ def _to_suite(name: str, records: Sequence[Record], job: Mapping[str, str]) -> T
 
 
 def read(path: Path) -> list[Record]:
-    """Return the records of any JUnit XML file; that of another tool gives records without metrics.
+    """Return the records of any JUnit XML file; another tool's give records without metrics. Each suite is a run.
 
     Raises:
         BrokenResultError: the file is truncated or not JUnit XML.
     """
     try:
-        suites = [(suite, _properties(suite)) for suite in _parse(path)]  # all records of a suite share its job
-        return [_to_record(case, job) for suite, job in suites for case in suite]
+        digest = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        suites = [
+            (suite, _properties(suite), sha256(f"{digest} {place}".encode()).hexdigest()[:16])
+            for place, suite in enumerate(_parse(path))
+        ]
+        return [replace(_to_record(case, job), run=run) for suite, job, run in suites for case in suite]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BrokenResultError(f"{path}: {error}") from None
 

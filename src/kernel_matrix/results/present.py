@@ -1,8 +1,12 @@
-"""The checkout and its matrix.yaml -> Present. A result that does not agree with it is stale."""
+"""The checkout and its matrix.yaml -> Present. A result that does not agree with it is stale.
+
+A new result says what its job read (:mod:`kernel_matrix.config.reads`): it is stale if a job would read something else
+today. An older one says its commit only: it is stale if a file that a job reads was changed since.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -10,15 +14,15 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernel_matrix.base import git
+from kernel_matrix.base.syntax import code_of
 from kernel_matrix.base.versions import satisfies
-from kernel_matrix.config.concern import Concerned, concerned, only_in_containers
+from kernel_matrix.config.concern import Concerned, read_by_results
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.read_by_jobs import differences
+from kernel_matrix.config.reads import Checkout, is_outside, says_what_it_read
 from kernel_matrix.results.record import Record, versions_of
-from kernel_matrix.results.same_code import with_other_code
 
-_OUTSIDE = ("venv", "current")  # the executors that start no container
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
 _MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
 
@@ -34,8 +38,9 @@ class Pins:
 
 @dataclass(frozen=True)
 class Present:
-    """The present state that results must agree with: time, commit of the checkout, locks and pinned versions.
+    """The present state that results must agree with: time, what jobs read, locks and pinned versions.
 
+    ``checkout`` is what jobs read today. A result that does not say what its job read is compared by its commit:
     ``changed`` has an entry for each commit that a record names. It says what is concerned by the files that were
     changed since; it is None if the checkout does not have the commit. ``changed_outside`` has the same for jobs that
     ran in no container: files that only images are made from do not count. In a copy without a history
@@ -50,6 +55,7 @@ class Present:
     changed: Mapping[str, Concerned | None] = field(default_factory=dict)
     entries: Mapping[tuple[str, str], Pins] = field(default_factory=dict)
     changed_outside: Mapping[str, Concerned | None] = field(default_factory=dict)
+    checkout: Checkout | None = None
 
     @property
     def note(self) -> str:
@@ -74,8 +80,11 @@ class Present:
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
         yield from _start_time(job.get("started", ""), self.now)
-        changed = self.changed_outside if _is_outside(job) else self.changed
-        yield from self._another_commit(platform, toolchain, job.get("commit", ""), changed)
+        changed = self.changed_outside if is_outside(job) else self.changed
+        if self.checkout and says_what_it_read(job):
+            yield from self._another_reading(platform, toolchain, job, changed)
+        else:
+            yield from self._another_commit(platform, toolchain, job.get("commit", ""), changed)
         pins = self.entries.get((platform, toolchain)) or self.toolchains.get(toolchain)
         if pins is None:
             return
@@ -87,6 +96,17 @@ class Present:
         for text in pins.requires if versions else ():
             if not satisfies([text], versions):
                 yield f"its versions do not meet {text}"
+
+    def _another_reading(
+        self, platform: str, toolchain: str, job: Mapping[str, str], changed: Mapping[str, Concerned | None]
+    ) -> Iterator[str]:
+        """Yield what the job read that is another today, with a changed file if git knows one."""
+        assert self.checkout
+        if difference := self.checkout.difference(platform, toolchain, job):
+            base = job.get("commit", "").partition("+")[0]
+            since = changed.get(base)
+            path = since.file_for(platform, toolchain) if since else ""
+            yield f"{path} was changed since commit {base[:12]}" if path else difference
 
     def _another_commit(
         self, platform: str, toolchain: str, revision: str, changed: Mapping[str, Concerned | None]
@@ -124,7 +144,7 @@ def present(
     is_checkout = git.is_checkout(root)
     commits: dict[bool, set[str]] = {False: set(), True: set()}  # by whether their jobs ran outside of containers
     for record in records if is_checkout else ():
-        commits[_is_outside(record.job)].add(record.job.get("commit", "").partition("+")[0])
+        commits[is_outside(record.job)].add(record.job.get("commit", "").partition("+")[0])
     revisions = sorted(set().union(*commits.values()) - {""})
     paths = {revision: _changed_since(root, revision, results) for revision in revisions}
     changed, outside = (
@@ -143,7 +163,8 @@ def present(
         (platform, name): Pins(lock, _sha256(root / lock), toolchains[name].requires)
         for (platform, name), lock in matrix.own_locks.items()
     }
-    return Present(now or datetime.now(UTC), git.commit(root), is_checkout, toolchains, changed, entries, outside)
+    time, checkout = now or datetime.now(UTC), Checkout(matrix, root)
+    return Present(time, git.commit(root), is_checkout, toolchains, changed, entries, outside, checkout)
 
 
 def _start_time(started: str, now: datetime) -> Iterator[str]:
@@ -170,11 +191,6 @@ def _sha256(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _is_outside(job: Mapping[str, str]) -> bool:
-    """Return whether a job says that it ran in no container."""
-    return job.get("executor") in _OUTSIDE
-
-
 def _changed_since(root: Path, revision: str, results: Container[Path]) -> list[str] | None:
     """Return the files that were changed since a commit, apart from results; None if the checkout does not have it."""
     paths = git.changed_since(root, revision)
@@ -187,13 +203,42 @@ def _concerned_since(
     """Return whom the changed files concern: files with other code, and of the matrix's file what a job reads of it."""
     if paths is None:
         return None
-    if is_outside:
-        paths = [path for path in paths if not only_in_containers(matrix, path)]
-    others = with_other_code(matrix, root, revision, [path for path in paths if path != name])
+
+    def concerned(changed: Sequence[str]) -> Concerned:
+        return read_by_results(matrix, changed, in_container=not is_outside)
+
+    others = _with_other_code(concerned, root, revision, [path for path in paths if path != name])
     if name not in paths:
-        return concerned(matrix, others)
+        return concerned(others)
     former = git.text_at(root, revision, name)
     of_matrix = differences(former, (root / name).read_text(encoding="utf-8"), name) if former is not None else None
-    if of_matrix is None:
-        return concerned(matrix, [name, *others])
-    return of_matrix | concerned(matrix, others)
+    return (Concerned(everything=name) if of_matrix is None else of_matrix) | concerned(others)
+
+
+def _with_other_code(
+    concerned: Callable[[Sequence[str]], Concerned], root: Path, revision: str, paths: Sequence[str]
+) -> list[str]:
+    """Return the changed files that jobs read, without Python files that are the same code as at ``revision``.
+
+    Behind the first file that concerns everything no other is compared: it decides already.
+    """
+    different: list[str] = []
+    for path in paths:
+        if (of_path := concerned([path])) == Concerned():
+            continue
+        if path.endswith(".py") and _is_same_as_at(root, revision, path):
+            continue
+        different.append(path)
+        if of_path.everything:
+            break
+    return different
+
+
+def _is_same_as_at(root: Path, revision: str, path: str) -> bool:
+    """Return whether a Python file differs from that of a commit in comments, docstrings and layout alone."""
+    file = root / path
+    former = git.text_at(root, revision, path) if file.is_file() else None
+    try:
+        return former is not None and code_of(former) == code_of(file.read_text(encoding="utf-8", errors="replace"))
+    except (SyntaxError, ValueError, RecursionError):
+        return False

@@ -31,7 +31,8 @@ class Record:
 
     ``action`` is what was done (``run``, ``emulate``, ``compile``, or nothing); ``attempts`` are the outcomes of the
     earlier tries, oldest first. ``job`` holds what all cases of the job share: versions, device, executor and so on.
-    ``samples`` are parts of the outputs, by output.
+    ``samples`` are parts of the outputs, by output. ``run`` is the key of the job: the identity of its results, which
+    all records of one run of one job share. It is empty until the results are written.
     """
 
     case: str
@@ -46,6 +47,7 @@ class Record:
     facts: Mapping[str, str] = field(default_factory=dict)
     job: Mapping[str, str] = field(default_factory=dict)
     samples: Mapping[str, Sample] = field(default_factory=dict, repr=False)
+    run: str = field(default="", compare=False)
 
     @property
     def text(self) -> str:

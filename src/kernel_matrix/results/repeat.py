@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.cases import expand
-from kernel_matrix.config.commands import command
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED, Case, Plan
 from kernel_matrix.config.selection import ids
@@ -64,7 +64,7 @@ class Commands:
             words += ["--tier", tier]
         revision = commit.partition("+")[0]
         first = f"git switch --detach {revision} && " if re.fullmatch(r"[0-9a-f]{7,40}", revision) else ""
-        return f"{first}{command(self._matrix.start, words)}"
+        return f"{first}{command(words)}"
 
     def is_quick(self, operator: str, name: str) -> bool:
         """Return whether the quick tier has a case of an operator; a timed case is in every tier."""

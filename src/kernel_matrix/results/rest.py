@@ -10,35 +10,28 @@ from pathlib import Path
 from kernel_matrix.config.canaries import canary_cases, group_of
 from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Case
-from kernel_matrix.results import junit, samples
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, detection
-from kernel_matrix.results.junit import BrokenResultError
+from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.validation import Bounds, RefusedError
+from kernel_matrix.results.tables import names, write
 
 FOLDER = "rest"  # in the folder of results, so that every report of that folder has what is in it
 
 
 def keep(results: Path, job: str, planned: Mapping[str, Case], again: Collection[str]) -> int:
-    """Put the results that the job has of its other planned cases into a file of their own, and return their number.
+    """Keep the results that the job has of its other planned cases in a folder of their own, and return their number.
 
     ``again`` are the cases that are about to run. Each result keeps the facts of the run that made it, so a report can
     say that it is stale. Call this before the run: what is kept is then safe, however the run ends.
     """
-    file = results / FOLDER / f"{job}.xml"
-    newer = _read(results / f"{job}.xml")
+    folder = results / FOLDER
+    newer = _read(results, job)
     ran = {record.case for record in newer}
     rest = [
         *_rest_of(newer, planned, set(again)),
-        *_rest_of(_read(file), planned, {*again, *ran}),
+        *_rest_of(_read(folder, job), planned, {*again, *ran}),
     ]
-    if rest:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        junit.write_suites(file, rest)
-        samples.write(samples.beside(file), rest)
-    else:
-        file.unlink(missing_ok=True)
-        samples.beside(file).unlink(missing_ok=True)
+    names.remove(folder, job, but=[path.stem for path in write.write_all(folder, rest)])
     return len({record.case for record in rest}.difference(again))
 
 
@@ -49,10 +42,10 @@ def _rest_of(records: Sequence[Record], planned: Mapping[str, Case], newer: Coll
     group is believed. So that record stays too. Its case then has two results: one that is not stale counts before one
     that is, and of equals the worse one. The facts of a job have the counts of the canaries that stay.
     """
-    runs: dict[int, list[Record]] = defaultdict(list)
+    runs: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record.case in planned:
-            runs[id(record.job)].append(record)
+            runs[record.run].append(record)
     rest: list[Record] = []
     for run in runs.values():
         kept = list(_rest_of_run(run, planned, newer))
@@ -75,13 +68,6 @@ def _rest_of_run(run: Sequence[Record], planned: Mapping[str, Case], newer: Coll
             yield from (record for record in group if record.case in newer and record.case in carriers)
 
 
-def _read(path: Path) -> list[Record]:
-    """Return the records of a file with their samples; none if it is not there or not whole."""
-    if not path.exists():
-        return []
-    try:
-        records = junit.read(path)
-        beside = samples.beside(path)
-        return samples.read(beside, records, Bounds()) if beside.exists() else records
-    except (BrokenResultError, RefusedError):
-        return []
+def _read(folder: Path, job: str) -> tuple[Record, ...]:
+    """Return the records of a job in a folder; none of a file that is not whole."""
+    return collect(names.results_of(folder, job)).records

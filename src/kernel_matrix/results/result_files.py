@@ -18,9 +18,10 @@ NOT_WHOLE = "it is not whole"  # the reason of a file that has a sentence of its
 
 @dataclass(frozen=True)
 class ResultFiles:
-    """The JUnit files and the runs in tables that are to be read, each once, and the reasons of refused files."""
+    """The runs in tables, the journals and the JUnit files that are to be read, and the reasons of refused files."""
 
     junit: tuple[Path, ...]
+    journals: tuple[Path, ...]
     runs: tuple[JobFiles, ...]
     refused: Mapping[Path, str]
 
@@ -33,25 +34,31 @@ def find(folders: Sequence[Path], bounds: Bounds) -> ResultFiles:
     """
     junit: dict[Path, None] = {}
     runs: dict[JobFiles, None] = {}
+    journals: dict[Path, None] = {}
     refused: dict[Path, str] = {}
     for folder in folders:
         if not folder.exists():
             raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
         if folder.is_dir():
-            good, bad = validation.find(folder, bounds)
+            good, bad = validation.find(folder, [*sorted(folder.rglob("*.xml")), *names.journals(folder)], bounds)
             refused |= dict(bad)
-            junit |= dict.fromkeys(good)
+            junit |= dict.fromkeys(path for path in good if not names.is_journal(path))
+            journals |= dict.fromkeys(path for path in good if names.is_journal(path))
             runs |= dict.fromkeys(names.find(folder))
         elif names.is_table(folder):
             runs[names.files_of(folder)] = None
+        elif names.is_journal(folder):
+            journals[folder] = None
         else:
             junit[folder] = None
-    return ResultFiles(tuple(junit), tuple(runs), refused)
+    return ResultFiles(tuple(junit), tuple(journals), tuple(runs), refused)
 
 
 def job_of(path: Path) -> str:
     """Return the job that a file is of, by its name."""
-    return names.files_of(path).job if names.is_table(path) else path.stem
+    if names.is_table(path):
+        return names.files_of(path).job
+    return names.parts_of(path.stem)[0] if names.is_journal(path) else path.stem
 
 
 def sentences(refused: Mapping[Path, str]) -> list[str]:

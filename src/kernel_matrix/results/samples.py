@@ -83,6 +83,19 @@ def of_entry(samples: object) -> dict[str, Sample]:
         return {}
 
 
+def to_entry(samples: Mapping[str, Sample]) -> dict[str, Any]:
+    """Return samples by output as an entry of the journal holds them."""
+    return {
+        output: {
+            "dtype": sample.dtype,
+            "shape": list(sample.shape),
+            "sha256": sample.sha256,
+            "bits": base64.b64encode(sample.bits).decode(),
+        }
+        for output, sample in samples.items()
+    }
+
+
 def write(path: Path, records: Sequence[Record]) -> None:
     """Write the samples of the records; remove the file where no record has one."""
     if not any(record.samples for record in records):
@@ -272,10 +285,10 @@ def _to_case(record: Record) -> dict[str, Any]:
 
 
 def _suites(records: Iterable[Record]) -> list[list[Record]]:
-    """Return the records by the suite that they came in: those of one suite share the object of their job."""
-    suites: dict[int, list[Record]] = {}
+    """Return the records by the suite that they came in: each is a run."""
+    suites: dict[str, list[Record]] = {}
     for record in records:
-        suites.setdefault(id(record.job), []).append(record)
+        suites.setdefault(record.run, []).append(record)
     return list(suites.values())
 
 

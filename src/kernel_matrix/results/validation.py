@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from kernel_matrix.results.record import Record
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz|parquet)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz|parquet|jsonl)")
 # The figures that must be finite. An error may be infinite, and so may the limits that follow from it: a case with such
 # a figure is judged, and its file is not refused.
 FINITE = re.compile(
@@ -56,12 +56,12 @@ class _Count:
     text: int = 0
 
 
-def find(folder: Path, bounds: Bounds) -> tuple[list[Path], list[tuple[Path, str]]]:
-    """Return the files to read below a folder, and those that are not read, each with the reason."""
+def find(folder: Path, paths: Iterable[Path], bounds: Bounds) -> tuple[list[Path], list[tuple[Path, str]]]:
+    """Return the files to read of those below a folder, and those that are not read, each with the reason."""
     good: list[Path] = []
     bad: list[tuple[Path, str]] = []
     total = 0
-    for path in sorted(folder.rglob("*.xml")):
+    for path in paths:
         try:
             total += check_name(path, folder, bounds)
         except RefusedError as error:

@@ -10,12 +10,10 @@ from typing import Any
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.job.journal import FIRST_STAGE, Entry, Journal
-from kernel_matrix.results import samples
 from kernel_matrix.results.record import Outcome, Record
+from kernel_matrix.results.tables.journal import Ends
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.job_command import portable
-
-_FORGED = "the journal holds an entry that neither the harness nor the process that compares has written"
 
 
 class Cases:
@@ -26,25 +24,27 @@ class Cases:
     ) -> None:
         """Begin without any case; ``ended`` gets the record of each case."""
         self.request, self.interpreter, self.journal, self.ended = request, interpreter, journal, ended
-        self.attempts = request.matrix.limits.attempts
+        self.journaled = Ends(request.matrix.limits.attempts)
         self.records: dict[str, Record] = {}
-        self.earlier: dict[str, list[str]] = {}  # by case: the ends of the attempts before the last
         self.in_flight: Entry | None = None  # the start of the case that runs
         self.stage = FIRST_STAGE  # of the case that runs
         self.since = time.monotonic()  # the start of that case, or of the process
         self.broken: Entry | None = None  # the entry that says that the suite does not import
         self.asks = ""  # whether the process waits for quiet ("quiet"), or to go on after it ("measured")
-        self.forged = False  # whether somebody else has written into the journal since the last case ended
-        self.environment: dict[str, str] = {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return what the job's processes said of their environment."""
+        return self.journaled.facts
 
     @property
     def tries(self) -> int:
         """Return the number of attempts at cases that have ended."""
-        return len(self.records) + sum(map(len, self.earlier.values()))
+        return len(self.records) + sum(map(len, self.journaled.earlier.values()))
 
     def attempt_at(self, case: str) -> int:
         """Return the number of the case's next attempt, from 1."""
-        return len(self.earlier.get(case, ())) + 1
+        return len(self.journaled.earlier.get(case, ())) + 1
 
     def remaining(self, cases: Iterable[Case]) -> list[Case]:
         """Return those of ``cases`` that have not ended."""
@@ -57,9 +57,8 @@ class Cases:
     def take_in(self) -> None:
         """Take in the new entries of the journal."""
         for entry in self.journal.new_entries():
+            ended = self.journaled.take(entry)
             match entry["entry"]:
-                case "job":
-                    self.environment = {key: str(value) for key, value in entry["facts"].items()}
                 case "start":
                     self.in_flight, self.since = entry, time.monotonic()
                     self.stage = entry.get("stage", FIRST_STAGE)
@@ -68,13 +67,13 @@ class Cases:
                 case "quiet" | "measured":
                     self.asks = entry["entry"]
                 case "end":
-                    self._end_attempt(entry)
+                    self.in_flight, self.since = None, time.monotonic()
                 case "lost":
                     self.in_flight = None
                 case "broken":
                     self.broken = entry
-                case "forged":
-                    self.forged = True
+            if ended:
+                self._end(ended)
 
     def end_in_flight(self, stage: str, message: str, detail: str = "") -> None:
         """Write the end of the case in flight, if there is one: its process could not."""
@@ -99,33 +98,6 @@ class Cases:
         """End all of ``cases`` that have not ended."""
         for case in self.remaining(cases):
             self._end(Record(case.id, outcome, "", stage, message, detail))
-
-    def _end_attempt(self, entry: Entry) -> None:
-        """End the case, unless it is to be tried again."""
-        self.in_flight, self.since = None, time.monotonic()
-        if self.forged:
-            self.forged = False
-            entry = {**entry, "outcome": "error", "stage": "launch", "message": _FORGED}
-        case, outcome = entry["case"], entry["outcome"]
-        earlier = self.earlier.setdefault(case, [])
-        if outcome not in ("pass", "unavailable") and len(earlier) + 1 < self.attempts:
-            earlier.append(f"{outcome}:{entry.get('stage') or ''}".rstrip(":"))
-            return
-        self._end(
-            Record(
-                case=case,
-                outcome=outcome,
-                action=entry.get("action", ""),
-                stage=entry.get("stage") or "",
-                message=entry.get("message") or "",
-                detail=entry.get("detail") or "",
-                seconds=entry.get("seconds", 0.0),
-                attempts=tuple(earlier),
-                metrics=entry.get("metrics", {}),
-                facts=entry.get("facts", {}),
-                samples=samples.of_entry(entry.get("samples")),
-            ),
-        )
 
     def _end(self, record: Record) -> None:
         """Keep and pass on the record, without the folders of this machine."""

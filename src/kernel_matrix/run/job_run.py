@@ -16,10 +16,10 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
-from kernel_matrix.results import junit, samples
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.record import Record, versions_of
-from kernel_matrix.results.validation import RefusedError
+from kernel_matrix.results.tables import write
 from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
@@ -70,13 +70,14 @@ class JobRun:
         began, started = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._end_what_is_not_tried()
         environment: dict[str, str] = {}
+        reads = self._reads()
         if self.interpreter:
             with turn, quiet.work() as share:
                 supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop, share)
                 self.progress.job(self.job.id, "running")
                 environment = {**self.interpreter.facts, **supervisor.run(resume=self.settings.resume)}
         with quiet.work():
-            return self._write_with(began, started, environment)
+            return self._write_with(began, started, {**environment, **reads})
 
     def _write_with(self, began: float, started: str, environment: Mapping[str, str]) -> Path | None:
         """Write the records with the facts of the job."""
@@ -107,6 +108,12 @@ class JobRun:
             "lock.sha256": sha256(self.request.lock.read_bytes()).hexdigest(),
         }
 
+    def _reads(self) -> dict[str, str]:
+        """Return the facts that say what the job reads, as it is when the job starts."""
+        ops = {case.cell.op for case in self.job.cases}
+        checkout = Checkout(self.request.matrix, self.settings.root)
+        return checkout.facts_of(self.job.platform, self.job.toolchain, self.executor, ops)
+
     def _targets(self) -> list[str]:
         """Return the targets whose code the devices of the job run."""
         devices = [decision.device for decision in self.decisions.values() if decision.device]
@@ -123,31 +130,16 @@ class JobRun:
         return {f"version.{own.name}": own.version}
 
     def _write(self, facts: Mapping[str, str]) -> Path | None:
-        path = self.settings.results / f"{self.job.id}.xml"
         records = [self.records[case.id] for case in self.job.cases if case.id in self.records]
         try:
-            junit.write(path, self.job.id, records, facts)
-            samples.write(samples.beside(path), [replace(record, job=facts) for record in records])
-        except OSError as error:
-            text = f"its results are lost, {path}: {error.strerror or error}. Make room and run it again"
+            path = write.replace(self.settings.results, facts, records)
+        except (OSError, ValueError) as error:
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            text = f"its results are lost, {self.settings.results}: {reason}. Make room and run it again"
             self.progress.job(self.job.id, text)
             return None
         self.progress.job(self.job.id, "done")
-        self._write_tables(path)
         return path
-
-    def _write_tables(self, path: Path) -> None:
-        """Write the tables of the result file beside it. Without them the file counts all the same.
-
-        They are made from the file, and not from the records in memory: a text there may have what XML cannot hold, and
-        the same results in both forms must be equal.
-        """
-        from kernel_matrix.results.tables.beside import write_beside  # pyarrow takes long to import
-
-        try:
-            write_beside(path)
-        except (ValueError, OSError, RefusedError, junit.BrokenResultError) as error:
-            self.progress.job(self.job.id, f"its tables are not written, and its JUnit file is there: {error}")
 
 
 @dataclass

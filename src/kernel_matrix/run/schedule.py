@@ -13,8 +13,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
-from kernel_matrix.results import samples
-from kernel_matrix.results.tables import names as tables
+from kernel_matrix.results.tables import names
 from kernel_matrix.run.job_run import JobRun, Preparation
 from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import Progress, Settings
@@ -38,7 +37,7 @@ def run(
 ) -> list[Path]:
     """Run the jobs and return the result files that could be written, in the order of the jobs.
 
-    ``on_result`` is called with each result file as soon as it and its tables are written, from the thread of its job.
+    ``on_result`` is called with each result file as soon as it is written, from the thread of its job.
     ``beside`` is other work that is done when a worker has no more jobs but small ones, and before the jobs that time
     something.
     The files of each job are replaced; the other files in the results folder stay as they are.
@@ -52,18 +51,10 @@ def run(
             _hold(job, settings, stack)
         if not settings.resume:
             for job in jobs:
-                _remove_results(settings.results, job.id)
+                names.remove(settings.results, job.id)
         prepare = Preparation(matrix, machine, settings, progress, stack)
         files = _Schedule(prepare, settings.workers, on_result).run([prepare.decided(job) for job in jobs], beside)
     return [path for job in jobs if (path := files[job.id]) is not None]
-
-
-def _remove_results(folder: Path, job: str) -> None:
-    """Delete what an earlier run of the job has left: its JUnit file, its samples and its tables."""
-    result = folder / f"{job}.xml"
-    result.unlink(missing_ok=True)
-    samples.beside(result).unlink(missing_ok=True)
-    tables.remove(folder, job)
 
 
 def _hold(job: Job, settings: Settings, stack: ExitStack) -> None:

@@ -12,7 +12,6 @@ from kernel_matrix.config.plan import Plan
 
 _OF_FILES = (files.package, files.locks, files.containers, files.links)
 _OF_NAMES = (
-    names.start,
     names.directions,
     names.toolchains,
     names.platforms,

@@ -12,19 +12,7 @@ from kernel_matrix.config.document import Fault, Place
 from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, ScalarOrList, as_list
 from kernel_matrix.config.suite import is_suite
 
-_PART = re.compile(r"\{(\w+)\}")
 _HOSTED = re.compile(r"(ubuntu|windows|macos)-")
-
-
-def start(matrix: Matrix) -> Iterator[Fault]:
-    """Yield the templates of commands that lack a part, or have one that nothing is known of."""
-    for key, template, parts in (
-        ("command", matrix.start.command, {"command", "options"}),
-        ("platform", matrix.start.platform, {"platform", "options"}),
-    ):
-        if template is not None and set(_PART.findall(template)) != parts:
-            wanted = " and ".join(f"{{{part}}}" for part in sorted(parts))
-            yield ("start", key), f"this needs {wanted}, and no other part in braces. Correct it."
 
 
 def directions(matrix: Matrix) -> Iterator[Fault]:

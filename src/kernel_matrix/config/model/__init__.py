@@ -23,7 +23,7 @@ from kernel_matrix.config.model.fields import (
 )
 from kernel_matrix.config.model.limits import Container, Limits
 from kernel_matrix.config.model.operators import Op, Output
-from kernel_matrix.config.model.package import Package, Start
+from kernel_matrix.config.model.package import Package
 from kernel_matrix.config.model.platforms import Installer, Platform, PlatformToolchain, Toolchain
 from kernel_matrix.config.model.rules import Exclusion, Expectation, Rule
 
@@ -46,7 +46,6 @@ __all__ = [
     "Rule",
     "Scalar",
     "ScalarOrList",
-    "Start",
     "Tier",
     "Toolchain",
     "as_list",
@@ -59,7 +58,6 @@ class Matrix(Section):
     """The whole of matrix.yaml."""
 
     package: Package
-    start: Start = Field(default_factory=Start)
     limits: Limits = Field(default_factory=lambda: Limits(case=300, job=3600))
     container: Container = Field(default_factory=Container)
     installer: Installer = Field(default_factory=Installer)

@@ -26,14 +26,14 @@ class Ci(Section):
     case_seconds: float = Field(default=2, gt=0, description="The estimate of a case that was never measured.")
     queue_minutes: float = Field(default=60, gt=0, description="A job that waited longer for a machine never started.")
     silent_days: float = Field(default=7, gt=0, description="A lane without a result for longer has a grey badge.")
+    read: list[str] = Field(
+        default_factory=list,
+        description="Files (patterns with '*') that jobs read and that lie outside of the package's source and suite.",
+    )
     unread: list[str] = Field(
         default_factory=list,
-        description="Files (patterns with '*') that no job reads: a change of one concerns no job.",
-    )
-    only_in_containers: list[str] = Field(
-        default_factory=list,
-        description="Files (patterns with '*') that only images and containers are made from: a change of one makes no "
-        "result stale that came from another executor.",
+        description="Files (patterns with '*') of the package's source and suite that no job reads: a change of one "
+        "concerns no job.",
     )
     sentinels: list[str] = Field(
         default_factory=list, description="Cells (patterns with '*') that run whatever has changed."

@@ -1,4 +1,4 @@
-"""The package under test, and the commands by which people start the harness on it."""
+"""The package under test."""
 
 from __future__ import annotations
 
@@ -7,20 +7,6 @@ from pathlib import PurePosixPath
 from pydantic import Field
 
 from kernel_matrix.config.model.fields import Direction, Name, Section
-
-
-class Start(Section):
-    """The commands by which people start the harness in this repository; every message writes them so."""
-
-    command: str = Field(
-        default="kernel-matrix {command} {options}",
-        description="A command of the harness: '{command}' is its name, '{options}' is what follows.",
-    )
-    platform: str | None = Field(
-        default=None,
-        description="The command that runs one platform, where it is another one: '{platform}' is the platform's name, "
-        "'{options}' is what follows.",
-    )
 
 
 class Package(Section):

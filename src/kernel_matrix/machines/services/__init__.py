@@ -11,8 +11,8 @@ from typing import Any, Protocol, cast
 
 from ruamel.yaml import YAML
 
+from kernel_matrix.base.commands import command, line_here
 from kernel_matrix.base.errors import unknown
-from kernel_matrix.config import commands
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
@@ -41,10 +41,10 @@ def service(name: str) -> Service:
     return cast(Service, importlib.import_module(f"{__name__}.{name}"))
 
 
-def command(matrix: Matrix, row: Row) -> str:
-    """Return the command that every service runs for a row, and that a person types."""
+def command_of(row: Row) -> str:
+    """Return the command that every service runs for a row, as the harness was started here: a person types it too."""
     words = ["run", "--platform", row.platform, "--plan", "build/plan.json", "--row", row.id]
-    return commands.command(matrix.start, words)
+    return line_here(command(words))
 
 
 def started(row_plan: RowPlan) -> list[Row]:

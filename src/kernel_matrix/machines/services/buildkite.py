@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
-from kernel_matrix.machines.services import block_style, command, minutes, started
+from kernel_matrix.machines.services import block_style, command_of, minutes, started
 
 TITLE = "Buildkite"
 
@@ -17,10 +17,10 @@ def render(matrix: Matrix, row_plan: RowPlan) -> str:
         {
             "label": row.id,
             "key": "".join(char if char.isalnum() else "-" for char in row.id),
-            "command": [f"buildkite-agent artifact download build/plan.json .\n{command(matrix, row)}"],
+            "command": [f"buildkite-agent artifact download build/plan.json .\n{command_of(row)}"],
             "agents": _agent(row.labels),
             "timeout_in_minutes": minutes(matrix, row),
-            "artifact_paths": ["build/results/*.xml", "build/results/*.npz", "build/results/*/*.parquet"],
+            "artifact_paths": ["build/results/*/*.parquet", "build/results/*/*.jsonl"],
         }
         for row in started(row_plan)
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
-from kernel_matrix.machines.services import block_style, command, minutes, started
+from kernel_matrix.machines.services import block_style, command_of, minutes, started
 
 TITLE = "GitLab CI"
 
@@ -24,7 +24,7 @@ def render(matrix: Matrix, row_plan: RowPlan) -> str:
             "tags": list(row.labels),
             "timeout": f"{minutes(matrix, row)} minutes",
             "needs": [{"pipeline": "$PARENT_PIPELINE_ID", "job": "plan"}],
-            "script": [command(matrix, row)],
+            "script": [command_of(row)],
             "artifacts": {"when": "always", "paths": ["build/results/"], "expire_in": "30 days"},
         }
     return block_style(pipeline)

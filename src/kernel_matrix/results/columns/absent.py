@@ -14,7 +14,7 @@ def enter_absences(connection: Connection, checked: Callable[[Sequence[Record]],
     """Replace the present records by those that ``checked`` makes of them, and add the records that it adds.
 
     ``checked`` is :func:`kernel_matrix.machines.absences.with_absences`: it takes the records without their figures,
-    keeps their order, and puts others in the place of some. The database must not be kept for another report.
+    keeps their order, and puts others in the place of some.
     """
     jobs = Jobs(connection)
     question = f"""

@@ -5,19 +5,17 @@ They are those that :mod:`kernel_matrix.report.cells` makes of one cell's record
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
-
-import pyarrow as pa
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.plan import Cell
 from kernel_matrix.results.canaries import Detection
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.pooling import noise_of_cells, pooled
-from kernel_matrix.results.columns.sql import Connection, enter, rows, view
+from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.noise import Noise
 
@@ -79,18 +77,15 @@ class CellFigures:
     repeats: tuple[int, int] = (0, 0)
 
 
-_JOBS = "SELECT cell, list_sort(list(DISTINCT job)) FROM summed GROUP BY cell"
+_JOBS = "SELECT cell, list_sort(list(DISTINCT job)) FROM taken GROUP BY cell"
 _REPEATS = """
     SELECT t.cell, coalesce(sum(c.figures['repeats']), 0), coalesce(sum(c.figures['repeats_differing']), 0)
-    FROM summed t JOIN cases c USING (record) GROUP BY t.cell
+    FROM taken t JOIN cases c USING (record) GROUP BY t.cell
 """
 
 
-def cells(connection: Connection, planned: Planned, wanted: Sequence[int] | None = None) -> list[CellFigures]:
-    """Return the figures of some cells, by default of all in the order of the plan, after :func:`..verdicts.judge`."""
-    wanted = range(len(planned.cells)) if wanted is None else wanted
-    enter(connection, "summed_cells", pa.schema({"cell": pa.int32()}), {"cell": wanted})
-    view(connection, "summed", "FROM taken SEMI JOIN summed_cells USING (cell)")
+def cells(connection: Connection, planned: Planned) -> list[CellFigures]:
+    """Return the figures of all cells in the order of the plan, after :func:`..verdicts.judge`."""
     with ThreadPoolExecutor(1) as pool:  # DuckDB answers the next question while objects are made of an answer
         states, accuracy = pool.submit(rows, connection, _STATES), pool.submit(rows, connection, _ACCURACY)
         noise = pool.submit(pooled, connection)
@@ -109,7 +104,7 @@ def cells(connection: Connection, planned: Planned, wanted: Sequence[int] | None
         figures[cell].timed = timed
     for cell, jobs in measured:
         figures[cell].jobs = tuple(jobs)
-    return [figures[cell] for cell in wanted]
+    return [figures[cell] for cell in range(len(planned.cells))]
 
 
 def _states(answer: _Answer, planned: Planned) -> dict[int, CellFigures]:
@@ -173,8 +168,8 @@ _STATES = f"""
         SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{_NAMES}], v.state) AS badness,
                list_position([{_LEVELS}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
                t.injected, t.caught, t.record IS NULL OR NOT coalesce(j.has_facts, false) AS nowhere
-        FROM verdicts v JOIN planned p USING (planned) SEMI JOIN summed_cells USING (cell)
-        LEFT JOIN summed t USING (planned)
+        FROM verdicts v JOIN planned p USING (planned)
+        LEFT JOIN taken t USING (planned)
         LEFT JOIN (SELECT job, cardinality(facts) > 0 AS has_facts FROM jobs) j ON j.job = t.job
     ),
     ranked AS (  -- the larger, the worse and the earlier in the plan
@@ -195,7 +190,7 @@ _STATES = f"""
 _ACCURACY = f"""
     WITH shares AS (
         SELECT t.cell, t.planned, t.record, o.place, {_share("max_abs")} AS max_abs, {_share("rel_fro")} AS rel_fro
-        FROM summed t JOIN outputs o USING (record)
+        FROM taken t JOIN outputs o USING (record)
     ),
     largest AS (SELECT cell, max(greatest(max_abs, rel_fro)) AS share FROM shares GROUP BY cell),
     worst AS (
@@ -215,7 +210,7 @@ _ARTIFACTS = """
     WITH figures AS (
         SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry,
                generate_subscripts(map_keys(c.figures), 1) AS place
-        FROM summed t JOIN cases c USING (record) WHERE t.cell IN (SELECT cell FROM summed WHERE kind <> '')
+        FROM taken t JOIN cases c USING (record) WHERE t.cell IN (SELECT cell FROM taken WHERE kind <> '')
     ),
     resources AS (
         SELECT cell, entry.key AS name, greatest(max(entry.value), 0) AS largest,
@@ -227,13 +222,13 @@ _ARTIFACTS = """
         FROM resources GROUP BY cell
     )
     SELECT k.cell, k.kinds, names, values
-    FROM (SELECT cell, list_sort(list(DISTINCT kind)) AS kinds FROM summed WHERE kind <> '' GROUP BY cell) k
+    FROM (SELECT cell, list_sort(list(DISTINCT kind)) AS kinds FROM taken WHERE kind <> '' GROUP BY cell) k
     LEFT JOIN of_cells USING (cell)
 """
 _TIMED = """
     SELECT t.cell, t.planned, figures['time.run'], figures['time.eager'], figures['time.ratio'],
            figures['time.rounds']
-    FROM summed t JOIN cases c USING (record)
+    FROM taken t JOIN cases c USING (record)
     WHERE t.state = 'pass' AND figures['time.run'] IS NOT NULL AND figures['time.eager'] IS NOT NULL
       AND figures['time.ratio'] IS NOT NULL AND figures['time.rounds'] IS NOT NULL
     ORDER BY t.planned

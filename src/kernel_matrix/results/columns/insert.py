@@ -97,4 +97,4 @@ def add_records(connection: Connection, name: str, records: Sequence[Record]) ->
     source = next_source(connection)
     position = one(connection, "SELECT coalesce(max(position), -1) + 1 FROM sources")
     insert_batches(connection, jobs, cases, outputs, source)
-    connection.execute("INSERT INTO sources VALUES (?, ?, '', '', ?)", [source, name, position]).fetchall()
+    connection.execute("INSERT INTO sources VALUES (?, ?, ?)", [source, name, position]).fetchall()

@@ -27,8 +27,7 @@ class Judged:
     """The verdicts of a plan in a database that is open, and what could not be compared (a sentence each).
 
     ``not_taken`` has a sentence for each file with results of other tools that are of no planned case. ``ended`` has
-    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail. ``is_kept`` says
-    whether the database is kept for the next report.
+    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail.
     """
 
     connection: Connection
@@ -41,13 +40,10 @@ class Judged:
     not_taken: tuple[str, ...] = ()
     ended: tuple[RuleState, ...] = ()
     presence: Present | None = None
-    is_kept: bool = False
 
-    def cells(self, but: Collection[int] = ()) -> dict[int, CellFigures]:
-        """Return the figures of all cells by number, apart from those of some numbers."""
-        wanted = [number for number in range(len(self.planned.cells)) if number not in but]
-        found = cells(self.connection, self.planned, wanted) if wanted else []
-        return dict(zip(wanted, found, strict=True))
+    def cells(self) -> list[CellFigures]:
+        """Return the figures of all cells in the order of the plan."""
+        return cells(self.connection, self.planned)
 
     @cached_property
     def counts(self) -> dict[State, int]:

@@ -1,13 +1,10 @@
-"""Result folders -> tables: read all JUnit XML below them, and the tables of runs, into the database, each once.
-
-A file that the database has from an earlier run is not read again.
-"""
+"""Result folders -> tables: read all JUnit XML below them, and the tables of runs, into the database, each once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +20,7 @@ from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.result_files import NOT_WHOLE
-from kernel_matrix.results.tables import checks, names
+from kernel_matrix.results.tables import checks
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Asked, Bounds, RefusedError
 
@@ -33,7 +30,7 @@ class Loaded:
     """The files that count, and one sentence for each file that was not taken.
 
     ``refused`` has the reasons of the latter by job, for the cases that are missing because of it. ``paths`` are all
-    files of results that lie in the folders, whether or not they were taken.
+    files of results that lie in ``folders``, whether or not they were taken.
     """
 
     files: tuple[Path, ...]
@@ -41,6 +38,7 @@ class Loaded:
     refused: Mapping[str, str]
     paths: tuple[Path, ...]
     samples: Samples
+    folders: tuple[Path, ...] = ()
 
 
 def load(
@@ -59,7 +57,7 @@ def load(
     """
     bounds = bounds or Bounds()
     there = result_files.find(folders, bounds)
-    xml, runs = there.junit, there.runs
+    xml, runs = (*there.journals, *there.junit), there.runs
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
     loading.junit(xml, processes)
     connection.begin()  # the rows of files and their numbers are there together, or not at all
@@ -79,7 +77,8 @@ def load(
         if number in present:
             files.setdefault(number, path)
     of_junit = (file for path in xml for file in (path, samples.beside(path)))
-    return loading.loaded(tuple(files.values()), (*of_junit, *(path for run in runs for path in run.paths)))
+    paths = (*of_junit, *(path for run in runs for path in run.paths))
+    return replace(loading.loaded(tuple(files.values()), paths), folders=tuple(folders))
 
 
 def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
@@ -104,31 +103,27 @@ class _Loading:
     known: dict[Path, int] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
-    stamps: dict[int, str] = field(default_factory=dict)  # of the runs in tables that came with this report
 
     def junit(self, paths: Sequence[Path], processes: int) -> None:
-        """Read the JUnit files that the database does not have."""
-        stamps = {path: sources.stamp_of(path) for path in paths}
-        self.known |= sources.known(self.connection, stamps, sources.digest_of)
-        for parsed in parse_all([path for path in paths if path not in self.known], self.bounds, processes):
+        """Read the JUnit files."""
+        for parsed in parse_all(paths, self.bounds, processes):
             self.refused |= parsed.refused
             for path, reason in parsed.broken.items():
                 self.broken.append(f"{reason}. Its cases are missing below; fetch or make the file again.")
                 self.refused[path] = NOT_WHOLE
-            self._insert(parsed, stamps)
+            self._insert(parsed)
 
-    def _insert(self, parsed: Parsed, stamps: Mapping[Path, str]) -> None:
+    def _insert(self, parsed: Parsed) -> None:
         first = next_source(self.connection)
         numbers = {path: first + place for place, path in enumerate(parsed.paths) if path not in self.refused}
         self.connection.begin()  # the rows of files and their numbers are there together, or not at all
         insert_batches(self.connection, parsed.jobs, parsed.cases, parsed.outputs, first)
-        digests = dict(zip(parsed.paths, parsed.digests, strict=True))
-        sources.add(self.connection, {n: (path, stamps[path], digests[path]) for path, n in numbers.items()})
+        sources.add(self.connection, {number: path for path, number in numbers.items()})
         self.connection.commit()
         self.known |= numbers
 
     def insert_checked(self, runs: Sequence[JobFiles]) -> dict[int, JobFiles]:
-        """Read the tables of new runs, some while those after them are checked. Return the last, which are not read."""
+        """Read the tables of runs, some while those after them are checked. Return the last, which are not read."""
         last: dict[int, JobFiles] = {}
         for part in self._good_tables(runs):
             self.insert(last)
@@ -136,24 +131,19 @@ class _Loading:
         return last
 
     def _good_tables(self, runs: Sequence[JobFiles]) -> Iterator[dict[int, JobFiles]]:
-        """Yield the runs that the database does not have by new numbers, and refuse those that cannot be used."""
-        stamps = {files.path("jobs"): sources.stamp_of(*files.paths) for files in runs}
-        self.known |= sources.known(self.connection, stamps, lambda _: "")
-        new = [files for files in runs if files.path("jobs") not in self.known]
+        """Yield the runs by new numbers, and refuse those that cannot be used."""
         first = next_source(self.connection)
-        for part, bad in checks.checked(new, self.bounds):
+        for part, bad in checks.checked(runs, self.bounds):
             self.refused |= {files.path("jobs"): reason for files, reason in bad.items()}
             good = dict(enumerate((files for files in part if files not in bad), first))
             first += len(good)
-            self.stamps |= {number: stamps[files.path("jobs")] for number, files in good.items()}
             self.known |= {files.path("jobs"): number for number, files in good.items()}
             yield good
 
     def insert(self, good: Mapping[int, JobFiles]) -> None:
-        """Read the tables of new runs."""
+        """Read the tables of runs."""
         insert_runs(self.connection, good)
-        new = {number: (files.path("jobs"), self.stamps[number], "") for number, files in good.items()}
-        sources.add(self.connection, new)
+        sources.add(self.connection, {number: files.path("jobs") for number, files in good.items()})
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""
@@ -162,8 +152,7 @@ class _Loading:
                 self.connection, 'SELECT "case", action FROM cases WHERE source = ? ORDER BY record', [source]
             )
             records = (Record(case, "pass", action) for case, action in answer)
-            is_table = names.is_table(path)
-            folder = names.files_of(path).folder if is_table else path.parent
+            folder = path.parent if path.suffix == ".xml" else path.parent.parent
             try:
                 validation.check_records(result_files.job_of(path), folder.name, records, asked)
             except RefusedError as error:
@@ -180,28 +169,21 @@ class _Loading:
         for path in xml:
             if path in self.known and path not in self.refused:
                 self.samples.of_junit(self.connection, path, self.known[path], jobs)
-        held = {number for (number,) in rows(self.connection, "SELECT source FROM held")}
         with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(self._samples_of_runs, runs, held)
+            reading = pool.submit(self._samples_of_runs, runs)
             beside()
-            checked = reading.result()
-        self.connection.execute("INSERT INTO held SELECT unnest(?::INTEGER[])", [checked]).fetchall()
+            reading.result()
 
-    def _samples_of_runs(self, runs: Sequence[JobFiles], held: Collection[int]) -> list[int]:
-        """Read the samples of the runs that are taken, and return the numbers of those whose identity was computed."""
+    def _samples_of_runs(self, runs: Sequence[JobFiles]) -> None:
+        """Read the samples of the runs that are taken, and refuse those whose identity is another."""
         taken = [files for files in runs if files.path("jobs") not in self.refused]
-        source = {files: self.known[files.path("jobs")] for files in taken}
-        of_none = [files for files in taken if source[files] not in held]
-        cases = {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in of_none}
-        new = {files: number for files, number in cases.items() if source[files] in self.stamps}
-        others = {files: number for files, number in cases.items() if files not in new}
-        checked = self.samples.choose_checked(new, others, len(taken))
+        cases = {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in taken}
+        checked = self.samples.choose_checked(cases)
         for files in taken:
             try:
                 self.samples.of_run(files, whole=files in checked)
             except RefusedError as error:
                 self.refused[files.path("jobs")] = str(error)
-        return [source[files] for files in checked if files.path("jobs") not in self.refused]
 
     def loaded(self, files: tuple[Path, ...], paths: tuple[Path, ...]) -> Loaded:
         """Return what was read from these files."""

@@ -6,7 +6,6 @@ import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from kernel_matrix.results.columns import batch, own_form
 from kernel_matrix.results.columns.batch import Batch
 from kernel_matrix.results.columns.schema import CASES, JOBS, OUTPUTS
 from kernel_matrix.results.junit import BrokenResultError
+from kernel_matrix.results.tables import journal, names
 from kernel_matrix.results.validation import Bounds, RefusedError
 
 _FILES_AT_ONCE = 16
@@ -24,13 +24,12 @@ _FEW_BYTES = 16 * 2**20  # are read sooner than another process starts
 
 @dataclass(frozen=True)
 class Parsed:
-    """Some files: the digest of each, why it is refused or broken, and the tables of those that are neither.
+    """Some files: why each is refused or broken, and the tables of those that are neither.
 
     The tables have a column ``file``: the place of the file among ``paths``.
     """
 
     paths: tuple[Path, ...]
-    digests: tuple[str, ...]
     refused: dict[Path, str]
     broken: dict[Path, str]
     jobs: pa.Table
@@ -40,23 +39,18 @@ class Parsed:
 
 def parse(paths: Sequence[Path], bounds: Bounds) -> Parsed:
     """Read some files."""
-    digests: list[str] = []
     refused: dict[Path, str] = {}
     broken: dict[Path, str] = {}
     batches: list[tuple[int, Batch]] = []
     for place, path in enumerate(paths):
-        digest = ""
         try:
-            data = path.read_bytes()
-            digest = sha256(data).hexdigest()
-            batches.append((place, read(path, data, bounds)))
+            batches.append((place, read(path, path.read_bytes(), bounds)))
         except RefusedError as error:
             refused[path] = str(error)
         except (BrokenResultError, OSError) as error:
             broken[path] = str(error)
-        digests.append(digest)
     tables = [_joined([(place, getattr(of_file, name)) for place, of_file in batches], name) for name in _TABLES]
-    return Parsed(tuple(paths), tuple(digests), refused, broken, *tables)
+    return Parsed(tuple(paths), refused, broken, *tables)
 
 
 def parse_all(
@@ -84,6 +78,8 @@ def read(path: Path, data: bytes, bounds: Bounds) -> Batch:
         RefusedError: it holds more than honest results do, or figures that cannot be.
         BrokenResultError: it is not whole JUnit XML.
     """
+    if names.is_journal(path):
+        return batch.of_records(journal.read(path, bounds))
     try:
         return own_form.read(data, bounds)
     except own_form.OtherFormError:

@@ -50,7 +50,7 @@ def _number_groups(connection: Connection) -> list[_Group]:
         SELECT t.planned, o.place, t.cell, coalesce(n.dtype, 'any') AS dtype, o.output,
                t.action = 'emulate' AS emulated,
                o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro, o.itemsize, o.misrounded, o.floor_misrounded
-        FROM summed t JOIN outputs o USING (record) JOIN planned p USING (planned) JOIN plan_names n USING (named)
+        FROM taken t JOIN outputs o USING (record) JOIN planned p USING (planned) JOIN plan_names n USING (named)
         WHERE t.outcome IN ('pass', 'fail') AND o.rel_fro IS NOT NULL AND o.floor_rel_fro IS NOT NULL
         """,
     )

@@ -18,14 +18,13 @@ from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record, Sample
-from kernel_matrix.results.tables import read
+from kernel_matrix.results.tables import journal, names, read
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Bounds, RefusedError
 
 MOST_BYTES = 256 * 2**20  # of samples in memory
-# Cases of runs that are new and whose identity is computed, which takes about 0.2 ms for each; of more, runs with
-# OF_MORE cases. Of the runs that earlier reports left out, those with OF_OTHERS cases follow in each report.
-MOST_CHECKED, OF_MORE, OF_OTHERS = 50_000, 5_000, 1_000
+# Cases of runs whose identity is computed, which takes about 0.2 ms for each; of more, runs with OF_MORE cases.
+MOST_CHECKED, OF_MORE = 50_000, 5_000
 _Key = tuple[str, str, str]  # the job, or the file of one without a name; when it started; the case
 
 
@@ -41,24 +40,20 @@ class Samples:
     _by_case: dict[_Key, Mapping[str, Sample]] = field(default_factory=dict)
     _bytes: int = 0
     _left_out: int = 0
-    _unchecked: tuple[int, int] = (0, 0)  # the runs whose identity was never computed, and the number of all
+    _unchecked: tuple[int, int] = (0, 0)  # the runs whose identity was not computed, and the number of all
 
-    def choose_checked(
-        self, new: Mapping[JobFiles, int], others: Mapping[JobFiles, int], runs: int
-    ) -> Collection[JobFiles]:
-        """Return the runs whose identity is computed now: all that are ``new`` or some of them, and some ``others``.
-
-        Both have the number of cases of each run. The others are those whose identity no earlier report has computed.
-        ``runs`` is the number of all.
-        """
-        chosen = {*new} if sum(new.values()) <= MOST_CHECKED else _at_random(new, OF_MORE)
-        chosen |= _at_random(others, OF_OTHERS)
-        if unchecked := len(new) + len(others) - len(chosen):
-            self._unchecked = unchecked, runs
+    def choose_checked(self, cases: Mapping[JobFiles, int]) -> Collection[JobFiles]:
+        """Return the runs whose identity is computed, of all runs with their numbers of cases."""
+        chosen = {*cases} if sum(cases.values()) <= MOST_CHECKED else _at_random(cases, OF_MORE)
+        if unchecked := len(cases) - len(chosen):
+            self._unchecked = unchecked, len(cases)
         return chosen
 
     def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
         """Read the samples beside a JUnit file that the database has as ``source``."""
+        if names.is_journal(path):
+            self._add(path, journal.read(path, self.bounds))
+            return
         file = samples.beside(path)
         if not file.exists() and not file.is_symlink():
             return

@@ -1,9 +1,8 @@
-"""The files that the database has: known ones are not read again, and of equal results the first count."""
+"""The files that the database has: of equal results the first count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,52 +21,12 @@ _CONTENT = f"""
 """
 
 
-def known(connection: Connection, stamps: Mapping[Path, str], digest: Callable[[Path], str]) -> dict[Path, int]:
-    """Return the number of every file that the database has, and enter the new names and stamps of such files.
-
-    A file is known by its name and stamp, else by the digest of its content. One without a digest is known by its
-    stamp alone.
-    """
-    of_sources = rows(connection, "SELECT path, stamp, sha256, source FROM sources")
-    by_stamp = {(path, stamp): source for path, stamp, _, source in of_sources}
-    by_digest = {digest: source for _, _, digest, source in of_sources if digest}
-    found: dict[Path, int] = {}
-    for path, stamp in stamps.items() if of_sources else ():
-        source = by_stamp.get((str(path), stamp))
-        if source is None and (source := by_digest.get(digest(path))) is not None:
-            question = "UPDATE sources SET path = ?, stamp = ? WHERE source = ?"
-            connection.execute(question, [str(path), stamp, source]).fetchall()
-        if source is not None:
-            found[path] = source
-    return found
-
-
-def add(connection: Connection, sources: Mapping[int, tuple[Path, str, str]]) -> None:
-    """Enter new sources by number: path, stamp and digest."""
-    schema = pa.schema(
-        {"source": pa.int32(), "path": pa.string(), "stamp": pa.string(), "sha256": pa.string(), "position": pa.int32()}
-    )
-    path, stamp, digest = zip(*sources.values(), strict=True) if sources else ((), (), ())
-    columns = {"source": [*sources], "path": [*map(str, path)], "stamp": stamp, "sha256": digest}
-    enter(connection, "new_sources", schema, {**columns, "position": [None] * len(sources)})
+def add(connection: Connection, sources: Mapping[int, Path]) -> None:
+    """Enter new sources by number."""
+    schema = pa.schema({"source": pa.int32(), "path": pa.string(), "position": pa.int32()})
+    columns = {"source": [*sources], "path": [*map(str, sources.values())], "position": [None] * len(sources)}
+    enter(connection, "new_sources", schema, columns)
     connection.execute("INSERT INTO sources FROM new_sources").fetchall()
-
-
-def stamp_of(*paths: Path) -> str:
-    """Return what changes when one of some files is written again: sizes, times, and places on the disk."""
-    try:
-        states = [path.stat() for path in paths]
-    except OSError:
-        return ""
-    return " ".join(f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}" for state in states)
-
-
-def digest_of(path: Path) -> str:
-    """Return the digest of a file; empty if it cannot be read."""
-    try:
-        return sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""
 
 
 def make_present(connection: Connection, numbers: Sequence[int]) -> set[int]:

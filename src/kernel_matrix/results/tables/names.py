@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 TABLES = ("jobs", "cases", "outputs", "samples")
 SUFFIX = ".parquet"
+JOURNALS, JOURNAL = "journals", ".jsonl"  # of results that were left by a machine that cannot write tables
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]{0,150})-([0-9a-f]{16})")
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,150}")
 
@@ -23,14 +24,12 @@ class JobFiles:
     @property
     def job(self) -> str:
         """The name of the job; that of the files if they are not named as the tables are."""
-        match = _NAME.fullmatch(self.name)
-        return match[1] if match else self.name
+        return parts_of(self.name)[0]
 
     @property
     def run(self) -> str:
         """The identity of the run; empty if the files are not named as the tables are."""
-        match = _NAME.fullmatch(self.name)
-        return match[2] if match else ""
+        return parts_of(self.name)[1]
 
     def path(self, table: str) -> Path:
         """Return the file of one table."""
@@ -53,6 +52,12 @@ def name_of(job: str, run: str) -> str:
     return f"{job}-{run}"
 
 
+def parts_of(name: str) -> tuple[str, str]:
+    """Return the job and the run of a common name; the whole name and no run if files of results are not named so."""
+    match = _NAME.fullmatch(name)
+    return (match[1], match[2]) if match else (name, "")
+
+
 def is_table(path: Path) -> bool:
     """Return whether a path is that of a file in a folder of tables."""
     return path.suffix == SUFFIX and path.parent.name in TABLES
@@ -68,6 +73,32 @@ def find(folder: Path) -> list[JobFiles]:
     return sorted({files_of(path) for path in folder.rglob(f"*{SUFFIX}") if is_table(path)})
 
 
+def is_journal(path: Path) -> bool:
+    """Return whether a path is that of a journal that was left in place of tables."""
+    return path.suffix == JOURNAL and path.parent.name == JOURNALS
+
+
+def journals(folder: Path) -> list[Path]:
+    """Return the journals that were left in place of tables below a folder, ordered."""
+    return sorted(path for path in folder.rglob(f"*{JOURNAL}") if is_journal(path))
+
+
+def result_of(folder: Path, job: str) -> Path | None:
+    """Return the file of the latest results of a job in a folder: mostly its table of jobs; None without."""
+    return max(results_of(folder, job), key=lambda path: path.stat().st_mtime_ns, default=None)
+
+
+def results_of(folder: Path, job: str) -> list[Path]:
+    """Return the files of all results of a job in a folder, also in the form in which earlier versions wrote them."""
+    tables = {files.path("jobs") for files in of_job(folder, job)}
+    return [path for path in (*sorted(tables), *_journals_of(folder, job), folder / f"{job}.xml") if path.exists()]
+
+
+def _journals_of(folder: Path, job: str) -> list[Path]:
+    paths = sorted((folder / JOURNALS).glob(f"*{JOURNAL}"))
+    return [path for path in paths if parts_of(path.stem)[0] == job and parts_of(path.stem)[1]]
+
+
 def of_job(folder: Path, job: str) -> Iterator[JobFiles]:
     """Yield all runs of a job in one folder of tables."""
     for table in TABLES:
@@ -76,8 +107,13 @@ def of_job(folder: Path, job: str) -> Iterator[JobFiles]:
                 yield files
 
 
-def remove(folder: Path, job: str, but: str = "") -> None:
-    """Delete the tables of a job in one folder, apart from those called ``but``."""
-    for files in sorted({files for files in of_job(folder, job) if files.name != but}):
+def remove(folder: Path, job: str, but: Collection[str] = ()) -> None:
+    """Delete the results of a job in one folder, apart from those that have one of the names ``but``."""
+    for path in _journals_of(folder, job):
+        if path.stem not in but:
+            path.unlink(missing_ok=True)
+    for former in (folder / f"{job}.xml", folder / f"{job}.npz"):  # the form in which earlier versions wrote results
+        former.unlink(missing_ok=True)
+    for files in sorted({files for files in of_job(folder, job) if files.name not in but}):
         for path in files.paths:
             path.unlink(missing_ok=True)

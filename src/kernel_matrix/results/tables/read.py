@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernel_matrix.results.record import Record, Sample
+from kernel_matrix.results.tables import names
 from kernel_matrix.results.tables.identity import identity
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.tables.schema import FIGURES
@@ -30,10 +33,19 @@ def read(files: JobFiles) -> list[Record]:
     """
     [facts] = _columns(files, "jobs")["facts"]
     metrics, samples = _metrics(_columns(files, "outputs")), _samples(_columns(files, "samples"))
-    records = list(_records(_columns(files, "cases"), dict(facts), metrics, samples))
-    if (content := identity(records)) != files.run:
+    job = dict(facts)
+    records = list(_records(_columns(files, "cases"), job, files.run, metrics, samples))
+    if (content := identity(job, records)) != files.run:
         raise RefusedError(f"its content is that of the run {content}, and not of {files.run}: a file was changed")
     return records
+
+
+def facts_of(path: Path) -> dict[str, str]:
+    """Return the facts of a job from the file that its run has returned (``write.write``)."""
+    if names.is_journal(path):
+        with path.open(encoding="utf-8") as file:
+            return dict(json.loads(file.readline())["facts"])
+    return dict(pq.ParquetFile(path).read(["facts"]).column("facts").to_pylist()[0])
 
 
 def has_samples(files: JobFiles) -> bool:
@@ -44,6 +56,7 @@ def has_samples(files: JobFiles) -> bool:
 def _records(
     cases: _Columns,
     job: Mapping[str, str],
+    run: str,
     metrics: Mapping[str, dict[str, float]],
     samples: Mapping[str, dict[str, Sample]],
 ) -> Iterable[Record]:
@@ -51,7 +64,8 @@ def _records(
         fields = dict(zip(_OF_CASE, row, strict=True))
         case, figures = fields["case"], dict(fields.pop("figures"))
         fields |= {"attempts": tuple(fields["attempts"]), "facts": dict(fields["facts"])}
-        yield Record(**fields, metrics=figures | metrics.get(case, {}), job=job, samples=samples.get(case, {}))
+        figures |= metrics.get(case, {})
+        yield Record(**fields, metrics=figures, job=job, samples=samples.get(case, {}), run=run)
 
 
 def _metrics(outputs: _Columns) -> dict[str, dict[str, float]]:

@@ -1,88 +1,84 @@
-"""Records of one job -> its four files."""
+"""Records of one run of a job -> its four tables; where this Python has no pyarrow, a journal in their place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace as with_changes
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from kernel_matrix.base.files import written_whole
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import names, rows
+from kernel_matrix.results.tables import journal, names
 from kernel_matrix.results.tables.identity import identity
 from kernel_matrix.results.tables.names import JobFiles
-from kernel_matrix.results.tables.schema import SCHEMAS
 
-_LEVEL = 9  # of zstd: a tenth smaller than the usual 3, and still a few milliseconds for a job
+# Control characters, such as those of terminal colours, and halves of pairs: no XML can hold them, and no terminal
+# should get them from a result.
+_UNPRINTED = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write(folder: Path, records: Sequence[Record]) -> JobFiles:
-    """Write the records of one run of a job into a folder of tables, and return its files.
+def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Path:
+    """Write the results of one run of a job into a folder, and return the file that stands for them.
 
-    The same records give the same name and the same bytes. Each file appears whole, and that of the job comes last.
+    This is the file of the table of jobs, or the journal that a machine without pyarrow leaves. ``job`` are the facts
+    of the job. The same results give the same name and the same bytes. Each file appears whole, and the one that is
+    returned comes last.
 
     Raises:
-        ValueError: there is no record, the records are of several jobs, have a case twice, or name no job.
+        ValueError: the records have a case twice, or the facts name no job.
         OSError: a file cannot be written.
     """
-    if not records or any(record.job != records[0].job for record in records):
-        raise ValueError("the records must be those of one job")
+    facts = _clean(job)
+    records = [_printable(record, facts) for record in records]
     if len({record.case for record in records}) < len(records):
-        raise ValueError(f"the job {records[0].job.get('job', '')!r} has a case twice")
-    facts = records[0].job
-    run = identity(records)
-    files = JobFiles(folder, names.name_of(facts.get("job", ""), run))
-    tables = {
-        "samples": rows.sample_rows(run, records),
-        "outputs": rows.output_rows(run, records),
-        "cases": rows.case_rows(run, records),
-        "jobs": iter([rows.job_row(run, facts)]),
-    }
-    for table, content in tables.items():
-        _write(files.path(table), table_of(table, content))
-    return files
+        raise ValueError(f"the job {facts.get('job', '')!r} has a case twice")
+    run = identity(facts, records)
+    name = names.name_of(facts.get("job", ""), run)
+    try:
+        # pyarrow takes long to import, and not every machine has it.
+        from kernel_matrix.results.tables.rows import tables, write_table
+    except ImportError:
+        return journal.write(folder, name, facts, records)
+    files = JobFiles(folder, name)
+    for table, content in tables(run, facts, records):
+        write_table(files.path(table), content)
+    return files.path("jobs")
 
 
-def write_all(folder: Path, records: Iterable[Record]) -> list[JobFiles]:
-    """Write the records of several jobs: those of one job share the object of its facts.
+def replace(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Path:
+    """Write the results of a job, and delete those of its earlier runs from the folder."""
+    path = write(folder, job, records)
+    names.remove(folder, job["job"], but=[path.stem])
+    return path
+
+
+def write_all(folder: Path, records: Iterable[Record]) -> list[Path]:
+    """Write records of several runs, by their ``run``.
 
     Raises:
-        ValueError: a job cannot be written (see ``write``).
+        ValueError: a run cannot be written (see ``write``).
     """
-    jobs: dict[int, list[Record]] = {}
+    runs: dict[str, list[Record]] = {}
     for record in records:
-        jobs.setdefault(id(record.job), []).append(record)
-    return [write(folder, of_job) for of_job in jobs.values()]
+        runs.setdefault(record.run, []).append(record)
+    return [write(folder, of_run[0].job, of_run) for of_run in runs.values()]
 
 
-def replace(folder: Path, records: Sequence[Record]) -> JobFiles:
-    """Write the records of a job, and delete those of its earlier runs from the folder."""
-    files = write(folder, records)
-    names.remove(folder, files.job, but=files.name)
-    return files
+def _printable(record: Record, job: Mapping[str, str]) -> Record:
+    """Return a record as it is written: without texts that nobody can read, and with a short time."""
+    return with_changes(
+        record,
+        message=_text(record.message),
+        detail=_text(record.detail).strip(),
+        seconds=round(float(record.seconds), 4),
+        facts={key: value for key, value in _clean(record.facts).items() if value},
+        job=job,
+    )
 
 
-def table_of(table: str, content: Iterable[rows.Row]) -> pa.Table:
-    """Return rows as a table of Arrow."""
-    schema, every = SCHEMAS[table], list(content)
-    columns = [pa.array([row[column.name] for row in every], column.type) for column in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+def _clean(facts: Mapping[str, str]) -> dict[str, str]:
+    return {_text(key): _text(str(value)) for key, value in facts.items()}
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        written_whole(path) as part,
-        pq.ParquetWriter(
-            part,
-            table.schema,
-            compression="zstd",
-            compression_level=_LEVEL,
-            store_schema=False,  # Parquet's own types say enough, and Arrow's copy of the schema has kilobytes
-            write_statistics=["run", "case"],  # those of the other columns would be larger than a small job
-        ) as file,
-    ):
-        file.write_table(table)
-        file.add_key_value_metadata(dict(table.schema.metadata))
+def _text(text: str) -> str:
+    return _UNPRINTED.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -13,12 +13,12 @@ import docker
 import docker.errors
 
 from kernel_matrix.base.git import commit
+from kernel_matrix.config.concern import SHARED_IMAGE as SHARED
 from kernel_matrix.config.model import Installer
 from kernel_matrix.run.docker import network
 from kernel_matrix.run.environments.builds import is_among
 
 PREFIX = "kernel-matrix"
-SHARED = "toolchains"  # the folder, beside those of the platforms, of the image that theirs are made from
 _SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared image
 _BASE = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)
 _GPU_VARIABLES = re.compile(r"^ARG GPU_INSTALLER_VARIABLES=(\S+)$", re.MULTILINE)

@@ -1,0 +1,192 @@
+"""Result files -> plain dictionaries, one for each test case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.parsers import expat
+
+_NOT_OUTPUTS = ("", "artifact", "bench", "canary", "time")
+_DIGITS = 1e-4  # relative: the page rounds to five digits
+
+
+class Raw(NamedTuple):
+    """One test case of a result file."""
+
+    file: str
+    case: str
+    outcome: str
+    action: str
+    stage: str
+    message: str
+    text: str
+    seconds: float
+    attempts: tuple[str, ...]
+    metrics: dict[str, float]
+    outputs: dict[str, dict[str, float]]  # the figures by output
+    subjects: dict[str, dict[str, float]]  # the figures by what they are of, such as an output or "time"
+    facts: dict[str, str]
+    job: dict[str, str]
+
+
+class _Reader:
+    """Take in a file as expat reads it. A tree of it would take most of the audit's time."""
+
+    def __init__(self, path: Path, by_case: dict[str, list[Raw]]) -> None:
+        self.file, self.by_case = path.name, by_case
+        self.job: dict[str, str] = {}
+        self.case: dict[str, str] = {}  # the attributes of a test case, and so on below
+        self.given: dict[str, str] = self.job
+        self.results: dict[str, list[str]] = {}
+        self.flaky: list[str] = []
+        self.text: list[str] | None = None
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = self.start, self.end
+        parser.CharacterDataHandler = self.characters
+        with path.open("rb") as content:
+            parser.ParseFile(content)
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Take in the start of an element."""
+        if name == "property":
+            self.given[attributes.get("name", "")] = attributes.get("value", "")
+        elif name == "testcase":
+            self.case, self.given, self.results, self.flaky = attributes, {}, {}, []
+        elif name == "testsuite":
+            self.job = self.given = {}
+        elif name in ("failure", "error", "skipped"):
+            self.text = self.results[name] = [attributes.get("message", "")]
+        elif name in ("flakyFailure", "flakyError"):
+            self.flaky.append({"flakyFailure": "fail", "flakyError": "error"}[name])
+
+    def end(self, name: str) -> None:
+        """Take in the end of an element."""
+        if name in ("failure", "error", "skipped"):
+            self.text = None
+        elif name == "testcase":
+            raw = self._raw()
+            self.by_case.setdefault(raw.case, []).append(raw)
+
+    def characters(self, data: str) -> None:
+        """Take in text: that of a result is kept."""
+        if self.text is not None:
+            self.text.append(data)
+
+    def _raw(self) -> Raw:
+        given, results = self.given, self.results
+        message, *text = results.get("failure") or results.get("error") or results.get("skipped") or [""]
+        metrics = {key[7:]: float(value) for key, value in given.items() if key.startswith("metric.")}
+        subjects = _by_subject(metrics)
+        return Raw(
+            file=self.file,
+            case=given.get("case", f"{self.case.get('classname')}/{self.case.get('name')}"),
+            outcome=_outcome(set(results), self.case.get("status", ""), given.get("outcome", "")),
+            action=given.get("action", ""),
+            stage=given.get("stage", ""),
+            message=message,
+            text=f"{message}\n{''.join(text).strip()}",
+            seconds=float(self.case.get("time") or 0),
+            attempts=tuple(part for part in given.get("attempts", "").split(",") if part) or tuple(self.flaky),
+            metrics=metrics,
+            outputs={subject: figures for subject, figures in subjects.items() if subject not in _NOT_OUTPUTS},
+            subjects=subjects,
+            facts={key[5:]: value for key, value in given.items() if key.startswith("fact.")},
+            job=self.job,
+        )
+
+
+def read(files: Iterable[Path]) -> dict[str, list[Raw]]:
+    """Return the test cases of all files, by id."""
+    by_case: dict[str, list[Raw]] = {}
+    for path in files:
+        if path.suffix in (".parquet", ".jsonl"):
+            for raw in _of_tables(path) if path.suffix == ".parquet" else _of_journal(path):
+                by_case.setdefault(raw.case, []).append(raw)
+        else:
+            _Reader(path, by_case)
+    return by_case
+
+
+def _of_tables(jobs: Path) -> Iterator[Raw]:
+    """Yield the test cases of a run that came as tables, row by row. ``jobs`` is its file of the table of jobs."""
+    from pyarrow.parquet import ParquetFile  # it takes long to import, and not all results are tables
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        return list(ParquetFile(jobs.parent.parent / table / jobs.name).read().to_pylist())
+
+    metrics: dict[str, dict[str, float]] = {}
+    for row in rows("outputs"):
+        of_case = metrics.setdefault(row.pop("case"), {})
+        output, others = row.pop("output"), dict(row.pop("others"))
+        del row["run"]
+        given = {figure: value for figure, value in row.items() if value is not None}
+        of_case |= {f"{output}.{figure}": value for figure, value in (given | others).items()}
+    job = dict(rows("jobs")[0]["facts"])
+    for row in rows("cases"):
+        figures = dict(row["figures"]) | metrics.get(row["case"], {})
+        subjects = _by_subject(figures)
+        names = ("case", "outcome", "action", "stage", "message", "seconds")
+        yield Raw(
+            file=jobs.name,
+            **{name: row[name] for name in names},
+            text=f"{row['message']}\n{row['detail']}",
+            attempts=tuple(row["attempts"]),
+            metrics=figures,
+            outputs={subject: values for subject, values in subjects.items() if subject not in _NOT_OUTPUTS},
+            subjects=subjects,
+            facts=dict(row["facts"]),
+            job=job,
+        )
+
+
+def _of_journal(path: Path) -> Iterator[Raw]:
+    """Yield the test cases of a run whose machine has left a journal in place of tables."""
+    first, *ends = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    for end in ends:
+        subjects = _by_subject(end["metrics"])
+        yield Raw(
+            file=path.name,
+            **{name: end[name] for name in ("case", "outcome", "action", "stage", "message", "seconds")},
+            text=f"{end['message']}\n{end['detail']}",
+            attempts=tuple(end["attempts"]),
+            metrics=end["metrics"],
+            outputs={subject: values for subject, values in subjects.items() if subject not in _NOT_OUTPUTS},
+            subjects=subjects,
+            facts=end["facts"],
+            job=first["facts"],
+        )
+
+
+def _by_subject(metrics: dict[str, float]) -> dict[str, dict[str, float]]:
+    by_subject: dict[str, dict[str, float]] = {}
+    for key, value in metrics.items():
+        subject, _, figure = key.rpartition(".")
+        by_subject.setdefault(subject, {})[figure] = value
+    return by_subject
+
+
+def _outcome(tags: set[str], status: str, outcome: str) -> str:
+    if "failure" in tags:
+        return "fail"
+    if "error" in tags:
+        return "error"
+    if "skipped" in tags or status in ("notrun", "disabled"):
+        return outcome if outcome in ("excluded", "missing") else "unavailable"
+    return outcome or "pass"
+
+
+def same(shown: Any, value: float) -> bool:
+    """Return whether a number of the page is that of a result file, rounded as the page does."""
+    if isinstance(shown, str):
+        return shown == str(value)
+    if not isinstance(shown, int | float):
+        return False
+    return shown == value or abs(shown - value) <= _DIGITS * abs(value)
+
+
+def same_all(shown: dict[str, Any], values: dict[str, float]) -> bool:
+    """Return whether two mappings have the same keys and numbers."""
+    return shown.keys() == values.keys() and all(same(shown[key], value) for key, value in values.items())

@@ -1,0 +1,61 @@
+-- The golden and the baseline are computed on the CPU of every machine from the same inputs, so their figures hardly
+-- differ: the usual figures of an output are the medians over all accepted results that ran.
+--
+-- There are medians for each name of a case, output, and whether the results are stale. Fewer than three results have
+-- none: two that differ do not say which of them is wrong. Of the variants of one result the one that was chosen counts,
+-- else the first. Tests of a suite that do not say which inputs they had are not compared with one another.
+CREATE OR REPLACE TEMP VIEW ran_outputs AS
+SELECT a.key, a.stale > 0 AS is_stale, a.ordinal, o.place, split_part(o.output, '@', 1) AS name,
+       substring(o.output, length(split_part(o.output, '@', 1)) + 1) AS variant, o.elements, o.floor_max_abs,
+       o.floor_rel_fro, o.conditioning_max_abs, o.conditioning_rel_fro, o.unit, o.steps, o.largest, o.itemsize
+FROM accepted a JOIN outputs o USING (record)
+WHERE a.action IN ('run', 'emulate')
+  AND NOT (a.owed IN (SELECT owed FROM plan_owed WHERE asserted) AND a.digest IS NULL);
+
+-- `rank` is least in the variant of a result that was chosen, else in the first.
+CREATE OR REPLACE TEMP TABLE common_sources AS
+SELECT key, name, is_stale, coalesce(elements, 0) AS elements, floor_max_abs, floor_rel_fro, conditioning_max_abs,
+       conditioning_rel_fro, unit, steps, largest, itemsize, ordinal, variant,
+       CASE WHEN variant IN ('', '@') THEN -1 - place ELSE place END AS rank
+FROM ran_outputs
+WHERE isfinite(floor_max_abs) AND isfinite(floor_rel_fro) AND isfinite(conditioning_max_abs)
+  AND isfinite(conditioning_rel_fro) AND isfinite(unit) AND isfinite(steps) AND isfinite(largest)
+  AND isfinite(itemsize);
+
+-- One variant of each result. Few results have several.
+DELETE FROM common_sources WHERE rowid IN (
+    SELECT rowid FROM common_sources SEMI JOIN (FROM common_sources WHERE variant <> '') USING (ordinal)
+    QUALIFY row_number() OVER (PARTITION BY ordinal, name ORDER BY rank) > 1
+);
+
+-- Most results of a case have equal figures, so few are sorted.
+CREATE OR REPLACE TEMP TABLE common_figures AS
+WITH bounds AS (
+    SELECT key, name, is_stale,
+           min(elements) AS elements, min(floor_max_abs) AS floor_max_abs, min(floor_rel_fro) AS floor_rel_fro,
+           min(conditioning_max_abs) AS conditioning_max_abs, min(conditioning_rel_fro) AS conditioning_rel_fro,
+           min(unit) AS unit, min(steps) AS steps, min(largest) AS largest, min(itemsize) AS itemsize,
+           min(elements) = max(elements) AND min(floor_max_abs) = max(floor_max_abs) AND
+           min(floor_rel_fro) = max(floor_rel_fro) AND min(conditioning_max_abs) = max(conditioning_max_abs) AND
+           min(conditioning_rel_fro) = max(conditioning_rel_fro) AND min(unit) = max(unit) AND min(steps) = max(steps) AND
+           min(largest) = max(largest) AND min(itemsize) = max(itemsize) AS equal
+    FROM common_sources GROUP BY key, name, is_stale HAVING count(*) >= 3
+),
+ordered AS (
+    SELECT key, name, is_stale, count(*) AS n,
+           list_sort(list(elements)) AS elements, list_sort(list(floor_max_abs)) AS floor_max_abs,
+           list_sort(list(floor_rel_fro)) AS floor_rel_fro,
+           list_sort(list(conditioning_max_abs)) AS conditioning_max_abs,
+           list_sort(list(conditioning_rel_fro)) AS conditioning_rel_fro, list_sort(list(unit)) AS unit,
+           list_sort(list(steps)) AS steps, list_sort(list(largest)) AS largest,
+           list_sort(list(itemsize)) AS itemsize
+    FROM common_sources SEMI JOIN (FROM bounds WHERE NOT equal) USING (key, name, is_stale) GROUP BY ALL
+)
+SELECT * EXCLUDE (equal) FROM bounds WHERE equal
+UNION ALL
+SELECT key, name, is_stale,
+       median_of(elements, n) AS elements, median_of(floor_max_abs, n) AS floor_max_abs,
+       median_of(floor_rel_fro, n) AS floor_rel_fro, median_of(conditioning_max_abs, n) AS conditioning_max_abs,
+       median_of(conditioning_rel_fro, n) AS conditioning_rel_fro, median_of(unit, n) AS unit,
+       median_of(steps, n) AS steps, median_of(largest, n) AS largest, median_of(itemsize, n) AS itemsize
+FROM ordered;

@@ -1,0 +1,24 @@
+-- Of the accepted results of a case the one decides that tried most; of equals the worst, and then the first.
+--
+-- A stale result decides only if it tried more than every result of the present, and the best of these did not go wrong.
+CREATE OR REPLACE TEMP TABLE deciding AS
+WITH weighed AS (  -- one number that is the larger the more the result counts
+    SELECT planned, stale, ((tried * 8 + badness)::BIGINT << 48) | (281474976710655 - ordinal) AS weight
+    FROM accepted
+),
+best AS (
+    SELECT planned, max(weight) FILTER (stale = 0) AS now, max(weight) FILTER (stale > 0) AS before
+    FROM weighed GROUP BY planned
+),
+chosen AS (
+    SELECT planned, CASE
+        WHEN now IS NULL THEN before
+        WHEN before IS NULL THEN now
+        WHEN (now >> 48) % 8 IN (5, 6) THEN now  -- error, fail
+        WHEN (now >> 51) >= (before >> 51) THEN now
+        ELSE before END AS weight
+    FROM best
+)
+SELECT a.planned, cell, key, owed, record, job, outcome, action, digest, kind, elements, bytes, injected, stale, ordinal
+FROM chosen c
+JOIN accepted a ON a.planned = c.planned AND a.ordinal = 281474976710655 - (c.weight & 281474976710655);

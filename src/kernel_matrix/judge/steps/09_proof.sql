@@ -1,0 +1,72 @@
+-- That a result says "pass" is not enough: it must hold figures or an artifact, and nothing may speak against it.
+--
+-- `reached` is what the deciding result proves: an artifact of a compilation (lowered if it is a source), or that its
+-- kernel ran. A test of a suite that compares no numbers is held. `doubt` is the first reason why the result proves less
+-- than it says; null if there is none.
+CREATE OR REPLACE TEMP TABLE proof AS
+WITH totals AS (
+    SELECT ordinal, sum(elements) AS elements, bool_or(says_how) AS says_how, count(*) FILTER (is_owed) AS owed_outputs,
+           coalesce(len(list_distinct(list(variant) FILTER (variant <> ''))), 0) + 1 AS variants,
+           min(place) FILTER (fault IS NOT NULL) AS first_fault, min(place) FILTER (odd IS NOT NULL) AS first_odd
+    FROM checked_outputs GROUP BY ordinal
+),
+asserted AS (  -- the results of a suite's own tests, and whether they compared numbers
+    SELECT ordinal, elements IS NOT NULL OR record IN (SELECT record FROM outputs) AS has_numbers
+    FROM deciding WHERE owed IN (SELECT owed FROM plan_owed WHERE asserted)
+),
+known AS (
+    SELECT d.planned, d.ordinal, d.owed, d.outcome, d.action, d.elements, d.kind,
+           d.action IN ('run', 'emulate') AS ran,
+           coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact,
+           a.ordinal IS NOT NULL AS asserts, a.ordinal IS NOT NULL AND NOT a.has_numbers AS only_asserts,
+           coalesce(d.injected, 0) <> 0 AS has_canaries, t.ordinal IS NOT NULL AS has_outputs, t.says_how,
+           t.elements AS of_outputs, len(w.names) * coalesce(t.variants, 1) - coalesce(t.owed_outputs, 0) AS absent,
+           t.first_fault, t.first_odd, m.fault AS misplaced, j.fault AS of_job
+    FROM deciding d
+    LEFT JOIN asserted a USING (ordinal)
+    LEFT JOIN totals t USING (ordinal)
+    LEFT JOIN plan_owed w ON w.owed = d.owed
+    LEFT JOIN misplaced m ON m.job = d.job AND m.cell = d.cell AND m.action = d.action
+    LEFT JOIN faulty_jobs j ON j.job = d.job
+    WHERE d.outcome IN ('pass', 'fail')
+),
+absent_outputs AS (  -- of the results that lack some: every output that is owed by every variant, less those that came
+    SELECT ordinal, list(name || variant ORDER BY variant, place) AS names
+    FROM (
+        SELECT ordinal, variant, unnest(names) AS name, generate_subscripts(names, 1) AS place
+        FROM (
+            SELECT ordinal, owed, '' AS variant FROM known WHERE absent > 0
+            UNION
+            SELECT ordinal, owed, variant FROM checked_outputs JOIN known USING (ordinal) WHERE absent > 0
+        ) JOIN plan_owed USING (owed)
+    ) ANTI JOIN checked_outputs USING (ordinal, name, variant)
+    GROUP BY ordinal
+)
+SELECT k.planned,
+    CASE
+        WHEN k.action = 'compile' AND NOT has_artifact THEN 'planned'
+        WHEN k.action = 'compile' THEN CASE WHEN ends_with(k.kind, '-source') THEN 'lowered' ELSE 'compiled' END
+        WHEN NOT ran THEN 'planned'
+        WHEN only_asserts THEN 'held'
+        WHEN k.action = 'emulate' THEN 'emulated'
+        ELSE 'ran' END AS reached,
+    CASE
+        WHEN k.action = 'compile' THEN CASE WHEN NOT has_artifact THEN because('no_artifact', []) END
+        WHEN k.outcome = 'fail' THEN CASE WHEN NOT ran THEN because('failed_and_nothing_ran', []) END
+        WHEN NOT ran THEN because('compared_nothing', [])
+        WHEN only_asserts THEN coalesce(misplaced, of_job)
+        WHEN coalesce(k.elements, 0) = 0 THEN because('compared_nothing', [])
+        WHEN has_outputs AND NOT says_how THEN because('earlier_version', [])
+        WHEN absent > 0 OR NOT has_outputs THEN because('owes_outputs', coalesce(n.names, []))
+        WHEN first_fault IS NOT NULL THEN f.fault
+        WHEN asserts AND NOT has_canaries THEN because('no_canary', [])
+        WHEN k.elements <> of_outputs THEN because('other_elements', [k.elements::VARCHAR, of_outputs::VARCHAR])
+        WHEN misplaced IS NOT NULL THEN misplaced
+        WHEN first_odd IS NOT NULL THEN o.odd
+        ELSE of_job END AS doubt
+FROM known k
+LEFT JOIN absent_outputs n USING (ordinal)
+LEFT JOIN (SELECT ordinal, place, fault FROM checked_outputs WHERE fault IS NOT NULL) f
+    ON f.ordinal = k.ordinal AND f.place = k.first_fault
+LEFT JOIN (SELECT ordinal, place, odd FROM checked_outputs WHERE odd IS NOT NULL) o
+    ON o.ordinal = k.ordinal AND o.place = k.first_odd;

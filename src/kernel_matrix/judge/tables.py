@@ -1,0 +1,112 @@
+"""The small tables of the judge that SQL cannot make: each has one row for a job, or for a distinct text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from kernel_matrix.base.versions import satisfies
+from kernel_matrix.config.plan import Cell
+from kernel_matrix.config.until import over_on, over_with
+from kernel_matrix.judge.reasons import sentence
+from kernel_matrix.results.columns.planned import Planned
+from kernel_matrix.results.columns.records import Jobs
+from kernel_matrix.results.columns.sql import Connection, enter, rows
+from kernel_matrix.results.present import Present
+from kernel_matrix.results.record import Record, versions_of
+from kernel_matrix.vendors.registry import vendor_named
+
+_TEXT, _NUMBER, _KEY = pa.string(), pa.int32(), pa.int64()
+_REASON = pa.struct([("code", _TEXT), ("arguments", pa.list_(_TEXT))])
+_Fault = tuple[str, list[str]]  # a code with its arguments
+
+
+def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs) -> None:
+    """Make ``stale_jobs``, and ``stale_reasons``, whose first text is empty: for results that are not stale."""
+    reasons = {"": 0}
+    pairs = rows(connection, "SELECT DISTINCT job, platform, toolchain FROM results JOIN plan_cells USING (cell)")
+    stale = []
+    for job, platform, toolchain in pairs if present else ():
+        reason = present.stale(platform, toolchain, Record("", "pass", job=jobs[job])) if present else ""
+        stale.append((job, platform, toolchain, reasons.setdefault(reason, len(reasons))))
+    schema = pa.schema({"job": _KEY, "platform": _TEXT, "toolchain": _TEXT, "reason": _NUMBER})
+    _enter(connection, "stale_jobs", schema, stale)
+    _enter(
+        connection, "stale_reasons", pa.schema({"stale": _NUMBER, "text": _TEXT}), [(n, t) for t, n in reasons.items()]
+    )
+
+
+def enter_misplaced(connection: Connection, planned: Planned, jobs: Jobs) -> None:
+    """Make ``misplaced``: the jobs that cannot have run a case of a cell, although a deciding result says so."""
+    question = """
+        SELECT DISTINCT job, cell, action FROM deciding WHERE outcome = 'pass' AND action IN ('run', 'emulate')
+    """
+    found = []
+    for job, cell, action in rows(connection, question):
+        fault = next(_misplaced(planned.cells[cell], action, jobs[job]), None)
+        if fault:
+            found.append((job, cell, action, dict(zip(("code", "arguments"), fault, strict=True))))
+    schema = pa.schema({"job": _KEY, "cell": _NUMBER, "action": _TEXT, "fault": _REASON})
+    _enter(connection, "misplaced", schema, found)
+
+
+def _misplaced(cell: Cell, action: str, job: dict[str, str]) -> Iterator[_Fault]:
+    """Yield why a job cannot have run or emulated a case of a cell."""
+    stood_in = (cell.action, action) == ("run", "emulate") and cell.target in vendor_named(cell.vendor).stood_in_for
+    if action != cell.action and not stood_in:
+        yield "other_action", [action, cell.action]
+    for name, wanted in (("platform", cell.platform), ("toolchain", cell.toolchain), ("device.vendor", cell.vendor)):
+        if (given := job.get(name, "")) != wanted:
+            yield "other_place", [name, given, wanted]
+    if cell.target not in job.get("device.targets", "").split():
+        yield "other_target", [job.get("device.targets", ""), cell.target]
+
+
+def enter_rules(connection: Connection, planned: Planned, jobs: Jobs, today: date | None) -> None:
+    """Make ``holding_rules`` and ``matching_rules``.
+
+    The first has the expectations that hold for the versions of a deciding result's job, and whether they are over on a
+    day. The second has those whose pattern is found in the text of a result that did not pass.
+    """
+    pairs = "SELECT DISTINCT rules, job FROM deciding JOIN planned USING (planned) WHERE rules >= 0"
+    held = []
+    for rules, job in rows(connection, pairs):
+        versions = versions_of(jobs[job])
+        for place, rule in enumerate(planned.expectations[rules]):
+            if satisfies(rule.versions, versions):
+                is_over = over_with(rule.until, versions) or (today is not None and over_on(rule.until, today))
+                held.append((rules, place, job, is_over))
+    schema = pa.schema({"rules": _NUMBER, "place": _NUMBER, "job": _KEY, "is_over": pa.bool_()})
+    _enter(connection, "holding_rules", schema, held)
+    texts = """
+        SELECT rules, message, detail, list(record) FROM deciding d JOIN planned USING (planned)
+        JOIN (SELECT record, message, detail FROM cases) USING (record)
+        WHERE rules >= 0 AND d.outcome IN ('fail', 'error') GROUP BY rules, message, detail
+    """
+    matched: list[tuple[int, int]] = []
+    for rules, message, detail, records in rows(connection, texts):
+        text = Record("", "error", message=message, detail=detail).text
+        for place, rule in enumerate(planned.expectations[rules]):
+            if re.search(rule.match, text):
+                matched += [(record, place) for record in records]
+    _enter(connection, "matching_rules", pa.schema({"record": _KEY, "place": _NUMBER}), matched)
+
+
+def enter_sentences(connection: Connection) -> None:
+    """Make ``sentences``: the sentence of each reason that has another one than its only argument."""
+    question = """
+        SELECT DISTINCT reason.code, reason.arguments FROM answers WHERE reason.code NOT IN ('', 'says')
+    """
+    made = [(code, arguments, sentence(code, arguments)) for code, arguments in rows(connection, question)]
+    schema = pa.schema({"code": _TEXT, "arguments": pa.list_(_TEXT), "sentence": _TEXT})
+    _enter(connection, "sentences", schema, made)
+
+
+def _enter(connection: Connection, name: str, schema: pa.Schema, found: Iterable[Sequence[Any]]) -> None:
+    """Keep rows of Python values as a table of this connection."""
+    columns = zip(*found, strict=True) if found else [()] * len(schema)
+    enter(connection, name, schema, dict(zip(schema.names, map(list, columns), strict=True)))

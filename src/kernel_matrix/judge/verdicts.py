@@ -1,0 +1,39 @@
+"""Plan and tables -> the table of verdicts, by the steps of the folder ``steps`` in their order."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from kernel_matrix.judge.plan_tables import enter_plan
+from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
+from kernel_matrix.results.columns.planned import Planned
+from kernel_matrix.results.columns.records import Jobs
+from kernel_matrix.results.columns.sql import Connection
+from kernel_matrix.results.present import Present
+
+
+def judge(connection: Connection, planned: Planned, present: Present | None = None) -> None:
+    """Make the table ``verdicts`` of the present sources: one row for each case of the plan. Make ``taken`` of it.
+
+    Its columns are ``planned`` (the number of the case), ``state``, ``evidence``, the ``code`` of the reason with its
+    ``arguments``, the ``reason`` as a sentence, ``stale`` (the reason, or empty) and ``record`` (the number of the
+    deciding record, or null). With ``present``, say which results are stale, and take no expectation whose last day has
+    passed then.
+    """
+    jobs = Jobs(connection)
+    enter_plan(connection, planned)
+    _step(connection, "00_words", "01_results")
+    enter_stale_jobs(connection, present, jobs)
+    _step(connection, "02_stale", "03_inputs", "04_faulty_jobs", "05_common_figures", "06_deciding")
+    _step(connection, "07_limits", "08_outputs")
+    enter_misplaced(connection, planned, jobs)
+    _step(connection, "09_proof")
+    enter_rules(connection, planned, jobs, present.now.date() if present else None)
+    _step(connection, "10_expected", "11_verdicts")
+    enter_sentences(connection)
+    _step(connection, "12_records")
+
+
+def _step(connection: Connection, *names: str) -> None:
+    for name in names:
+        connection.execute(files(__package__).joinpath("steps", f"{name}.sql").read_text("utf-8")).fetchall()

@@ -1,0 +1,99 @@
+"""Results that need not be made again: nothing that they depend on has changed since, and none of them is red."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import kernel_matrix
+from kernel_matrix.base import git
+from kernel_matrix.base.files import write_atomically
+from kernel_matrix.pipeline import Project
+from kernel_matrix.results.tables import names
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import programs
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """The notes about result files that need not be made again, because they would come out the same."""
+
+    project: Project
+    machine: Machine
+    excluded: bool = False
+
+    def since(self, name: str, made_from: Sequence[str]) -> str:
+        """Return when the results called ``name`` were made, or nothing if they cannot be kept.
+
+        ``made_from`` is what they depend on beside the source and the machine: the executor, and the ids of what ran.
+        """
+        if not git.is_checkout(self.project.root):  # nobody can say then what has changed
+            return ""
+        try:
+            note = json.loads(self._note(name).read_text(encoding="utf-8"))
+            return str(note["started"]) if note["depends"] == self._dependencies(name, made_from) else ""
+        except (OSError, ValueError, KeyError):
+            return ""
+
+    def remember(self, name: str, made_from: Sequence[str]) -> None:
+        """Note what the results called ``name`` were made from. They have nothing red."""
+        from kernel_matrix.results.tables.read import facts_of  # pyarrow takes long to import
+
+        note = {"started": facts_of(self._result(name))["started"], "depends": self._dependencies(name, made_from)}
+        self._note(name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._note(name), json.dumps(note, indent=1) + "\n")
+
+    def _result(self, name: str) -> Path:
+        path = names.result_of(self.project.results, name)
+        if path is None:
+            raise FileNotFoundError(f"there is no result of {name}")
+        return path
+
+    def _note(self, name: str) -> Path:
+        return self.project.build / "kept" / f"{name}.json"
+
+    def _dependencies(self, name: str, made_from: Sequence[str]) -> dict[str, object]:
+        result = self._result(name)
+        files = names.files_of(result).paths if names.is_table(result) else (result,)
+        content = _digest(path.read_bytes() for path in files)
+        return {**self._shared, "made_from": _digest(text.encode() for text in made_from), "result": content}
+
+    @cached_property
+    def _shared(self) -> dict[str, object]:
+        """Return what every job depends on."""
+        root, names = self.project.root, {*self.project.matrix.package.environment, "PATH"}
+        revision = git.commit(root)
+        tools = {program.name: shutil.which(program.command) or "" for program in programs()}
+        for program in programs():
+            names |= {*program.homes, program.variable}
+        return {
+            "commit": revision,
+            "changes": _digest(_contents(root, git.changed_since(root, revision.removesuffix("+changes")) or ())),
+            "harness": _digest(path.read_bytes() for path in sorted(Path(kernel_matrix.__file__).parent.rglob("*.py"))),
+            "machine": repr(self.machine),
+            "cores": os.cpu_count(),
+            "python": sys.version,
+            "tools": tools,
+            "variables": {name: os.environ.get(name, "") for name in sorted(names - {""})},
+            "excluded": self.excluded,
+        }
+
+
+def _contents(root: Path, paths: Sequence[str]) -> Iterable[bytes]:
+    for path in paths:
+        yield path.encode()
+        yield (root / path).read_bytes() if (root / path).is_file() else b""
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()

@@ -1,0 +1,129 @@
+"""The attempts of a sweep, each of one version of a package, and the file that keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from packaging.version import Version
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.faults import first_fault
+from kernel_matrix.base.files import write_atomically
+from kernel_matrix.diagnosis import Diagnosis, Rule, diagnose
+from kernel_matrix.report.toolchains import SweptOp, SweptProbe
+
+Stage = Literal["resolve", "install", "import", "probes", "op"]
+STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
+WITHOUT_IMPORT: tuple[Stage, ...] = ("resolve", "install", "import")  # an attempt that stopped there was not probed
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Attempt(_Model):
+    """One version with its pins: the stage that it reached, and the results of its probes and its operator."""
+
+    version: str
+    pins: dict[str, str] = Field(default_factory=dict)
+    stopped: Stage | Literal[""] = Field(
+        default="", description="The stage that it did not pass; empty: it passed all."
+    )
+    message: str = ""
+    detail: str = ""
+    versions: dict[str, str] = Field(default_factory=dict, description="Every distribution of its environment.")
+    lock: tuple[str, ...] = ()
+    probes: dict[str, SweptProbe] = Field(default_factory=dict)
+    op: SweptOp | None = None
+
+    @property
+    def imports(self) -> bool:
+        """True if the package imports in its environment."""
+        return self.stopped not in WITHOUT_IMPORT
+
+    @property
+    def pinned(self) -> str:
+        """Its pins in words."""
+        return " + ".join(f"{name} {version}" for name, version in self.pins.items())
+
+    def with_stop(self) -> Attempt:
+        """Return the attempt with the stage that its probes and its operator stopped at, if any."""
+        changed = [name for name, probe in self.probes.items() if probe.verdict == "changed"]
+        if changed:
+            return self.model_copy(update={"stopped": "probes", "message": f"changed: {', '.join(changed)}"})
+        if self.op and self.op.state in ("fail", "error", "missing"):
+            return self.model_copy(update={"stopped": "op", "message": self.op.reason})
+        return self.model_copy(update={"stopped": "", "message": ""})
+
+    def diagnosis(self, rules: tuple[Rule, ...]) -> Diagnosis | None:
+        """Return the cause of the error that stopped it; None when no rule matches, or nothing stopped it."""
+        if self.stopped in ("", "probes"):
+            return None
+        stage = self.op.stage if self.op and self.stopped == "op" else self.stopped
+        job = {f"version.{name}": version for name, version in self.versions.items()}
+        return diagnose(f"{self.message}\n{self.detail}", "install" if stage == "resolve" else stage, job, rules)
+
+
+class Sweep(_Model):
+    """All attempts of one package, as a file keeps them."""
+
+    schema_version: Literal[2] = 2
+    package: str
+    created: str
+    machine: list[str] = Field(default_factory=list)
+    case: str | None = None
+    probes: list[str] = Field(default_factory=list)
+    attempts: list[Attempt]
+
+    def with_attempts(self, new: Sweep) -> Sweep:
+        """Return this sweep with what a newer one has seen.
+
+        Attempts of other versions stay, and so does what was not asked again of the same environment.
+        """
+        if self.package != new.package:
+            return new
+        by_key = {_key(attempt): attempt for attempt in self.attempts}
+        for attempt in new.attempts:
+            old = by_key.get(_key(attempt))
+            if old and attempt.imports and old.lock == attempt.lock:
+                probes = {**old.probes, **attempt.probes}
+                attempt = old.model_copy(update={"probes": probes, "op": attempt.op or old.op}).with_stop()
+            by_key[_key(attempt)] = attempt
+        ordered = sorted(by_key.values(), key=lambda attempt: (Version(attempt.version), json.dumps(attempt.pins)))
+        asked = list(dict.fromkeys([*self.probes, *new.probes]))
+        return new.model_copy(update={"case": new.case or self.case, "probes": asked, "attempts": ordered})
+
+
+def _key(attempt: Attempt) -> tuple[str, str]:
+    return attempt.version, json.dumps(attempt.pins)
+
+
+def read(path: Path) -> Sweep:
+    """Read a kept sweep.
+
+    Raises:
+        UserError: the file is not one.
+    """
+    try:
+        return Sweep.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise UserError(
+            f"{path}: not the result of a sweep ({first_fault(error)}). "
+            "Make it anew: `kernel-matrix toolchains sweep PACKAGE --versions 0..`"
+        ) from None
+
+
+def keep(path: Path, sweep: Sweep) -> None:
+    """Write a sweep, added to the one that the file holds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = read(path).with_attempts(sweep) if path.exists() else sweep
+    write_atomically(path, json.dumps(whole.model_dump(mode="json"), indent=1) + "\n")
+
+
+def kept_sweeps(folder: Path | None) -> Sequence[Path]:
+    """Return the files of the kept sweeps of a folder, by name; none where there is no folder."""
+    return sorted(folder.glob("*.json"), key=lambda path: path.stem) if folder else []

@@ -1,0 +1,245 @@
+"""A result is stale where its job would read something else today: one rule says what a job reads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Doubles
+from test_present import repository  # noqa: F401  a fixture
+
+from kernel_matrix import pipeline
+from kernel_matrix.base import git
+from kernel_matrix.base.syntax import code_of
+from kernel_matrix.config import reads
+from kernel_matrix.config.concern import Concerned, read_by_results, readers_of
+from kernel_matrix.config.reads import Checkout
+from kernel_matrix.results.collect import collect
+from kernel_matrix.results.present import present
+from kernel_matrix.results.record import Record
+
+PLATFORM, OP = "here", "double"
+
+
+@pytest.fixture
+def harness(tmp_path, monkeypatch) -> Path:
+    """Return a copy of the harness, which counts as the one that runs."""
+    folder = tmp_path / "harness" / "kernel_matrix"
+    shutil.copytree(ROOT / "src" / "kernel_matrix", folder, ignore=shutil.ignore_patterns("app", "__pycache__"))
+    monkeypatch.setattr(reads, "_HARNESS", folder)
+    return folder
+
+
+@pytest.fixture
+def kernels(doubles) -> Doubles:
+    """Return the doubles with a folder for each of two backends."""
+    doubles.edit("source: src,", "source: src, backends: src/doubles/backends,")
+    for backend in ("good", "wrong"):
+        folder = doubles.root / "src" / "doubles" / "backends" / backend
+        folder.mkdir(parents=True)
+        (folder / "kernel.py").write_text("FACTOR = 2\n")
+    return doubles
+
+
+def job_of(doubles: Doubles, toolchain: str = "good", executor: str = "venv", **facts: str) -> dict[str, str]:
+    """Return the facts of a job that ran just now."""
+    read = Checkout(doubles.matrix, doubles.root).facts_of(PLATFORM, toolchain, executor, [OP])
+    versions = {"version.numpy": "2.0", "started": "2026-05-01T11:00:00Z", "commit": "no-commit"}
+    lock = {"lock.sha256": reads.sha256((doubles.root / "lock.txt").read_bytes()).hexdigest()}
+    return {**versions, **lock, "executor": executor, **read, **facts}
+
+
+def stale(doubles: Doubles, job: dict[str, str], toolchain: str = "good") -> str:
+    """Return why the results of a job are stale today; empty if they are not."""
+    record = Record("a", "pass", job=job)
+    return present(doubles.matrix, doubles.root, [record]).stale(PLATFORM, toolchain, record)
+
+
+def edit(path: Path, text: str = "\nNEW = 1\n") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text((path.read_text() if path.exists() else "") + text)
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("run/progress.py", ""),
+        ("run/schedule.py", ""),
+        ("run/job_run.py", ""),
+        ("results/compare.py", ""),
+        ("vendors/nvidia.py", ""),
+        ("job/suite_plugin.py", ""),
+        ("run/docker/sandbox.py", ""),
+        ("job/comparison.py", "its job read another part of the harness"),
+        ("job/a_module_that_is_new.py", "its job read another part of the harness"),
+        ("run/job_command.py", "its job read another part of the harness"),
+        ("run/environments/venv.py", "its job read another part of the harness"),
+        ("vendors/cpu.py", "its job read another part of the harness"),
+    ],
+)
+def test_an_edit_of_the_harness_makes_results_stale_where_a_job_reads_it(doubles, harness, module, reason):
+    job = job_of(doubles)
+    assert stale(doubles, job) == ""
+    edit(harness / module)
+    assert stale(doubles, job) == reason
+
+
+def test_what_an_image_is_made_from_is_read_in_containers_alone(doubles, harness):
+    doubles.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
+    for path in (harness / "run/docker/sandbox.py", doubles.root / "containers/here/Dockerfile",
+                 doubles.root / "containers/toolchains/Dockerfile"):  # fmt: skip
+        inside, outside = job_of(doubles, executor="container"), job_of(doubles)
+        edit(path)
+        assert stale(doubles, inside) == "its job read another recipe of its image", path
+        assert stale(doubles, outside) == "", path
+
+
+def test_an_edit_of_a_backend_makes_the_results_of_its_toolchain_stale_and_no_others(kernels):
+    good, wrong = job_of(kernels), job_of(kernels, "wrong")
+    edit(kernels.root / "src/doubles/backends/wrong/kernel.py")
+    assert stale(kernels, good) == ""
+    assert stale(kernels, wrong, "wrong") == "its job read another package"
+    edit(kernels.root / "src/doubles/backends/shared.py")
+    assert stale(kernels, good) == "its job read another package"
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("suite/test_doubles.py", "suite"),
+        ("suite/data/numbers.bin", "suite"),
+        ("conftest.py", "suite"),
+        ("src/doubles/__init__.py", "package"),
+        ("src/doubles/table.toml", "package"),
+        ("README.md", ""),
+        ("suite/README.md", ""),
+        ("docs/page.py", ""),
+        ("bench/adapter.py", ""),
+        ("tests/test_of_the_package_s_own.py", ""),
+        ("a-file-that-is-new", ""),
+        ("pytest.ini", ""),  # a suite that knows the harness has settings of its own
+    ],
+)
+def test_of_the_repository_a_job_reads_the_package_and_the_suite(doubles, path, part):
+    job = job_of(doubles)
+    edit(doubles.root / path)
+    assert stale(doubles, job) == (f"its job read another {part}" if part else "")
+
+
+def test_matrix_yaml_names_files_beside_them_that_jobs_read_and_files_in_them_that_none_reads(doubles):
+    doubles.edit("package:", "ci: { read: ['data/*'], unread: [src/doubles/notes.py] }\npackage:")
+    job = job_of(doubles)
+    edit(doubles.root / "src/doubles/notes.py")
+    assert stale(doubles, job) == ""
+    edit(doubles.root / "data/numbers.csv")
+    assert stale(doubles, job) == "its job read another package"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("title: this machine", "title: another title", ""),
+        ("tokens: [1, 2, 3]", "tokens: [1, 2, 3, 4]", ""),
+        ("source: chosen for the tests of the harness", "source: measured on a Tuesday with care", ""),
+        ("  wrong: { backend: wrong,", "  wrong: { backend: good,", ""),
+        ("ops:\n", "ops:\n  half: { directions: [forward], axes: [tokens], cases: { quick: [{ tokens: 1 }] } }\n", ""),
+        ("limit: 1.0e-2", "limit: 2.0e-2", "its job read another part of matrix.yaml"),
+        ("  good: { backend: good,", "  good: { backend: wrong,", "its job read another part of matrix.yaml"),
+        ("job: 120", "job: 121", "its job read another part of matrix.yaml"),
+        ("axes: [tokens]", "axes: [size]\n    defaults: { size: 1 }", "its job read another axes of double"),
+    ],
+)
+def test_of_matrix_yaml_a_job_reads_its_own_entries(doubles, old, new, reason):
+    job = job_of(doubles)
+    text = (doubles.root / "matrix.yaml").read_text()
+    assert old in text
+    if "size" in new:
+        new_text = text.replace("tokens", "size").replace("axes: [size]", new)
+    else:
+        new_text = text.replace(old, new, 1)
+    (doubles.root / "matrix.yaml").write_text(new_text)
+    assert stale(doubles, job) == reason
+
+
+def test_comments_and_docstrings_change_nothing_that_a_job_reads(doubles):
+    path = doubles.root / "src/doubles/__init__.py"
+    path.write_text('"""Say so."""\nFACTOR = 2  # twice\n')
+    job = job_of(doubles)
+    path.write_text('"""Say it in other words."""\n\n# twice\nFACTOR = (\n    2\n)\n')
+    assert stale(doubles, job) == ""
+    path.write_text("FACTOR = 3\n")
+    assert stale(doubles, job) == "its job read another package"
+
+
+def test_the_code_of_a_text_is_the_same_with_every_python():
+    """The digest was taken with Python 3.10, 3.11, 3.12 and 3.13."""
+    text = 'def f(x: int = 1) -> str:\n    """Say so."""\n    return f"{x!r:>{3}} é" "b" if x is None else b"\\0"\n'
+    digest = reads.sha256(code_of(text).encode()).hexdigest()
+    assert digest == "d729fe0731bf5b119512fa7c5b75eb58fb64ea5397a88edd22e9a71409ed8bce", (
+        "kept results have hashes of such texts"
+    )
+
+
+def test_uncommitted_changes_count_and_a_commit_alone_makes_nothing_stale(repository, doubles):  # noqa: F811
+    job = job_of(doubles, commit=git.commit(repository))
+    edit(repository / "README.md", "text\n")
+    assert git.commit(repository).endswith("+changes")
+    assert stale(doubles, job) == ""
+    edit(repository / "src/doubles/__init__.py")
+    assert stale(doubles, job) == f"src/doubles/__init__.py was changed since commit {job['commit']}"
+    dirty = job_of(doubles, commit=git.commit(repository))
+    assert stale(doubles, dirty) == "", "it was measured with these changes"
+    edit(repository / "src/doubles/__init__.py", "\nNEWER = 2\n")
+    assert stale(doubles, dirty), "they are others now, and the name of the commit is the same"
+    assert stale(doubles, {**job, "commit": "f" * 12}) == "its job read another package", "of a commit that is not here"
+
+
+def test_a_result_of_before_is_compared_by_its_commit_over_the_same_files(repository, doubles):  # noqa: F811
+    old = {name: value for name, value in job_of(doubles).items() if not name.startswith("reads.")}
+    old["commit"] = git.commit(repository)
+    for path in ("src/kernel_matrix/run/progress.py", "noxfile.py", "tests/package/test_own.py", "bench/adapter.py"):
+        edit(repository / path)
+    assert stale(doubles, old) == ""
+    edit(repository / "src/kernel_matrix/job/comparison.py")
+    assert stale(doubles, old) == f"src/kernel_matrix/job/comparison.py was changed since commit {old['commit']}"
+
+
+def test_a_run_writes_what_its_job_read(doubles):
+    doubles.run("good")
+    [first, *_] = collect([doubles.root / "build" / "results"]).records
+    read = Checkout(doubles.matrix, doubles.root).facts_of(PLATFORM, "good", "current", [OP])
+    assert {name: value for name, value in first.job.items() if name.startswith("reads.")} == read
+    assert stale(doubles, dict(first.job)) == ""
+    edit(doubles.root / "suite/kernel_side.py")
+    assert stale(doubles, dict(first.job)) == "its job read another suite"
+
+
+def test_the_audit_knows_it_too(doubles):
+    doubles.run("good")
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    with pipeline.judged(project, pipeline.plan(project, "quick"), [project.results]) as judged:
+        assert pipeline.report(project, judged).differences == ()
+    edit(doubles.root / "suite/kernel_side.py")
+    differences = pipeline.audit(project, pipeline.plan(project, "quick"), [project.results])
+    assert any("stale" in text for text in differences), differences
+
+
+def test_no_kept_result_is_of_a_job_that_read_a_file_outside_of_the_rule(matrix):
+    """Every module of the room that a job imports counts, and what only other suites import does not."""
+    room = ROOT / "src" / "kernel_matrix"
+    unread = {path.relative_to(room).as_posix() for path in (room / "job").rglob("*.py")
+              if readers_of(matrix, f"src/kernel_matrix/{path.relative_to(room)}") is None}  # fmt: skip
+    assert unread == {"job/suite_plugin.py"}
+    for path in ("src/kernel_matrix/report/words.py", "noxfile.py", "pyproject.toml", "probes/diagnosis.yaml"):
+        assert read_by_results(matrix, [path]) == Concerned(), path
+
+
+def test_without_git_the_same_files_count(doubles, tmp_path, monkeypatch):
+    for name in (".venv/lib/a.py", "build/b.py", "src/doubles/__pycache__/c.pyc", "src/doubles.egg-info/PKG-INFO"):
+        edit(doubles.root / name)
+    without = job_of(doubles)
+    listed = ["lock.txt", "suite/test_doubles.py", "suite/kernel_side.py", "src/doubles/__init__.py"]
+    monkeypatch.setattr(git, "files", lambda root: listed)
+    assert json.dumps(job_of(doubles)) == json.dumps(without)
