@@ -163,7 +163,7 @@ def gh(tmp_path, monkeypatch):
 
     def with_answers(script: str) -> Path:
         counted = tmp_path / "calls"
-        (tmp_path / "gh").write_text(f'#!/bin/sh\necho x >> {counted}\ncalls=$(wc -l < {counted})\n{script}\n')
+        (tmp_path / "gh").write_text(f"#!/bin/sh\necho x >> {counted}\ncalls=$(wc -l < {counted})\n{script}\n")
         (tmp_path / "gh").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         return counted

@@ -11,6 +11,7 @@ from kernel_matrix.base.owner import OWNER, is_dead
 from kernel_matrix.run.docker.engine import ERRORS, answering, explained
 from kernel_matrix.run.executors import MachineError
 
+
 def sweep(client: docker.DockerClient) -> None:
     """Remove the containers that dead runs have left; those of other programs and of living runs stay."""
     with answering("to list its containers"):
