@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,9 @@ def record_of(
     facts["bench.contender"] = own
     if disturbance := answer["disturbance"]:
         facts["bench.disturbed"] = disturbance
-    metrics = {f"bench.{name}": float(value) for name, value in result["figures"].items()}
+    # An output that nobody wrote has an infinite error: the message says so, and a figure of a case is finite.
+    figures = {name: float(value) for name, value in result["figures"].items()}
+    metrics = {f"bench.{name}": value for name, value in figures.items() if math.isfinite(value)}
     if result["outcome"] == "pass":
         metrics |= _of_device(metrics["bench.median_us"], answer, device["bandwidth"])
         metrics |= _of_rivals(own, results, facts)
