@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from docs_reference import pages as reference_pages
+from docs_tables import filled
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = (".png", ".svg")
@@ -68,7 +69,7 @@ def lay_out(folder: Path) -> None:
         path = folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / source).read_text(encoding="utf-8")
-        path.write_text(converted(text, PurePosixPath(source), sources), encoding="utf-8")
+        path.write_text(converted(filled(text), PurePosixPath(source), sources), encoding="utf-8")
     for path in (ROOT / "docs").glob("*"):
         if path.suffix in ASSETS:
             shutil.copy(path, folder / path.name)

@@ -1,13 +1,16 @@
 """Write the tables of the docs that repeat data: matrix.yaml, headers of probes, kept results, meanings of states.
 
 A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``ci/nox -s docs`` writes all of them;
-with ``--check`` nothing is written, and a table that is out of date ends with status 1.
+with ``--check`` nothing is written, and a table that is out of date ends with status 1. A large table stands on the
+documentation site alone: the page has the line ``<!-- on the site: NAME -->``.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -18,27 +21,30 @@ from packaging.version import Version
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Rule, as_list
-from kernel_matrix.lab.attempts import Attempt, Sweep, read
-from kernel_matrix.lab.judging import judge_all
-from kernel_matrix.lab.probe import Probe, Window, load_probes
 from kernel_matrix.report.words import MEANING
 from kernel_matrix.results.record import versions_of
 from kernel_matrix.results.tables import names, schema, views
 from kernel_matrix.results.tables.read import read as read_tables
+from kernel_matrix_probes.attempts import Attempt, Sweep, read
+from kernel_matrix_probes.expected import judge_all
+from kernel_matrix_probes.probe import Probe, Window, load_probes
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "docs" / "toolchains"
 RESULTS = ROOT / "docs" / "results"
 CALIBRATIONS = ROOT / "docs" / "calibration"
+MUTANTS = ROOT / "tests" / "package" / "mutants"
 PAGES = (
     *("README.md", "CONTRIBUTING.md"),
-    *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md", "docs/toolchains.md"),
+    *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md"),
 )
 
 # A probe's verdicts by version, the oldest version first.
 Verdicts = Mapping[str, str]
 
 _BLOCK = re.compile(r"^(<!-- generated: (.+?) -->)\n.*?^(<!-- end -->)$", re.DOTALL | re.MULTILINE)
+
+_ON_SITE = re.compile(r"^<!-- on the site: (.+?) -->$", re.MULTILINE)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -62,6 +68,11 @@ def page_is_old(path: Path, *, write: bool) -> bool:
 def renewed(text: str) -> str:
     """Return the page with every table between markers made from its data."""
     return _BLOCK.sub(lambda block: f"{block[1]}\n{table(block[2])}{block[3]}", text)
+
+
+def filled(text: str) -> str:
+    """Return the page with the tables that only the documentation site has."""
+    return _ON_SITE.sub(lambda line: table(line[1]), text)
 
 
 def table(name: str) -> str:
@@ -281,6 +292,22 @@ def views_of_tables(_: str) -> str:
     return markdown(("view", "what it has"), [(f"`{name}`", escaped(text)) for name, text in views.VIEWS.items()])
 
 
+def mutants(_: str) -> str:
+    """Return a heading and a table for each toolchain whose kernels were mutated, from the kept verdicts."""
+    with (MUTANTS / "judged.tsv").open(encoding="utf-8", newline="") as file:
+        verdicts = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    parts = []
+    for name, group in groupby(verdicts, key=lambda one: one["table"]):
+        title = tomllib.loads((MUTANTS / f"{name}.toml").read_text(encoding="utf-8"))["title"]
+        lines = [
+            (f"`{one['op']}` {one['direction']}", escaped(one["mutant"]), escaped(one["killed by"])) for one in group
+        ]
+        killed = sum(not by.startswith("**nothing**") for _, _, by in lines)
+        head = f"## {title}\n\n{killed} of {len(lines)} mutants are killed.\n\n"
+        parts.append(head + markdown(("operator", "mutant", "killed by"), lines))
+    return "\n".join(parts)
+
+
 def windows(verdicts: Verdicts) -> list[str]:
     """Return the verdicts with the versions that each holds for; a version without a verdict ends a window."""
     text = []
@@ -352,6 +379,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "exceptions": exceptions,
     "lessons": lessons,
     "limits": limits,
+    "mutants": mutants,
     "noise": noise,
     "pairs": pairs,
     "probes": probes,

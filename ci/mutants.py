@@ -1,7 +1,7 @@
-"""Judge the mutants of the compiled kernels: run the suite on each, print what kills it, and write docs/mutants.md.
+"""Judge the mutants of the compiled kernels: run the suite on each, print what kills it, and keep the verdicts.
 
 ``ci/nox -s mutants`` does it for all tables of tests/package/mutants, ``ci/nox -s mutants -- triton`` for one, and
-``--only TEXT`` for the mutants whose name holds a text. The page is written when all mutants were judged.
+``--only TEXT`` for the mutants whose name holds a text. The verdicts are kept when all mutants were judged.
 """
 
 from __future__ import annotations
@@ -30,22 +30,9 @@ from kernel_matrix.vendors.registry import vendor_named  # noqa: E402
 
 MUTANTS = ROOT / "tests" / "package" / "mutants"
 BUILD = ROOT / "build"
-PAGE = ROOT / "docs" / "mutants.md"
+KEPT = MUTANTS / "judged.tsv"  # the page of the documentation site is made from it
+COLUMNS = ("table", "op", "direction", "mutant", "killed by")
 MOST_TOKENS = 128  # of a case that judges mutants: more make no other kernel
-
-_HEAD = """# Mutants of the kernels
-
-A mutant is a kernel with one fault that was put in: a sign, a factor, a missing eps, a wrong axis, an index off by
-one, a dropped mask, a chunk that is left out, a sum in bf16. `ci/nox -s mutants` puts each one into a copy of the
-backend and runs cases of the matrix on it, as a job does, until one fails: first the quick ones, then those of the tier
-`full`. Cases of more than 128 tokens are left out. A mutant that no case kills would be a fault that the matrix does
-not see. The tables are in [`tests/package/mutants`](../tests/package/mutants). Mutants of the reference are in
-[`test_mutants.py`](../tests/package/test_mutants.py) and run with the package's own tests.
-
-`ci/nox -s mutants` wrote this page. "Budget" is the comparison with the float64 golden, with the outputs that are
-outside of it. "NaN" is an output that was not written, or became NaN. Anything else is a property or the watch over
-the kernel's process, in the suite's words.
-"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,8 +52,8 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     if max(statuses) < 2 and names == known and not options.only:
-        PAGE.write_text(page(known), encoding="utf-8")
-        print(f"wrote {PAGE.relative_to(ROOT)}")
+        KEPT.write_text(kept(known), encoding="utf-8")
+        print(f"wrote {KEPT.relative_to(ROOT)}")
     return max(statuses)
 
 
@@ -140,21 +127,15 @@ def _order(case: Case, smallest_first: bool) -> tuple[Any, ...]:
     return not usual, tokens * streams * hidden, case.name
 
 
-def page(names: Iterable[str]) -> str:
-    """Return the page: a table for each toolchain."""
-    parts = [_HEAD]
+def kept(names: Iterable[str]) -> str:
+    """Return the verdicts on all mutants as lines of values between tabs."""
+    lines = [COLUMNS]
     for name in names:
-        head = tomllib.loads((MUTANTS / f"{name}.toml").read_text(encoding="utf-8"))
-        verdicts = json.loads(verdicts_of(name).read_text(encoding="utf-8"))
-        killed = sum(verdict["killed_by"] is not None for verdict in verdicts)
-        parts.append(f"## {head['title']}\n\n{killed} of {len(verdicts)} mutants are killed.\n")
-        rows = ["| operator | mutant | killed by |", "| --- | --- | --- |"]
-        for verdict in verdicts:
-            operator = f"`{verdict['op']}` {verdict['direction']}"
+        for verdict in json.loads(verdicts_of(name).read_text(encoding="utf-8")):
             tier = " (only in the tier full)" if verdict["tier"] == "full" else ""
-            rows.append(f"| {operator} | {verdict['name']} | {words(verdict['killed_by'])}{tier} |")
-        parts.append("\n".join(rows) + "\n")
-    return "\n".join(parts)
+            by = f"{words(verdict['killed_by'])}{tier}".replace("\t", " ").replace("\n", " ")
+            lines.append((name, verdict["op"], verdict["direction"], verdict["name"], by))
+    return "".join("\t".join(line) + "\n" for line in lines)
 
 
 def words(killed_by: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Results -> verdicts as columns, and the expectations and exclusions of a project that have ended."""
+"""Results -> verdicts: the one judge that every caller asks, and the expectations and exclusions that have ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present
+from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import ahead
 from kernel_matrix.results.validation import STREAMED
 
@@ -50,14 +50,20 @@ def judged(
     statuses: Mapping[str, JobStatus] | None = None,
     earlier: History | None = None,
     now: datetime | None = None,
+    asks_present: bool = True,
+    provisional: Sequence[Record] = (),
 ) -> Iterator[Judged]:
-    """Collect the results of the folders as columns and judge them, as the pipeline compares objects.
+    """Read the results of the folders into tables, and judge every planned case by them.
+
+    With ``row_plan`` only its cases count; the status of a row's job (``statuses``, by row) and ``earlier`` reports say
+    why a result is missing. ``now`` is the time of judging. Without ``asks_present`` no result is stale. Cases that
+    only ``provisional`` results decide, of jobs that have not ended, stay missing.
 
     Raises:
         UserError: a folder does not exist.
     """
-    from kernel_matrix.results.columns import database, load  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns.absent import enter_absences
+    from kernel_matrix.results.columns import database, judged, load  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.columns.insert import add_records
     from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.present import present_of
 
@@ -67,13 +73,29 @@ def judged(
         with ThreadPoolExecutor(1) as beside:  # most of loading is DuckDB's work, which needs no lock of Python
             columns = beside.submit(of_plan, planned)
             loaded = load.load(connection, folders, asked, STREAMED)
-        files = (*loaded.files, *loaded.paths)
-        presence = present_of(connection, project.matrix, project.root, files, now, project.name)
+        if provisional:
+            add_records(connection, judged.PROVISIONAL, provisional)
+        files, present = (*loaded.files, *loaded.paths), None
+        if asks_present:
+            present = present_of(connection, project.matrix, project.root, files, now, project.name)
         if row_plan:
-            of_jobs = partial(with_absences, row_plan, statuses=statuses or {}, history=earlier or History())
-            minutes = project.matrix.ci.queue_minutes
-            enter_absences(connection, partial(of_jobs, refused=loaded.refused, queue_minutes=minutes))
-        yield _judged(project, planned, columns.result(), connection, loaded, presence)
+            _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
+        yield _judged(project, planned, columns.result(), connection, loaded, present)
+
+
+def _enter_absences(
+    connection: Connection,
+    project: Project,
+    row_plan: RowPlan,
+    statuses: Mapping[str, JobStatus],
+    earlier: History,
+    refused: Mapping[str, str],
+) -> None:
+    """Enter why planned results of the rows are missing."""
+    from kernel_matrix.results.columns.absent import enter_absences
+
+    minutes = project.matrix.ci.queue_minutes
+    enter_absences(connection, lambda found: with_absences(row_plan, found, statuses, earlier, refused, minutes))
 
 
 def _judged(
@@ -82,7 +104,7 @@ def _judged(
     columns: Planned,
     connection: Connection,
     loaded: Loaded,
-    presence: Present,
+    presence: Present | None,
 ) -> Judged:
     """Judge the results that were loaded."""
     from kernel_matrix.judge import verdicts  # DuckDB and pyarrow take long to import
@@ -91,7 +113,11 @@ def _judged(
 
     jobs = Jobs(connection)
     verdicts.judge(connection, columns, presence)
+    in_journal = judged.set_aside(connection, columns)
     foreign = load.foreign(connection)
+    ended: tuple[RuleState, ...] = ()
+    if presence:
+        ended = ended_rules(project, planned, judged.states_of_expected(connection, columns), presence.now.date())
     return judged.Judged(
         connection,
         columns,
@@ -99,10 +125,11 @@ def _judged(
         planned.tier,
         loaded,
         jobs,
-        notes=(*filter(None, [presence.note]), *comparing.outputs_not_named(planned)),
+        notes=(*([presence.note] if presence and presence.note else []), *comparing.outputs_not_named(planned)),
         not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
-        ended=ended_rules(project, planned, judged.states_of_expected(connection, columns), presence.now.date()),
+        ended=ended,
         presence=presence,
+        in_journal=in_journal,
     )
 
 

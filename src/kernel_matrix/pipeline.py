@@ -1,4 +1,4 @@
-"""The stages load -> plan -> run -> collect -> compare -> report, as functions of one loaded project.
+"""The stages load -> plan -> run -> judge -> report, as functions of one loaded project.
 
 The command line and the lab call these. A stage gets the values that the stages before it have returned, so that
 nothing is loaded or planned twice.
@@ -6,7 +6,7 @@ nothing is loaded or planned twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,13 +25,10 @@ from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.config.selection import Selection, narrow, plan_with
-from kernel_matrix.judging import ended_rules
 from kernel_matrix.judging import judged as judged  # the pipeline's own as well, as is the next
 from kernel_matrix.judging import rule_states as rule_states
 from kernel_matrix.judging import tables_checked_ahead as tables_checked_ahead
 from kernel_matrix.machines import row_plan_file
-from kernel_matrix.machines.absences import with_absences
-from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of, make_row_plan
 from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
@@ -39,21 +36,16 @@ from kernel_matrix.project import Project as Project  # these four are the pipel
 from kernel_matrix.project import Selected as Selected
 from kernel_matrix.project import load as load
 from kernel_matrix.project import with_tests as with_tests
-from kernel_matrix.report import from_comparison
 from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
 from kernel_matrix.reporting import Report as Report
 from kernel_matrix.reporting import audit as audit
 from kernel_matrix.reporting import report as report
 from kernel_matrix.results import collect as collecting
-from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat, rest
 from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import Comparison, State
-from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
-from kernel_matrix.results.present import present
-from kernel_matrix.results.record import Record, is_case_record
+from kernel_matrix.results.record import Record
 from kernel_matrix.results.validation import Bounds
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
@@ -226,52 +218,16 @@ def collect(
     return collecting.collect(folders, asked_of(project.matrix, row_plan) if row_plan else None, bounds)
 
 
-def compare(
-    project: Project,
-    planned: Plan,
-    collected: Collected,
-    *,
-    row_plan: RowPlan | None = None,
-    statuses: Mapping[str, JobStatus] | None = None,
-    earlier: History | None = None,
-    now: datetime | None = None,
-) -> Comparison:
-    """Return the state of every planned case, and the expectations and exclusions that have ended.
-
-    With ``row_plan`` only its cases count, and a case without a result gets the reason from the status of its row's
-    job (``statuses``, by row) and from ``earlier`` reports. ``now`` is the time of the comparison, by default that of
-    the clock.
-    """
-    now = now or clock()
-    records = [record for record in collected.records if is_case_record(record)]
-    if row_plan:
-        minutes = project.matrix.ci.queue_minutes
-        earlier = earlier or History()
-        records = with_absences(row_plan, records, statuses or {}, earlier, collected.refused, minutes)
-        planned = row_plan.only_asked(planned)
-    files = (*collected.files, *collected.paths)
-    presence = present(project.matrix, project.root, [*records, *collected.records], files, now, project.name)
-    comparison = comparing.compare(planned, records, presence)
-    not_planned = tuple(not_taken(collected.foreign, {case.id for case in planned.cases}))
-    ended = ended_rules(project, planned, states_of(comparison), now.date())
-    return replace(comparison, not_taken=not_planned, ended=ended)
-
-
-def states_of(comparison: Comparison) -> dict[str, State]:
-    """Return the state of each case by id."""
-    return {verdict.case.id: verdict.state for cell in comparison.cells for verdict in cell.cases}
-
-
 def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | None = None) -> list[RuleState]:
     """Return the state of every expectation and exclusion, by the results of the folders or of this machine if any.
 
     Raises:
         UserError: a folder does not exist.
     """
-    now = now or clock()
     folders = folders or [folder for folder in [project.results] if folder.exists()]
-    comparison = compare(project, plan(project, "full"), collect(project, folders), now=now)
-    return rule_states(project, states_of(comparison), now.date())
+    now = now or clock()
+    with judged(project, plan(project, "full"), folders, now=now) as results:
+        return rule_states(project, results.states_of_expected(), now.date())
 
 
 def clock() -> datetime:
@@ -279,50 +235,42 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def run_and_compare(
-    project: Project,
-    selected: Selected,
-    machine: Machine,
-    settings: Settings,
-    progress: Progress,
-    expected: Sequence[str] = (),
-) -> Comparison:
-    """Run the selected jobs and return the states of their cases; ``expected`` are facts of a result, as FACT=VALUE.
+def run_selected(
+    project: Project, selected: Selected, machine: Machine, settings: Settings, progress: Progress
+) -> list[Path]:
+    """Run the selected jobs, keep the earlier results of their other cases, and return the result files.
 
     Raises:
-        UserError: another run is at one of the jobs, or a result has another value of a fact.
+        UserError: another run is at one of the jobs.
     """
     keep_the_rest(project, selected, settings, progress)
-    files = run(project, selected.jobs, machine, settings, progress)
-    collected = collect(project, files)
-    repeat.check(collected.records, expected)
-    return compare(project, selected.part, collected)
+    return run(project, selected.jobs, machine, settings, progress)
 
 
 def side(project: Project, planned: Plan, name: str, earlier: History | None = None) -> Side:
     """Read one of two runs: a site, a folder of results, or the address of a published compat.json.
 
-    The results of a folder are compared with the plan. Whether they are stale does not matter: a run is compared with
+    The results of a folder are judged by the plan. Whether they are stale does not matter: a run is compared with
     another run, and not with the present source. ``earlier`` is the history that a folder of results does not have.
 
     Raises:
         UserError: it does not exist, or cannot be used.
     """
+    from kernel_matrix.report import from_columns  # DuckDB and pyarrow take long to import
+
     if is_address(name):
         return read_address(name)
     if is_site(Path(name)):
         return read_site(Path(name))
-    collected = collect(project, [Path(name)])
-    if collected.broken:
-        raise UserError(f"{name}: {' '.join(collected.broken[0].split())} A run is compared only as a whole.")
-    if not collected.records:
-        raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
-    records = [record for record in collected.records if is_case_record(record)]
-    document = from_comparison.document(
-        project.matrix, comparing.compare(planned, records), collected, project.rules, earlier=earlier
-    )
-    past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
-    return Side(name, document, past, tuple(records))
+    with judged(project, planned, [Path(name)], asks_present=False) as results:
+        if broken := results.loaded.broken:
+            raise UserError(f"{name}: {' '.join(broken[0].split())} A run is compared only as a whole.")
+        if not results.results:
+            raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
+        sources = from_columns.Sources(project.matrix, results, project.rules)
+        document = from_columns.document(sources, earlier=earlier)
+        past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
+        return Side(name, document, past, tuple(record for _, record in results.sampled() if record.samples))
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
@@ -331,8 +279,11 @@ def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Seque
     Raises:
         UserError: the plan has no such case or cell, or the folders hold no result of it.
     """
-    cases = repeat.cases_named(plan(project, tier), identity)
-    return repeat.result_to_repeat(cases, collect(project, folders).records, identity)
+    planned = plan(project, tier)
+    cases = repeat.cases_named(planned, identity)
+    with judged(project, planned, folders, asks_present=False) as results:
+        of_cases = results.narrowed(cases)
+        return repeat.result_to_repeat(of_cases.verdicts(), of_cases.tried(), identity)
 
 
 def compare_cells(
@@ -345,5 +296,11 @@ def compare_cells(
     """
     from kernel_matrix.results.side_by_side import side_by_side  # NumPy takes long to import, and few commands need it
 
-    collected = collect(project, folders)
-    return side_by_side(plan(project, tier), collected.records, one, other), collected.broken
+    planned = plan(project, tier)
+    cases = [case for identity in (one, other) for case in repeat.cases_named(planned, identity)]
+    with judged(project, planned, folders, asks_present=False) as results:
+        of_cases = results.narrowed(cases)
+        tried = {record.case: record for record in reversed(of_cases.tried())}  # the first counts where none decides
+        deciding = {verdict.case.id: verdict.record for verdict in of_cases.verdicts() if verdict.record}
+        sampled = {case.id: record for case, record in of_cases.sampled() if record.samples}
+        return side_by_side(planned, {**tried, **deciding, **sampled}, one, other), results.loaded.broken

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel_matrix import audit as auditing
+from kernel_matrix.audit import sampled as sampling
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.project import Project
-from kernel_matrix.report import audit as auditing
 from kernel_matrix.report import difference
-from kernel_matrix.report.audit import sampled as sampling
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.measurements import measurements
@@ -19,7 +20,6 @@ from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import history
-from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.history import History
 from kernel_matrix.results.validation import STREAMED
 
@@ -86,7 +86,7 @@ def _audited(project: Project, results: Judged, sample: sampling.Sample | None) 
     place = project.matrix, project.root
     if sample:
         return auditing.audit_sample(project.site, sample, *place, results.asked_of(sample.sources))
-    return auditing.audit(project.site, results.loaded.files, *place, results.asked)
+    return auditing.audit(project.site, results.loaded.folders, *place, results.asked)
 
 
 def _changes(document: Document, against: Path, earlier: History | None) -> Difference:
@@ -95,11 +95,11 @@ def _changes(document: Document, against: Path, earlier: History | None) -> Diff
     return difference.difference(difference.read(against), document, past)
 
 
-def audit(project: Project, planned: Plan, collected: Collected, site: Path | None = None) -> list[str]:
+def audit(project: Project, planned: Plan, folders: Sequence[Path], site: Path | None = None) -> list[str]:
     """Return a sentence for each figure of the dashboard that does not follow from the results.
 
     Raises:
         UserError: there is no dashboard.
     """
     asked = {case.id for case in planned.cases}
-    return auditing.audit(site or project.site, collected.files, project.matrix, project.root, asked)
+    return auditing.audit(site or project.site, folders, project.matrix, project.root, asked)

@@ -28,6 +28,7 @@ import together
 from browsing import address, chromium, contexts, new_tab, page_site, tab, web  # noqa: F401 - fixtures of the page's tests
 from docker import DockerClient
 from hypothesis import settings
+from judges import Found, compare
 from ruamel.yaml import YAML
 
 from kernel_matrix import cli
@@ -40,7 +41,6 @@ from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import SuiteTests
 from kernel_matrix.results.collect import collect
-from kernel_matrix.results.compare import Comparison, compare
 from kernel_matrix.results.limits import limits_of
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import names, write
@@ -248,9 +248,7 @@ class Doubles:
         self.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
         shutil.copytree(ROOT / "containers" / "toolchains", self.root / "containers" / "toolchains")
 
-    def run(
-        self, *toolchains: str, executor: str = "current", device: Device = CPU, resume: bool = False
-    ) -> Comparison:
+    def run(self, *toolchains: str, executor: str = "current", device: Device = CPU, resume: bool = False) -> Found:
         if executor == "current":  # a container would not see the folder
             share(self.root / "build", COPY)
         planned = plan(self.matrix, "quick")

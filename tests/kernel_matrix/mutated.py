@@ -150,7 +150,7 @@ def matrix() -> dict[str, Any]:
     for op, cases in CASES.items():
         ops[op] = {key: value for key, value in whole["ops"][op].items() if key != "timed"}
         ops[op]["cases"] = {"quick": cases, "full": []}
-    kept = ("limits", "accuracy", "installer", "start")
+    kept = ("limits", "accuracy", "installer")
     return {
         **{key: whole[key] for key in kept},
         "package": package,

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.report.audit import cases
+from kernel_matrix.audit import cases
 from kernel_matrix.report.figures import number
 
 SCRIPT = re.compile(r'kernelMatrix\.put\("([\w/]+)",(.*)\);\n', re.DOTALL)

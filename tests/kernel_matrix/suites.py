@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import BYTECODE, COPY, Silent, share
+from judges import Found, found
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import Comparison, Verdict
+from kernel_matrix.results.compare import Verdict
 from kernel_matrix.run.schedule import Settings
 from kernel_matrix.vendors.machine import Device, Machine
 
@@ -58,23 +59,25 @@ class Suite:
     def settings(self, *, resume: bool = False) -> Settings:
         return Settings(self.root, self.root / "build", "current", workers=1, resume=resume)
 
-    def run(self, selection: Selection | None = None, *, resume: bool = False) -> Comparison:
+    def run(self, selection: Selection | None = None, *, resume: bool = False) -> Found:
         """Collect, run, and compare what is asked for."""
         selection = selection or Selection()
         project = self.collected(selection)
         selected = pipeline.select(project, selection)
-        return pipeline.run_and_compare(project, selected, HERE, self.settings(resume=resume), Silent())
+        files = pipeline.run_selected(project, selected, HERE, self.settings(resume=resume), Silent())
+        with pipeline.judged(project, selected.part, files) as judged:
+            return found(judged)
 
     def results(self) -> Collected:
         return pipeline.collect(pipeline.load(self.root / "matrix.yaml"), [self.root / "build" / "results"])
 
 
-def verdicts(comparison: Comparison) -> dict[str, Verdict]:
+def verdicts(comparison: Found) -> dict[str, Verdict]:
     """Return the verdicts by operator and name, such as ``test_a/test_ok``."""
     return {f"{v.case.cell.op}/{v.case.name}": v for cell in comparison.cells for v in cell.cases}
 
 
-def states(comparison: Comparison) -> dict[str, str]:
+def states(comparison: Found) -> dict[str, str]:
     """Return the states by operator and name, without that of the suite's collection."""
     return {name: v.state for name, v in verdicts(comparison).items() if name != "suite/collected"}
 

@@ -15,10 +15,10 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
 from kernel_matrix.job.ahead import Artifact, sent
 from kernel_matrix.job.ahead.targets import LimitError, target_named
-from kernel_matrix.launches.targets import known
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.run.harness import copy_for_jobs
+from kernel_matrix_launches.targets import known
 
 TRITON = """
     import json, triton, triton.language as tl

@@ -10,8 +10,8 @@ from conftest import ROOT
 
 HARNESS = ROOT / "src" / "kernel_matrix"
 NAMES = re.compile(r"mhc|torch|triton|tilelang|tvm", re.IGNORECASE)  # also inside another word, such as pytorch
-# `kernel-matrix launches` records programs of certain toolchains; `init` finds out which ones a foreign package uses.
-OF_TOOLCHAINS = {"launches", "adopt"}
+# `init` finds out which toolchains a foreign package uses.
+OF_TOOLCHAINS = {"adopt"}
 # The service that compiles for toolchains ahead of time: a suite and the recorder of launches call it.
 SERVICE = HARNESS / "job" / "ahead"
 # The page as it is built, with minified libraries; what npm installs to build it; the tests of its sources.
@@ -34,7 +34,7 @@ def test_no_module_template_or_rule_of_the_harness_names_a_package_or_toolchain(
 
 
 def test_every_room_is_looked_at():
-    assert {"config", "diagnosis", "job", "lab", "report", "results", "run", "pipeline.py"} <= set(ROOMS)
+    assert {"config", "diagnosis", "job", "doctor", "matrix", "report", "results", "run", "pipeline.py"} <= set(ROOMS)
 
 
 def test_a_name_is_seen_in_any_letter_case_and_inside_a_word(tmp_path):

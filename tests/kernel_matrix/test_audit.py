@@ -17,14 +17,14 @@ from conftest import ROOT, few_cases, figures_of, harness, output_figures
 from shown import Page
 from test_forged import HEAD, LOCK, NOW, facts_of, part_of
 
+from kernel_matrix.audit import audit
+from kernel_matrix.audit.cases import number_at
+from kernel_matrix.audit.planned import planned as plan_by_loops
+from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import site as sites
-from kernel_matrix.report.audit import audit
-from kernel_matrix.report.audit.cases import number_at
-from kernel_matrix.report.audit.planned import planned as plan_by_loops
-from kernel_matrix.report.audit.states import Now
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.from_comparison import document
 from kernel_matrix.results import junit
@@ -348,7 +348,7 @@ def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkey
 @pytest.mark.parametrize(("most", "note"), [(10_000, False), (1, True)])
 def test_of_a_large_plan_a_sample_is_audited_also_where_few_results_are_there(doubles, monkeypatch, most, note):
     (doubles.root / "build" / "results").mkdir(parents=True)
-    monkeypatch.setattr("kernel_matrix.report.audit.MOST_PLANNED", most)
+    monkeypatch.setattr("kernel_matrix.audit.MOST_PLANNED", most)
     monkeypatch.setattr("kernel_matrix.report.from_cells._by_evidence", lambda cells: {"compiled": 4711})
     done = harness("report", "--matrix", str(doubles.root / "matrix.yaml"))
     assert "audit: compat.json: run.cells_by_evidence: {'compiled': 4711} is shown" in done.stderr, "it is a sum"

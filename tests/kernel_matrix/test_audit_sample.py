@@ -13,11 +13,11 @@ from conftest import ROOT
 from shown import Page
 from test_audit import HEAD, LOCK, NOW, one_op, put, unpacked, whole  # noqa: F401  two of them are fixtures
 
+from kernel_matrix.audit import audit_sample, sampled
+from kernel_matrix.audit.compat import Compat
+from kernel_matrix.audit.sampled import Sample, Source
+from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.report.audit import audit_sample, sampled
-from kernel_matrix.report.audit.compat import Compat
-from kernel_matrix.report.audit.sampled import Sample, Source
-from kernel_matrix.report.audit.states import Now
 from kernel_matrix.report.document import Document
 from kernel_matrix.results.columns.sampled import Samples
 from kernel_matrix.results.tables.names import JobFiles

@@ -11,17 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import CPU, ROOT, harness, records_in
+from judges import judged_files
 from shown import Page
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.bench.cases import cases_at, places_of, toolchains_at
-from kernel_matrix.bench.inside.cpu import BusyMeter, CpuClock, last_cache
-from kernel_matrix.bench.inside.judging import Rules, judge
-from kernel_matrix.bench.inside.measure import Amount, bandwidth, measure
-from kernel_matrix.bench.inside.protocol import AbsentError, Distance, Yardstick
-from kernel_matrix.bench.inside.summary import copies_needed, summary
-from kernel_matrix.bench.run import Wish, _groups, bench
 from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.load import load
 from kernel_matrix.config.read_by_jobs import differences
@@ -29,6 +23,13 @@ from kernel_matrix.job.budget import Pair
 from kernel_matrix.report.from_cells import distinct_commits
 from kernel_matrix.results.record import is_bench_record, is_case_record
 from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix_bench.cases import cases_at, places_of, toolchains_at
+from kernel_matrix_bench.inside.cpu import BusyMeter, CpuClock, last_cache
+from kernel_matrix_bench.inside.judging import Rules, judge
+from kernel_matrix_bench.inside.measure import Amount, bandwidth, measure
+from kernel_matrix_bench.inside.protocol import AbsentError, Distance, Yardstick
+from kernel_matrix_bench.inside.summary import copies_needed, summary
+from kernel_matrix_bench.run import Wish, _groups, bench
 
 RULES = Rules(factor=4, rounded=1.5, ulps=4, cap=1e-2, rival=1e-3)
 AMOUNT = Amount(least=5, most=20, seconds=1e9)
@@ -261,9 +262,10 @@ def test_the_doubles_are_timed_and_their_results_are_like_any_others(doubles):
     collected = pipeline.collect(project, [project.results])
     assert len(collected.records) == 2, "the file and its tables are one run"
     assert all(is_bench_record(record) and not is_case_record(record) for record in collected.records)
-    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), collected)
-    assert comparison.unplanned == ()
-    assert comparison.counts["missing"] == len(comparison.plan.cases), "the benchmark makes no case pass"
+    plan = pipeline.plan(project, "quick")
+    comparison = judged_files(project, plan, [project.results])
+    assert comparison.unplanned == 0
+    assert comparison.counts == {"missing": len(plan.cases)}, "the benchmark makes no case pass"
 
 
 @pytest.mark.slow
@@ -388,7 +390,7 @@ def test_an_axis_without_a_value_is_an_error(doubles):
 
 def test_a_changed_benchmark_makes_no_kept_result_stale():
     matrix = load(ROOT / "matrix.yaml")
-    of_bench = ["benchmarks/clocks.py", "src/kernel_matrix/bench/run.py"]
+    of_bench = ["benchmarks/clocks.py", "src/kernel_matrix_bench/run.py"]
     assert concerned(matrix, of_bench).everything == ""
     text = (ROOT / "matrix.yaml").read_text()
     changed = differences(text, text.replace("hidden: 1280", "hidden: 1281", 1), "matrix.yaml")
@@ -433,7 +435,6 @@ def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
 @pytest.mark.slow
 def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
     project, records, _ = run_bench(doubles, "good", "wrong", quick=False)
-    collected = pipeline.collect(project, [project.results])
     with pipeline.judged(project, pipeline.plan(project, "quick"), [project.results]) as results:
         report = pipeline.report(project, results)
     assert report.differences == ()
@@ -450,5 +451,5 @@ def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
     changed = json.loads(path.read_text())
     next(one for one in changed["bench"] if one["time"])["time"]["median_us"] /= 2
     path.write_text(json.dumps(changed))
-    differences = pipeline.audit(project, pipeline.plan(project, "quick"), collected)
+    differences = pipeline.audit(project, pipeline.plan(project, "quick"), [project.results])
     assert any("bench.median_us" in difference for difference in differences), "a faster time is seen"

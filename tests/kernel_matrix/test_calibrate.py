@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,13 +13,13 @@ from ruamel.yaml import YAML
 from kernel_matrix import pipeline
 from kernel_matrix.config.model import Accuracy
 from kernel_matrix.job.budget import Pair, limits
-from kernel_matrix.lab.calibrate import Calibration, seeded
-from kernel_matrix.lab.calibration import by_output, proposals, rounded_up, spread
-from kernel_matrix.lab.calibration_text import as_json, markdown, present_limits, proposed, yaml
-from kernel_matrix.lab.noise import TARGET, Noise, noise_of
 from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Device, Machine, detect
+from kernel_matrix_calibrate.calibrate import Calibration, seeded
+from kernel_matrix_calibrate.calibration import by_output, proposals, rounded_up, spread
+from kernel_matrix_calibrate.calibration_text import as_json, markdown, present_limits, proposed, yaml
+from kernel_matrix_calibrate.noise import TARGET, Noise, noise_of
 
 
 @pytest.fixture
@@ -220,6 +221,16 @@ def test_a_result_without_the_figures_of_a_budget_has_a_share_and_makes_no_deman
     noises = noise_of([replace(short, record=replace(short.record, metrics=metrics))], ACCURACY)
     assert [(noise.share, noise.ratio, noise.demands) for noise in noises] == [(pytest.approx(0.75), 2.0, {})]
     assert proposals(noises, present_limits(ACCURACY)) == []
+
+
+def test_the_ratio_is_made_from_the_errors_and_never_taken_from_a_record(cases):
+    [case] = cases("fp32", 1)
+    [honest], [lying] = (
+        noise_of([verdict(case, {**FIGURES, **more})], ACCURACY) for more in ({}, {"noise_ratio": 0.1})
+    )
+    assert lying.ratio == honest.ratio == 2.0
+    [broken] = noise_of([verdict(case, {**FIGURES, "nan": 1.0})], ACCURACY)
+    assert broken.ratio == math.inf
 
 
 def test_known_failures_and_cases_without_a_result_are_no_noise(cases):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 
 import pytest
 from conftest import RUN, Doubles, harness, records_in, sh
@@ -221,3 +222,19 @@ def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, cap
     assert status == 2, "a file could not be used"
     assert len(loaded) == 1
     assert planned == ["full"], "it checks matrix.yaml; the quick tier has the same cases"
+
+
+def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_names_the_extra():
+    code = (
+        "import sys; sys.modules['docker'] = None\n"
+        "from kernel_matrix.cli import main\n"
+        "from kernel_matrix.run.docker.engine import connect\n"
+        "from kernel_matrix.run.executors import UnavailableError\n"
+        "try: connect()\n"
+        "except UnavailableError as error: print(error)\n"
+        "sys.exit(main(['shell', 'cuda']))"
+    )
+    done = sh(sys.executable, "-c", code)
+    extra = "pip install 'kernel-matrix[containers]' installs it"
+    assert done.stdout == f"the library of the Docker engine is not here: {extra}\n"
+    assert (done.returncode, done.stderr) == (2, f"kernel-matrix: this needs the library docker: {extra}.\n")

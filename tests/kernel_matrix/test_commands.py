@@ -20,8 +20,8 @@ from kernel_matrix.base import commands as told
 from kernel_matrix.base.commands import command, here, line_here
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.lab.doctor import examine
-from kernel_matrix.lab.reachable import prospects
+from kernel_matrix.doctor.findings import examine
+from kernel_matrix.doctor.reachable import prospects
 from kernel_matrix.machines.row_plan import make_row_plan
 from kernel_matrix.machines.services import buildkite, gitlab
 from kernel_matrix.results.record import Record

@@ -15,10 +15,12 @@ import pytest
 from conftest import ROOT, Doubles, records_in
 from test_run import middle, states
 
+from kernel_matrix.base.owner import OWNER, is_dead, owner
+from kernel_matrix.results.tables import names
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
 from kernel_matrix.run.docker.engine import connect
-from kernel_matrix.run.docker.ownership import OWNER, is_dead, owner, sweep
+from kernel_matrix.run.docker.ownership import sweep
 
 # Print what a job can see and do; this runs inside the job.
 _LOOK = """
@@ -248,7 +250,7 @@ def test_results_that_cannot_be_written_are_missing(small_disk, doubles: Doubles
     small_disk(doubles.root / "build")
     comparison = doubles.run("fills-disk")
     assert states(comparison) == ["missing"] * 3
-    assert list((doubles.root / "build" / "results").iterdir()) == []
+    assert [path for path in (doubles.root / "build" / "results").rglob("*") if path.is_file()] == []
 
 
 def test_two_runs_at_once_do_not_see_each_other(engine, contained: Doubles):
@@ -306,8 +308,13 @@ def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container
 
     process = subprocess.Popen([*command, "--toolchain", "good"], cwd=ROOT, env=variables, stdout=subprocess.PIPE)
     journal = build / "jobs" / "here.hang" / "journal.jsonl"
-    finished = build / "results" / "here.good.xml"
-    wait_for(lambda: finished.exists() and journal.exists() and journal.read_text().count('"start"') == 2)
+    wait_for(
+        lambda: (
+            names.result_of(build / "results", "here.good")
+            and journal.exists()
+            and journal.read_text().count('"start"') == 2
+        )
+    )
     own_engine.kill()
     process.communicate()
     assert process.returncode == 1

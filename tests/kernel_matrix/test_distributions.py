@@ -1,4 +1,4 @@
-"""The two distributions of this repository: what their wheels hold, and that each works alone where it is installed."""
+"""The distributions of this repository: what their wheels hold, and that each works where it is installed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from kernel_matrix import plugins
 from kernel_matrix.run.environments import venv
 
 LOCKS = ROOT / "ci" / "locks"
+# The distributions beside the harness, each with a word that installs it and what is typed to see that it works.
+BESIDE = {
+    "launches": ("launches", "--help"),
+    "bench": ("bench", "--help"),
+    "calibrate": ("calibrate", "--help"),
+    "probes": ("toolchains", "probe", "--help"),
+}
 
 STEP = """
 import torch, mhc
@@ -42,6 +50,7 @@ def wheels(tmp_path_factory) -> dict[str, Path]:
     return {
         "kernel-matrix": build(ROOT, folder / "kernel-matrix", "--wheel"),
         "mhc": build(ROOT / "src" / "mhc", folder / "mhc"),
+        **{name: build(ROOT / "src" / f"kernel_matrix_{name}", folder / name, "--wheel") for name in BESIDE},
     }
 
 
@@ -90,8 +99,31 @@ def test_the_kernels_wheel_holds_the_kernels_and_nothing_else(wheels):
     assert "licenses/LICENSE" in files["mhc-0.1.0.dist-info"]
 
 
-def test_both_distributions_have_the_same_licence():
-    assert (ROOT / "src" / "mhc" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_wheel_beside_the_harness_holds_its_own_modules(wheels, name):
+    files, package = packages_of(wheels[name]), f"kernel_matrix_{name}"
+    assert set(files) == {package, f"{package}-0.1.0.dist-info"}
+    folder = ROOT / "src" / package
+    assert files[package] == sources(folder, "*.py") | sources(folder, "*.yaml")
+    assert {"licenses/LICENSE", "entry_points.txt"} <= files[f"{package}-0.1.0.dist-info"]
+
+
+@pytest.mark.parametrize("name", ["mhc", *(f"kernel_matrix_{name}" for name in BESIDE)])
+def test_every_distribution_has_the_same_licence(name):
+    assert (ROOT / "src" / name / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_extras_of_the_harness_name_the_distributions_beside_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for name in BESIDE:
+        own = tomllib.loads((ROOT / "src" / f"kernel_matrix_{name}" / "pyproject.toml").read_text())["project"]
+        assert extras[name] == [f"{own['name']}=={own['version']}"]
+        assert f"kernel-matrix=={project['version']}" in own["dependencies"]
+    assert extras["all"] == [
+        f"kernel-matrix[containers,{','.join(['launches', 'probes', 'bench', 'calibrate'])},trends]"
+    ]
+    assert set(plugins.EXTRAS.values()) == {*BESIDE}
 
 
 @pytest.mark.slow
@@ -105,6 +137,23 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     assert schema.returncode == 0, schema.stderr
     assert schema.stdout.strip() == (ROOT / "matrix.schema.json").read_text().strip()
     assert "No module named 'mhc'" in execute(empty, "-c", "import mhc").stderr
+    for name, words in BESIDE.items():
+        refused = execute(empty, str(program), *words)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr.count("\n") == 1
+        assert f"pip install 'kernel-matrix[{name}]' installs it." in refused.stderr
+    refused = execute(empty, str(program), "shell", "--help")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "pip install 'kernel-matrix[containers]' installs it." in refused.stderr
+    doctor = execute(empty, str(program), "doctor", "--matrix", str(ROOT / "matrix.yaml"))
+    assert "Docker: its library is not installed; the executor venv does without" in doctor.stdout
+    venv.uv("pip", "install", "--python", str(empty), "--no-deps", *(str(wheels[name]) for name in BESIDE))
+    for words in BESIDE.values():
+        usage = execute(empty, str(program), *words)
+        assert usage.returncode == 0, usage.stderr
+        assert f"usage: kernel-matrix {' '.join(words[:-1])}" in usage.stdout
+    targets = execute(empty, "-c", "from kernel_matrix_launches.targets import known; print(*known())")
+    assert "sm_90" in targets.stdout, targets.stderr
 
 
 @pytest.mark.slow

@@ -205,6 +205,15 @@ def test_every_generated_table_has_both_of_its_markers_and_stands_on_a_page_that
         assert not blocks or page in tables.PAGES
 
 
+def test_every_table_that_only_the_site_has_is_made_from_its_data(tables):
+    pages = [page for page in PAGES if "<!-- on the site: " in read(page)]
+    assert {"docs/mutants.md", "docs/toolchains.md"} <= set(pages)
+    for page in pages:
+        text = tables.filled(read(page))
+        assert "<!-- on the site: " not in text
+        assert text.count("\n|") > 20, page
+
+
 def test_a_table_that_differs_from_its_data_is_found_and_written(tables, tmp_path, monkeypatch, capsys):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- generated: events -->\n| wrong |\n<!-- end -->\nafter\n")

@@ -177,6 +177,8 @@ def test_the_site_is_built_has_every_page_and_asks_no_other_host(tmp_path, gener
     for path in (tmp_path / "site").rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(?:https?:)?//[^"]*"[^>]*>', text), path
+    assert "mutants are killed" in (tmp_path / "site" / "mutants.html").read_text(encoding="utf-8")
+    assert (tmp_path / "site" / "toolchains.html").read_text(encoding="utf-8").count("<table") > 8
     commands = (tmp_path / "site" / "reference" / "commands.html").read_text(encoding="utf-8")
     assert 'id="init"' in commands
     assert "--no-run" in commands
@@ -189,6 +191,10 @@ def test_a_dead_link_and_a_dead_anchor_stop_the_build(tmp_path, generator):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("results", "locks"))
     for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, copy)
+    names = ("matrix.yaml", "src", "tests", "probes", "containers", "benchmarks", "ci/locks", "pyproject.toml")
+    for name in names:  # what tables of the site are made from
+        (copy / name).symlink_to(ROOT / name)
+    (copy / "docs" / "results").symlink_to(ROOT / "docs" / "results")
     (copy / "docs" / "index.md").write_text("# Start\n\n[a](how-to/nowhere.md)\n\n[b](explanation.md#nowhere)\n")
     done = build(copy, tmp_path / "site", generator)
     assert done.returncode != 0

@@ -17,9 +17,10 @@ import pytest
 from conftest import ROOT, Doubles
 from serving import serving
 
-from kernel_matrix.lab import doctor, image_checks, machine_checks, probing
-from kernel_matrix.lab.doctor import examine
-from kernel_matrix.lab.reachable import prospects
+from kernel_matrix.doctor import environment, image_checks, machine_checks
+from kernel_matrix.doctor import findings as doctor
+from kernel_matrix.doctor.findings import examine
+from kernel_matrix.doctor.reachable import prospects
 from kernel_matrix.run.docker.engine import Engine
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import UnavailableError
@@ -373,26 +374,26 @@ def test_a_gpu_that_is_here_and_cannot_be_opened_runs_nothing(matrix):
 
 
 @pytest.fixture(scope="module")
-def what_is_here(tmp_path_factory) -> probing.Environment:
-    return probing.examine(LocalInterpreter(Path(sys.executable)), tmp_path_factory.mktemp("scratch"))
+def what_is_here(tmp_path_factory) -> environment.Environment:
+    return environment.examine(LocalInterpreter(Path(sys.executable)), tmp_path_factory.mktemp("scratch"))
 
 
 @pytest.fixture
 def image(matrix, tmp_path, monkeypatch, what_is_here):
     """Pretend to be in the image of cuda: each environment is this interpreter, and the locks name what it has."""
-    ask = probing.examine
+    ask = environment.examine
 
-    def ask_others(interpreter: LocalInterpreter, scratch: Path) -> probing.Environment:
+    def ask_others(interpreter: LocalInterpreter, scratch: Path) -> environment.Environment:
         return what_is_here if str(interpreter.python) == sys.executable else ask(interpreter, scratch)
 
-    monkeypatch.setattr(probing, "examine", ask_others)
+    monkeypatch.setattr(image_checks, "examine", ask_others)
     here = f"pytest=={importlib.metadata.version('pytest')}\nnumpy=={importlib.metadata.version('numpy')}\n"
     for toolchain in matrix.toolchains.values():
         lock = tmp_path / toolchain.lock
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(f"# a lock\n{here}    # via nothing\nnobody==1 ; sys_platform == 'win32'\n")
     monkeypatch.setenv(doctor.PLATFORM, "cuda")
-    monkeypatch.setattr(image_checks, "python_of", lambda lock: sys.executable)
+    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: sys.executable)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
 
@@ -440,9 +441,9 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
     assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
     assert cuda.command == "build the image anew, outside: `kernel-matrix run --platform cuda`"
 
-    monkeypatch.setattr(image_checks, "python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
+    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
     assert image()["environment triton-3.6"].text == "/nowhere/triton-3.6/bin/python is not in this image"
-    monkeypatch.setattr(image_checks, "python_of", lambda lock: "/bin/false")
+    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: "/bin/false")
     assert "/bin/false does not run" in image()["environment triton-3.6"].text
 
 

@@ -16,8 +16,8 @@ from shown import Page
 from kernel_matrix import pipeline
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.lab import everything
-from kernel_matrix.lab.kept import Keeper
+from kernel_matrix.matrix import everything
+from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import Decision
 from kernel_matrix.run.executors import Request
@@ -61,7 +61,7 @@ def run(doubles: Doubles, *toolchains: str, keep: bool = True, machine: Machine 
         machine,
         Settings(project.root, project.build, "current"),
         seen,
-        on_comparison=lambda comparison: None,
+        on_judged=lambda judged: None,
         keeper=Keeper(project, machine) if keep else None,
     )
     ran = [job for job, text in seen.texts if text == "running"]
@@ -116,14 +116,17 @@ def test_outside_a_checkout_nothing_is_kept(doubles):
 @pytest.mark.slow
 def test_the_page_is_there_when_the_first_job_has_ended_and_says_that_the_run_goes_on(doubles, monkeypatch):
     pages = []
-    write = everything.make_dashboard
 
-    def record(project, *arguments, **options):
-        made = write(project, *arguments, **options)
-        pages.append(Page(project.site).overview["run_notes"]["running"])
-        return made
+    def recorded(write):
+        def record(project, *arguments, **options):
+            made = write(project, *arguments, **options)
+            pages.append(Page(project.site).overview["run_notes"]["running"])
+            return made
 
-    monkeypatch.setattr(everything, "make_dashboard", record)
+        return record
+
+    for name in ("make_dashboard", "write_dashboard"):
+        monkeypatch.setattr(everything, name, recorded(getattr(everything, name)))
     run(doubles, "good", "raises")
     first, last = pages
     assert first == "1 of 2 jobs have ended. What is missing here has not run yet."

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 from conftest import END, Doubles, harness
+from judges import judged_files
 from shown import Page
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.edits import Edit, edited
-from kernel_matrix.results.collect import Collected
+from kernel_matrix.results import junit
 from kernel_matrix.results.compare import judge
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record
@@ -54,9 +55,17 @@ def compared(passing):
         results = [result(passing, case, outcomes[case.axes["tokens"]], **versions) for job in jobs
                    for case in job.cases if case.axes["tokens"] in outcomes]  # fmt: skip
         planned = replace(pipeline.plan(project, "quick"), jobs=jobs)
-        return pipeline.compare(project, planned, Collected((), tuple(results), ()), now=now)
+        return judged_of(project, planned, results, now)
 
     return compare
+
+
+def judged_of(project, planned, records, now):
+    """Write records into one file, and judge it."""
+    path = project.root / "results-of-a-test" / "here.wrong.xml"
+    path.parent.mkdir(exist_ok=True)
+    junit.write(path, "here.wrong", records, {"job": "here.wrong", **records[0].job})
+    return judged_files(project, planned, [path], now)
 
 
 def result(passing, case, outcome="pass", **versions: str) -> Record:
@@ -154,9 +163,7 @@ def test_an_expectation_that_no_longer_fails_in_part_is_narrowed(doubles: Double
     project = pipeline.load(doubles.root / "matrix.yaml")
     [one, two, three, four] = [case for case in pipeline.plan(project, "quick").cases if case.cell.toolchain == "wrong"]
     of_all = [result(passing, case, "fail" if case in (one, four) else "pass") for case in (one, two, three, four)]
-    [ended] = pipeline.compare(
-        project, pipeline.plan(project, "quick"), Collected((), tuple(of_all), ()), now=LAST_DAY
-    ).ended
+    [ended] = judged_of(project, pipeline.plan(project, "quick"), of_all, LAST_DAY).ended
     assert ended.edit is None
     assert "No single key of 'where' separates them" in ended.reason
 

@@ -13,12 +13,12 @@ import pytest
 from conftest import ROOT, few_cases, figures_of, job_of
 from together import first_are_quick
 
+from kernel_matrix.audit import audit
+from kernel_matrix.audit.states import Now
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.report import site as sites
-from kernel_matrix.report.audit import audit
-from kernel_matrix.report.audit.states import Now
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.from_comparison import document
 from kernel_matrix.results import junit
@@ -113,7 +113,7 @@ class Results:
         platforms = self.matrix.platforms.items()
         locks = {(name, entry.toolchain): LOCK for name, platform in platforms for entry in platform.entries}
         asked = {case.id for case in self.planned.cases}
-        differences = audit(self.site, collected.files, self.matrix, ROOT, asked, Now(NOW, HEAD, locks))
+        differences = audit(self.site, [self.folder], self.matrix, ROOT, asked, Now(NOW, HEAD, locks))
         assert differences == [], "the audit goes another road to the same states"
         return whole
 

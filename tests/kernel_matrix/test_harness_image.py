@@ -22,7 +22,8 @@ def context(folder: Path) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     ignored = shutil.ignore_patterns("__pycache__", "node_modules")
-    shutil.copytree(ROOT / "src" / "kernel_matrix", folder / "src" / "kernel_matrix", ignore=ignored)
+    for source in (ROOT / "src").glob("kernel_matrix*"):
+        shutil.copytree(source, folder / "src" / source.name, ignore=ignored)
     (folder / "ci" / "locks").mkdir(parents=True)
     shutil.copy(ROOT / "ci" / "locks" / "harness.txt", folder / "ci" / "locks")
     (folder / "build" / "site").mkdir(parents=True)
@@ -72,7 +73,7 @@ def test_the_dockerfile_takes_what_the_context_has():
     named = re.search(r"^COPY (pyproject.*) /build/$", text, re.MULTILINE)
     assert named
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    for name in (*named[1].split(), "src/kernel_matrix"):
+    for name in (*named[1].split(), *re.findall(r"^COPY (src/\S+) ", text, re.MULTILINE)):
         if "[" not in name:  # optional
             assert (ROOT / name).exists()
             assert any(f"!{name}" == line or (line.endswith("*.txt") and name.endswith(".txt")) for line in allowed), (

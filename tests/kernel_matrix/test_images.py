@@ -27,7 +27,7 @@ from docker import DockerClient
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
-from kernel_matrix.lab import doctor
+from kernel_matrix.doctor import findings as doctor
 from kernel_matrix.run.docker import bundle, images, network
 from kernel_matrix.run.docker.build import Image, name_of
 from kernel_matrix.run.docker.build_steps import lines_of

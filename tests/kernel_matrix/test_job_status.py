@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from conftest import Doubles
@@ -11,7 +12,7 @@ from conftest import Doubles
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.machines import job_status
-from kernel_matrix.machines.absences import absences, only_compiled
+from kernel_matrix.machines.absences import absences, with_broken_promises
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
@@ -77,12 +78,18 @@ def test_only_cases_without_a_record_are_absent(made):
 
 def test_a_machine_whose_gpu_is_gone_is_not_drawn_as_one_that_compiles(made):
     planned, row_plan = made
-    first, other = planned.cases[0].id, planned.cases[1].id
-    records = [Record(first, "pass", "compile"), Record(other, "pass", "run")]
-    told = only_compiled(row_plan, records)
-    assert told[0].outcome == "missing"
+    compiled, not_tried, ran, skipped = (case.id for case in planned.cases[:4])
+    records = [
+        Record(compiled, "pass", "compile"),
+        Record(not_tried, "unavailable", message="this machine has no device for gfx942"),
+        Record(ran, "pass", "run"),
+        Record(skipped, "unavailable", "run", message="the suite skips its test"),
+    ]
+    told = with_broken_promises(row_plan, records)
+    assert [record.outcome for record in told[:2]] == ["missing", "missing"]
     assert "only compiled it: no device for its label gfx942" in told[0].message
-    assert told[1] == records[1]
+    assert "did not try it: no device for its label gfx942" in told[1].message
+    assert told[2:] == records[2:]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +157,62 @@ def test_waiting_ends_when_all_is_settled_or_nothing_moves(rows, least, most):
     assert least <= clock.now <= most
 
 
-def test_a_refusal_of_gh_is_bad_input_with_its_words(tmp_path, monkeypatch):
-    (tmp_path / "gh").write_text("#!/bin/sh\necho 'HTTP 403: Resource not accessible by integration' >&2; exit 1\n")
-    (tmp_path / "gh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(UserError, match=r"Resource not accessible by integration. The job needs 'actions: read'"):
-        github.ask("o/r", "1", "1")
+@pytest.fixture
+def gh(tmp_path, monkeypatch):
+    """Put a program on PATH that answers as ``gh api`` would, and return the file that counts its calls."""
+
+    def with_answers(script: str) -> Path:
+        counted = tmp_path / "calls"
+        (tmp_path / "gh").write_text(f"#!/bin/sh\necho x >> {counted}\ncalls=$(wc -l < {counted})\n{script}\n")
+        (tmp_path / "gh").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return counted
+
+    return with_answers
+
+
+def test_a_refusal_of_gh_is_bad_input_with_its_words(gh):
+    calls = gh("echo 'gh: Resource not accessible by integration (HTTP 403)' >&2; exit 1")
+    with pytest.raises(UserError, match=r"Resource not accessible by integration .*The job needs 'actions: read'"):
+        github.ask("o/r", "1", "1", sleep=lambda _: None)
+    assert len(calls.read_text().split()) == 1, "a refusal is no fault of the moment"
+
+
+@pytest.mark.parametrize("fault", ["gh: HTTP 502", "gh: Server Error (HTTP 503)", "error connecting to api.github.com"])
+def test_a_fault_of_the_moment_does_not_end_the_report(gh, fault):
+    calls = gh(f"if [ $calls -lt 4 ]; then echo '{fault}' >&2; exit 1; fi\necho '{{\"name\": \"lint\"}}'")
+    waited: list[float] = []
+    assert github.ask("o/r", "1", "1", sleep=waited.append) == [{"name": "lint"}]
+    assert len(calls.read_text().split()) == 4
+    assert waited == sorted(waited)
+    assert waited[0] < waited[-1]
+
+
+def test_a_fault_that_stays_ends_with_its_words_after_some_minutes(gh):
+    gh("echo 'gh: HTTP 502' >&2; exit 1")
+    waited: list[float] = []
+    with pytest.raises(UserError, match=r"HTTP 502.* asked \d+ times in \d+ minutes"):
+        github.ask("o/r", "1", "1", sleep=waited.append)
+    assert 120 <= sum(waited) <= 600
+
+
+def test_the_last_known_statuses_stay_when_the_service_no_longer_answers():
+    clock, answers = Clock(), [[JobStatus(row="r0", status="running")]]
+
+    def look():
+        if answers:
+            return answers.pop()
+        raise UserError("HTTP 502")
+
+    assert [s.status for s in job_status.wait(look, 600, clock=clock, sleep=clock.sleep)] == ["running"]
+
+
+def test_a_service_that_never_answered_is_bad_input():
+    def look():
+        raise UserError("HTTP 502")
+
+    with pytest.raises(UserError, match="HTTP 502"):
+        job_status.wait(look, 600)
 
 
 def test_a_file_that_is_no_list_of_statuses_is_bad_input(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import re
 import tomllib
 
 import pytest
@@ -116,12 +115,23 @@ def test_every_mutant_edits_a_text_that_is_there_once(table):
         assert entry["old"] != entry["new"]
 
 
-def test_the_page_names_every_mutant_and_what_killed_it():
-    text = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` (\w+) \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
-    expected = [(each["op"], each["direction"], each["name"]) for table in TABLES for each in entries(table)]
-    assert [row[:3] for row in rows] == expected, "write it anew: ci/nox -s mutants"
-    assert "nothing" not in text.split("##", 1)[1], "a mutant survives"
+def test_the_kept_verdicts_are_of_every_mutant_and_each_is_killed():
+    head, *rows = [line.split("\t") for line in mutants.KEPT.read_text(encoding="utf-8").splitlines()]
+    assert tuple(head) == mutants.COLUMNS
+    expected = [[table, each["op"], each["direction"], each["name"]] for table in TABLES for each in entries(table)]
+    assert [row[:4] for row in rows] == expected, "judge them anew: ci/nox -s mutants"
+    assert [row for row in rows if "nothing" in row[4]] == [], "a mutant survives"
+
+
+def test_verdicts_are_kept_as_the_page_reads_them(tmp_path, monkeypatch):
+    verdict = {"op": "expand", "direction": "forward", "name": "a fault", "killed_by": "out: 3 NaN and 0 Inf in 5"}
+    monkeypatch.setattr(mutants, "verdicts_of", lambda name: tmp_path / f"{name}.json")
+    (tmp_path / "tvm.json").write_text(json.dumps([verdict | {"tier": "full"}, verdict | {"tier": "quick"}]))
+    assert mutants.kept(["tvm"]).splitlines() == [
+        "\t".join(mutants.COLUMNS),
+        "tvm\texpand\tforward\ta fault\tNaN: out (only in the tier full)",
+        "tvm\texpand\tforward\ta fault\tNaN: out",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import re
 import shlex
 import struct
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import records_in
-from kernel_matrix.launches.inside.recorder.ahead import elf
+from kernel_matrix_launches.inside.recorder.ahead import elf
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -23,15 +24,15 @@ from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.job.ahead import nvcc
-from kernel_matrix.lab.issue_report import of_launch
-from kernel_matrix.launches import matrix_file, naming, targets, words
-from kernel_matrix.launches.inside.recorder import logs, program
-from kernel_matrix.launches.invocation import Invocation, invocation
-from kernel_matrix.launches.recording import Compiled, Launch, Options, Recording, record
-from kernel_matrix.launches.records import write_records
-from kernel_matrix.launches.reproducer import reproducer
-from kernel_matrix.launches.study import study
-from kernel_matrix.launches.targets import known, over_limits, targets_named, told, vendors
+from kernel_matrix_launches import matrix_file, naming, targets, words
+from kernel_matrix_launches.inside.recorder import logs, program
+from kernel_matrix_launches.invocation import Invocation, invocation
+from kernel_matrix_launches.recording import Compiled, Launch, Options, Recording, record
+from kernel_matrix_launches.records import write_records
+from kernel_matrix_launches.reproducer import reproducer
+from kernel_matrix_launches.study import study
+from kernel_matrix_launches.targets import known, over_limits, targets_named, told, vendors
+from kernel_matrix_probes.issue_report import of_launch
 
 LAUNCH = Launch(
     identity="0123456789abcdef",
@@ -267,7 +268,7 @@ def test_the_recorder_imports_nothing_of_the_harness():
     folder = Path(program.__file__).parents[1]
     texts = [path.read_text() for path in folder.rglob("*.py")]
     assert len(texts) > 10
-    assert not [text for text in texts if "kernel_matrix" in text.replace("kernel-matrix", "")]
+    assert not [text for text in texts if re.search(r"(import|from) kernel_matrix|kernel_matrix\.", text)]
 
 
 RULES = read_rules(Path(targets.__file__).with_name("rules.yaml"))
@@ -332,7 +333,7 @@ def test_a_program_that_dies_before_its_end_is_a_fault_and_no_result(python, end
 
 def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "kernel_matrix.launches.study.record",
+        "kernel_matrix_launches.study.record",
         lambda call, device, targets, options, folder: recording("sm_90"),
     )
     with pytest.raises(UserError, match=r"there is nothing to compile\. sm_90: nothing was launched"):

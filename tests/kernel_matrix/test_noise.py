@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 
+import judges
 import pytest
 from conftest import few_cases
 from hypothesis import given
@@ -128,7 +129,8 @@ def test_every_report_shows_the_noise_ratio(matrix, planned, cases, make):
     assert page.rows[TRITON]["noise_by_dtype"]["bf16"] == page.rows[TRITON]["noise"] == 2.5
     assert page.rows[TRITON]["noise_output"]["bf16"] == "h_in"
     assert page.cells[TRITON]["results"][case.name]["outputs"]["h_in"]["noise_ratio"] == 2.5
-    lines = list(terminal.summary(matrix, compare(planned, [result]), ()))
+    with judges.judged(planned, [result]) as judged:
+        lines = list(terminal.summary(matrix, judged, ()))
     assert (
         f"noise ratio (the error over that of {matrix.package.baseline}), bf16: at most 2.5 (h_in in {TRITON})" in lines
     )

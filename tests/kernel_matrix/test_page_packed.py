@@ -12,8 +12,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from kernel_matrix.audit.cases import number_at
 from kernel_matrix.base.collection import many_objects_that_stay
-from kernel_matrix.report.audit.cases import number_at
 from kernel_matrix.report.page_packed import Objects, kind_of, numbered, packed, places
 
 HALF = struct.unpack("<f", struct.pack("<f", 0.1))[0]

@@ -8,6 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from kernel_matrix import pipeline
+from kernel_matrix.audit.planned import planned as audit
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.cases import case_name
 from kernel_matrix.config.load import load
@@ -15,7 +16,6 @@ from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection, narrow, plan_with
 from kernel_matrix.project import load as load_project
-from kernel_matrix.report.audit.planned import planned as audit
 
 TIERS: tuple[Tier, ...] = ("quick", "full")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from judges import judged_files
 from ruamel.yaml import YAML
 from test_compare import TRITON, case_of, compiled
 
@@ -419,11 +420,11 @@ def test_a_pipeline_compares_by_the_matrix_of_another_name(repository, doubles):
     path = repository / "mine.yaml"
     path.write_text(path.read_text().replace("title: this machine", "title: another"))
     project = pipeline.load(path)
-    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), pipeline.collect(project, [files]))
+    comparison = judged_files(project, pipeline.plan(project, "quick"), [files])
     assert not any(cell.stale for cell in comparison.cells)
     path.write_text(path.read_text().replace("limit: 1.0e-2", "limit: 2.0e-2"))
     project = pipeline.load(path)
-    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), pipeline.collect(project, [files]))
+    comparison = judged_files(project, pipeline.plan(project, "quick"), [files])
     assert any("mine.yaml (accuracy) was changed" in cell.stale for cell in comparison.cells)
     [limit] = [loosening for loosening in pipeline.loosened(project, "HEAD") if "caps" in loosening.place]
     assert (limit.before, limit.after) == ("0.01", "0.02")

@@ -8,23 +8,24 @@ import sys
 import textwrap
 from pathlib import Path
 
+import docs_tables
 import pytest
 from conftest import ROOT, Doubles, records_in
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Job
-from kernel_matrix.lab.forked import first_imports, groups
-from kernel_matrix.lab.judging import judge, judge_all, record_id
-from kernel_matrix.lab.probe import Probe, load_probes, select_probes
-from kernel_matrix.lab.probe_toolchains import environments, probe_toolchains, probing, write
-from kernel_matrix.lab.probing import last_exception, run_probes
 from kernel_matrix.pipeline import load
 from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
 from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix_probes.expected import judge, judge_all, record_id
+from kernel_matrix_probes.forked import first_imports, groups
+from kernel_matrix_probes.probe import Probe, load_probes, select_probes
+from kernel_matrix_probes.probe_toolchains import environments, probe_toolchains, probing, write
+from kernel_matrix_probes.probing import last_exception, run_probes
 
 PROBES = load_probes(ROOT / "probes")
 HERE = Machine((Device("cpu", "test", ("any",)),))
@@ -83,6 +84,12 @@ def test_a_known_failure_is_not_any_failure(probe):
             assert not any(re.search(window.match, text) for text in foreign), window.match
 
 
+@pytest.fixture(scope="module")
+def page_of_toolchains() -> str:
+    """Return the page as the documentation site has it: with its tables."""
+    return docs_tables.filled((ROOT / "docs" / "toolchains.md").read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -118,9 +125,9 @@ def test_a_known_failure_is_not_any_failure(probe):
         "triton/where_between_pointers_amd",
     ],
 )
-def test_every_failure_that_was_met_has_a_probe_and_its_sentence_in_the_documentation(name):
+def test_every_failure_that_was_met_has_a_probe_and_its_sentence_in_the_documentation(name, page_of_toolchains):
     probe = next(probe for probe in PROBES if probe.id == name)
-    assert probe.truth in (ROOT / "docs" / "toolchains.md").read_text()
+    assert probe.truth in page_of_toolchains
 
 
 @pytest.mark.parametrize(

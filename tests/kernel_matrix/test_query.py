@@ -22,12 +22,12 @@ from test_tables import BAD, GOOD, JOB
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.lab.query import Answer, ask, in_csv, in_json, in_lines, statements
 from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.results import history
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import names, views
 from kernel_matrix.results.tables.history import transitions, trends
+from kernel_matrix.results.tables.query import Answer, ask, in_csv, in_json, in_lines, statements
 
 KEPT = ROOT / "docs" / "results"
 PAGE = ROOT / "docs" / "history.md"
@@ -65,6 +65,15 @@ def rows(query: str, folder: Path) -> list[tuple[object, ...]]:
 
 
 # --- Answers ---
+
+
+def test_a_noise_ratio_is_made_from_the_errors_and_never_taken_from_a_record(tmp_path):
+    metrics = {**timed(20, 2.0).metrics, "out.noise_ratio": 0.01, "other.rel_fro": 0.0, "other.floor_rel_fro": 0.0}
+    metrics |= {"bad.rel_fro": 1e-8, "bad.floor_rel_fro": 1e-7, "bad.nan": 1.0, "bad.noise_ratio": 0.1}
+    write_results(tmp_path, [replace(timed(20, 2.0), metrics=metrics)])
+    found = dict(rows("SELECT output, noise_ratio FROM outputs", tmp_path))
+    assert found == {"out": pytest.approx(2.0), "other": None, "bad": math.inf}
+    assert rows("SELECT noise FROM cells", tmp_path) == [(math.inf,)]
 
 
 def test_cells_count_their_cases_by_outcome(past):

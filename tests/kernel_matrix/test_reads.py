@@ -222,9 +222,7 @@ def test_the_audit_knows_it_too(doubles):
     with pipeline.judged(project, pipeline.plan(project, "quick"), [project.results]) as judged:
         assert pipeline.report(project, judged).differences == ()
     edit(doubles.root / "suite/kernel_side.py")
-    differences = pipeline.audit(
-        project, pipeline.plan(project, "quick"), pipeline.collect(project, [project.results]), project.site
-    )
+    differences = pipeline.audit(project, pipeline.plan(project, "quick"), [project.results])
     assert any("stale" in text for text in differences), differences
 
 

@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 from random import Random
 
 import pytest
-from conftest import ROOT
 from shown import Page
 from test_columns import enter
 from worlds import world
 
-from kernel_matrix import pipeline
 from kernel_matrix.diagnosis import harness_rules
 from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.report import from_columns
@@ -52,20 +50,6 @@ def same_sites(tmp_path, of_objects, sources):
 def without_chunks(rows):
     """Leave out which file has a cell's details: a file ends after some bytes, and equal figures differ in them."""
     return {cell: {key: value for key, value in row.items() if key != "chunk"} for cell, row in rows.items()}
-
-
-@pytest.mark.slow
-def test_the_kept_results_make_the_same_site_in_both_ways(tmp_path):
-    project = pipeline.load(ROOT / "matrix.yaml")
-    plan, folders = pipeline.plan(project, "quick"), [ROOT / "docs" / "results"]
-    collected = pipeline.collect(project, folders)
-    comparison = pipeline.compare(project, plan, collected, now=NOW)
-    of_objects = document(project.matrix, comparison, collected, project.rules, now=NOW)
-    with pipeline.judged(project, plan, folders, now=NOW) as judged:
-        assert judged.counts == comparison.counts
-        assert judged.is_red == comparison.is_red
-        assert judged.ended == comparison.ended
-        same_sites(tmp_path, of_objects, from_columns.Sources(project.matrix, judged, project.rules))
 
 
 @pytest.mark.slow

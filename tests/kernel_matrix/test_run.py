@@ -10,9 +10,11 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+import judges
 import pytest
 from conftest import ROOT, Doubles, records_in
 
+from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.report import terminal
 
 
@@ -90,7 +92,11 @@ def test_a_device_in_software_may_be_missing(doubles: Doubles):
     verdict = middle(comparison)
     assert (verdict.reason, verdict.evidence) == ("the device does not answer", "planned")
     assert comparison.cells[0].state == "unavailable"
-    assert "unavailable, 1 case: the device does not answer" in terminal.summary(doubles.matrix, comparison, ())
+    jobs = tuple(job for job in plan(doubles.matrix, "quick").jobs if job.toolchain == "no-device")
+    records = [verdict.record for verdict in comparison.verdicts]
+    with judges.judged(Plan("doubles", "quick", jobs), records) as judged:
+        lines = list(terminal.summary(doubles.matrix, judged, ()))
+    assert "unavailable, 1 case: the device does not answer" in lines
 
 
 def test_a_case_whose_device_is_here_may_not_skip(doubles: Doubles):

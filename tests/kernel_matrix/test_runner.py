@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.owner import owner
 from kernel_matrix.cli.ci.labels import labels
 from kernel_matrix.config.load import load
 from kernel_matrix.vendors.machine import Device, Machine
@@ -37,11 +38,11 @@ class Box:
         path.write_text(f'#!/bin/sh\necho "{name} $@" >> {self.root}/called\n{script}\n')
         path.chmod(0o755)
 
-    def gpu(self, used: int, driver: str = "580.1") -> None:
+    def gpu(self, used: int | str, driver: str = "580.1", user: str = "") -> None:
         self.fake(
             "nvidia-smi",
             f"""case "$1" in
-            *memory.used*) echo "0, {used}";; *compute-apps*) echo "4242, /usr/bin/game";;
+            *memory.used*) echo "0, {used}";; *compute-apps*) echo "{user}";;
             *compute_cap*) echo "NVIDIA H200, 9.0, {driver}";; *driver_version*) echo {driver};; esac""",
         )
 
@@ -134,23 +135,27 @@ def test_a_clean_machine_stays_in_service(box):
     assert "driver nvidia: 580.1" in done.stdout
 
 
-def test_only_containers_with_our_label_are_removed_and_nothing_is_killed(box):
+def test_only_containers_of_ended_runs_are_removed_and_nothing_is_killed(box):
+    """A container of a run that is alive may be a person's: it stays."""
+    host, boot, namespace, *_ = owner().split()
     box.fake(
         "docker",
-        f'[ "$1" = ps ] && [ ! -e {box.root}/gone ] && echo c0ffee; [ "$1" = rm ] && touch {box.root}/gone; true',
+        f"""[ "$1" = ps ] && echo "beef {owner()}" && [ ! -e {box.root}/gone ] \
+            && echo "c0ffee {host} {boot} {namespace} {2**22 + 1} 7"
+        [ "$1" = rm ] && touch {box.root}/gone; true""",
     )
     for name in ("kill", "pkill", "killall"):
         box.fake(name, "")
     done = box.run("hygiene", "after")
     assert done.returncode == 0, done.stdout
     assert "removed the container c0ffee" in done.stdout
-    assert "docker ps --all --quiet --filter label=kernel-matrix.owner" in box.called
-    assert "docker rm --force c0ffee" in box.called
+    assert "docker ps --all --filter label=kernel-matrix.owner" in box.called
+    assert re.findall(r"docker rm .*", box.called) == ["docker rm --force c0ffee"]
     assert not re.search(r"^(kill|pkill|killall) ", box.called, re.MULTILINE)
 
 
 def test_a_leaking_gpu_takes_the_machine_out_and_names_who_holds_it(box):
-    box.gpu(used=9000)
+    box.gpu(used=9000, user="4242, /usr/bin/game")
     done = box.run("hygiene", "after")
     assert done.returncode == 1
     assert "NVIDIA GPU 0 has 9000 MiB in use by 4242, /usr/bin/game" in box.out.read_text()
@@ -160,6 +165,19 @@ def test_a_leaking_gpu_takes_the_machine_out_and_names_who_holds_it(box):
     assert "took itself out of service" in again.stdout
     box.out.unlink()
     assert box.run("hygiene", "before").returncode == 0
+
+
+@pytest.mark.parametrize("used", [300, "[N/A]"])
+def test_a_process_that_computes_with_little_memory_is_a_fault(box, used):
+    box.gpu(used=used, user="4242, /usr/bin/game")
+    assert box.run("hygiene", "after").returncode == 1
+    assert "a GPU is in use by 4242, /usr/bin/game" in box.out.read_text()
+
+
+def test_a_gpu_that_does_not_tell_its_memory_is_no_fault(box):
+    box.gpu(used="[N/A]")
+    done = box.run("hygiene", "before")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_memory_of_an_amd_gpu_is_read_from_the_driver(box):
@@ -217,9 +235,15 @@ def test_a_runner_is_registered_for_one_job_with_the_labels_of_its_hardware(box)
     box.fake("gh", "echo configuration-of-one-job")
     (box.root / "runner").mkdir()
     (box.root / "runner" / "run.sh").write_text("")
-    into = box.root / "job"
-    done = box.run("register", str(into), GH_TOKEN="x", KERNEL_MATRIX_RUNNER=str(box.root / "runner"))
+    into, token = box.root / "job", box.root / "token"
+    token.write_text("x\n")
+    (into / "of-the-job-before").mkdir(parents=True)
+    stays = into.stat().st_ino
+    facts = {"KERNEL_MATRIX_TOKEN_FILE": str(token), "KERNEL_MATRIX_RUNNER": str(box.root / "runner")}
+    done = box.run("register", str(into), **facts)
     assert done.returncode == 0, done.stderr
+    assert not (into / "of-the-job-before").exists()
+    assert into.stat().st_ino == stays, "the unit mounts the folder, so it must not be made anew"
     assert (into / "jit").read_text() == "configuration-of-one-job\n"
     assert (into / "jit").stat().st_mode & 0o077 == 0
     assert f"repos/{OURS}/actions/runners/generate-jitconfig" in box.called
@@ -238,6 +262,9 @@ def test_the_unit_and_the_pods_name_scripts_that_are_here_and_that_the_runner_ta
     unit = (RUNNER / "kernel-matrix-runner.service").read_text()
     named = set(re.findall(r"/opt/kernel-matrix/(ci/runner/[\w.-]+)", unit))
     assert {"ci/runner/register", "ci/runner/hygiene"} < named
+    assert "LoadCredential" not in unit, "systemd lets the account of the jobs read a credential"
+    assert "InaccessiblePaths=-/etc/kernel-matrix-runner.token" in unit
+    assert {"RemoveIPC=yes", "PrivateIPC=yes"} < set(unit.splitlines())
     assert all(os.access(ROOT / path, os.X_OK) for path in named)
     hooks = re.findall(r"HOOK_JOB_\w+=(\S+)", unit)
     for vendor in ("nvidia", "amd"):

@@ -16,23 +16,28 @@ import urllib.request
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT, Doubles, harness
+from conftest import ROOT, Doubles, figures_of, harness
 from serving import serving
 from shown import Page
 
 from kernel_matrix import pipeline
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import plan
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.keys import key_file
-from kernel_matrix.lab import live_jobs, live_page
-from kernel_matrix.lab.live_jobs import LiveJob, LiveJobs, LiveRun
-from kernel_matrix.lab.live_page import LivePage, in_words
-from kernel_matrix.lab.page_server import PageServer
+from kernel_matrix.live import jobs as live_jobs
+from kernel_matrix.live import page as live_page
+from kernel_matrix.live.jobs import LiveJob, LiveJobs, LiveRun
+from kernel_matrix.live.page import LivePage, in_words
+from kernel_matrix.live.server import PageServer
 from kernel_matrix.results import junit
 from kernel_matrix.results.history import History
 from kernel_matrix.results.record import Record
 
 CELL = "here/any/good/double.forward"
 CASES = [f"{CELL}/tokens{tokens}" for tokens in (1, 2, 3)]
+DOUBLES = load(ROOT / "tests" / "kernel_matrix" / "doubles" / "matrix.yaml")
+METRICS = figures_of(plan(DOUBLES, "quick").cases[0])  # of a case that passed, and carried canaries
 
 
 @pytest.fixture
@@ -64,7 +69,10 @@ def journal_of(folder, key="k" * 32):
 
 
 def end(journal, case, outcome, **fields):
-    journal.write("end", case=case, outcome=outcome, **{"action": "run", "attempt": 1, "seconds": 1.0, **fields})
+    given = {"action": "run", "attempt": 1, "seconds": 1.0, **fields}
+    if outcome == "pass" and given["action"] == "run":
+        given.setdefault("metrics", METRICS)
+    journal.write("end", case=case, outcome=outcome, **given)
 
 
 def page_of(project) -> LivePage:
@@ -97,6 +105,66 @@ def test_a_case_that_only_a_journal_knows_is_missing_and_says_what_the_journal_s
     running = shown(project).overview["run_notes"]["running"]
     assert running.startswith("0 of 1 jobs have ended, and 1 run. 2 of 3 cases have ended.")
     assert re.search(r"About 1 minute is left, until \d\d:\d\d UTC\.$", running)
+
+
+def with_expectation(doubles, **other):
+    """Expect the case with two tokens to fail; return the project."""
+    path = doubles.root / "matrix.yaml"
+    values = {"where": "{ toolchain: good, tokens: 2 }", "outcome": "fail", "match": "max_abs", "reason": "it is wrong"}
+    values |= {"owner": "the tests", "link": "lock.txt", "until": "'numpy>=99'", **other}
+    entry = ", ".join(f"{name}: {value}" for name, value in values.items())
+    path.write_text(f"{path.read_text()}expectations: [{{ {entry} }}]\n")
+    return pipeline.load(path)
+
+
+def in_journal(project, held, **facts):
+    """Return the letters of a journal in which the first two cases have passed, in a job with these facts."""
+    journal = journal_of(held)
+    journal.write("job", job="here.good", pid=1, facts={"version.numpy": "2.0", **facts})
+    end(journal, CASES[0], "pass")
+    end(journal, CASES[1], "pass")
+    page_of(project).refresh()
+    return shown(project).rows[CELL]["in_journal"]
+
+
+def test_a_case_that_passes_and_is_expected_to_fail_is_fixed(doubles, held):
+    assert in_journal(with_expectation(doubles), held) == "pX"
+
+
+@pytest.mark.parametrize(
+    "other", [{"versions": "[numpy<2]"}, {"until": "'numpy>=1'"}, {"until": "2020-01-01"}], ids=str
+)
+def test_an_expectation_of_other_versions_or_that_has_ended_fixes_nothing(doubles, held, other):
+    assert in_journal(with_expectation(doubles, **other), held) == "pp"
+
+
+def test_a_compilation_that_is_expected_to_fail_is_fixed_too(doubles, held):
+    project = with_expectation(doubles, outcome="error", stage="lower", match="no such function")
+    journal = journal_of(held)
+    code = {"action": "compile", "metrics": {"artifact.bytes": 9.0}, "facts": {"artifact.kind": "cubin"}}
+    end(journal, CASES[0], "pass", **code)
+    end(journal, CASES[1], "pass", **code)
+    page_of(project).refresh()
+    assert shown(project).rows[CELL]["in_journal"] == "cX"
+
+
+def test_a_pass_without_proof_is_no_pass_in_the_page_of_a_run(project, held):
+    end(journal_of(held), CASES[0], "pass", metrics={**METRICS, "out.max_abs": 1.0})
+    page_of(project).refresh()
+    assert shown(project).rows[CELL]["in_journal"] == "E"
+
+
+def test_a_pass_waits_for_the_case_that_carries_the_canaries_of_its_cell(project, held):
+    journal = journal_of(held)
+    without = {name: value for name, value in METRICS.items() if not name.startswith("canary.")}
+    end(journal, CASES[0], "pass", metrics=without)
+    page = page_of(project)
+    page.refresh()
+    assert shown(project).overview["cells"]["in_journal"] == []
+    end(journal, CASES[1], "pass")
+    page.wait_until = 0.0
+    page.refresh()
+    assert shown(project).rows[CELL]["in_journal"] == "pp"
 
 
 def test_a_result_takes_the_place_of_its_journal(project, held):

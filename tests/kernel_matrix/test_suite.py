@@ -9,6 +9,7 @@ import time
 
 import pytest
 from conftest import harness
+from judges import judged_files
 from suites import Suite, states, verdicts
 from together import first_are_quick
 
@@ -364,8 +365,7 @@ def test_results_of_another_machine_bring_their_list_of_tests(tmp_path):
     here = Suite.made(tmp_path / "here", {"tests/test_a.py": ENDS})
     shutil.copytree(there.root / "build" / "results", tmp_path / "results-x")
     project = pipeline.with_tests(pipeline.load(here.root / "matrix.yaml"), [tmp_path / "results-x"])
-    collected = pipeline.collect(project, [tmp_path / "results-x"])
-    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), collected)
+    comparison = judged_files(project, pipeline.plan(project, "quick"), [tmp_path / "results-x"])
     assert comparison.counts["held"] == 2
     assert "missing" not in comparison.counts
 
@@ -378,7 +378,7 @@ def test_a_list_of_tests_whose_results_are_lost_leaves_them_missing(tmp_path):
     for path in results.rglob("*.parquet"):
         path.unlink()
     project = pipeline.load(suite.root / "matrix.yaml")
-    comparison = pipeline.compare(project, pipeline.plan(project, "quick"), pipeline.collect(project, [results]))
+    comparison = judged_files(project, pipeline.plan(project, "quick"), [results])
     assert comparison.counts == {"missing": 2}
 
 

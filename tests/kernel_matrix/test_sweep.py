@@ -15,16 +15,16 @@ from packaging.version import Version
 from test_probes import make
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.lab.attempts import Attempt, Sweep, keep, read
-from kernel_matrix.lab.bisect import bisect, differences, state_of_case, state_of_probe
-from kernel_matrix.lab.probe import load_probes
-from kernel_matrix.lab.subject import Subject, make_subject, picked, toolchain_of
-from kernel_matrix.lab.sweep import as_sweep, sweep
-from kernel_matrix.lab.try_version import IMPORT, _resolve, try_version
-from kernel_matrix.lab.versions import chosen, published
 from kernel_matrix.pipeline import Project, load
 from kernel_matrix.report.toolchains import SweptOp, SweptProbe
 from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix_probes.attempts import Attempt, Sweep, keep, read
+from kernel_matrix_probes.bisect import bisect, differences, state_of_case, state_of_probe
+from kernel_matrix_probes.probe import load_probes
+from kernel_matrix_probes.subject import Subject, make_subject, picked, toolchain_of
+from kernel_matrix_probes.sweep import as_sweep, sweep
+from kernel_matrix_probes.try_version import IMPORT, _resolve, try_version
+from kernel_matrix_probes.versions import chosen, published
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
 

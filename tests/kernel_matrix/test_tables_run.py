@@ -16,12 +16,12 @@ from test_compare import TRITON, case_of
 from test_samples import record as with_sample
 
 from kernel_matrix import pipeline
+from kernel_matrix.audit import raw
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.report.audit import raw
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.present import present
 from kernel_matrix.results.tables import names

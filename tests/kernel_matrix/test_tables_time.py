@@ -9,9 +9,9 @@ import pytest
 from conftest import ROOT, write_results
 from test_tables import JOB
 
-from kernel_matrix.lab.query import ask
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables.query import ask
 from kernel_matrix.results.tables.read import read
 
 pytestmark = pytest.mark.alone

@@ -22,8 +22,8 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.config.schema import schema
 from kernel_matrix.diagnosis import diagnose, rules_of
-from kernel_matrix.lab.doctor import examine
-from kernel_matrix.lab.reachable import Prospect, prospects
+from kernel_matrix.doctor.findings import examine
+from kernel_matrix.doctor.reachable import Prospect, prospects
 from kernel_matrix.machines.rows import rows
 from kernel_matrix.results import junit
 from kernel_matrix.results.record import Record

@@ -14,7 +14,7 @@ from in_environment import python_of, run
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.results import junit
+from kernel_matrix.results.collect import collect
 
 pytestmark = pytest.mark.environments
 
@@ -127,6 +127,6 @@ def test_a_case_is_lowered_and_no_better(tmp_path, matrix):
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 case: 1 lowered" in done.stdout
-    records = [record for file in (tmp_path / "results").glob("*.xml") for record in junit.read(file)]
+    records = collect([tmp_path / "results"]).records
     [record] = [record for record in records if record.case == case]
     assert (record.action, record.facts["artifact.kind"]) == ("compile", "hivm-source")

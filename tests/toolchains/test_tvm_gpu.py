@@ -20,7 +20,7 @@ from in_environment import python_of
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.results import junit
+from kernel_matrix.results.collect import collect
 
 pytestmark = pytest.mark.environments
 
@@ -160,7 +160,7 @@ def test_every_operator_s_gpu_form_runs_in_software_or_says_why_not(tmp_path, ma
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    records = junit.read(tmp_path / "results" / "opencl.tvm-0.27.xml")
+    records = collect([tmp_path / "results"]).records
     every = {f"{op}.{direction}" for op in matrix.toolchains["tvm-0.27"].ops for direction in matrix.ops[op].directions}
     for runtime in matrix.platforms["opencl"].targets:
         mine = [r for r in records if r.case.startswith(f"opencl/{runtime}/") and r.outcome != "excluded"]

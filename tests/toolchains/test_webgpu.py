@@ -20,7 +20,7 @@ from in_environment import python_of
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.results import junit
+from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors import webgpu
 
@@ -100,7 +100,7 @@ def records_of(folder: Path, cases: list[str], **variables: str) -> list[Record]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    records = [record for file in (folder / "results").glob("*.xml") for record in junit.read(file)]
+    records = collect([folder / "results"]).records
     return [record for record in records if record.case in cases]
 
 

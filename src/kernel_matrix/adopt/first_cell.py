@@ -10,7 +10,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.test_names import COLLECTED, IMPORT
-from kernel_matrix.lab.dashboard import make_dashboard
+from kernel_matrix.matrix.dashboard import make_dashboard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.run.schedule import Progress, Settings
@@ -48,6 +48,8 @@ def _order(case: Case) -> bool:
 def run(project: Project, selected: Selected, machine: Machine, progress: Progress) -> tuple[list[str], bool]:
     """Run it, make the page, and return the lines about it and whether it is red."""
     settings = Settings(project.root, project.build, _EXECUTOR, workers=1)
-    comparison = pipeline.run_and_compare(project, selected, machine, settings, progress, ())
+    files = pipeline.run_selected(project, selected, machine, settings, progress)
+    with pipeline.judged(project, selected.part, files) as judged:
+        lines, is_red = [*summary(project.matrix, judged, project.rules)], judged.is_red
     dashboard = make_dashboard(project, selected.plan, [project.results])
-    return [*summary(project.matrix, comparison, project.rules), f"page: {dashboard.index}"], comparison.is_red
+    return [*lines, f"page: {dashboard.index}"], is_red

@@ -1,22 +1,21 @@
 """The command line. Each command is a module that has ``arguments`` and ``main``; its first line is its help.
 
-A command turns its options into values, calls the pipeline or the lab, and prints what comes back. A name of two words
-is a command of a group, such as ``ci plan``: the help shows the group alone.
+A command turns its options into values, calls the pipeline, and prints what comes back. A name of two words is a
+command of a group, such as ``ci plan``: the help shows the group alone. Distributions beside the core bring more.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import re
 import shlex
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
+from kernel_matrix import plugins
 from kernel_matrix.base.commands import command, here, line_here
 from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.interruption import interrupt_on_signals
@@ -56,19 +55,9 @@ FORMER = {
 
 
 def commands() -> dict[str, str]:
-    """Return the module of each command by its name."""
-    beside = {
-        "launches": "launches",
-        "toolchains probe": "probe",
-        "toolchains sweep": "sweep",
-        "toolchains bisect": "bisect",
-        "toolchains report": "report_issue",
-        "bench": "bench",
-        "calibrate": "calibrate",
-        "scale": "scale",
-    }
-    own = {name: name.replace(" ", ".").replace("-", "_") for name in OWN}
-    return {name: f"{__name__}.{module}" for name, module in (own | beside).items()}
+    """Return the module of each command by its name: the core's, and those that distributions bring."""
+    own = {name: f"{__name__}.{name.replace(' ', '.').replace('-', '_')}" for name in OWN}
+    return {**own, **plugins.declared(plugins.COMMANDS)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,15 +68,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         now = line_here(command(FORMER[words[0]].split()))
         print(f"kernel-matrix: {words[0]} is no command any more: type {now}", file=sys.stderr)
         return UserError.exit_code
-    options = _parse(words)
+    if extra := _extra_of(words):
+        print(f"kernel-matrix: {plugins.not_here(*extra)}", file=sys.stderr)
+        return UserError.exit_code
     try:
+        options = _parse(words)
         return int(options.command(options))
+    except ModuleNotFoundError as error:
+        if (absent := plugins.without_library(error)) is None:
+            raise
+        print(f"kernel-matrix: {absent}", file=sys.stderr)
+        return absent.exit_code
     except UserError as error:
         print(f"kernel-matrix: {here(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("kernel-matrix: interrupted; --resume goes on where this stopped", file=sys.stderr)
         return 130
+
+
+def _extra_of(words: Sequence[str]) -> tuple[str, str] | None:
+    """Return the command or group that the first word names, and the extra that installs it, where it is not here."""
+    extra = plugins.EXTRAS.get(words[0]) if words else None
+    return (words[0], extra) if extra and words[0] not in _names(commands()) else None
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -203,10 +206,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _first_line(path: str) -> str:
+def _first_line(module: str) -> str:
     """Return the first line of the text that a command's module begins with."""
-    spec = importlib.util.find_spec(path)
-    assert spec, path
-    assert spec.origin, path
-    with Path(spec.origin).open(encoding="utf-8") as file:
+    with plugins.source_of(module).open(encoding="utf-8") as file:
         return file.readline().strip().strip('"')

@@ -8,7 +8,6 @@ from pathlib import Path
 from kernel_matrix import pipeline
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.machines import row_plan_file
-from kernel_matrix.results.validation import STREAMED
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,12 +21,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print each difference; 1 if there is one."""
     project = load_project(options)
-    row_plan = None
     planned = pipeline.plan_for(project, selection_of(options))
     if options.plan:
-        row_plan = row_plan_file.from_json(options.plan, planned)
-        planned = row_plan.only_asked(planned)
-    collected = pipeline.collect(project, options.results or [project.results], row_plan, STREAMED)
-    differences = pipeline.audit(project, planned, collected, options.site)
+        planned = row_plan_file.from_json(options.plan, planned).only_asked(planned)
+    differences = pipeline.audit(project, planned, options.results or [project.results], options.site)
     print("\n".join(differences) or f"all figures of {options.site or project.site} follow from the results")
     return int(bool(differences))

@@ -11,9 +11,8 @@ from rich.console import Console
 
 from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.lab.doctor import PLATFORM, examine
-from kernel_matrix.lab.inside import run_inside
-from kernel_matrix.lab.reachable import Prospect, prospects
+from kernel_matrix.doctor.findings import PLATFORM, examine
+from kernel_matrix.doctor.reachable import Prospect, prospects
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import detect
 
@@ -30,6 +29,8 @@ def main(options: argparse.Namespace) -> int:
     """Print the findings and prospects. Return 1 if something is broken, so that a script can ask."""
     project = load_project(options)
     if options.inside:
+        from kernel_matrix.doctor.inside import run_inside  # it imports Docker's library, an extra
+
         return run_inside(project, options.matrix.name, options.inside, lambda text: print(text, file=sys.stderr))
     machine = detect()
     findings = examine(project.matrix, project.root, project.build, machine)

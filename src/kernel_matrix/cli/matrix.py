@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import (
@@ -13,14 +14,16 @@ from kernel_matrix.cli.options import (
     settings_of,
 )
 from kernel_matrix.cli.output import print_dashboard
-from kernel_matrix.lab.everything import run_everything
-from kernel_matrix.lab.kept import Keeper
-from kernel_matrix.lab.probe_toolchains import probing
+from kernel_matrix.matrix.everything import run_everything
+from kernel_matrix.matrix.kept import Keeper
+from kernel_matrix.matrix.toolchains import probing
 from kernel_matrix.report.terminal import summary
-from kernel_matrix.results.compare import Comparison
 from kernel_matrix.run.preview import preview
 from kernel_matrix.run.progress import Console
 from kernel_matrix.vendors.machine import detect
+
+if TYPE_CHECKING:  # DuckDB takes long to import
+    from kernel_matrix.results.columns.judged import Judged
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,14 +45,12 @@ def main(options: argparse.Namespace) -> int:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
 
-        def show(comparison: Comparison) -> None:
-            for line in summary(project.matrix, comparison, project.rules):
+        def show(judged: Judged) -> None:
+            for line in summary(project.matrix, judged, project.rules):
                 console.say(here(line))
 
-        probes = []
-        if project.matrix.package.probes is not None:
-            toolchains = sorted({job.toolchain for job in selected.jobs})
-            probes = probing(project, toolchains, machine, executor, console.say, keeper, tier=selected.plan.tier)
+        toolchains = sorted({job.toolchain for job in selected.jobs})
+        probes = probing(project, toolchains, machine, executor, console.say, keeper, tier=selected.plan.tier)
         dashboard = run_everything(
             project,
             selected,
@@ -57,7 +58,7 @@ def main(options: argparse.Namespace) -> int:
             settings_of(options, project, selected),
             console,
             expected=options.expect or (),
-            on_comparison=show,
+            on_judged=show,
             probes=probes,
             keeper=keeper,
         )

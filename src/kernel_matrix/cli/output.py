@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from kernel_matrix.base.commands import here
-from kernel_matrix.lab.dashboard import Dashboard
+from kernel_matrix.matrix.dashboard import Dashboard
 
 
 def print_dashboard(dashboard: Dashboard) -> None:

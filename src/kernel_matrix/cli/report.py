@@ -9,8 +9,8 @@ from kernel_matrix import pipeline
 from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.cli.output import print_dashboard
-from kernel_matrix.lab.dashboard import make_dashboard
 from kernel_matrix.machines import job_status, row_plan_file
+from kernel_matrix.matrix.dashboard import make_dashboard
 from kernel_matrix.results import history
 
 

@@ -15,6 +15,7 @@ from kernel_matrix.cli.options import (
 )
 from kernel_matrix.report.ended import ended_lines
 from kernel_matrix.report.terminal import summary
+from kernel_matrix.results import repeat
 from kernel_matrix.run.preview import preview
 from kernel_matrix.run.progress import Console
 from kernel_matrix.vendors.machine import detect
@@ -35,7 +36,9 @@ def main(options: argparse.Namespace) -> int:
     with Console(selected.jobs) as console:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
-        comparison = pipeline.run_and_compare(project, selected, machine, settings, console, options.expect or ())
-    lines = [*summary(project.matrix, comparison, project.rules), *ended_lines(project.file, comparison.ended)]
-    print(here("\n".join(lines)))
-    return int(comparison.is_red)
+        files = pipeline.run_selected(project, selected, machine, settings, console)
+    with pipeline.judged(project, selected.part, files) as judged:
+        repeat.check(judged.every() if options.expect else (), options.expect or ())
+        lines = [*summary(project.matrix, judged, project.rules), *ended_lines(project.file, judged.ended)]
+        print(here("\n".join(lines)))
+        return int(judged.is_red)

@@ -20,26 +20,35 @@ def with_absences(
     refused: Mapping[str, str],
     queue_minutes: float,
 ) -> list[Record]:
-    """Return the records as :func:`only_compiled` does, and then those of :func:`absences`."""
+    """Return the records as :func:`with_broken_promises` does, and then the records of :func:`absences`."""
     absent = absences(row_plan, records, statuses, history, refused, queue_minutes)
-    return [*only_compiled(row_plan, records), *absent]
+    return [*with_broken_promises(row_plan, records), *absent]
 
 
-def only_compiled(row_plan: RowPlan, records: Iterable[Record]) -> list[Record]:
-    """Return the records. A case that one of our own machines was to run, and has only compiled, becomes missing.
+def with_broken_promises(row_plan: RowPlan, records: Iterable[Record]) -> list[Record]:
+    """Return the records. A case that one of our own machines was to run, and did not run, becomes missing.
 
-    The label of such a machine promises the hardware. Otherwise a broken GPU would look like a machine without one.
+    The label of such a machine promises the hardware. Otherwise a broken GPU would look like a machine without one:
+    its cases would be compiled, or unavailable where the toolchain compiles nothing without a device.
     """
     rows = row_plan.row_of()
     checked = []
     for record in records:
         row = rows.get(record.case)
-        if row and row.own and record.action == "compile":
-            why = f"the machine was to run it, and only compiled it: no device for its label {row.labels[-1]} there"
+        done = _done_without_device(record)
+        if row and row.own and done:
+            why = f"the machine was to run it, and {done}: no device for its label {row.labels[-1]} there"
             checked.append(Record(record.case, "missing", message=why, job=record.job))
         else:
             checked.append(record)
     return checked
+
+
+def _done_without_device(record: Record) -> str:
+    """Return what a machine did with a case for which it has no device; empty if it tried the case on a device."""
+    if record.action == "compile":
+        return "only compiled it"
+    return "did not try it" if record.outcome == "unavailable" and not record.action else ""
 
 
 def absences(

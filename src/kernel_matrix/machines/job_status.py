@@ -65,12 +65,21 @@ def wait(
 ) -> list[JobStatus]:
     """Look until every job has ended, or until no job runs and nothing has changed for ``queue_seconds``.
 
-    While a job runs, the wait goes on: one machine may work on several rows, one after another.
+    While a job runs, the wait goes on: one machine may work on several rows, one after another. If the service no
+    longer answers, the statuses that it gave last are returned: a report of what is known is better than none.
+
+    Raises:
+        UserError: the service has never answered.
     """
     began = last_change = clock()
     before: list[JobStatus] = []
     while True:
-        statuses = look()
+        try:
+            statuses = look()
+        except UserError:
+            if before:
+                return before
+            raise
         if statuses != before:
             before, last_change = statuses, clock()
         settled = all(status.status == "completed" for status in statuses)

@@ -47,14 +47,19 @@ class CellFiles:
         names, states = [result.name for result in cell.results], "".join(LETTERS[r.state] for r in cell.results)
         self.columns.add(cell, names, states, self._file.number, in_journal or {})
 
-    def add_part(self, cell: Cell, cases: Cases, start: int) -> None:
-        """Take in a cell whose cases begin at a place of some columns, behind those of the cell before."""
+    def add_part(self, cell: Cell, cases: Cases, start: int, in_journal: Mapping[str, State] | None = None) -> None:
+        """Take in a cell whose cases begin at a place of some columns, behind those of the cell before.
+
+        ``in_journal`` has the states of the cases that only a journal knows, by name.
+        """
         self._begin(cell, cases)
         end = start + cell.planned
         if not self._file.ids:
             self._file.cases, self._file.start = cases, start
         self._file.add(cell, cases.outputs.number(start, end))
-        self.columns.add(cell, cases.names_of(start, end), cases.letters(start, end), self._file.number, {})
+        self.columns.add(
+            cell, cases.names_of(start, end), cases.letters(start, end), self._file.number, in_journal or {}
+        )
 
     def finish(self) -> None:
         """Write what is left."""

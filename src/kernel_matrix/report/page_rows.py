@@ -28,7 +28,8 @@ class PageRows:
         """Write the files of the cells in this order."""
         files = CellFiles(folder, document)
         for place, part in zip(order, self.cells(order), strict=True):
-            files.add_part(document.cells[place], *part)
+            cell = document.cells[place]
+            files.add_part(cell, *part, self.sources.judged.in_journal.get(cell.id))
         files.finish()
         return files
 

@@ -1,63 +1,63 @@
-"""Comparison -> lines for a terminal: the counts, and for what is red the cause and the command that repeats it."""
+"""Verdicts -> lines for a terminal: the counts, and for what is red the cause and the command that repeats it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
 from kernel_matrix.base.counted import counted
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.results import noise as noises
-from kernel_matrix.results.compare import RED, CellVerdict, Comparison, Verdict
+from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.repeat import Commands
+
+if TYPE_CHECKING:  # DuckDB takes long to import
+    from kernel_matrix.results.columns.judged import Judged
 
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_REASONS = 5  # why cases are unavailable
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
-def summary(matrix: Matrix, comparison: Comparison, rules: tuple[Rule, ...]) -> Iterator[str]:
+def summary(matrix: Matrix, judged: Judged, rules: tuple[Rule, ...]) -> Iterator[str]:
     """Yield the counts of all cases, and the first red cases of every cell; ``rules`` are those of the project."""
-    counts = ", ".join(f"{count} {state}" for state, count in comparison.counts.items())
-    yield f"{counted(len(comparison.plan.cases), 'case')}: {counts}"
-    if not any(verdict.evidence in ("ran", "held") for cell in comparison.cells for verdict in cell.cases):
+    counts = judged.counts
+    yield f"{counted(sum(counts.values()), 'case')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
+    if not judged.has_run:
         yield "Nothing ran on hardware of the platforms that were asked for."
-    yield from _lacking(comparison)
-    yield from _noise(comparison, matrix.package.baseline)
+    yield from _lacking(judged)
+    yield from _noise(judged, matrix.package.baseline)
     commands = Commands(matrix)
-    for cell in comparison.cells:
-        yield from _red_cases(commands, cell, rules)
+    for number, first in judged.red_by_cell(_MOST_CASES):
+        for verdict in first:
+            yield from _red_case(commands, verdict, rules)
+        if number > len(first):
+            yield f"  and {number - len(first)} more of {first[0].case.cell.id}"
 
 
-def _lacking(comparison: Comparison) -> Iterator[str]:
+def _lacking(judged: Judged) -> Iterator[str]:
     """Yield a line for each thing that jobs looked for and did not find, with what brings it, where that was said."""
-    verdicts = (verdict for cell in comparison.cells for verdict in cell.cases)
-    reasons = Counter(verdict.reason.partition("\n")[0] for verdict in verdicts if verdict.state == "unavailable")
+    reasons: Counter[str] = Counter()
+    for reason, cases in judged.reasons("unavailable").items():
+        reasons[reason.partition("\n")[0]] += cases
     for reason, cases in reasons.most_common(_MOST_REASONS):
         if reason:
             yield f"unavailable, {counted(cases, 'case')}: {reason[:300]}"
 
 
-def _noise(comparison: Comparison, baseline: str) -> Iterator[str]:
+def _noise(judged: Judged, baseline: str) -> Iterator[str]:
     """Yield one line for each dtype: the least exact output of all cells."""
     worst: dict[str, tuple[float, str, str]] = {}
-    for cell in comparison.cells:
-        for dtype, records in noises.by_dtype(cell.cases).items():
-            for output, noise in noises.pooled(records).items():
+    for cell, by_dtype in judged.noise().items():
+        for dtype, outputs in by_dtype.items():
+            for output, noise in outputs.items():
                 if noise.ratio is not None:
-                    worst[dtype] = max(worst.get(dtype, (-1.0, "", "")), (noise.ratio, output, cell.cell.id))
+                    worst[dtype] = max(worst.get(dtype, (-1.0, "", "")), (noise.ratio, output, cell))
     for dtype, (ratio, output, place) in sorted(worst.items()):
         yield f"noise ratio (the error over that of {baseline}), {dtype}: at most {ratio:.3g} ({output} in {place})"
-
-
-def _red_cases(commands: Commands, cell: CellVerdict, rules: tuple[Rule, ...]) -> Iterator[str]:
-    red = [verdict for verdict in cell.cases if verdict.state in RED]
-    for verdict in red[:_MOST_CASES]:
-        yield from _red_case(commands, verdict, rules)
-    if len(red) > _MOST_CASES:
-        yield f"  and {len(red) - _MOST_CASES} more of {cell.cell.id}"
 
 
 def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The part of the report about toolchains: probes and kept sweeps. Models only; the lab fills them."""
+"""The part of the report about toolchains: probes and kept sweeps. Models only; probes fill them."""
 
 from __future__ import annotations
 

@@ -86,6 +86,15 @@ class Noise:
         return self._floor_wrong / self._narrow if self._narrow else None
 
 
+def ratio_of(figures: Mapping[str, float]) -> float | None:
+    """Return the noise ratio of one output in one case; None where a figure for it is not there."""
+    if "rel_fro" not in figures or "floor_rel_fro" not in figures:
+        return None
+    noise = Noise()
+    noise.add(figures)
+    return noise.ratio
+
+
 def by_dtype(verdicts: Iterable[Verdict]) -> dict[str, list[Record]]:
     """Return the records that were compared with their golden, by the dtype of the case's inputs.
 

@@ -11,7 +11,7 @@ from kernel_matrix.config.cases import expand
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED, Case, Plan
 from kernel_matrix.config.selection import ids
-from kernel_matrix.results.compare import STATES, Verdict, judge
+from kernel_matrix.results.compare import STATES, Verdict
 from kernel_matrix.results.noise import in_words
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Machine
@@ -122,23 +122,19 @@ def cases_named(planned: Plan, identity: str) -> list[Case]:
     return cases
 
 
-def result_to_repeat(cases: Sequence[Case], records: Iterable[Record], identity: str) -> Record:
-    """Return the record that decides the state of the cases, which ``identity`` names.
+def result_to_repeat(verdicts: Sequence[Verdict], tried: Iterable[Record], identity: str) -> Record:
+    """Return the record that decides the state of the cases, which ``identity`` names; else the first of all ``tried``.
 
     Raises:
         UserError: no record is of one of the cases.
     """
-    by_case: dict[str, list[Record]] = {case.id: [] for case in cases}
-    for record in records:
-        if record.case in by_case:
-            by_case[record.case].append(record)
-    verdicts = [judge(case, by_case[case.id]) for case in cases if by_case[case.id]]
-    if not verdicts:
+    found = worst_result(verdicts).record or next(iter(tried), None)
+    if found is None:
         raise UserError(
             f"{identity}: no result of it is here. Name the folder of the run that is to be repeated, such as an "
             "unpacked artifact."
         )
-    return worst_result(verdicts).record or next(record for records in by_case.values() for record in records)
+    return found
 
 
 def worst_result(verdicts: Sequence[Verdict]) -> Verdict:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Case, Plan
 from kernel_matrix.results import ulp
 from kernel_matrix.results.agreement import INPUTS
-from kernel_matrix.results.compare import judge
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import cases_named
 from kernel_matrix.results.ulp import Distance
@@ -41,8 +40,8 @@ class CasePair:
         return bool(self.outputs) and all(pair.distance and pair.distance.identical for pair in self.outputs)
 
 
-def side_by_side(planned: Plan, records: Sequence[Record], one: str, other: str) -> list[CasePair]:
-    """Return the cases that two cells share, or the two cases that the ids name.
+def side_by_side(planned: Plan, records: Mapping[str, Record], one: str, other: str) -> list[CasePair]:
+    """Return the cases that two cells share, or the two cases that the ids name; ``records`` are by case.
 
     Raises:
         UserError: the plan has no such cell or case, they are of different operators or share no case, or no result of
@@ -56,30 +55,21 @@ def side_by_side(planned: Plan, records: Sequence[Record], one: str, other: str)
     shared = [name for name in names[0] if name in names[1]]
     if not shared:
         raise UserError(f"{one} and {other}: they have no case in common.")
-    by_case: dict[str, list[Record]] = {case.id: [] for cases in names for case in cases.values()}
-    for record in records:
-        if record.case in by_case:
-            by_case[record.case].append(record)
     for identity, cases in zip((one, other), names, strict=True):
-        if not any(by_case[cases[name].id] for name in shared):
+        if not any(cases[name].id in records for name in shared):
             raise UserError(f"{identity}: no result of it is here. Name the folders that hold the results of both.")
-    pairs = [_pair(names[0][name], names[1][name], by_case) for name in shared]
+    pairs = [_pair(names[0][name], names[1][name], records) for name in shared]
     return [pair for pair in pairs if pair.one or pair.other]
 
 
-def _pair(one: Case, other: Case, by_case: Mapping[str, Sequence[Record]]) -> CasePair:
-    """Return one case of both sides: of several results of a side, the one that decides."""
-    first, second = (_deciding(case, by_case[case.id]) for case in (one, other))
+def _pair(one: Case, other: Case, records: Mapping[str, Record]) -> CasePair:
+    first, second = records.get(one.id), records.get(other.id)
     if first is None or second is None:
         return CasePair(one.name, first, second, reason="only one side has a result")
     if reason := _incomparable(first, second):
         return CasePair(one.name, first, second, reason=reason)
     key = f"{one.cell.op}.{one.cell.direction}/{one.name}"
     return CasePair(one.name, first, second, tuple(_outputs(key, first, second)))
-
-
-def _deciding(case: Case, records: Sequence[Record]) -> Record | None:
-    return judge(case, records).record or records[0] if records else None
 
 
 def _incomparable(one: Record, other: Record) -> str:

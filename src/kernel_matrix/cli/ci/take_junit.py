@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernel_matrix.adopt.other_tools import take
 from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.lab.other_tools import take
 from kernel_matrix.vendors.machine import detect
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kernel_matrix.base.errors import UserError
@@ -16,6 +18,8 @@ from kernel_matrix.machines.rows import Row
 from kernel_matrix.machines.services import minutes, started
 
 TITLE = "GitHub Actions"
+_WAITS = (2, 5, 15, 30, 60, 60, 60)  # seconds between requests that fail for a reason of the moment
+_REFUSED = re.compile(r"HTTP 4(?!08|29)\d\d|GH_TOKEN|gh auth login")  # asking again does not help
 _WAITING = ("queued", "waiting", "pending", "requested")
 _RUN = ("GITHUB_REPOSITORY", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT")
 
@@ -42,22 +46,32 @@ def this_run() -> tuple[str, str, str]:
     return repository, run, attempt
 
 
-def ask(repository: str, run: str, attempt: str) -> list[dict[str, Any]]:
+def ask(
+    repository: str, run: str, attempt: str, *, sleep: Callable[[float], None] = time.sleep
+) -> list[dict[str, Any]]:
     """Return the jobs of an attempt of a run. ``gh`` asks, because it brings the token and reads all pages.
 
+    A service that is out of order for a moment is asked again, after waits that grow to a minute.
+
     Raises:
-        UserError: gh is not installed, or GitHub refused the request.
+        UserError: gh is not installed, GitHub refused the request, or it has not answered for some minutes.
     """
     path = f"repos/{repository}/actions/runs/{run}/attempts/{attempt}/jobs?per_page=100"
     command = ["gh", "api", "--paginate", "--jq", ".jobs[] | @json", path]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise UserError("gh is not installed. It comes with GitHub's machines: https://cli.github.com") from None
-    if done.returncode:
+    for wait in (*_WAITS, None):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise UserError("gh is not installed. It comes with GitHub's machines: https://cli.github.com") from None
+        if not done.returncode:
+            return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
         reason = (done.stderr.strip() or done.stdout.strip() or "no answer").splitlines()[-1]
-        raise UserError(f"gh api {path}: {reason}. The job needs 'actions: read' and GH_TOKEN.")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+        if _REFUSED.search(reason):
+            raise UserError(f"gh api {path}: {reason}. The job needs 'actions: read' and GH_TOKEN.")
+        if wait is not None:
+            sleep(wait)
+    tries, total = len(_WAITS) + 1, sum(_WAITS) / 60
+    raise UserError(f"gh api {path}: {reason}. It was asked {tries} times in {total:.0f} minutes.")
 
 
 def statuses(row_plan: RowPlan, jobs: Iterable[Mapping[str, Any]]) -> list[JobStatus]:

@@ -5,7 +5,7 @@ They are those that :mod:`kernel_matrix.report.cells` makes of one cell's record
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.pooling import noise_of_cells, pooled
 from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.compare import STATES, State
-from kernel_matrix.results.noise import Noise
+from kernel_matrix.results.noise import Noise, ratio_of
 
 _Answer = list[tuple[Any, ...]]
 
@@ -140,17 +140,8 @@ def _worst(answer: _Answer) -> Iterator[tuple[int, Worst]]:
     """Yield the largest share of a limit by cell; of equal ones the first."""
     for cell, record, case, output, figure, error, most, share, *rest in answer:
         known = zip(("elements", "nan", "inf", "rel_fro", "floor_rel_fro"), rest, strict=True)
-        ratio = _ratio({name: value for name, value in known if value is not None})
+        ratio = ratio_of({name: value for name, value in known if value is not None})
         yield cell, Worst(record, case, output, figure, error, most, share, ratio)
-
-
-def _ratio(figures: Mapping[str, float]) -> float | None:
-    """Return the noise ratio of one output in one case."""
-    if "rel_fro" not in figures or "floor_rel_fro" not in figures:
-        return None
-    noise = Noise()
-    noise.add(figures)
-    return noise.ratio
 
 
 def _timed(answer: _Answer, planned: Planned) -> dict[int, tuple[Time, ...]]:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.results.columns.cells import CellFigures, cells
 from kernel_matrix.results.columns.load import Loaded
 from kernel_matrix.results.columns.planned import Planned
+from kernel_matrix.results.columns.pooling import noise_of_cells, pooled
 from kernel_matrix.results.columns.records import OF_CASES, Jobs, records_of
-from kernel_matrix.results.columns.sql import Connection, one, rows
-from kernel_matrix.results.compare import RED, State, Verdict
+from kernel_matrix.results.columns.sql import Connection, enter, one, rows
+from kernel_matrix.results.compare import RED, STATES, State, Verdict
+from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import BENCH, PROBE, Record
 
@@ -27,7 +31,9 @@ class Judged:
     """The verdicts of a plan in a database that is open, and what could not be compared (a sentence each).
 
     ``not_taken`` has a sentence for each file with results of other tools that are of no planned case. ``ended`` has
-    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail.
+    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail. ``where`` is the
+    condition of the cases that are asked for, in SQL: the counts, the verdicts and what is red are those of these
+    cases. ``in_journal`` has the states of the cases of jobs that have not ended, by cell and case name.
     """
 
     connection: Connection
@@ -40,6 +46,15 @@ class Judged:
     not_taken: tuple[str, ...] = ()
     ended: tuple[RuleState, ...] = ()
     presence: Present | None = None
+    where: str = "true"
+    in_journal: Mapping[str, Mapping[str, State]] = field(default_factory=dict)
+
+    def narrowed(self, cases: Iterable[Case]) -> Judged:
+        """Return the same results, with only some cases of the plan asked for."""
+        ids = {case.id for case in cases}
+        numbers = [number for number in range(len(self.planned.cell)) if self.planned.case(number).id in ids]
+        enter(self.connection, "asked", pa.schema({"planned": pa.int32()}), {"planned": numbers})
+        return replace(self, where="planned IN (FROM asked)")
 
     def cells(self) -> list[CellFigures]:
         """Return the figures of all cells in the order of the plan."""
@@ -47,8 +62,29 @@ class Judged:
 
     @cached_property
     def counts(self) -> dict[State, int]:
-        """The number of cases by state."""
-        return dict(rows(self.connection, "SELECT state, count(*) FROM verdicts GROUP BY state"))
+        """The number of cases by state, worst first."""
+        question = f"SELECT state, count(*) FROM verdicts WHERE {self.where} GROUP BY state"
+        counted = dict(rows(self.connection, question))
+        return {state: counted[state] for state in STATES if state in counted}
+
+    @property
+    def has_run(self) -> bool:
+        """True if a case ran on a device."""
+        question = f"SELECT count(*) FROM verdicts WHERE evidence IN ('ran', 'held') AND {self.where}"
+        return bool(one(self.connection, question))
+
+    def reasons(self, state: State) -> Counter[str]:
+        """Return the reasons of the cases in a state with their numbers, in the order in which they first come."""
+        question = f"""
+            SELECT reason, count(*) FROM verdicts JOIN planned USING (planned) WHERE state = ? AND {self.where}
+            GROUP BY reason ORDER BY min((cell::BIGINT << 32) + planned)
+        """
+        return Counter(dict(rows(self.connection, question, [state])))
+
+    def noise(self) -> dict[str, dict[str, dict[str, Noise]]]:
+        """Return the noise by the id of the cell, dtype and output."""
+        groups, sums = pooled(self.connection, self.where)
+        return {self.planned.cells[cell].id: noise for cell, noise in noise_of_cells(groups, sums).items()}
 
     @property
     def asked(self) -> set[str]:
@@ -88,6 +124,16 @@ class Judged:
               AND record NOT IN (SELECT record FROM results)
         """
         return int(one(self.connection, question))
+
+    @property
+    def canaries(self) -> tuple[int, int]:
+        """The numbers of the faults that were put into all results, and of those that the comparison found."""
+        question = f"""
+            SELECT coalesce(sum(trunc(injected)), 0)::BIGINT, coalesce(sum(trunc(caught)), 0)::BIGINT
+            FROM cases JOIN sources USING (source) {_COUNTS}
+        """
+        ((injected, caught),) = rows(self.connection, question)
+        return injected, caught
 
     @property
     def commits(self) -> set[str]:
@@ -140,6 +186,29 @@ class Judged:
         """
         return dict(rows(self.connection, question))
 
+    def tried(self) -> list[Record]:
+        """Return all results of the cases, also those that decide nothing, with their samples."""
+        question = f"""
+            SELECT record, cases.job, path FROM results JOIN cases USING (record) JOIN sources USING (source)
+            WHERE {self.where} ORDER BY ordinal
+        """
+        found = rows(self.connection, question)
+        records = records_of(self.connection, [number for number, *_ in found], self.jobs)
+        of = self.loaded.samples.of
+        return [
+            replace(records[number], samples=of(self.jobs[job], path, records[number].case))
+            for number, job, path in found
+        ]
+
+    def every(self) -> list[Record]:
+        """Return all records of cases without the figures of their outputs, planned or not."""
+        question = f"""
+            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {OF_CASES} ORDER BY position, record
+        """
+        numbers = [number for (number,) in rows(self.connection, question)]
+        found = self.records(numbers)
+        return [found[number] for number in numbers]
+
     def records(self, numbers: Collection[int]) -> dict[int, Record]:
         """Return records without the figures of their outputs, by number."""
         return records_of(self.connection, numbers, self.jobs, outputs=False)
@@ -169,19 +238,74 @@ class Judged:
         """Yield what :func:`kernel_matrix.results.agreement.agreement` compares."""
         return self.loaded.samples.deciding(self.connection, self.planned, self.jobs)
 
-    def red(self, most: int) -> list[Verdict]:
-        """Return the first red cases in the order of the cells, as objects."""
-        names = ", ".join(f"'{state}'" for state in sorted(RED))
+    def verdicts(self) -> list[Verdict]:
+        """Return the verdicts as objects, in the order of the cells."""
+        return self._verdicts(self.where)
+
+    def red(self, most: int | None = None) -> list[Verdict]:
+        """Return the first red cases in the order of the cells, as objects without the figures of outputs."""
+        return self._verdicts(f"{_IS_RED} AND {self.where}", "" if most is None else f"LIMIT {most}", outputs=False)
+
+    def red_by_cell(self, most: int) -> list[tuple[int, list[Verdict]]]:
+        """Return, for each cell with red cases, their number and the first of them, as objects."""
+        question = f"""
+            SELECT cell, count(*) FROM verdicts JOIN planned USING (planned) WHERE {_IS_RED} AND {self.where}
+            GROUP BY cell ORDER BY cell
+        """
+        numbers = [number for _, number in rows(self.connection, question)]
+        first = f"QUALIFY row_number() OVER (PARTITION BY cell ORDER BY planned) <= {most}"
+        verdicts = self._verdicts(f"{_IS_RED} AND {self.where}", order_after=first)
+        groups = [list(group) for _, group in groupby(verdicts, lambda verdict: verdict.case.cell)]
+        return list(zip(numbers, groups, strict=True))
+
+    def _verdicts(self, where: str, limit: str = "", *, order_after: str = "", outputs: bool = True) -> list[Verdict]:
         question = f"""
             SELECT planned, state, evidence, reason, record, stale FROM verdicts JOIN planned USING (planned)
-            WHERE state IN ({names}) ORDER BY cell, planned LIMIT {most}
+            WHERE {where} {order_after} ORDER BY cell, planned {limit}
         """
         found = rows(self.connection, question)
-        records = self.records([record for *_, record, _ in found if record is not None])
+        numbers = [record for *_, record, _ in found if record is not None]
+        records = records_of(self.connection, numbers, self.jobs, outputs=outputs)
         return [
             Verdict(self.planned.case(number), state, evidence, reason, records.get(record), stale)
             for number, state, evidence, reason, record, stale in found
         ]
+
+
+def set_aside(connection: Connection, planned: Planned) -> dict[str, dict[str, State]]:
+    """Make the cases missing that a provisional result decides, and return their states by cell and case name.
+
+    The results of a job are judged together, so a case counts when its job has ended.
+    """
+    question = """
+        SELECT planned, state FROM verdicts JOIN cases USING (record) JOIN sources USING (source)
+        WHERE path = ? ORDER BY planned
+    """
+    states: dict[str, dict[str, State]] = {}
+    found = rows(connection, question, [PROVISIONAL])
+    for number, state in found:
+        case = planned.case(number)
+        states.setdefault(case.cell.id, {})[case.name] = state
+    enter(connection, "provisional", pa.schema({"planned": pa.int32()}), {"planned": [number for number, _ in found]})
+    for change in (
+        """
+        UPDATE verdicts SET state = 'missing', evidence = 'planned', stale = '', reason = 'The journal of its job says '
+            || state || '. It counts when the job has ended, because the results of a job are judged together.'
+        WHERE planned IN (FROM provisional)
+        """,
+        # Their figures count in no sum of a cell.
+        "DELETE FROM outputs WHERE record IN (SELECT record FROM taken SEMI JOIN provisional USING (planned))",
+        """
+        UPDATE cases SET figures = MAP {}
+        WHERE record IN (SELECT record FROM taken SEMI JOIN provisional USING (planned))
+        """,
+        """
+        UPDATE taken SET state = 'missing', outcome = 'missing', kind = '', injected = NULL, caught = NULL
+        WHERE planned IN (FROM provisional)
+        """,
+    ):
+        connection.execute(change).fetchall()
+    return states
 
 
 def states_of_expected(connection: Connection, planned: Planned) -> dict[str, State]:
@@ -190,4 +314,6 @@ def states_of_expected(connection: Connection, planned: Planned) -> dict[str, St
     return {planned.case(number).id: state for number, state in rows(connection, question)}
 
 
+PROVISIONAL = "journals of jobs that have not ended"  # the name of their source
 _COUNTS = "WHERE position IS NOT NULL"
+_IS_RED = f"state IN ({', '.join(repr(state) for state in sorted(RED))})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +30,7 @@ class Loaded:
     """The files that count, and one sentence for each file that was not taken.
 
     ``refused`` has the reasons of the latter by job, for the cases that are missing because of it. ``paths`` are all
-    files of results that lie in the folders, whether or not they were taken.
+    files of results that lie in ``folders``, whether or not they were taken.
     """
 
     files: tuple[Path, ...]
@@ -38,6 +38,7 @@ class Loaded:
     refused: Mapping[str, str]
     paths: tuple[Path, ...]
     samples: Samples
+    folders: tuple[Path, ...] = ()
 
 
 def load(
@@ -74,7 +75,8 @@ def load(
     of_junit = (file for path in there.junit for file in (path, samples.beside(path)))
     of_runs = (path for run in runs for path in run.paths)
     ordered = (*(run.path("jobs") for run in runs), *files)
-    return loading.loaded(loading.present(ordered), (*of_junit, *there.journals, *of_runs))
+    paths = (*of_junit, *there.journals, *of_runs)
+    return replace(loading.loaded(loading.present(ordered), paths), folders=tuple(folders))
 
 
 def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:

@@ -21,9 +21,9 @@ _Group = tuple[int, str, str, int, bool]  # cell, dtype, output, cases, whether 
 _SUMS = ("elements", "with_ratio", "squares", "narrow", "wrong", "floor_wrong")
 
 
-def pooled(connection: Connection) -> tuple[list[_Group], dict[str, _Floats]]:
-    """Return the groups of outputs that are summed up together, and the sums of each."""
-    groups = _number_groups(connection)
+def pooled(connection: Connection, where: str = "true") -> tuple[list[_Group], dict[str, _Floats]]:
+    """Return the groups of outputs that are summed up together, and the sums of each, of the cases of a condition."""
+    groups = _number_groups(connection, where)
     return groups, _sums(connection, len(groups))
 
 
@@ -41,17 +41,18 @@ def noise_of_cells(groups: Sequence[_Group], sums: Mapping[str, _Floats]) -> dic
     }
 
 
-def _number_groups(connection: Connection) -> list[_Group]:
+def _number_groups(connection: Connection, where: str) -> list[_Group]:
     """Make ``noise_groups`` and return them in order: cell, dtype, output, cases, whether some were emulated."""
     temporary(
         connection,
         "compared",
-        """
+        f"""
         SELECT t.planned, o.place, t.cell, coalesce(n.dtype, 'any') AS dtype, o.output,
                t.action = 'emulate' AS emulated,
                o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro, o.itemsize, o.misrounded, o.floor_misrounded
         FROM taken t JOIN outputs o USING (record) JOIN planned p USING (planned) JOIN plan_names n USING (named)
         WHERE t.outcome IN ('pass', 'fail') AND o.rel_fro IS NOT NULL AND o.floor_rel_fro IS NOT NULL
+          AND {where}
         """,
     )
     temporary(

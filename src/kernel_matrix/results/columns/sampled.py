@@ -100,6 +100,10 @@ class Samples:
             )
         return tuple(sentences)
 
+    def of(self, job: Mapping[str, str], path: str, case: str) -> Mapping[str, Sample]:
+        """Return the samples of a case of a job; ``path`` is the file of its results."""
+        return self._by_case.get(_key(job, path, case), {})
+
     def deciding(self, connection: Connection, planned: Planned, jobs: Jobs) -> Iterator[tuple[Case, Record]]:
         """Yield the cases with their deciding records that have samples, and one record of each lane without any.
 
@@ -112,7 +116,7 @@ class Samples:
         sampled: dict[int, tuple[Case, Mapping[str, Sample]]] = {}
         for number, record, job, path in rows(connection, question) if self._by_case else ():
             case = planned.case(number)
-            if found := self._by_case.get(_key(jobs[job], path, case.id)):
+            if found := self.of(jobs[job], path, case.id):
                 sampled[record] = case, found
         without = """
             WITH of_cells AS (  -- the first of each cell, so that few ids are taken apart

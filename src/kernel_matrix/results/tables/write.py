@@ -40,8 +40,13 @@ def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Pa
     except ImportError:
         return journal.write(folder, name, facts, records)
     files = JobFiles(folder, name)
-    for table, content in tables(run, facts, records):
-        write_table(files.path(table), content)
+    try:
+        for table, content in tables(run, facts, records):
+            write_table(files.path(table), content)
+    except OSError:  # a run counts with all of its tables or not at all
+        for path in files.paths:
+            path.unlink(missing_ok=True)
+        raise
     return files.path("jobs")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 from collections.abc import Iterator
@@ -9,16 +10,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import docker
-import docker.errors
-import requests
-import urllib3
-
+from kernel_matrix.plugins import installing
 from kernel_matrix.run.executors import MachineError, UnavailableError
 
 SOCKET = "unix:///var/run/docker.sock"
 
-ERRORS = (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError)
+HAS_LIBRARY = importlib.util.find_spec("docker") is not None  # the extra `containers` brings it
+if HAS_LIBRARY:
+    import docker
+    import docker.errors
+    import requests
+    import urllib3
+
+    ERRORS = (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ def connect() -> Engine:
     Raises:
         UnavailableError: there is none, this user may not reach it, or it cannot run jobs of this machine.
     """
+    if not HAS_LIBRARY:
+        raise UnavailableError(f"the library of the Docker engine is not here: {installing('containers')} installs it")
     address = os.environ.get("DOCKER_HOST") or SOCKET
     if not address.startswith("unix://"):
         raise UnavailableError(f"the Docker engine at {address} is another machine's, where this one's folders are not")

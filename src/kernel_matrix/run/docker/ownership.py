@@ -1,34 +1,15 @@
-"""Label containers with the process that owns them, and remove those that dead runs have left."""
+"""Remove containers, and those that dead runs have left."""
 
 from __future__ import annotations
 
-import os
-import socket
-from pathlib import Path
 from typing import Any
 
 import docker
 import docker.errors
 
+from kernel_matrix.base.owner import OWNER, is_dead
 from kernel_matrix.run.docker.engine import ERRORS, answering, explained
 from kernel_matrix.run.executors import MachineError
-
-OWNER = "kernel-matrix.owner"  # the label that says which process a container belongs to
-
-
-def owner() -> str:
-    """Return a label that only this process has: host, boot, namespace, process id and its start."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{socket.gethostname()} {boot} {_namespace()} {os.getpid()} {_start_of(os.getpid())}"
-
-
-def is_dead(label: str) -> bool:
-    """Return whether the process of a label is certainly gone; one that is not visible here counts as alive."""
-    host, boot, namespace, pid, start = label.split()
-    own_host, own_boot, own_namespace, *_ = owner().split()
-    if host != own_host or (boot == own_boot and namespace != own_namespace):
-        return False
-    return boot != own_boot or _start_of(int(pid)) != start
 
 
 def sweep(client: docker.DockerClient) -> None:
@@ -54,18 +35,3 @@ def remove(container: Any) -> None:
         if isinstance(error, docker.errors.APIError) and error.status_code == 409:  # it is being removed already
             return
         raise MachineError(f"the Docker engine failed to remove a container: {explained(error)}") from error
-
-
-def _namespace() -> str:
-    """Return the namespace in which process ids are counted."""
-    return str(Path("/proc/self/ns/pid").readlink())
-
-
-def _start_of(pid: int) -> str:
-    """Return when the process started, in ticks since the boot; empty if there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    state, *fields = stat.rpartition(")")[2].split()
-    return fields[18] if state not in "ZX" else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from docker.types import LogConfig, Mount
 
-from kernel_matrix.run.docker.ownership import OWNER, owner
+from kernel_matrix.base.owner import OWNER, owner
 from kernel_matrix.run.executors import Request
 from kernel_matrix.run.harness import copy_folder, copy_for_jobs
 

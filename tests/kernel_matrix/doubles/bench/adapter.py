@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import doubles
 import numpy as np
 
-from kernel_matrix.bench.inside.cpu import CpuClock
-from kernel_matrix.bench.inside.protocol import AbsentError, Distance, Run, Yardstick
 from kernel_matrix.job.budget import Pair
+from kernel_matrix_bench.inside.cpu import CpuClock
+from kernel_matrix_bench.inside.protocol import AbsentError, Distance, Run, Yardstick
 
 _ELEMENTS = 4096  # a token
 

@@ -1,0 +1,94 @@
+"""Folders of results -> the raw results that count, chosen without a look at those that the report has chosen.
+
+A file counts if it can be read and is no copy: a job whose name, start and results are all there before counts once. A
+file that the report says to have refused does not count: its sentence stands on the page. A file that the audit cannot
+read, and of which the page says nothing, is a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.parsers.expat import ExpatError
+
+from kernel_matrix.audit.figures import Difference
+from kernel_matrix.audit.raw import Raw, read
+
+_TABLE, _JOURNALS = "jobs", "journals"  # the folders of a run's table of jobs, and of journals in place of tables
+_Content = list[tuple[Any, ...]]
+
+
+class Chosen(NamedTuple):
+    """The raw results by case, and the files that are missing on the page without a word."""
+
+    by_case: dict[str, list[Raw]]
+    silent: tuple[Difference, ...]
+
+
+def choose(results: Iterable[Path], problems: Iterable[str]) -> Chosen:
+    """Return the results below folders, or of files. ``problems`` are the page's sentences about refused files."""
+    told = {_end_of(text.partition(": ")[0]) for text in problems}
+    chosen = Chosen({}, ())
+    silent: list[Difference] = []
+    before: dict[tuple[str, str], list[_Content]] = {}
+    for path in dict.fromkeys(_found(results)):
+        if _end_of(str(path)) in told:
+            continue
+        try:
+            by_case = read([path])
+        except (ExpatError, OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            silent.append((f"{path.name}", "nothing", f"a file that cannot be read ({error})"))
+            continue
+        if _is_copy(by_case, before):
+            continue
+        for case, raws in by_case.items():
+            chosen.by_case.setdefault(case, []).extend(raws)
+    return chosen._replace(silent=tuple(silent))
+
+
+def _found(results: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files of results: journals and XML of a folder before its tables, and nothing behind a link."""
+    tables: list[Path] = []
+    for folder in results:
+        if not folder.is_dir():
+            yield folder
+            continue
+        journals = (path for path in folder.rglob("*.jsonl") if path.parent.name == _JOURNALS)
+        yield from (path for path in (*sorted(journals), *sorted(folder.rglob("*.xml"))) if _is_plain(path, folder))
+        of_runs = (path for path in folder.rglob("*.parquet") if path.parent.name == _TABLE)
+        tables += [path for path in sorted(of_runs) if _is_plain(path, folder)]
+    yield from tables
+
+
+def _is_plain(path: Path, folder: Path) -> bool:
+    """Return whether a file below the folder is a plain one, and behind no symbolic link."""
+    below = path.relative_to(folder).parts
+    return path.is_file() and not any(folder.joinpath(*below[: end + 1]).is_symlink() for end in range(len(below)))
+
+
+def _end_of(path: str) -> tuple[str, ...]:
+    """Return the last parts of a path as the page writes it: it may stand there from another folder."""
+    return Path("".join(char if char.isprintable() else "?" for char in path)).parts[-2:]
+
+
+def _is_copy(by_case: dict[str, list[Raw]], before: dict[tuple[str, str], list[_Content]]) -> bool:
+    """Return whether all jobs of a file are in files before it; keep them for those behind it."""
+    jobs: dict[int, list[Raw]] = {}
+    for raw in (raw for raws in by_case.values() for raw in raws):
+        jobs.setdefault(id(raw.job), []).append(raw)
+    contents = [(raws[0].job, _content(raws)) for raws in jobs.values()]
+    is_copy = bool(contents)
+    for job, content in contents:
+        # Another tool names no job: its results are never taken for copies.
+        former = before.setdefault((job.get("job", ""), job.get("started", "")), []) if "job" in job else []
+        if content not in former:
+            is_copy = False
+            former.append(content)
+    return is_copy
+
+
+def _content(raws: list[Raw]) -> _Content:
+    """Return all that the results of a job say, in one order."""
+    ordered = sorted(raws, key=lambda raw: (raw.case, raw.outcome, raw.action, raw.text, raw.seconds))
+    return [(ordered[0].job,), *(tuple(raw)[1:-1] for raw in ordered)]

@@ -1,0 +1,174 @@
+"""The page's files of data -> plain dictionaries, and the overview held to them. It shares no code with the writer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kernel_matrix.audit import cases
+from kernel_matrix.audit.figures import Difference, Shown, unequal
+
+OVERVIEW = "data/overview.js"
+CUT = 300  # characters of a text in the overview, before the words that say what was cut
+
+
+def read_data(path: Path) -> Any:
+    """Return the value of a file of data.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    text = path.read_text(encoding="utf-8")
+    start, end = text.find(","), text.rfind(")")
+    if not text.startswith("kernelMatrix.put(") or start < 0 or end < start:
+        raise ValueError("it hands the page no value")
+    return json.loads(text[start + 1 : end])
+
+
+def read_cells(
+    site: Path, overview: Shown, wanted: Collection[int] | None = None
+) -> tuple[list[dict[str, Any]], list[Difference]]:
+    """Return the cells of the page in the order of its grid, with their cases under ``results``.
+
+    Every place in a list of texts is replaced by its text. A cell that no file of data has is a difference. ``wanted``
+    are the places of the cells that are asked for, by default all: only their files are read.
+    """
+    rows = [*enumerate(zip(_ids(overview), overview["cells"]["chunk"], strict=True))]
+    rows = [row for row in rows if wanted is None or row[0] in wanted]
+    folder = site / "data" / "cells"
+    paths = sorted(folder.glob("*.js")) if wanted is None else {folder / f"{number}.js" for _, (_, number) in rows}
+    chunks = {path.stem: read_data(path) for path in paths if path.exists()}
+    cells, differences = [], []
+    for _, (name, number) in rows:
+        chunk = chunks.get(str(number), {"cells": {}})
+        if name in chunk["cells"]:
+            cells.append({**chunk["cells"][name]["cell"], "results": cases.of_cell(name, chunk, overview)})
+        else:
+            differences.append((f"{name}: its details", "none", f"a cell of data/cells/{number}.js"))
+    if wanted is None:
+        differences += unequal(
+            "the cells in data/cells",
+            sum(len(chunk["cells"]) for chunk in chunks.values()),
+            len(overview["cells"]["lane"]),
+        )
+    return cells, differences
+
+
+def places_of(overview: Shown, lanes: Collection[tuple[str, str]]) -> list[int]:
+    """Return the places of the cells of these platforms' toolchains."""
+    at = {place for place, lane in enumerate(overview["lanes"]) if (lane["platform"], lane["toolchain"]) in lanes}
+    return [place for place, lane in enumerate(overview["cells"]["lane"]) if lane in at]
+
+
+def of_overview(overview: Shown, cells: Iterable[Shown], shown: Shown) -> Iterator[Difference]:
+    """Yield where the overview differs from the cells with their cases, or from compat.json."""
+    for key in ("run", "run_notes", "silent_days", "platforms", "silent", "stale"):
+        yield from unequal(key, overview[key], shown[key])
+    by_place = {(lane["platform"], lane["target"], lane["toolchain"]): lane for lane in shown["lanes"]}
+    for lane in overview["lanes"]:
+        place = lane["platform"], lane["target"], lane["toolchain"]
+        yield from unequal(f"the lane {'/'.join(place)}", lane, by_place.pop(place, None))
+    yield from unequal("lanes that are absent", sorted("/".join(place) for place in by_place), [])
+    yield from _of_texts(overview, shown)
+    yield from unequal("in_journal", overview["cells"]["in_journal"], [])
+    yield from of_rows(overview, enumerate(cells), shown)
+
+
+def of_rows(overview: Shown, cells: Iterable[tuple[int, Shown]], shown: Shown) -> Iterator[Difference]:
+    """Yield where the rows of some cells, each with its place, differ from the cells with their cases."""
+    odd = {
+        f"{member['platform']}/{member['target']}/{member['toolchain']}/{table['op']}.{table['direction']}"
+        for table in shown["agreement"]["tables"]
+        for member in table["members"]
+        if member["odd"]
+    }
+    for row, cell in cells:
+        try:
+            differences = list(_of_row(overview, row, cell, odd))
+        except (IndexError, KeyError) as error:
+            differences = [("its row", f"an index to nowhere ({error})", "one of its lists")]
+        yield from ((f"{cell['id']}: {key}", one, other) for key, one, other in differences)
+
+
+def _of_texts(overview: Shown, shown: Shown) -> Iterator[Difference]:
+    for key in ("notes", "problems"):
+        yield from unequal(key, [text[:CUT] for text in overview[key]], [text[:CUT] for text in shown[key]])
+    counted = {(e["stage"], e["message"][:CUT], e["cases"]) for e in shown["undiagnosed"]}
+    listed = {(e["stage"], e["message"][:CUT], e["cases"]) for e in overview["undiagnosed"]}
+    yield from unequal("undiagnosed errors that do not exist", sorted(listed - counted), [])
+    yield from unequal("undiagnosed", len(overview["undiagnosed"]), min(len(shown["undiagnosed"]), 200))
+    start = f"Of {shown['run']['cells']} cells "
+    yield from unequal("headline", overview["headline"][: len(start)], start)
+    words = {
+        "ran": "ran",
+        "emulated": "ran in an emulator",
+        "held": "held by the suite's own assertions",
+        "compiled": "compiled",
+        "lowered": "became source",
+    }
+    for level, phrase in words.items():
+        count = shown["run"]["cells_by_evidence"].get(level)
+        says = f"{count} {phrase}" in overview["headline"] if count else True
+        yield from unequal(f"headline: {phrase}", says, True)
+
+
+def _of_row(overview: Shown, place: int, cell: Shown, odd: set[str]) -> Iterator[Difference]:
+    """Yield where a row of the columns differs from its cell."""
+    columns, texts, results = overview["cells"], overview["texts"], cell["results"]
+    names = overview["ops"][columns["op"][place]]["cases"]
+    by_letter = {state["letter"]: state["name"] for state in overview["states"]}
+    states = {names[at]: by_letter[letter] for at, letter in enumerate(columns["case_states"][place]) if letter != "."}
+    yield from unequal("case_states", states, {result["name"]: result["state"] for result in results})
+    yield from unequal("state", overview["states"][columns["state"][place]]["name"], cell["state"])
+    yield from unequal("evidence", overview["evidence"][columns["evidence"][place]], cell["evidence"])
+    yield from unequal("stale", columns["stale"][place], sum(bool(result["stale"]) for result in results))
+    yield from unequal("reason", texts[columns["reason"][place]][:CUT], cell["reason"][:CUT])
+    yield from unequal("stage", texts[columns["stage"][place]], cell["stage"])
+    rule = cell["diagnosis"]["rule"] if cell["diagnosis"] else ""
+    yield from unequal("rule", texts[columns["rule"][place]], rule)
+    yield from unequal("share", columns["share"][place], cell["accuracy"] and cell["accuracy"]["share"])
+    ratios = [timed["ratio"] for timed in cell["timed"]]
+    yield from unequal("speed", columns["speed"][place], max(ratios) if ratios else None)
+    seconds = sum(float(result["seconds"]) for result in results)
+    if not abs(float(columns["seconds"][place]) - seconds) <= 0.001 + 1e-6 * seconds and math.isfinite(seconds):
+        yield "seconds", columns["seconds"][place], seconds
+    yield from unequal("odd", columns["odd"][place], cell["id"] in odd)
+    determinism = cell["determinism"]
+    yield from unequal("differing", columns["differing"][place], determinism and determinism["differing"])
+    yield from _of_noise(overview, place, cell["noise"])
+    yield from unequal("backend", overview["backends"][columns["lane"][place]], cell["backend"])
+
+
+def _of_noise(overview: Shown, place: int, noise: Shown) -> Iterator[Difference]:
+    columns, texts = overview["cells"], overview["texts"]
+    largest: list[Any] = []
+    for dtype in columns["noise_by_dtype"].keys() | noise.keys():
+        ratios = {output: one["ratio"] for output, one in noise.get(dtype, {}).items()}
+        known = [ratio for ratio in ratios.values() if ratio is not None]
+        worst = max(known, key=_size, default=None)
+        largest += [] if worst is None else [worst]
+        shown = columns["noise_by_dtype"].get(dtype, {place: "no column"})[place]
+        yield from unequal(f"noise_by_dtype.{dtype}", shown, worst)
+        output = texts[columns["noise_output"].get(dtype, {place: 0})[place]]
+        if bool(output) != bool(ratios) or (output and ratios.get(output) != worst):
+            yield f"noise_output.{dtype}", output, ratios
+        level = columns["noise_evidence"].get(dtype, {place: -1})[place]
+        shown = overview["evidence"][level] if level >= 0 else None
+        yield from unequal(f"noise_evidence.{dtype}", shown, noise[dtype][output]["evidence"] if output else None)
+    yield from unequal("noise", columns["noise"][place], max(largest, key=_size, default=None))
+
+
+def _size(ratio: float | str) -> float:
+    value = float(ratio)
+    return math.inf if math.isnan(value) else value
+
+
+def _ids(overview: Shown) -> Iterator[str]:
+    columns = overview["cells"]
+    for lane, op in zip(columns["lane"], columns["op"], strict=True):
+        place, operator = overview["lanes"][lane], overview["ops"][op]
+        cell = f"{operator['op']}.{operator['direction']}"
+        yield "/".join((place["platform"], place["target"], place["toolchain"], cell))

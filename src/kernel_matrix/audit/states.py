@@ -1,0 +1,370 @@
+"""The state of each case, by counting over the raw results: a second road beside ``results.compare``."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from typing import Any, NamedTuple
+
+from kernel_matrix.audit.planned import Facts, holds
+from kernel_matrix.audit.raw import Raw
+from kernel_matrix.base.versions import satisfies
+from kernel_matrix.config.model import ASSERTED
+from kernel_matrix.config.reads import Checkout, says_what_it_read
+from kernel_matrix.vendors.registry import vendor_named
+
+_ACTIONS = ("", "compile", "emulate", "run")
+_OUTCOMES = ("excluded", "missing", "unavailable", "pass", "error", "fail")
+_MADE_FROM = ("floor_max_abs", "floor_rel_fro", "conditioning_max_abs", "conditioning_rel_fro", "unit", "steps",
+              "largest", "itemsize")  # fmt: skip
+_OWED = ("elements", "nan", "inf", "max_abs", "rel_fro", "limit_max_abs", "limit_rel_fro", *_MADE_FROM)
+
+
+class Now(NamedTuple):
+    """The present: the time, the commit of the checkout, the digest of the lock by platform and toolchain, the files.
+
+    Without a ``checkout`` git has to say what differs.
+    """
+
+    time: datetime
+    commit: str
+    locks: Mapping[tuple[str, str], str]
+    checkout: Checkout | None = None
+
+
+class Judge:
+    """Say which states the page may give to a case, and which of its raw results may decide it."""
+
+    def __init__(
+        self, matrix: Mapping[str, Any], cases: Mapping[str, Facts], raws: Mapping[str, list[Raw]], now: Now
+    ) -> None:
+        """Take the plain content of matrix.yaml, the planned cases, the raw results, and the present."""
+        self.matrix, self.cases, self.now = matrix, cases, now
+        self.raws = {case: raws.get(case, []) for case in cases}
+        of_jobs: dict[tuple[int, str], bool | None] = {}  # every result of a job is as fresh as the others
+        self.fresh: dict[int, bool | None] = {}
+        for raw in (raw for group in self.raws.values() for raw in group):
+            key = id(raw.job), raw.case.split("/")[2]
+            if raw.outcome in ("pass", "fail", "error") and key not in of_jobs:
+                of_jobs[key] = self._fresh(raw)
+            self.fresh[id(raw)] = of_jobs[key] if raw.outcome in ("pass", "fail", "error") else True
+        fresh = {inputs: {self.fresh[id(r)] for r in group} for inputs, group in self._of_all_cells().items()}
+        # The cases of which git has to say which results count together.
+        self.mixed = {inputs for inputs, values in fresh.items() if None in values and len(values) > 1}
+        self.inputs = self._common_inputs()
+        self.missed = self._jobs_that_missed(raws)
+        self.medians = self._medians()
+
+    def shown_as(self, case: str, result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
+        """Return the states that a case may have, as the page shows it, each with the raw result that gives it."""
+        return self.allowed(case, bool(result["stale"]))
+
+    def is_fresh(self, case: str, raw: Raw) -> bool | None:
+        """Return whether a case is not stale that is shown by this result; None if git has to say.
+
+        A case whose result is refused for its inputs is missing, and what is missing is never stale.
+        """
+        return True if self._has_other_inputs(case, raw) else self.fresh[id(raw)]
+
+    def allowed(self, case: str, stale: bool) -> list[tuple[str, Raw | None]]:
+        """Return the states that a case may have on the page, each with the raw result that gives it.
+
+        There is more than one only where it is git that knows which of several results are stale.
+        """
+        facts = self.cases[case]
+        if any(holds(rule["where"], facts) for rule in self.matrix["exclusions"]):
+            return [("excluded", None)]
+        group = self.raws[case]
+        if not group:
+            return [("missing", None), ("unavailable", None)]
+        taken = [raw for raw in group if not self._has_other_inputs(case, raw)]
+        if not taken:
+            return [("missing", group[0])]
+        pool = [raw for raw in taken if self.fresh[id(raw)] in (None, not stale)] or taken
+        most = max(map(_weight, pool))
+        heaviest = pool if len(pool) < len(taken) else [raw for raw in pool if _weight(raw) == most]
+        states: list[tuple[str, Raw | None]] = [(self._state(case, raw), raw) for raw in heaviest]
+        if _inputs(case) in self.mixed:
+            states += [
+                (state, raw) for raw in heaviest if raw.outcome == "pass" for state in ("pass", "error", "missing")
+            ]
+        return states
+
+    def _state(self, case: str, raw: Raw) -> str:
+        if raw.outcome in ("excluded", "missing"):
+            return "missing"
+        if raw.outcome == "unavailable":
+            return "unavailable"
+        versions = {key[8:]: value for key, value in raw.job.items() if key.startswith("version.")}
+        expected = [rule for rule in self.matrix["expectations"]
+                    if holds(rule["where"], self.cases[case]) and satisfies(rule["versions"], versions)
+                    and not self._is_over(rule["until"], versions)]  # fmt: skip
+        if raw.outcome == "pass":
+            if raw.action == "compile":
+                kind = raw.facts.get("artifact.kind")
+                level = "lowered" if kind and kind.endswith("-source") else "compiled"
+                good = level if kind and raw.metrics.get("artifact.bytes") else "error"
+            else:
+                proven = "held" if _only_asserts(raw) else "pass"
+                good = "error" if self._is_doubtful(case, raw) else proven
+            return good if good == "error" else "fixed" if expected else "flaky" if raw.attempts else good
+        for rule in expected:
+            same = (rule["outcome"], rule["stage"] or "") == (raw.outcome, raw.stage)
+            if same and re.search(rule["match"], raw.text):
+                return "known"
+        return raw.outcome
+
+    def _is_over(self, until: str, versions: Mapping[str, str]) -> bool:
+        """Return whether an expectation has ended: after a day, or with a version."""
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", until):
+            return self.now.time.date().isoformat() > until
+        return satisfies([until], versions)
+
+    def _is_doubtful(self, case: str, raw: Raw) -> bool:
+        """Return whether a result that says pass is no proof."""
+        platform, target, toolchain, operator, _ = case.split("/")
+        job, facts, outputs = raw.job, self.cases[case], raw.outputs
+        entry = self._entry(platform, toolchain)
+        device = self.matrix["platforms"][platform]["device"]
+        action = "emulate" if entry.get("emulated") or vendor_named(device).emulates else "run"
+        if raw.action == "emulate" and target in vendor_named(device).stood_in_for:
+            action = "emulate"  # by software in the place of hardware: less than the plan asks for, and true
+        place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action
+        if place != (platform, toolchain, device, action if entry.get("runs", True) else "compile"):
+            return True
+        if target not in job.get("device.targets", "").split() or id(job) in self.missed:
+            return True
+        if _only_asserts(raw):
+            return False
+        if not outputs or (_is_asserted(raw) and not raw.metrics.get("canary.injected")):
+            return True
+        owed = self._owed(operator, facts)
+        for variant in {"", *(name[name.index("@") :] for name in outputs if "@" in name)}:
+            if any(f"{name}{variant}" not in outputs for name in owed):
+                return True
+        if owed and any(name.split("@")[0] not in owed for name in outputs):
+            return True
+        if raw.metrics.get("elements") != sum(figures.get("elements", 0) for figures in outputs.values()):
+            return True
+        sums = self.matrix["ops"][operator.rpartition(".")[0]]["sums"]
+        if any(self._grows(figures, is_sum=name.split("@")[0] in sums) for name, figures in outputs.items()):
+            return True
+        wrong = any(self._is_wrong(operator, facts, name, figures) for name, figures in outputs.items())
+        return wrong or self._is_out_of_line(case, raw)
+
+    def _grows(self, figures: Mapping[str, float], *, is_sum: bool) -> bool:
+        """Return whether the error of an output grows faster with the number of tokens than it may."""
+        rules = self.matrix["accuracy"].get("growth")
+        limit = rules["sums" if is_sum else "others"] if rules else figures.get("limit_growth", 0.0)
+        return not figures.get("growth", 0.0) <= limit
+
+    def _is_wrong(self, operator: str, facts: Facts, output: str, figures: Mapping[str, float]) -> bool:
+        """Return whether the figures of an output are incomplete, impossible, or outside the limits made anew."""
+        if any(not (math.isfinite(figures.get(name, math.nan)) and figures[name] >= 0) for name in _OWED):
+            return True
+        f = {name: figures[name] for name in _OWED}
+        whole = all(f[name] == int(f[name]) for name in ("elements", "steps", "itemsize"))
+        if not whole or min(f["elements"], f["steps"], f["unit"]) <= 0 or f["itemsize"] not in (1, 2, 4, 8):
+            return True
+        rules = self._rules(operator.rpartition(".")[0], facts["direction"], output.split("@")[0])
+        top = f["largest"]
+        step = rules["ulps"] * (2.0 ** (math.floor(math.log2(top)) - 23) if top else 0)
+        noise = max(f["floor_max_abs"], f["conditioning_max_abs"], step)
+        relative = max(f["floor_rel_fro"], f["conditioning_rel_fro"], rules["ulps"] * 2.0**-23)
+        root = math.sqrt(f["steps"])
+        cap = rules["cap"] * f["unit"]
+        limit = min(cap, max(rules["factor"] * noise, root * f["conditioning_max_abs"]))
+        factor = rules["rounded"] if f["itemsize"] < 4 else rules["factor"]
+        other = max(factor * relative, root * f["conditioning_rel_fro"])
+        if facts["direction"] == ASSERTED and "declared_max_abs" in figures:
+            limit, other = min(cap, figures["declared_max_abs"]), figures.get("declared_rel_fro", 0.0)
+        edited = abs(f["limit_max_abs"] - limit) > 1e-9 * limit or abs(f["limit_rel_fro"] - other) > 1e-9 * other
+        over = f["max_abs"] > limit or f["rel_fro"] > other or f["nan"] + f["inf"] > 0
+        norm = f["max_abs"] * math.sqrt(f["elements"])
+        unlike = bool(top) and not norm / f["elements"] * 0.999999 <= f["rel_fro"] * top <= norm * 1.000001
+        return edited or over or unlike or bool(top and other >= 1)
+
+    def _rules(self, op: str, direction: str, output: str) -> dict[str, float]:
+        """Return the limits of an output: its operator's own entries, each over the earlier ones, over the general."""
+        limits = self.matrix["accuracy"]
+        rules = {name: limits[name] for name in ("factor", "rounded", "ulps")} | {"cap": limits["caps"][direction]}
+        for entry in limits.get("budgets", []):
+            others = [entry["direction"] not in (None, direction), entry["output"] not in (None, output)]
+            if entry["op"] == op and not any(others):
+                rules.update({name: entry[name] for name in rules if name in entry})
+        return rules
+
+    def _owed(self, operator: str, facts: Facts) -> list[str]:
+        op, _, direction = operator.rpartition(".")
+        entries = (self.matrix["ops"][op].get("outputs") or {}).get(direction, [])
+        pairs = [pair for entry in entries for pair in (entry.items() if isinstance(entry, dict) else [(entry, {})])]
+        return [name for name, where in pairs if holds(where, facts)]
+
+    def _entry(self, platform: str, toolchain: str) -> Mapping[str, Any]:
+        entries = self.matrix["platforms"][platform]["toolchains"]
+        return next((e for e in entries if isinstance(e, dict) and e["toolchain"] == toolchain), {})
+
+    def _fresh(self, raw: Raw) -> bool | None:
+        """Return whether a job is of the present: False if it is stale for certain, None if git has to say."""
+        platform, _, toolchain = raw.case.split("/")[:3]
+        try:
+            started = datetime.fromisoformat(raw.job.get("started", ""))
+        except ValueError:
+            return False
+        started = started if started.tzinfo else started.replace(tzinfo=UTC)
+        versions = {key[8:]: value for key, value in raw.job.items() if key.startswith("version.")}
+        lock = self.now.locks.get((platform, toolchain))
+        requires = self.matrix["toolchains"][toolchain]["requires"]
+        if started > self.now.time + timedelta(minutes=10) or (lock and raw.job.get("lock.sha256") != lock):
+            return False
+        if requires and (not versions or not satisfies(requires, versions)):
+            return False
+        if self.now.checkout and says_what_it_read(raw.job):
+            return not self.now.checkout.difference(platform, toolchain, raw.job)
+        return True if not self.now.commit or raw.job.get("commit") == self.now.commit else None
+
+    def _of_all_cells(self) -> dict[tuple[str, ...], list[Raw]]:
+        """Return the raw results of the same inputs: those of all cells of an operator's case."""
+        groups: dict[tuple[str, ...], list[Raw]] = {}
+        for case, raws in self.raws.items():
+            groups.setdefault(_inputs(case), []).extend(raws)
+        return groups
+
+    def _common_inputs(self) -> dict[tuple[str, ...], str]:
+        common = {}
+        for inputs, raws in self._of_all_cells().items():
+            for pool in ([raw for raw in raws if self.fresh[id(raw)]], raws):
+                votes = Counter(d for raw in pool if (d := raw.facts.get("inputs.sha256"))).most_common(2)
+                if votes:
+                    tied = len(votes) == 2 and votes[0][1] == votes[1][1]
+                    common[inputs] = "" if tied else votes[0][0]
+                    break
+        return common
+
+    def _has_other_inputs(self, case: str, raw: Raw) -> bool:
+        digest = raw.facts.get("inputs.sha256")
+        common = self.inputs.get(_inputs(case))
+        return bool(digest) and common is not None and digest != common
+
+    def _jobs_that_missed(self, every: Mapping[str, list[Raw]]) -> set[int]:
+        """Return the identities of the jobs whose comparison missed a canary, or that lack canaries they owe.
+
+        Canaries are counted in ``every`` result of a case. They are owed by those that are planned and not refused.
+        """
+        counted: dict[int, list[Raw]] = {}
+        for case, raws in every.items():
+            for raw in raws if not case.startswith(("probe/", "bench:")) else ():
+                counted.setdefault(id(raw.job), []).append(raw)
+        owing: dict[int, list[tuple[tuple[str, str], Raw]]] = {}
+        for case, raws in self.raws.items():
+            group = case.rpartition("/")[0], str(self.cases[case].get("dtype"))
+            for raw in raws:
+                if not self._has_other_inputs(case, raw):
+                    owing.setdefault(id(raw.job), []).append((group, raw))
+        missed = {job for job, raws in counted.items() if _missed(raws)}
+        return missed | {job for job, members in owing.items() if _lacks(members)}
+
+    def _medians(self) -> dict[tuple[Any, ...], dict[str, float]]:
+        groups: dict[tuple[Any, ...], list[dict[str, float]]] = {}
+        for case, raws in self.raws.items():
+            for raw in raws:
+                if raw.action not in ("run", "emulate") or self._has_other_inputs(case, raw) or _draws_alone(raw):
+                    continue
+                whole = {
+                    name: f
+                    for name, f in raw.outputs.items()
+                    if all(math.isfinite(f.get(k, math.nan)) for k in _MADE_FROM)
+                }
+                for name in dict.fromkeys(name.split("@")[0] for name in whole):
+                    chosen = whole.get(name) or next(f for other, f in whole.items() if other.split("@")[0] == name)
+                    groups.setdefault((_inputs(case), name, self.fresh[id(raw)] is False), []).append(chosen)
+        keys = ("elements", *_MADE_FROM)
+        return {k: {n: median(f.get(n, 0) for f in fs) for n in keys} for k, fs in groups.items() if len(fs) >= 3}
+
+    def _is_out_of_line(self, case: str, raw: Raw) -> bool:
+        for name, figures in raw.outputs.items() if not _draws_alone(raw) else ():
+            usual = self.medians.get((_inputs(case), name.split("@")[0], self.fresh[id(raw)] is False))
+            if usual and _differs(figures, usual, self.matrix["accuracy"]["ulps"]):
+                return True
+        return False
+
+
+def evidence_of(state: str, raw: Raw) -> str:
+    """Return the evidence of a case in a state that a raw result gives it."""
+    if state in ("missing", "unavailable", "excluded", "error") or raw.outcome == "error":
+        return "planned"
+    if raw.action == "compile":
+        kind = raw.facts.get("artifact.kind")
+        if not kind or not raw.metrics.get("artifact.bytes"):
+            return "planned"
+        return "lowered" if kind.endswith("-source") else "compiled"
+    if _only_asserts(raw) and raw.action:
+        return "held"
+    return {"run": "ran", "emulate": "emulated"}.get(raw.action, "planned")
+
+
+def _differs(figures: Mapping[str, float], usual: Mapping[str, float], ulps: float) -> bool:
+    exact = any(figures[name] != usual[name] for name in ("elements", "steps", "itemsize"))
+    near = {"unit": 1e-6, "largest": 1e-3, "conditioning_max_abs": 1e-3, "conditioning_rel_fro": 1e-3}
+    if exact or any(abs(figures[name] - usual[name]) > part * usual[name] for name, part in near.items()):
+        return True
+    top = usual["largest"]
+    step = ulps * (2.0 ** (math.floor(math.log2(top)) - 23) if top else 0)
+    noise = max(usual["floor_max_abs"], usual["conditioning_max_abs"], step)
+    relative = max(usual["floor_rel_fro"], usual["conditioning_rel_fro"], ulps * 2.0**-23)
+    return figures["floor_max_abs"] > 4 * noise or figures["floor_rel_fro"] > 4 * relative
+
+
+def _missed(raws: Iterable[Raw]) -> bool:
+    """Return whether the results of a job say that a canary was missed, or other counts than the job says."""
+    total = caught = 0
+    told: dict[str, str] = {}
+    for raw in raws:
+        mine = raw.metrics.get("canary.injected", 0), raw.metrics.get("canary.caught", 0)
+        if not 0 <= mine[1] <= mine[0] or mine[0] != int(mine[0]) or mine[1] != int(mine[1]):
+            return True
+        total += int(mine[0])
+        caught += int(mine[1])
+        told = {key: raw.job[key] for key in ("canary.injected", "canary.caught") if key in raw.job}
+    differs = total and told and told != {"canary.injected": str(total), "canary.caught": str(caught)}
+    return caught < total or bool(differs)
+
+
+def _lacks(members: Iterable[tuple[tuple[str, str], Raw]]) -> bool:
+    """Return whether a group of results of a job passed, and none of them carried a canary."""
+    carrying, passed, wrong = set(), set(), set()
+    for group, raw in members:
+        if raw.metrics.get("canary.injected", 0) > 0:
+            carrying.add(group)
+        if raw.outcome not in ("pass", "excluded"):
+            wrong.add(group)
+        elif raw.outcome == "pass" and raw.action in ("run", "emulate") and not _is_asserted(raw):
+            passed.add(group)
+    return bool(passed - wrong - carrying)
+
+
+def _is_asserted(raw: Raw) -> bool:
+    """Return whether a result is of a test of a suite that asserts by itself."""
+    return raw.case.split("/")[3].endswith(f".{ASSERTED}")
+
+
+def _only_asserts(raw: Raw) -> bool:
+    return _is_asserted(raw) and not raw.outputs and "elements" not in raw.metrics
+
+
+def _draws_alone(raw: Raw) -> bool:
+    """Return whether other results of the case need not have had the same inputs."""
+    return _is_asserted(raw) and "inputs.sha256" not in raw.facts
+
+
+def _inputs(case: str) -> tuple[str, ...]:
+    return tuple(case.split("/")[3:])
+
+
+def _weight(raw: Raw) -> tuple[int, int]:
+    action = _ACTIONS.index(raw.action) if raw.action in _ACTIONS else 0
+    return action, _OUTCOMES.index(raw.outcome)

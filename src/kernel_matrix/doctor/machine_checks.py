@@ -1,0 +1,120 @@
+"""Doctor's checks of every machine: Python, uv, the Docker engine, the disk and the folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernel_matrix.plugins import installing
+from kernel_matrix.run.docker.engine import HAS_LIBRARY, SOCKET, connect
+from kernel_matrix.run.environments.venv import uv
+from kernel_matrix.run.executors import InstallError, UnavailableError
+from kernel_matrix.vendors.finding import Finding
+
+_GIB = 1 << 30
+_GIB_OF_AN_ENVIRONMENT = 2  # with its part of uv's cache
+_GIB_OF_CACHES = 2  # of the compilers
+_START = "sudo apt-get install docker.io && sudo systemctl start docker"
+
+
+def python() -> Finding:
+    """Look at the version of this Python."""
+    text = f"{'.'.join(str(part) for part in sys.version_info[:3])} at {sys.executable}"
+    if (3, 11) <= sys.version_info < (3, 14):
+        return Finding("Python", "good", text)
+    return Finding(
+        "Python",
+        "broken",
+        f"{text}; 3.11 to 3.13 is needed",
+        "start the harness with another Python, such as python3.12",
+        needed=True,
+    )
+
+
+def installer() -> Finding:
+    """Ask uv for its version."""
+    try:
+        return Finding("uv", "good", uv("--version").strip())
+    except InstallError as error:
+        return Finding(
+            "uv",
+            "broken",
+            str(error).splitlines()[0],
+            "install the harness with all that it needs: uv is a part of that",
+            needed=True,
+        )
+
+
+def docker_engine() -> Finding:
+    """Ask the Docker engine that jobs would run in."""
+    if not HAS_LIBRARY:
+        text = "its library is not installed; the executor venv does without"
+        return Finding("Docker", "absent", text, installing("containers"))
+    try:
+        engine = connect()
+    except UnavailableError as reason:
+        return _no_engine(os.environ.get("DOCKER_HOST") or SOCKET, str(reason))
+    engine.client.close()
+    return Finding("Docker", "good", f"an engine answers at {engine.address}, with {engine.cpus:g} CPUs")
+
+
+def _no_engine(address: str, reason: str) -> Finding:
+    """Return the finding for a machine that has no engine, or has one that cannot be used."""
+    if not address.startswith("unix://"):
+        return Finding("Docker", "absent", reason, "unset DOCKER_HOST, or name a socket of this machine")
+    socket = Path(address.removeprefix("unix://"))
+    try:
+        socket.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        client = "the client is here" if shutil.which("docker") else "no client is here"
+        text = f"{client}, and there is no daemon at {socket}; the executor venv does without"
+        return Finding("Docker", "absent", text, _START)
+    except PermissionError:
+        pass  # os.access below says the same of a socket that belongs to another user
+    if not os.access(socket, os.R_OK | os.W_OK):
+        return Finding("Docker", "broken", reason, "sudo usermod -aG docker $USER, and log in anew")
+    return Finding("Docker", "broken", reason, _START)
+
+
+def room(build: Path, environments: int) -> Finding:
+    """Ask whether the disk of the build folder has enough free for so many environments."""
+    folder = _existing(build)
+    free = shutil.disk_usage(folder).free
+    text = f"{free / _GIB:.0f} GiB free at {folder}"
+    wanted = _GIB_OF_AN_ENVIRONMENT * environments + _GIB_OF_CACHES
+    if free < wanted * _GIB:
+        remedy = "uv cache prune; rm -r build/envs; or give the command --build /larger/disk"
+        return Finding("disk", "broken", f"{text}; all environments together want {wanted}", remedy)
+    return Finding("disk", "good", text)
+
+
+def writable_folders(build: Path) -> Iterator[Finding]:
+    """Write to every folder that a run writes to."""
+    cache = os.environ.get("UV_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    yield _writable("build folder", build, "give the command --build /writable/folder", needed=True)
+    yield from writable_own_folders()
+    yield _writable("uv's cache", Path(cache), "export UV_CACHE_DIR=/writable/folder")
+
+
+def writable_own_folders() -> Iterator[Finding]:
+    """Write to the folders that compilers write to."""
+    yield _writable("home", Path.home(), "export HOME=/writable/folder (toolchains keep caches below it)")
+    yield _writable("temporary folder", Path(tempfile.gettempdir()), "export TMPDIR=/writable/folder")
+
+
+def _writable(name: str, folder: Path, remedy: str, *, needed: bool = False) -> Finding:
+    try:
+        with tempfile.NamedTemporaryFile(dir=_existing(folder)):
+            pass
+    except OSError as error:
+        return Finding(name, "broken", f"{folder} cannot be written to: {error.strerror}", remedy, needed)
+    return Finding(name, "good", f"{folder} can be written to")
+
+
+def _existing(folder: Path) -> Path:
+    """Return the folder, or the nearest above it that exists."""
+    return next(parent for parent in (folder, *folder.parents) if parent.exists())

@@ -1,0 +1,92 @@
+"""Find the evidence that each platform can reach on this machine, and what is lacking for more. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernel_matrix.base.evidence import EVIDENCE, Evidence
+from kernel_matrix.config.model import Matrix, Platform
+from kernel_matrix.doctor.needs import evidence_without, programs_needed, targets_needing
+from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import vendor_named
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """A platform here: the evidence that all its toolchains can reach, what is lacking for more, and what to do."""
+
+    platform: str
+    reaches: Evidence
+    lacking: str
+    command: str
+
+
+def prospects(matrix: Matrix, findings: Sequence[Finding], machine: Machine, inside: str = "") -> list[Prospect]:
+    """Return what each platform reaches here, or in the image of the platform ``inside``."""
+    by_name = {finding.what: finding for finding in findings}
+    blocking = next((finding for finding in findings if finding.needed and finding.status == "broken"), None)
+    answers = []
+    for name, platform in matrix.platforms.items():
+        start = f"`kernel-matrix run --platform {name}`"
+        if inside and name != inside:
+            owner = f"another image: this is {inside}'s" if platform.container else "no image, and runs outside of all"
+            answers.append(Prospect(name, "planned", f"it belongs to {owner}", f"outside: {start}"))
+        elif blocking:
+            answers.append(Prospect(name, "planned", f"{blocking.what} first", blocking.remedy))
+        else:
+            start = f"outside, which runs its jobs in this image: {start}" if inside else start
+            answers.append(_prospect(matrix, name, by_name, machine, start))
+    return answers
+
+
+def _prospect(matrix: Matrix, name: str, findings: Mapping[str, Finding], machine: Machine, start: str) -> Prospect:
+    """Return what the platform reaches with the devices and the programs that are here."""
+    platform = matrix.platforms[name]
+    prospect = _with_devices(matrix, name, findings, machine, start)
+    docker = findings.get("Docker")
+    if platform.container is not None and docker is not None and docker.status == "good":
+        return prospect  # the image brings the programs
+    for program in programs_needed(platform):
+        finding = findings.get(program)
+        evidence, text = evidence_without(platform, program)
+        if finding is None or finding.status == "good" or EVIDENCE.index(evidence) >= EVIDENCE.index(prospect.reaches):
+            continue
+        if targets_needing(platform, program) & _hardware(platform, machine) or not _hardware(platform, machine):
+            prospect = Prospect(name, evidence, text, finding.remedy)
+        elif not prospect.lacking:  # the targets whose hardware is here do not need it
+            prospect = Prospect(name, prospect.reaches, text, finding.remedy)
+    return prospect
+
+
+def _hardware(platform: Platform, machine: Machine) -> set[str]:
+    """Return the targets of the platform whose hardware is here."""
+    devices = {target: machine.device_for(platform.device, target) for target in platform.targets}
+    return {target for target, device in devices.items() if device is not None and not device.emulated}
+
+
+def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], machine: Machine, start: str) -> Prospect:
+    """Return what the platform reaches with the devices that are here and any program."""
+    platform = matrix.platforms[name]
+    vendor = vendor_named(platform.device)
+    runs = any(entry.runs for entry in platform.entries)
+    present = [target for target in platform.targets if runs and machine.device_for(platform.device, target)]
+    absent = [target for target in platform.targets if target not in present]
+    without_device = vendor.without_device if _compiles_ahead(matrix, platform) else "planned"
+    driver = findings.get(vendor.driver_finding)
+    if driver is not None and driver.status == "broken":
+        lacking = f"the {vendor.kind} that is here, which cannot be used yet"
+        return Prospect(name, without_device, lacking, driver.remedy)
+    if present:
+        lacking = f"{', '.join(absent)}: other {vendor.kind}s; compiled only here" if absent else vendor.limit
+        only_software = not vendor.emulates and not _hardware(platform, machine)
+        return Prospect(name, "emulated" if only_software else vendor.with_device, lacking, start)
+    if machine.has(platform.device) and not runs:
+        return Prospect(name, without_device, "a toolchain that runs on it: matrix.yaml has 'runs: false'", start)
+    lacking = vendor.lacking or f"a {vendor.kind} of {', '.join(absent)}"
+    return Prospect(name, without_device, lacking, f"on a machine that has one: `kernel-matrix run --platform {name}`")
+
+
+def _compiles_ahead(matrix: Matrix, platform: Platform) -> bool:
+    return any(matrix.toolchains[entry.toolchain].ahead_of_time for entry in platform.entries)

@@ -1,0 +1,141 @@
+"""All that this machine can do: run the jobs, probe the toolchains, and make the dashboard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from kernel_matrix import pipeline
+from kernel_matrix.config.plan import Job
+from kernel_matrix.matrix.dashboard import Dashboard, make_dashboard, write_dashboard
+from kernel_matrix.matrix.kept import Keeper
+from kernel_matrix.pipeline import Project, Selected
+from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.results import repeat
+from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import names
+from kernel_matrix.run import executors
+from kernel_matrix.run.schedule import Progress, Settings
+from kernel_matrix.vendors.machine import Machine
+
+if TYPE_CHECKING:  # DuckDB takes long to import
+    from kernel_matrix.results.columns.judged import Judged
+
+_PART_OF_THE_TIME = 40  # writing the page as results come takes at most one part of so many
+
+
+def run_everything(
+    project: Project,
+    selected: Selected,
+    machine: Machine,
+    settings: Settings,
+    progress: Progress,
+    *,
+    expected: Sequence[str] = (),
+    on_judged: Callable[[Judged], object],
+    probes: Sequence[Callable[[], object]] = (),
+    keeper: Keeper | None = None,
+) -> Dashboard:
+    """Run the selected jobs and ``probes``, and write the dashboard of the whole plan, first when one job has ended.
+
+    ``on_judged`` gets the verdicts of the selected cases when all jobs have ended; ``expected`` are ``FACT=VALUE``.
+    With a ``keeper``, a job with nothing red is not run again while all that it depends on is as it was.
+
+    Raises:
+        UserError: another run is at one of the jobs, or a result has another value of a fact.
+    """
+    depends = {job.id: _made_from(project, settings, job) for job in selected.jobs}
+    since = {name: keeper.since(name, depends[name]) for name in depends} if keeper else {}
+    kept = {name: when for name, when in since.items() if when}
+    for name in kept:
+        progress.job(name, "kept")
+    rest = tuple(job for job in selected.jobs if job.id not in kept)
+    pipeline.keep_the_rest(project, replace(selected, jobs=rest), settings, progress)
+    notes = RunNotes(kept=in_words(kept, len(selected.jobs)))
+    page = _Page(project, selected, len(rest), notes)
+    files = pipeline.run(project, rest, machine, settings, progress, page.result_came, probes)
+    row_plan, earlier = selected.row_plan, selected.earlier
+    with pipeline.judged(project, selected.plan, [project.results], row_plan=row_plan, earlier=earlier) as judged:
+        of_run = judged.narrowed(selected.part.cases)
+        repeat.check(_results(of_run, selected) if expected else (), expected)
+        if keeper:
+            _remember(keeper, of_run, [job for job in rest if _result(project, job) in files], depends)
+        on_judged(of_run)
+        left_out = row_plan.left_out if row_plan else 0
+        return write_dashboard(project, judged, earlier=earlier, left_out=left_out, notes=notes)
+
+
+def _result(project: Project, job: Job) -> Path | None:
+    return names.result_of(project.results, job.id)
+
+
+def _results(judged: Judged, selected: Selected) -> list[Record]:
+    """Return the results of the jobs that were selected."""
+    jobs = {job.id for job in selected.jobs}
+    return [record for record in judged.tried() if record.job.get("job") in jobs]
+
+
+def _remember(keeper: Keeper, judged: Judged, jobs: Iterable[Job], depends: Mapping[str, list[str]]) -> None:
+    """Keep the results of the jobs that have nothing red."""
+    red = {verdict.case.id for verdict in judged.red()}
+    for job in jobs:
+        if not any(case.id in red for case in job.cases):
+            keeper.remember(job.id, depends[job.id])
+
+
+def _dashboard(project: Project, selected: Selected, notes: RunNotes) -> Dashboard:
+    return make_dashboard(
+        project,
+        selected.plan,
+        [project.results],
+        row_plan=selected.row_plan,
+        earlier=selected.earlier,
+        notes=notes,
+    )
+
+
+def _made_from(project: Project, settings: Settings, job: Job) -> list[str]:
+    """Return what a job's results depend on, beside the source and the machine."""
+    executor, _ = executors.choose(settings.executor, project.matrix.platforms[job.platform])
+    return [executor, *(case.id for case in job.cases)]
+
+
+def in_words(kept: dict[str, str], jobs: int) -> str:
+    """Return how many results were kept, and since when, as a sentence; empty if none was kept."""
+    if not kept:
+        return ""
+    return (
+        f"The results of {len(kept)} of {jobs} jobs were kept from earlier runs, the oldest of {min(kept.values())}: "
+        "the source, the locks, the matrix and this machine are as they were. Probes are kept in the same way. "
+        "--anew runs all."
+    )
+
+
+@dataclass
+class _Page:
+    """The dashboard while the jobs run. It says that its 'missing' cells have not run yet."""
+
+    project: Project
+    selected: Selected
+    jobs: int
+    notes: RunNotes
+    ended: int = 0
+    next: float = 0.0
+    lock: Lock = field(default_factory=Lock)
+
+    def result_came(self, _path: Path) -> None:
+        """Write the page anew, unless it was written a short time ago or another thread writes it."""
+        self.ended += 1
+        if time.monotonic() < self.next or self.ended >= self.jobs or not self.lock.acquire(blocking=False):
+            return
+        try:
+            began = time.monotonic()
+            running = f"{self.ended} of {self.jobs} jobs have ended. What is missing here has not run yet."
+            _dashboard(self.project, self.selected, self.notes.model_copy(update={"running": running}))
+            self.next = time.monotonic() + _PART_OF_THE_TIME * (time.monotonic() - began)
+        finally:
+            self.lock.release()

@@ -1,0 +1,42 @@
+"""The probing and the toolchain view, which the distribution with the probes adds where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kernel_matrix import plugins
+from kernel_matrix.config.model import Tier
+from kernel_matrix.matrix.kept import Keeper
+from kernel_matrix.pipeline import Project
+from kernel_matrix.report.toolchains import Toolchains
+from kernel_matrix.results.record import Record
+from kernel_matrix.vendors.machine import Machine
+
+_ABSENT = f"No probe was run, and none is shown: {plugins.installing('probes')} installs what runs them."
+
+View = Callable[[Project, Sequence[Record]], Toolchains]
+
+
+def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
+    """Return the report's part about toolchains; of a package with probes, a sentence where nothing here reads them."""
+    if project.matrix.package.probes is None:
+        return Toolchains()
+    view: View | None = plugins.part("toolchain_view")
+    return view(project, records) if view else Toolchains(headline=_ABSENT)
+
+
+def probing(
+    project: Project,
+    toolchains: Sequence[str],
+    machine: Machine,
+    executor: str,
+    say: Callable[[str], None],
+    keeper: Keeper | None = None,
+    *,
+    tier: Tier = "full",
+) -> list[Callable[[], None]]:
+    """Return the work of probing these toolchains; none for a package without probes, or where nothing runs them."""
+    if project.matrix.package.probes is None:
+        return []
+    work: Callable[..., list[Callable[[], None]]] | None = plugins.part("probing")
+    return work(project, toolchains, machine, executor, say, keeper, tier=tier) if work else []

@@ -1,0 +1,71 @@
+"""The distributions beside the core: the commands that they bring, and the parts that the core asks them for.
+
+Each declares them as entry points. Where it is installed, its metadata has them; in a checkout, the pyproject.toml in
+its folder beside this package has the same. To find them, none of them is imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from kernel_matrix.base.errors import UserError
+
+COMMANDS = "kernel_matrix.commands"  # name -> module with ``arguments`` and ``main``
+PARTS = "kernel_matrix.parts"  # name -> ``module:function``
+
+# The extra of the core that installs a command, or a group of commands.
+EXTRAS = {"launches": "launches", "bench": "bench", "calibrate": "calibrate", "toolchains": "probes"}
+
+# The extra of the core that brings a library which few commands import.
+_LIBRARIES = {"docker": "containers"}
+
+
+@functools.cache
+def declared(group: str) -> Mapping[str, str]:
+    """Return what the distributions that are here declare in a group, by its name."""
+    found = {point.name: point.value for point in entry_points(group=group)}
+    for file in sorted(Path(__file__).parents[1].glob("kernel_matrix_*/pyproject.toml")):
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+        found |= project.get("entry-points", {}).get(group, {})
+    return found
+
+
+def part(name: str) -> Any | None:
+    """Return the function that a distribution brings under this name; nothing if none does."""
+    value = declared(PARTS).get(name)
+    if value is None:
+        return None
+    module, _, function = value.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def source_of(module: str) -> Path:
+    """Return the file of a module, which is not imported."""
+    top, *rest = module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(f"{module}: a distribution beside the harness declares it, and does not have it.")
+    return Path(spec.submodule_search_locations[0]).joinpath(*rest).with_suffix(".py")
+
+
+def not_here(command: str, extra: str) -> UserError:
+    """Return the error for a command whose distribution is not installed."""
+    return UserError(f"{command} is in a distribution of its own: {installing(extra)} installs it.")
+
+
+def without_library(error: ModuleNotFoundError) -> UserError | None:
+    """Return the error for a library that an extra brings; nothing for any other."""
+    extra = _LIBRARIES.get(error.name or "")
+    return UserError(f"this needs the library {error.name}: {installing(extra)} installs it.") if extra else None
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs an extra of the core."""
+    return f"pip install 'kernel-matrix[{extra}]'"

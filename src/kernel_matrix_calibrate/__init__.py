@@ -1,0 +1,1 @@
+"""The noise of many seeds, and the limits that follow from it."""

@@ -1,0 +1,95 @@
+"""Compile every kernel that a program launches, for every target, without a GPU and without matrix.yaml."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.cli.output import print_dashboard
+from kernel_matrix_launches.recording import Options
+from kernel_matrix_launches.study import study
+from kernel_matrix_launches.targets import targets_named
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: what is compiled, for which targets, and within which limits."""
+    parser.add_argument("--targets", nargs="+", default=[], metavar="TARGET", help="compile for these (sm_90 gfx942)")
+    parser.add_argument(
+        "--told", nargs="+", default=[], metavar="TARGET", help="what the program is told it runs on, one a vendor"
+    )
+    parser.add_argument("--configs", default="first", help="configurations of an autotuned launch: all, first or N")
+    parser.add_argument("--launches", default="1", metavar="N", help="specialisations of each kernel: all or N (1)")
+    parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
+    parser.add_argument(
+        "--compile-commands",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="take nvcc's commands of CMake too",
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
+    parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
+    parser.add_argument("--memory", type=float, default=8, help="the memory of one compilation, in GiB (8)")
+    parser.add_argument("--package", default="", help="the name of the package in the dashboard")
+    parser.add_argument("--build", type=Path, default=Path("build"), help="where everything is written (build)")
+    parser.set_defaults(words=[])
+    parser.epilog = "After -- stands the program: python calls.py, python setup.py build_ext, or pytest with options."
+
+
+def main(options: argparse.Namespace) -> int:
+    """Return 1 if a launch does not compile or cannot be launched, or if the program did not end well."""
+    chosen = Options(
+        interpret=options.interpret,
+        configurations=_number("--configs", options.configs),
+        specialisations=_number("--launches", options.launches),
+        jobs=max(1, options.jobs),
+        seconds=options.seconds,
+        memory_gib=options.memory,
+        cache=options.build / "cache" / "launches",
+        commands=_files(options.compile_commands),
+    )
+    done = study(
+        options.words,
+        targets_named(options.targets),
+        options.told,
+        chosen,
+        (options.build / "launches").resolve(),
+        options.package,
+        print,
+    )
+    print_dashboard(done.dashboard)
+    print(f"figures: {done.page}")
+    return done.exit_status
+
+
+def _files(paths: list[Path]) -> tuple[Path, ...]:
+    """Return the files.
+
+    Raises:
+        UserError: one is not there, or is no list of commands.
+    """
+    for path in paths:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"--compile-commands {path}: it cannot be read: {error}.") from error
+        if not isinstance(content, list) or not all(isinstance(one, dict) and "file" in one for one in content):
+            raise UserError(f"--compile-commands {path}: this is no list of commands as CMake writes it.")
+    return tuple(paths)
+
+
+def _number(option: str, text: str) -> int | None:
+    """Return the number that an option names; None for all.
+
+    Raises:
+        UserError: the text is neither a number above zero nor a word.
+    """
+    words = {"all": None, "first": 1}
+    if text in words:
+        return words[text]
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"{option} {text}: write all, or a number from 1.")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Experiments with toolchains: probes, sweeps over versions, bisections, and reports for maintainers."""

@@ -1,0 +1,156 @@
+"""The subject of a sweep or a bisection: a package, the probes and the case to run, and the pins that stay."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.paths import without_folders
+from kernel_matrix.base.versions import by_name, required
+from kernel_matrix.config.locks import asked_for, pins, source_of
+from kernel_matrix.config.model import Matrix, Toolchain
+from kernel_matrix.pipeline import Project
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix_probes.probe import Probe, select_probes
+
+# What a job itself imports. These pins of a toolchain's lock stay while one package moves.
+_OF_A_JOB = ("numpy", "pytest", "ml-dtypes")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A package whose versions are tried, in the toolchain whose other pins stay, and what is asked of each version."""
+
+    package: str
+    project: Project
+    machine: Machine
+    toolchain: str | None
+    probes: tuple[Probe, ...]
+    case: str | None = None
+    discard: bool = False
+    say: Callable[[str], None] = print
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its environments and locks."""
+        return self.project.build / "sweeps" / self.package
+
+    def companions(self, pinned: Sequence[str] = ()) -> dict[str, str]:
+        """Return the pins of the toolchain's lock that stay, without those that are ``pinned`` otherwise.
+
+        They are of what the toolchain asks for: all of it, or what matrix.yaml says and what a job imports. A lock
+        that was resolved from nothing does not say what was asked for; there the toolchain's ``requires`` does.
+        """
+        asked = asked_for(self.lock) if self.lock else set()
+        patterns = _staying(self.project.matrix)
+        if patterns is None:
+            patterns = ("*",)
+            if self.lock and not source_of(self.lock).exists():
+                asked = {*_OF_A_JOB, *self._required()}
+        return {
+            name: version
+            for name, version in self.preferred(pinned).items()
+            if name in asked and any(fnmatch.fnmatch(name, one) for one in patterns)
+        }
+
+    def preferred(self, pinned: Sequence[str] = ()) -> dict[str, str]:
+        """Return all pins of the toolchain's lock, without the package and those that are ``pinned`` otherwise."""
+        moved = {canonicalize_name(name) for name in (self.package, *pinned)}
+        locked = pins(self.lock) if self.lock else {}
+        return {name: version for name, version in locked.items() if name not in moved}
+
+    @property
+    def lock(self) -> Path | None:
+        """The lock of the toolchain; None where the package is in none."""
+        if self.toolchain is None:
+            return None
+        return self.project.root / self.project.matrix.toolchains[self.toolchain].lock
+
+    @property
+    def keeps_the_rest(self) -> bool:
+        """True if a distribution that no version has to move stays: matrix.yaml names no companions."""
+        return _staying(self.project.matrix) is None
+
+    def _required(self) -> set[str]:
+        assert self.toolchain
+        texts = self.project.matrix.toolchains[self.toolchain].requires
+        return set(required(texts))
+
+    def toolchain_with(self, lock: Path) -> Toolchain:
+        """Return the toolchain as it is with another lock."""
+        if self.toolchain:
+            return self.project.matrix.toolchains[self.toolchain].model_copy(update={"lock": str(lock)})
+        return Toolchain(backend="none", lock=str(lock), requires=[])
+
+    def portable(self, text: str) -> str:
+        """Return a text without this machine's folders."""
+        names = {str(self.project.build): "build", str(self.project.root): "."}
+        return without_folders(text, names, packages=True)
+
+
+def make_subject(
+    project: Project,
+    package: str,
+    machine: Machine,
+    *,
+    probes: Sequence[str] = (),
+    case: str | None = None,
+    discard: bool = False,
+) -> Subject:
+    """Return what is to be tried: the named probes, or all probes that are about the package, and the case.
+
+    Raises:
+        UserError: the case is of no toolchain whose lock is made for the package, or there is no such probe.
+    """
+    toolchain = toolchain_of(project.matrix, project.root, package)
+    if case and (toolchain is None or f"/{toolchain}/" not in case):
+        raise UserError(
+            f"--case {case}: it must be a case or cell of {toolchain or 'a toolchain'}, "
+            f"whose lock is made for {package}."
+        )
+    chosen: tuple[Probe, ...] = ()
+    if project.matrix.package.probes is not None:
+        every = select_probes(project.matrix, project.root, probes)
+        chosen = tuple(probe for probe in every if probes or _is_about(probe, package))
+    return Subject(package, project, machine, toolchain, chosen, case, discard)
+
+
+def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:
+    """Return the toolchain of the last lock that is made for this package; None if there is none.
+
+    Of toolchains with one lock it is the first.
+    """
+    name_of_package = canonicalize_name(package)
+    by_lock: dict[str, str] = {}
+    for name, toolchain in matrix.toolchains.items():
+        if name_of_package in asked_for(root / toolchain.lock):
+            by_lock.setdefault(toolchain.lock, name)
+    return next(reversed(by_lock.values()), None)
+
+
+def picked(matrix: Matrix, package: str, pinned: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
+    """Return the versions of interest that the installer picked: those of no pin and no companion of the package."""
+    settled = {canonicalize_name(name) for name in (package, *pinned)}
+    patterns = _staying(matrix) or _OF_A_JOB
+    present = by_name(versions)
+    names = (canonicalize_name(name) for name in matrix.package.distributions)
+    return {
+        name: present[name]
+        for name in names
+        if name in present and name not in settled and not any(fnmatch.fnmatch(name, one) for one in patterns)
+    }
+
+
+def _staying(matrix: Matrix) -> tuple[str, ...] | None:
+    """Return the patterns of the distributions that stay; None where matrix.yaml does not say which."""
+    companions = matrix.package.companions
+    return None if companions is None else (*_OF_A_JOB, *map(canonicalize_name, companions))
+
+
+def _is_about(probe: Probe, package: str) -> bool:
+    return canonicalize_name(package) in required(probe.requires)

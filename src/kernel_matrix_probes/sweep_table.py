@@ -1,0 +1,47 @@
+"""Attempts -> lines for a terminal: one for each attempt, and why it stopped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+
+from kernel_matrix.diagnosis import Rule, in_words
+from kernel_matrix_probes.attempts import STAGES, WITHOUT_IMPORT, Attempt
+from kernel_matrix_probes.expected import VERDICTS
+from kernel_matrix_probes.subject import Subject, picked
+
+
+def table(subject: Subject, attempts: Sequence[Attempt]) -> Table:
+    """Return a table with one line for each attempt: the stages that it passed."""
+    result = Table(subject.package, *STAGES, "picked", box=None, pad_edge=False)
+    for attempt in attempts:
+        counts = Counter(probe.verdict for probe in attempt.probes.values())
+        probes = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+        op = f"{attempt.op.state} ({attempt.op.cases})" if attempt.op else "-"
+        versions = picked(subject.project.matrix, subject.package, attempt.pins, attempt.versions)
+        name = " + ".join(part for part in (attempt.version, attempt.pinned) if part)
+        of_interest = ", ".join(f"{name} {version}" for name, version in versions.items())
+        result.add_row(name, *_marks(attempt), probes or "-", op, of_interest)
+    return result
+
+
+def _marks(attempt: Attempt) -> Iterator[str]:
+    """Yield a mark for each stage up to the import: passed, stopped there, or not reached."""
+    for stage in WITHOUT_IMPORT:
+        if attempt.stopped == stage:
+            yield "[red]✗[/]"
+        elif attempt.stopped and STAGES.index(attempt.stopped) < STAGES.index(stage):
+            yield ""
+        else:
+            yield "✓"
+
+
+def stops(attempts: Sequence[Attempt], rules: tuple[Rule, ...]) -> Iterator[str]:
+    """Yield why each version stopped, with the cause; probes that changed are in the table."""
+    for attempt in attempts:
+        if attempt.stopped not in ("", "probes"):
+            pins = f" + {attempt.pinned}" if attempt.pins else ""
+            yield f"{attempt.version}{pins} stopped at {attempt.stopped}: {attempt.message}"
+            yield f"  {in_words(attempt.diagnosis(rules))}"

@@ -1,0 +1,154 @@
+"""Try one version of a package in an environment of its own: resolve, install, import, probe, and run a cell."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from kernel_matrix import pipeline
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.doctor.environment import examine, process
+from kernel_matrix.pipeline import Project, Selected
+from kernel_matrix.report.toolchains import SweptOp, SweptProbe
+from kernel_matrix.run.environments.venv import uv
+from kernel_matrix.run.executors import InstallError, Interpreter
+from kernel_matrix.run.progress import Silent
+from kernel_matrix.run.schedule import Settings
+from kernel_matrix.run.supervise import death
+from kernel_matrix_probes.attempts import Attempt, Stage
+from kernel_matrix_probes.expected import judge_all
+from kernel_matrix_probes.probe_toolchains import interpreter_of
+from kernel_matrix_probes.probing import last_exception, run_probes
+from kernel_matrix_probes.subject import Subject
+
+# Run in the environment: it imports the module of a distribution, whose name may be written in several ways.
+IMPORT = """
+import importlib, importlib.metadata, re, sys
+def canonical(name): return re.sub("[-_.]+", "-", name).lower()
+name = canonical(sys.argv[1])
+owners = importlib.metadata.packages_distributions()
+modules = sorted(module for module in owners if name in map(canonical, owners[module]))
+modules = [module for module in modules if module.isidentifier() and not module.startswith("_")]
+if not modules:
+    raise ModuleNotFoundError(f"the distribution {sys.argv[1]} brings no module that could be imported")
+importlib.import_module(next((module for module in modules if canonical(module) == name), modules[0]))
+"""
+
+
+def try_version(subject: Subject, version: str, pins: Mapping[str, str]) -> Attempt:
+    """Resolve, install, import, probe and run one version, as far as it gets."""
+    label = "-".join([subject.package, version, *(f"{name}-{value}" for name, value in pins.items())])
+    (subject.folder / "envs").mkdir(parents=True, exist_ok=True)
+    lock = subject.folder / f"{label}.txt"
+    attempt = Attempt(version=version, pins=dict(pins))
+    subject.say(f"{label}: resolving")
+    try:
+        lock.write_text(_resolve(subject, version, pins, lock.with_suffix(".in")), encoding="utf-8")
+    except InstallError as error:
+        return _stopped(attempt, "resolve", subject.portable(str(error)))
+    lines = lock.read_text(encoding="utf-8").splitlines()
+    attempt = attempt.model_copy(update={"lock": tuple(line for line in lines if line and line.lstrip()[0] != "#")})
+    toolchain = subject.toolchain_with(lock)
+    matrix = subject.project.matrix.model_copy(update={"toolchains": {label: toolchain}})
+    project = Project(matrix, subject.project.root, subject.folder)
+    try:
+        with interpreter_of(project, label, "venv", lambda text: subject.say(f"{label}: {text}")) as interpreter:
+            return _try_environment(subject, attempt, label, lock, interpreter)
+    except InstallError as error:
+        return _stopped(attempt, "install", subject.portable(str(error)))
+    finally:
+        if subject.discard:
+            for environment in (subject.folder / "envs").glob(f"{lock.stem}-cpu-*"):
+                shutil.rmtree(environment, ignore_errors=True)
+
+
+def _resolve(subject: Subject, version: str, pins: Mapping[str, str], source: Path) -> str:
+    """Return a lock of this version, the pins, and the companions; the rest is what the installer picks.
+
+    It leaves a version that the file to be written has already, unless another version is needed.
+    """
+    stay = subject.companions([*pins])
+    wanted = {subject.package: version, **pins, **stay}
+    source.write_text("".join(f"{name}=={value}\n" for name, value in wanted.items()), encoding="utf-8")
+    text = source.with_suffix(".resolved")
+    kept = subject.preferred([*pins]) if subject.keeps_the_rest else {}
+    text.write_text("".join(f"{name}=={value}\n" for name, value in kept.items()), encoding="utf-8")
+    uv("pip", "compile", "--quiet", "--no-header", "--no-annotate", "--no-emit-find-links", "--no-emit-index-url",
+       "--output-file", str(text), str(source))  # fmt: skip
+    return text.read_text(encoding="utf-8").replace("+cpu", "")
+
+
+def _try_environment(subject: Subject, attempt: Attempt, label: str, lock: Path, interpreter: Interpreter) -> Attempt:
+    """Import, probe and run a version whose environment could be made."""
+    with tempfile.TemporaryDirectory(prefix="sweep-") as scratch:
+        versions = dict(sorted(examine(interpreter, Path(scratch)).versions.items()))
+        status, output, _ = process(interpreter, ["-c", IMPORT, subject.package], {}, Path(scratch), seconds=180)
+    subject.say(f"{label}: {'imports' if status == 0 else 'does not import'}")
+    # Where the import fails, all other probes fail alike and show nothing more.
+    probes = [probe for probe in subject.probes if status == 0 or probe.path.stem == "imports"]
+    variables = subject.project.matrix.package.environment
+    records = run_probes(probes, label, interpreter, subject.machine, variables)
+    results = {
+        judged.probe.id: SweptProbe(
+            verdict=judged.verdict,
+            outcome=judged.record.outcome if judged.record else "missing",
+            stage=judged.record.stage if judged.record else "",
+            reason=judged.reason[:500],
+        )
+        for judged in judge_all(probes, records, [label])
+    }
+    attempt = attempt.model_copy(update={"versions": versions, "probes": results})
+    if status != 0:
+        output = subject.portable(output)
+        message = last_exception(output) or ("no end after 180 s" if status is None else death(status, "import"))
+        return attempt.model_copy(update={"stopped": "import", "message": message, "detail": output[-3000:]})
+    if subject.case:
+        op = _run_case(subject, subject.case, label, lock)
+        attempt = attempt.model_copy(update={"op": op})
+        subject.say(f"{label}: {subject.case}: {op.state}")
+    return attempt.with_stop()
+
+
+def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> SweptOp:
+    """Run the chosen case or cell through the pipeline, in the environment of the attempt."""
+    assert subject.toolchain  # make_subject refuses a case without one
+    toolchains = {**subject.project.matrix.toolchains, subject.toolchain: subject.toolchain_with(lock)}
+    matrix = subject.project.matrix.model_copy(update={"toolchains": toolchains})
+    build = subject.folder / "attempts" / label
+    project = Project(matrix, subject.project.root, build)
+    planned = pipeline.plan(project, "full")
+    jobs = tuple(
+        replace(job, cases=cases)
+        for job in planned.jobs
+        if (cases := tuple(case for case in job.cases if identity in (case.id, case.cell.id)))
+    )
+    if not jobs:
+        raise UserError(f"--case {identity}: the full plan has no such case or cell.")
+    shutil.rmtree(build, ignore_errors=True)
+    build.mkdir(parents=True)
+    (build / "envs").symlink_to(subject.folder / "envs")
+    settings = Settings(project.root, build, "venv")
+    selected = Selected(planned, jobs)
+    files = pipeline.run_selected(project, selected, subject.machine, settings, Silent())
+    with pipeline.judged(project, selected.part, files) as judged:
+        cell, verdicts = judged.cells()[0], judged.verdicts()
+    worst = next(verdict for verdict in verdicts if (verdict.case.cell, verdict.state) == (cell.cell, cell.state))
+    return SweptOp(
+        case=identity,
+        state=cell.state,
+        evidence=cell.evidence,
+        cases=", ".join(f"{count} {state}" for state, count in cell.counts.items()),
+        stage=worst.record.stage if worst.record else "",
+        reason=worst.reason.splitlines()[0][:500] if worst.reason else "",
+    )
+
+
+def _stopped(attempt: Attempt, stage: Stage, text: str) -> Attempt:
+    """Return the attempt as stopped by an error of the installer."""
+    lines = [line.strip(" ×╰─▶") for line in text.splitlines() if line.strip() and not line.startswith("$ ")]
+    cause = next((line for line in lines if line.startswith("cause: ")), lines[0] if lines else stage)
+    message = cause.removeprefix("cause: ")[:500]
+    return attempt.model_copy(update={"stopped": stage, "message": message, "detail": text})
