@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from xml.parsers import expat
@@ -105,32 +105,29 @@ def read(path: Path, bounds: Bounds | None = None) -> list[Record]:
         BrokenResultError: the file is truncated or not JUnit XML.
         RefusedError: it declares a document type or entities, or holds more than honest results do.
     """
-    reading = _Reading(bounds or Bounds())
     try:
         content = path.read_bytes()
+        reading = _Reading(bounds or Bounds(), sha256(content).hexdigest())
         reading.parse(content)
     except (expat.ExpatError, OSError) as error:
         raise BrokenResultError(f"{path}: not whole JUnit XML ({error})") from None
     except (ValueError, TypeError) as error:
         raise BrokenResultError(f"{path}: {error}") from None
-    digest = sha256(content).hexdigest()
-    return [
-        replace(record, run=sha256(f"{digest} {place}".encode()).hexdigest()[:16])
-        for place, suite in enumerate(reading.suites)
-        for record in suite
-    ]
+    return reading.records
 
 
 class _Reading:
-    """The suites of a file that were read so far, and the parts of the test case that is being read."""
+    """The records of a file that were read so far, and the parts of the test case that is being read."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self.bounds = bounds
-        self.suites: list[list[Record]] = []
-        self._job: dict[str, str] = {}
-        self._open = self._cases = self._count = 0  # suites inside one another; test cases; properties of one
+    def __init__(self, bounds: Bounds, digest: str) -> None:
+        self.bounds, self._digest = bounds, digest
+        self.records: list[Record] = []
+        self._suites = 0
+        self._run, self._job = "", dict[str, str]()
+        self._open = self._cases = 0  # suites inside one another; test cases
         self._case: dict[str, str] | None = None  # the attributes of the test case
-        self._properties: dict[str, str] = {}
+        self._properties: list[list[str]] = []  # the attributes of each
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
         self._results: dict[str, list[tuple[str, str]]] = {}  # message and text of each, by element
         self._tries: list[str] = []
         self._printed = ""
@@ -145,20 +142,21 @@ class _Reading:
             ValueError: it is no JUnit XML.
             RefusedError: it declares a document type or entities, or holds more than honest results do.
         """
-        parser, depth, most, long = self._parser, 0, self.bounds.depth, self.bounds.text
+        parser, depth, properties = self._parser, 0, self._properties
+        deepest, longest, most = self.bounds.depth, self.bounds.text, self.bounds.properties
 
         def start(tag: str, attributes: list[str]) -> None:
             nonlocal depth
             depth += 1
-            if tag == "property" and len(attributes) == 4 and attributes[0] == "name" and attributes[2] == "value":
-                _, name, _, value = attributes  # as nearly all properties are; the rest of the checks is the same
-                if len(value) <= long and len(name) <= long and depth <= most:
-                    self._property(name, value)
-                    return
-            if depth > most:
-                raise RefusedError(f"its elements lie more than {most} deep")
-            if len(max(attributes, key=len, default="")) > long:
-                raise RefusedError(f"a text is longer than {long} characters")
+            if depth > deepest:
+                raise RefusedError(f"its elements lie more than {deepest} deep")
+            if tag == "property" and depth > 1:  # nearly all elements are properties, and wait for the end of theirs
+                properties.append(attributes)
+                if len(properties) > most:
+                    raise RefusedError(f"a case has more than {most} properties")
+                return
+            if len(max(attributes, key=len, default="")) > longest:
+                raise RefusedError(f"a text is longer than {longest} characters")
             self._start(tag, dict(zip(attributes[::2], attributes[1::2], strict=True)), depth)
 
         def end(tag: str) -> None:
@@ -173,34 +171,31 @@ class _Reading:
         parser.StartElementHandler, parser.EndElementHandler = start, end
         parser.Parse(content, True)
 
-    def _property(self, name: str, value: str) -> None:
-        self._count += 1
-        if self._count > self.bounds.properties:
-            raise RefusedError(f"a case has more than {self.bounds.properties} properties")
-        if self._case is not None:
-            self._properties[name] = value
-        elif self._open == 1:
-            self._job[name] = value
+    def _pairs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names and the values of the properties that were read, and forget them."""
+        names, values = _in_columns(self._properties)
+        self._properties.clear()
+        longest = self.bounds.text
+        if len("".join(names)) + len("".join(values)) > longest < max(map(len, (*names, *values))):
+            raise RefusedError(f"a text is longer than {longest} characters")
+        return names, values
 
     def _start(self, tag: str, attributes: dict[str, str], depth: int) -> None:
         if depth == 1 and tag not in ("testsuites", "testsuite"):
             raise ValueError(f"not whole JUnit XML (it begins with the element {tag[:60]!r})")
-        if tag == "property":
-            if "name" not in attributes:
-                raise ValueError("a property has no name")
-            self._property(attributes["name"], attributes.get("value", ""))
-            return
         self._parser.CharacterDataHandler = None  # the text of an element ends where another begins
         if tag == "testsuite":
+            self._end_facts()
             self._open += 1
             if self._open == 1:
-                self._job = {}
-                self.suites.append([])
+                self._job, self._run = {}, sha256(f"{self._digest} {self._suites}".encode()).hexdigest()[:16]
+                self._suites += 1
         elif tag == "testcase" and self._open:
-            self._cases, self._count = self._cases + 1, 0
+            self._end_facts()
+            self._cases += 1
             if self._cases > self.bounds.cases:
                 raise RefusedError(f"it has more than {self.bounds.cases} cases")
-            self._case, self._properties, self._results, self._tries, self._printed = attributes, {}, {}, [], ""
+            self._case, self._results, self._tries, self._printed = attributes, {}, [], ""
         elif tag in _TEXTS and self._case is not None:
             if tag in _ELEMENTS:
                 self._results.setdefault(tag, []).append((attributes.get("message", ""), ""))
@@ -217,9 +212,10 @@ class _Reading:
     def _end(self, tag: str) -> None:
         self._parser.CharacterDataHandler = None
         if tag == "testsuite":
+            self._end_facts()
             self._open -= 1
         elif tag == "testcase" and self._case is not None:
-            self.suites[-1].append(self._record(self._case))
+            self.records.append(self._record(self._case))
             self._case = None
         elif tag in _ELEMENTS and self._case is not None:
             of_tag = self._results[tag]
@@ -227,9 +223,28 @@ class _Reading:
         elif tag == "system-out" and self._case is not None:
             self._printed = "".join(self._text).strip()
 
+    def _end_facts(self) -> None:
+        """Take the properties that stand outside of test cases: those of a suite are the facts of its job."""
+        pairs = dict(zip(*self._pairs(), strict=True))
+        if self._open == 1:
+            self._job |= pairs
+
+    def _end_case(self) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:
+        """Return the properties of the test case: those of its own, its metrics and its facts."""
+        names, values = self._pairs()
+        if names not in self._layouts:
+            self._layouts[names] = _Layout(names)
+        layout = self._layouts[names]
+        own, metrics, facts = (map(values.__getitem__, part) for part in (layout.own, layout.metrics, layout.facts))
+        return (
+            dict(zip(layout.own.values(), own, strict=True)),
+            dict(zip(layout.metrics.values(), map(float, metrics), strict=True)),
+            dict(zip(layout.facts.values(), facts, strict=True)),
+        )
+
     def _record(self, case: Mapping[str, str]) -> Record:
         """Return the record of a test case. Of the elements of several results the worst counts."""
-        given, name = self._properties, case.get("name", "")
+        (given, metrics, facts), name = self._end_case(), case.get("name", "")
         element = max(self._results, key=_ELEMENTS.index, default="")
         results = self._results.get(element, [])  # a test of some tools has several failures
         if not element and case.get("status") in _NOT_RUN:
@@ -244,17 +259,45 @@ class _Reading:
             message="; ".join(dict.fromkeys(message for message, _ in results if message)),
             detail="\n".join(dict.fromkeys(text for _, text in results if text)) or printed,
             seconds=float((case.get("time") or "0").replace(",", "")),
-            attempts=self._attempts(),
-            metrics={key[7:]: float(value) for key, value in given.items() if key.startswith("metric.")},
-            facts={key[5:]: value for key, value in given.items() if key.startswith("fact.")},
+            attempts=self._attempts(given),
+            metrics=metrics,
+            facts=facts,
             job=self._job,
+            run=self._run,
         )
 
-    def _attempts(self) -> tuple[str, ...]:
+    def _attempts(self, given: Mapping[str, str]) -> tuple[str, ...]:
         """Return the outcomes of the earlier tries. Other tools have an element for each that a later one made good."""
-        if "attempts" in self._properties:
-            return tuple(part for part in self._properties["attempts"].split(",") if part)
+        if "attempts" in given:
+            return tuple(part for part in given["attempts"].split(",") if part)
         return tuple(sorted(self._tries, key=["fail", "error"].index))
+
+
+class _Layout:
+    """The properties of a test case by kind: their places and names. Most cases of a file share one of a few layouts."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        places = [(place, *name.partition(".")) for place, name in enumerate(names)]
+        self.metrics = {place: rest for place, kind, dot, rest in places if dot and kind == "metric"}
+        self.facts = {place: rest for place, kind, dot, rest in places if dot and kind == "fact"}
+        others = self.metrics.keys() | self.facts.keys()
+        self.own = {place: name for place, name in enumerate(names) if place not in others}
+
+
+def _in_columns(properties: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names and the values of properties, each of which has its attributes in a list.
+
+    Raises:
+        ValueError: one has no name.
+    """
+    with suppress(ValueError):  # others have other attributes
+        first, names, second, values = zip(*properties, strict=True)
+        if {*first} == {"name"} and {*second} == {"value"}:  # as nearly all have them
+            return names, values
+    given = [dict(zip(one[::2], one[1::2], strict=True)) for one in properties]
+    if any("name" not in one for one in given):
+        raise ValueError("a property has no name")
+    return tuple(one["name"] for one in given), tuple(one.get("value", "") for one in given)
 
 
 def _refuse(*_: object) -> None:
