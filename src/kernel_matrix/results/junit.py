@@ -127,7 +127,6 @@ class _Reading:
         self._open = self._cases = 0  # suites inside one another; test cases
         self._case: dict[str, str] | None = None  # the attributes of the test case
         self._properties: list[list[str]] = []  # the attributes of each
-        self._layouts: dict[tuple[str, ...], _Layout] = {}
         self._results: dict[str, list[tuple[str, str]]] = {}  # message and text of each, by element
         self._tries: list[str] = []
         self._printed = ""
@@ -231,16 +230,17 @@ class _Reading:
 
     def _end_case(self) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:
         """Return the properties of the test case: those of its own, its metrics and its facts."""
-        names, values = self._pairs()
-        if names not in self._layouts:
-            self._layouts[names] = _Layout(names)
-        layout = self._layouts[names]
-        own, metrics, facts = (map(values.__getitem__, part) for part in (layout.own, layout.metrics, layout.facts))
-        return (
-            dict(zip(layout.own.values(), own, strict=True)),
-            dict(zip(layout.metrics.values(), map(float, metrics), strict=True)),
-            dict(zip(layout.facts.values(), facts, strict=True)),
-        )
+        given: dict[str, str] = {}
+        metrics: dict[str, float] = {}
+        facts: dict[str, str] = {}
+        for name, value in zip(*self._pairs(), strict=True):
+            if name.startswith("metric."):
+                metrics[name[7:]] = float(value)
+            elif name.startswith("fact."):
+                facts[name[5:]] = value
+            else:
+                given[name] = value
+        return given, metrics, facts
 
     def _record(self, case: Mapping[str, str]) -> Record:
         """Return the record of a test case. Of the elements of several results the worst counts."""
@@ -271,17 +271,6 @@ class _Reading:
         if "attempts" in given:
             return tuple(part for part in given["attempts"].split(",") if part)
         return tuple(sorted(self._tries, key=["fail", "error"].index))
-
-
-class _Layout:
-    """The properties of a test case by kind: their places and names. Most cases of a file share one of a few layouts."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        places = [(place, *name.partition(".")) for place, name in enumerate(names)]
-        self.metrics = {place: rest for place, kind, dot, rest in places if dot and kind == "metric"}
-        self.facts = {place: rest for place, kind, dot, rest in places if dot and kind == "fact"}
-        others = self.metrics.keys() | self.facts.keys()
-        self.own = {place: name for place, name in enumerate(names) if place not in others}
 
 
 def _in_columns(properties: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
