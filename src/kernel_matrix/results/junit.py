@@ -26,6 +26,7 @@ _TEXTS = (*_ELEMENTS, "system-out")
 _FLAKY = {"flakyFailure": "fail", "flakyError": "error"}
 # What some tools say of a test that they have not run, without an element that says so.
 _NOT_RUN = ("notrun", "disabled")
+_RUN, _IDENTITY = "run", re.compile("[0-9a-f]{16}")  # the property of a suite that names its run
 _NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -60,7 +61,8 @@ def _write(xml: JUnitXml, path: Path) -> None:
 
 def _to_suite(name: str, records: Sequence[Record], job: Mapping[str, str]) -> TestSuite:
     suite = TestSuite(name)
-    for key, value in job.items():
+    run = {_RUN: records[0].run} if records and records[0].run else {}
+    for key, value in {**job, **run}.items():
         suite.add_property(key, _clean(value))
     for record in records:
         suite.append(_to_testcase(record))  # add_testcase would count all cases again for each
@@ -99,6 +101,7 @@ def _to_testcase(record: Record) -> TestCase:
 def read(path: Path, bounds: Bounds | None = None) -> list[Record]:
     """Return the records of any JUnit XML file; another tool's give records without metrics. Each suite is a run.
 
+    A suite that was written from a run says which one; the runs of others follow from the bytes of the file.
     The file is checked while it is read: nothing is kept that is larger than the bounds.
 
     Raises:
@@ -226,6 +229,8 @@ class _Reading:
         """Take the properties that stand outside of test cases: those of a suite are the facts of its job."""
         pairs = dict(zip(*self._pairs(), strict=True))
         if self._open == 1:
+            if _IDENTITY.fullmatch(pairs.get(_RUN, "")):
+                self._run = pairs.pop(_RUN)
             self._job |= pairs
 
     def _end_case(self) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:

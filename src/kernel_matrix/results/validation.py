@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernel_matrix.results.record import Record
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz|parquet|jsonl)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|parquet|jsonl)")
 # The figures that must be finite. An error may be infinite, and so may the limits that follow from it: a case with such
 # a figure is judged, and its file is not refused.
 FINITE = re.compile(
@@ -35,7 +35,6 @@ class Bounds:
     text: int = 256 * 2**10  # characters of an attribute or a text
     depth: int = 8
     properties: int = 4_000  # of a case: 25 for each output of each variant of its kernel
-    sample_bytes: int = 64 * 2**20  # of each array in a file of samples, unpacked
     outputs: int = 2_000_000  # rows of the tables of outputs and of samples of a job
     unpacked: int = 512 * 2**20  # bytes of a table, with every text as often as it occurs
 
