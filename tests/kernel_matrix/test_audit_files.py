@@ -12,7 +12,7 @@ from conftest import copy_doubles
 from kernel_matrix import pipeline
 from kernel_matrix.audit.files import choose
 from kernel_matrix.project import Project
-from kernel_matrix.results.columns import load, sources
+from kernel_matrix.results.columns import insert, load
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_a_report_that_counted_a_copy_twice_is_named(project, monkeypatch):
     assert differences(project, project.results) == []
 
     def every(loading: load._Loading, ordered: Sequence[Path]) -> tuple[Path, ...]:
-        sources.make_present(loading.connection, [loading.known[path] for path in ordered])
+        insert.make_present(loading.connection, [loading.known[path] for path in ordered])
         return tuple(ordered)
 
     monkeypatch.setattr(load._Loading, "present", every)

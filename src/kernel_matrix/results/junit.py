@@ -18,7 +18,8 @@ from junitparser.xunit2 import (
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.results.record import Outcome, Record
-from kernel_matrix.results.validation import Bounds, RefusedError
+from kernel_matrix.results.tables import journal, names
+from kernel_matrix.results.validation import Bounds, RefusedError, check_figures
 
 # The elements of a result, from the best to the worst: of several the worst counts.
 _ELEMENTS = ("skipped", "error", "failure")
@@ -117,6 +118,20 @@ def read(path: Path, bounds: Bounds | None = None) -> list[Record]:
     except (ValueError, TypeError) as error:
         raise BrokenResultError(f"{path}: {error}") from None
     return reading.records
+
+
+def read_any(path: Path, bounds: Bounds) -> list[Record]:
+    """Return the records of a journal, or of a JUnit file, whatever tool has written it.
+
+    Raises:
+        RefusedError: it holds more than honest results do, or figures that cannot be.
+        BrokenResultError: it is not whole JUnit XML.
+    """
+    if names.is_journal(path):
+        return journal.read(path, bounds)
+    records = read(path, bounds)
+    check_figures(records)
+    return records
 
 
 class _Reading:

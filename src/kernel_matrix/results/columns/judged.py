@@ -191,6 +191,12 @@ class Judged:
         found = rows(self.connection, f"SELECT record FROM results WHERE {self.where} ORDER BY ordinal")
         return self.loaded.records(self.connection, [number for (number,) in found], self.jobs)
 
+    def all_records(self) -> list[Record]:
+        """Return all results that count, whole."""
+        question = f"SELECT record FROM cases JOIN sources USING (source) {_COUNTS} ORDER BY position, record"
+        numbers = [number for (number,) in rows(self.connection, question)]
+        return self.loaded.records(self.connection, numbers, self.jobs)
+
     def every(self) -> list[Record]:
         """Return all records of cases without the figures of their outputs, planned or not."""
         question = f"""

@@ -40,7 +40,7 @@ class Samples:
 
     def of_journal(self, path: Path) -> None:
         """Read the samples of a journal."""
-        self._add(journal.read(path, self.bounds))
+        self.add(journal.read(path, self.bounds))
 
     def of_runs(self, connection: Connection, runs: Mapping[int, JobFiles]) -> dict[JobFiles, str]:
         """Read the samples of runs in tables, which are there by number, and compute the identity of runs.
@@ -68,7 +68,7 @@ class Samples:
             raise RefusedError(f"its content is that of the run {content}, and not of {files.run}: a file was changed")
         for record in records:
             samples.check(record)
-        self._add(records)
+        self.add(records)
 
     def _choose_checked(self, cases: Mapping[int, int]) -> Collection[int]:
         """Return the runs whose identity is computed, of all runs with their numbers of cases."""
@@ -135,7 +135,8 @@ class Samples:
         self._left_out += full
         return full
 
-    def _add(self, records: Sequence[Record]) -> None:
+    def add(self, records: Sequence[Record]) -> None:
+        """Take in the samples of records."""
         for record in records:
             if record.samples:
                 self._by_case.setdefault((record.run, record.case), record.samples)
