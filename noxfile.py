@@ -47,7 +47,7 @@ LOCKS = ROOT / "ci" / "locks"
 SOURCE = {"PYTHONPATH": "src"}
 START = {**SOURCE, "KERNEL_MATRIX_START": "ci/kernel-matrix"}  # messages name commands as a person types them
 SCRIPTS = [
-    *(".ci/run", "ci/base-images", "ci/environment", "ci/history", "ci/kernel-matrix", "ci/nox"),
+    *(".ci/run", "ci/base-images", "ci/environment", "ci/kernel-matrix", "ci/nox"),
     "containers/toolchains/make-environments",
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
 ]

@@ -87,7 +87,9 @@ def test_a_green_platform_is_run_and_reported(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "3 cases: 3 pass" in done.stdout
     reported = made.step("Report")
-    assert reported.returncode == 0, reported.stdout  # the cases of other toolchains are not asked for, so none is missing
+    assert reported.returncode == 0, (
+        reported.stdout
+    )  # the cases of other toolchains are not asked for, so none is missing
     assert made.output.read_text() == "site=build/site\nartifact=site-here\n"
     assert (made.work / "build" / "site" / "index.html").exists()
     assert "doubles" in made.summary.read_text()
