@@ -170,19 +170,21 @@ def test_records_that_are_not_those_of_one_job_are_not_written(tmp_path, records
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_the_file_of_the_job_is_written_last_and_no_half_of_a_file_stays(tmp_path, monkeypatch):
-    def fail(*_: object) -> None:
-        raise OSError("no room")
-
+def test_the_file_of_the_job_is_written_last_and_no_other_stays_without_it(tmp_path, monkeypatch):
+    seen: list[list[str]] = []
     original = pq.ParquetWriter.write_table
-    monkeypatch.setattr(
-        pq.ParquetWriter,
-        "write_table",
-        lambda self, table: fail() if "schema_version" in table.column_names else original(self, table),
-    )
+
+    def fail_at_the_job(writer: pq.ParquetWriter, table: pa.Table) -> None:
+        if "schema_version" in table.column_names:
+            seen.append(sorted(path.parent.name for path in tmp_path.rglob("*.parquet")))
+            raise OSError("no room")
+        original(writer, table)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail_at_the_job)
     with pytest.raises(OSError, match="no room"):
         write_results(tmp_path, [GOOD, BAD])
-    assert sorted(path.parent.name for path in tmp_path.rglob("*.*")) == ["cases", "outputs", "samples"]
+    assert seen == [["cases", "outputs", "samples"]]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     monkeypatch.undo()
     write_results(tmp_path, [GOOD, BAD])
     assert len(collect([tmp_path]).records) == 2

@@ -44,7 +44,7 @@ def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Pa
         for table, content in tables(run, facts, records):
             write_table(files.path(table), content)
     except OSError:  # a run counts with all of its tables or not at all
-        for path in files.paths:
+        for path in () if files.path("jobs").exists() else files.paths:
             path.unlink(missing_ok=True)
         raise
     return files.path("jobs")
