@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.config.rule_state import RuleState, locked_versions
@@ -60,8 +62,9 @@ def judged(
     only ``provisional`` results decide, of jobs that have not ended, stay missing.
 
     Raises:
-        UserError: a folder does not exist.
+        UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
+    _require_libraries()
     from kernel_matrix.results.columns import database, judged, load  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.insert import add_records
     from kernel_matrix.results.columns.planned import of_plan
@@ -81,6 +84,16 @@ def judged(
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
         yield _judged(project, planned, columns.result(), connection, loaded, present)
+
+
+def _require_libraries() -> None:
+    """Raise a UserError where results can be written as a journal and cannot be judged."""
+    missing = [name for name in ("duckdb", "pyarrow") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"nothing was judged: this Python has no {' and no '.join(missing)}. The results stay as they are: "
+            "`kernel-matrix report FOLDER` judges them on a machine that has DuckDB and pyarrow"
+        )
 
 
 def _enter_absences(
