@@ -256,7 +256,7 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
     Raises:
         UserError: it does not exist, or cannot be used.
     """
-    from kernel_matrix.report import from_columns  # DuckDB and pyarrow take long to import
+    from kernel_matrix.report import cells, make_document  # DuckDB and pyarrow take long to import
 
     if is_address(name):
         return read_address(name)
@@ -267,8 +267,8 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
             raise UserError(f"{name}: {' '.join(broken[0].split())} A run is compared only as a whole.")
         if not results.results:
             raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
-        sources = from_columns.Sources(project.matrix, results, project.rules)
-        document = from_columns.document(sources, earlier=earlier)
+        sources = cells.Sources(project.matrix, results, project.rules)
+        document = make_document.document(sources, earlier=earlier)
         past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
         return Side(name, document, past, tuple(record for _, record in results.sampled() if record.samples))
 

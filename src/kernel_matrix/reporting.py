@@ -55,17 +55,17 @@ def report(
     Raises:
         UserError: ``against`` holds no report.
     """
-    from kernel_matrix.report import from_columns, site  # what they import takes long, and few commands report
-    from kernel_matrix.report.page_rows import PageRows
+    from kernel_matrix.report import make_document, site  # what they import takes long, and few commands report
+    from kernel_matrix.report.cells import Sources
 
-    sources = from_columns.Sources(project.matrix, results, project.rules)
+    sources = Sources(project.matrix, results, project.rules)
     sample, files = _sample(results), results.loaded.files
     facts: dict[str, Any] = {"left_out": left_out, "toolchains": toolchains, "run_notes": notes}
     more_notes = (sample.note,) if sample else ()
-    document = from_columns.document(sources, earlier=earlier, more_notes=more_notes, **facts)
+    document = make_document.document(sources, earlier=earlier, more_notes=more_notes, **facts)
     changes = _changes(document, against, earlier) if against else None
-    seconds, pages = results.seconds(site.MOST_SECONDS), PageRows(sources)
-    site.write(document, project.site, earlier=earlier, difference=changes, seconds=seconds, pages=pages)
+    seconds = results.seconds(site.MOST_SECONDS)
+    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
     site.write_junit(project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
     if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)

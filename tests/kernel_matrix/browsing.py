@@ -150,32 +150,26 @@ def write_page_site(folder: Path) -> None:
     """Write the site."""
     from kernel_matrix.config.load import load
     from kernel_matrix.config.plan import plan
-    from kernel_matrix.report.difference import difference
-    from kernel_matrix.report.from_comparison import document
-    from kernel_matrix.report.site import write
-    from kernel_matrix.results.collect import Collected
-    from kernel_matrix.results.compare import compare
     from kernel_matrix.results.history import History, Measurement
 
     root = Path(__file__).parents[2]
     from conftest import few_cases
+    from judges import write_site
 
     matrix = load(root / "matrix.yaml")
     planned = few_cases(plan(matrix, "quick"))
     records, good = records_of(planned), records_of(planned, is_broken=False)
-    before = document(matrix, compare(planned, good), Collected((), tuple(good), ()))
+    write_site(matrix, planned, good, folder.with_name("before"))
     runs = tuple(
         Measurement(started=f"2026-01-0{day}T00:00:00Z", commit=f"{day}" * 12, device="a machine",
                     noise={"fp32/h_in": 1 + day / 10}, speed={"a": 2.0 + day}, seconds={"a": 0.1 / day})
         for day in range(1, 8)
     )  # fmt: skip
     earlier = History(measurements={PASSING: runs})
-    comparison = compare(planned, records)
-    collected = Collected((), (*records, *timed_records()), ("broken.xml: not whole JUnit XML",))
     runs = tuple(run.model_copy(update={"speed": {"tokens8192": 3.0}, "seconds": {"tokens8192": 1e-3}}) for run in runs)
     earlier = History(measurements={**earlier.measurements, "bench:cuda/sm_90/triton-3.6/mhc_pre.forward": runs})
-    now = document(matrix, comparison, collected, earlier=earlier, toolchains=toolchains())
-    write(now, folder, earlier=earlier, difference=difference(before, now))
+    write_site(matrix, planned, (*records, *timed_records()), folder, broken=["broken.xml: not whole JUnit XML"],
+               against=folder.with_name("before"), earlier=earlier, toolchains=toolchains())  # fmt: skip
 
 
 def records_of(planned, *, is_broken=True):

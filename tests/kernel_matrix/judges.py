@@ -9,11 +9,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from kernel_matrix import pipeline
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Cell, Plan
+from kernel_matrix.diagnosis import Rule
 from kernel_matrix.judge import verdicts
 from kernel_matrix.pipeline import Project
+from kernel_matrix.report import site as sites
+from kernel_matrix.report.cells import Sources
+from kernel_matrix.report.difference import difference, read
+from kernel_matrix.report.document import Document
+from kernel_matrix.report.make_document import document
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.insert import add_records
 from kernel_matrix.results.columns.judged import Judged
@@ -85,13 +93,17 @@ def judged_files(project: Project, planned: Plan, folders: Sequence[Path], now: 
 
 
 @contextlib.contextmanager
-def judged(plan: Plan, records: Iterable[Record], present: Present | None = None) -> Iterator[Judged]:
+def judged(
+    plan: Plan, records: Iterable[Record], present: Present | None = None, broken: Iterable[str] = ()
+) -> Iterator[Judged]:
     """Judge records as those of one file, in a database of their own."""
     with database() as connection:
-        add_records(connection, "records of a test", [*records])
+        records, file, samples = [*records], "records of a test", Samples(Bounds())
+        add_records(connection, file, records)
+        samples.add(Path(file), records)
         planned = of_plan(plan)
         verdicts.judge(connection, planned, present)
-        loaded = Loaded((), (), {}, (), Samples(Bounds()))
+        loaded = Loaded((), tuple(broken), {}, (), samples)
         notes = (*([present.note] if present and present.note else []), *outputs_not_named(plan))
         yield Judged(connection, planned, plan.package, plan.tier, loaded, Jobs(connection), notes, presence=present)
 
@@ -100,6 +112,35 @@ def compare(plan: Plan, records: Iterable[Record], present: Present | None = Non
     """Return all verdicts of records."""
     with judged(plan, records, present) as results:
         return found(results)
+
+
+def make_document(
+    matrix: Matrix, plan: Plan, records: Iterable[Record], present: Present | None = None, **others: Any
+) -> Document:
+    """Return the document of records."""
+    with judged(plan, records, present) as results:
+        return document(Sources(matrix, results, None), **others)
+
+
+def write_site(
+    matrix: Matrix,
+    plan: Plan,
+    records: Iterable[Record],
+    folder: Path,
+    *,
+    present: Present | None = None,
+    broken: Iterable[str] = (),
+    against: Path | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    **others: Any,
+) -> Document:
+    """Write the site of records and return its document; its summary is the difference from the site ``against``."""
+    with judged(plan, records, present, broken) as results:
+        sources = Sources(matrix, results, rules)
+        whole = document(sources, **others)
+        changes = difference(read(against), whole) if against else None
+        sites.write(whole, sources, folder, earlier=others.get("earlier"), difference=changes)
+    return whole
 
 
 def _counts(verdicts: Iterable[Verdict]) -> dict[str, int]:

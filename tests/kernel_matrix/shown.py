@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.audit import cases
-from kernel_matrix.report.figures import number
+from kernel_matrix.report.cells import number
 
 SCRIPT = re.compile(r'kernelMatrix\.put\("([\w/]+)",(.*)\);\n', re.DOTALL)
 

@@ -9,15 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import few_cases
+from judges import write_site
 from shown import Page
-from test_report import write_site
 
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.job.inputs import normal
 from kernel_matrix.job.sample import take
 from kernel_matrix.results import samples
-from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 
 CPU = "cpu-llvm/x86-64-v3"
@@ -50,7 +48,7 @@ def site(matrix, planned, passing, tmp_path_factory):
     other = next(r for r in records if r.case.startswith(f"{CPU}/tilelang-0.1.8/sinkhorn.forward"))
     records[records.index(other)] = replace(other, facts={"inputs.sha256": "cd" * 8})
     folder = tmp_path_factory.mktemp("site")
-    write_site(matrix, compare(planned, records), Collected((), tuple(records), ()), folder)
+    write_site(matrix, planned, records, folder)
     return folder
 
 
@@ -98,6 +96,6 @@ def test_the_page_names_what_was_not_compared(site):
 
 def test_a_report_without_samples_says_so_and_has_no_table(matrix, planned, passing, tmp_path):
     records = [passing(case) for case in planned.cases if case.cell.id.startswith(f"{CPU}/reference")]
-    write_site(matrix, compare(planned, records), Collected((), tuple(records), ()), tmp_path)
+    write_site(matrix, planned, records, tmp_path)
     agreement = Page(tmp_path).value("agreement")
     assert (agreement["without"], agreement["tables"]) == ([f"{CPU}/reference"], [])

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, few_cases, figures_of, harness, output_figures
+from judges import write_site
 from shown import Page
 from test_forged import HEAD, LOCK, NOW, facts_of, part_of
 
@@ -24,12 +25,10 @@ from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
-from kernel_matrix.report import site as sites
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.from_comparison import document
 from kernel_matrix.results import junit
 from kernel_matrix.results.collect import collect
-from kernel_matrix.results.compare import STATES, compare
+from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.present import Pins, Present
 from kernel_matrix.results.record import Record
 
@@ -93,8 +92,7 @@ def whole(one_op, tmp_path_factory):
     collected = collect([folder / "results"])
     pins = {name: Pins(t.lock, LOCK, tuple(t.requires)) for name, t in one_op.toolchains.items()}
     present = Present(NOW, HEAD, True, pins, {HEAD: Concerned()})
-    made = document(one_op, compare(planned, collected.records, present), collected)
-    sites.write(made, folder / "site")
+    write_site(one_op, planned, collected.records, folder / "site", present=present, broken=collected.broken)
     return planned, collected.files, folder / "site"
 
 
@@ -339,7 +337,7 @@ def test_the_command_ends_with_1_where_a_figure_differs_and_with_2_without_a_pag
 def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkeypatch):
     options = ("--matrix", str(doubles.root / "matrix.yaml"))
     (doubles.root / "build" / "results").mkdir(parents=True)
-    monkeypatch.setattr("kernel_matrix.report.from_cells._by_evidence", lambda cells: {"compiled": 4711})
+    monkeypatch.setattr("kernel_matrix.report.make_document._by_evidence", lambda cells: {"compiled": 4711})
     done = harness("report", *options)
     assert done.returncode == 1
     assert "audit: compat.json: run.cells_by_evidence: {'compiled': 4711} is shown, and the results make" in done.stderr
@@ -349,7 +347,7 @@ def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkey
 def test_of_a_large_plan_a_sample_is_audited_also_where_few_results_are_there(doubles, monkeypatch, most, note):
     (doubles.root / "build" / "results").mkdir(parents=True)
     monkeypatch.setattr("kernel_matrix.audit.MOST_PLANNED", most)
-    monkeypatch.setattr("kernel_matrix.report.from_cells._by_evidence", lambda cells: {"compiled": 4711})
+    monkeypatch.setattr("kernel_matrix.report.make_document._by_evidence", lambda cells: {"compiled": 4711})
     done = harness("report", "--matrix", str(doubles.root / "matrix.yaml"))
     assert "audit: compat.json: run.cells_by_evidence: {'compiled': 4711} is shown" in done.stderr, "it is a sum"
     notes = json.loads((doubles.root / "build" / "site" / "compat.json").read_text())["notes"]

@@ -13,18 +13,16 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT, few_cases
+from judges import make_document, write_site
 from test_compare import TRITON
-from test_report import write_site
 
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import badges, table
 from kernel_matrix.report.document import Cell, SilentLane
-from kernel_matrix.report.from_comparison import document
 from kernel_matrix.report.grid import MOST_COLUMNS, THEMES, grid
 from kernel_matrix.report.markdown import MOST_BYTES, within
 from kernel_matrix.report.texts import summary
-from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import RED, STATES, compare
+from kernel_matrix.results.compare import RED, STATES
 from kernel_matrix.results.record import Record
 
 HOSTILE = "</script><img src=x onerror=alert(1)> | `` ``` ``````` \0 @someone [x](javascript:x) #1\n::error::x\r\n```"
@@ -41,7 +39,7 @@ def whole(matrix, planned, passing):
     case = next(case for case in planned.cases if case.cell.id == TRITON)
     records = [Record(case.id, "error", "run", "launch", HOSTILE, HOSTILE),
                *(passing(other) for other in planned.cases if other.id != case.id)]  # fmt: skip
-    return document(matrix, compare(planned, records), Collected((), tuple(records), (HOSTILE,)))
+    return make_document(matrix, planned, records).model_copy(update={"problems": (HOSTILE,)})
 
 
 def many(whole, count, **changes):
@@ -49,7 +47,7 @@ def many(whole, count, **changes):
     cells = [
         replace(
             whole.cells[number % len(whole.cells)], id=f"p/t{number // 10}/c/op{number % 10}.forward",
-            op=f"op{number % 10}", target=f"t{number // 10}", results=(), **changes,
+            op=f"op{number % 10}", target=f"t{number // 10}", **changes,
         )
         for number in range(count)
     ]  # fmt: skip
@@ -221,7 +219,7 @@ def test_every_platform_has_a_badge_with_its_own_counts(matrix, planned, passing
                else passing(case) for case in planned.cases]  # fmt: skip
     wrong = next(case for case in planned.cases if case.cell.id == TRITON)
     records = [replace(r, outcome="fail", message="x") if r.case == wrong.id else r for r in records]
-    made = write_site(matrix, compare(planned, records), Collected((), tuple(records), ()), tmp_path)
+    made = write_site(matrix, planned, records, tmp_path)
     assert {badge.label for badge in badges.of_platforms(made)} == set(matrix.platforms)
     for name in matrix.platforms:
         endpoint = json.loads((tmp_path / "badges" / f"{name}.json").read_text())

@@ -14,13 +14,8 @@ from worlds import world
 
 from kernel_matrix import pipeline
 from kernel_matrix.judge.verdicts import judge
-from kernel_matrix.report import figures as of_document
-from kernel_matrix.report.document import Accuracy
-from kernel_matrix.results import noise
-from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.columns.batch import of_records
-from kernel_matrix.results.columns.cells import cells
 from kernel_matrix.results.columns.database import database
 from kernel_matrix.results.columns.insert import insert_batches
 from kernel_matrix.results.columns.load import load
@@ -28,10 +23,8 @@ from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import rows
 from kernel_matrix.results.compare import STATES, compare
-from kernel_matrix.results.noise import pooled
 from kernel_matrix.results.present import present
 from kernel_matrix.results.record import is_case_record
-from kernel_matrix.results.repeat import worst_result
 
 
 @pytest.fixture(scope="module")
@@ -187,52 +180,3 @@ def test_the_plan_as_columns_has_the_same_cases(both_plans):
     table = planned.table()
     assert table.column("case").to_pylist() == [case.id for case in plan.cases]
     assert table.column("outputs").to_pylist() == [[*case.owed.outputs] for case in plan.cases]
-
-
-@pytest.mark.slow
-def test_cells_of_the_kept_results_have_the_same_figures(kept):
-    _, comparison, planned, connection = kept
-    same_cells(comparison, planned, cells(connection, planned))
-
-
-def same_cells(comparison, planned, found):
-    for figures, verdict in zip(found, comparison.cells, strict=True):
-        records = [v.record for v in verdict.cases if v.record]
-        worst = next((v for v in verdict.cases if v.state == verdict.state), verdict.cases[0])
-        assert (figures.cell, figures.state, figures.evidence) == (verdict.cell, verdict.state, verdict.evidence)
-        assert (figures.counts, figures.planned) == (verdict.counts, len(verdict.cases))
-        assert figures.stale == verdict.stale
-        assert figures.stale_cases == sum(bool(v.stale) for v in verdict.cases)
-        assert (planned.case(figures.worst_case), figures.reason) == (worst.case, worst.reason)
-        assert figures.seconds == pytest.approx(sum(record.seconds for record in records))
-        assert figures.canaries == detection(records)
-        assert document_of(figures.accuracy) == of_document.accuracy(records)
-        by_dtype = {dtype: pooled(of_dtype) for dtype, of_dtype in sorted(noise.by_dtype(verdict.cases).items())}
-        assert figures.noise == {dtype: outputs for dtype, outputs in by_dtype.items() if outputs}
-        assert [list(outputs) for outputs in figures.noise.values()] == [list(o) for o in by_dtype.values() if o]
-        artifact = of_document.artifact(records)
-        assert (artifact and artifact.kinds) == (figures.kinds or None)
-        assert not artifact or artifact.largest == {k: of_document.number(v) for k, v in figures.largest.items()}
-        times = [(v.case.name, of_document.times(v.record)) for v in verdict.cases if v.record and v.state == "pass"]
-        assert [(t.case, t.run) for t in figures.timed] == [(n, pytest.approx(t.run, 1e-4)) for n, t in times if t]
-        assert (figures.repeated is None) == (worst_result(verdict.cases).record is None)
-
-
-def document_of(worst):
-    if worst is None:
-        return None
-    ratio = None if worst.noise_ratio is None else of_document.number(worst.noise_ratio)
-    numbers = {name: of_document.number(getattr(worst, name)) for name in ("error", "limit", "share")}
-    return Accuracy(case=worst.case, output=worst.output, figure=worst.figure, noise_ratio=ratio, **numbers)
-
-
-@pytest.mark.slow
-@settings(max_examples=10)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_both_roads_give_the_same_figures_of_cells(tables, seed):
-    random = Random(seed)
-    plan, files, presence = world(random)
-    enter(tables, files)
-    planned = of_plan(plan)
-    judge(tables, planned, presence)
-    same_cells(compare(plan, [r for file in files for r in file], presence), planned, cells(tables, planned))

@@ -12,17 +12,14 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Doubles
+from judges import write_site
 from shown import Page
-from test_report import write_site
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
 from kernel_matrix.diagnosis.rule import harness_rules, read_rules
-from kernel_matrix.report.from_comparison import document
-from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 
 # The rules of the project: first those of its package, then those of the harness.
@@ -80,14 +77,13 @@ def test_a_rule_knows_its_recorded_error_before_any_other_does(rule):
 
 
 @pytest.mark.parametrize("rule", [r for r in RULES if r.example_stage != "build"], ids=lambda rule: rule.name)
-def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, one_case, rule):
+def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, one_case, rule, tmp_path):
     case, record = seeded(one_case, rule)
-    whole = document(matrix, compare(one_case, [record]), Collected((), (record,), ()), RULES)
-    cell = next(cell for cell in whole.cells if cell.id == case.cell.id)
-    result = next(result for result in cell.results if result.name == case.name)
-    assert result.diagnosis.rule == rule.name
-    assert result.diagnosis.remedy == rule.remedy
-    assert result.reason == record.message, "the raw error stays"
+    whole = write_site(matrix, one_case, [record], tmp_path, rules=RULES)
+    result = Page(tmp_path).cells[case.cell.id]["results"][case.name]
+    assert result["diagnosis"]["rule"] == rule.name
+    assert result["diagnosis"]["remedy"] == rule.remedy
+    assert result["reason"] == record.message, "the raw error stays"
     assert whole.undiagnosed == ()
 
 
@@ -121,8 +117,7 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
     planned = plan(matrix, "quick")
     cases = [case for case in planned.cases if not case.exclusion and not case.expectations][:3]
     records = [Record(case.id, "error", "run", "launch", "StrangeError: never seen", "", job={}) for case in cases]
-    comparison = compare(planned, records)
-    write_site(matrix, comparison, Collected((), tuple(records), ()), tmp_path)
+    write_site(matrix, planned, records, tmp_path)
     compat = json.loads((tmp_path / "compat.json").read_text())
     assert compat["undiagnosed"] == [{"stage": "launch", "message": "StrangeError: never seen", "cases": 3}]
     assert NOT_KNOWN in Page(tmp_path).text
@@ -134,7 +129,7 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
 def test_a_known_cause_is_in_every_form_of_the_report(matrix, one_case, tmp_path):
     rule = next(rule for rule in RULES if rule.name == "disk-full")
     _, record = seeded(one_case, rule)
-    write_site(matrix, compare(one_case, [record]), Collected((), (record,), ()), tmp_path)
+    write_site(matrix, one_case, [record], tmp_path)
     texts = {name: (tmp_path / name).read_text() for name in ("compat.json", "summary.md")}
     for name, text in {**texts, "page": Page(tmp_path).text}.items():
         assert rule.cause in text, name

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import ROOT, few_cases, figures_of, job_of
+from judges import write_site
 from serving import served
 from test_compare import TRITON, compiled
-from test_report import all_cases, write_site
+from test_report import all_cases
 
 from kernel_matrix import pipeline
 from kernel_matrix.cli import main
@@ -21,7 +22,6 @@ from kernel_matrix.job.accuracy import measure
 from kernel_matrix.job.sample import take
 from kernel_matrix.report import less_exact
 from kernel_matrix.results import history, junit, trend
-from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import Measurement
 from kernel_matrix.results.record import Record
@@ -56,7 +56,7 @@ STARTED = "2026-05-01T00:00:00Z"
 
 def write_run(matrix, planned, records, folder, earlier=None, started=STARTED):
     dated = [replace(r, job={**r.job, "started": started, "commit": "c0ffee"}) for r in records]
-    write_site(matrix, compare(planned, dated), Collected((), tuple(dated), ()), folder, earlier=earlier)
+    write_site(matrix, planned, dated, folder, earlier=earlier)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_what_has_no_result_now_or_only_of_less_evidence_is_gone_and_not_broken(
 def test_a_cell_that_is_not_planned_any_more_is_gone(matrix, planned, site, good, diff, tmp_path):
     before = site("before", good)
     less = replace(planned, jobs=tuple(job for job in planned.jobs if job.toolchain != "triton-3.6"))
-    whole = write_site(matrix, compare(less, good), Collected((), tuple(good), ()), tmp_path / "less")
+    whole = write_site(matrix, less, good, tmp_path / "less")
     assert TRITON not in {cell.id for cell in whole.cells}
     assert f"gone: {TRITON}: pass (ran) -> not planned" in json_lines(diff(before, tmp_path / "less", "--json")[1])
 
@@ -213,7 +213,7 @@ def test_a_share_of_misrounded_elements_that_grew_is_less_exact(site, good, diff
 
 def test_the_summary_of_a_pull_request_says_what_is_less_exact(matrix, planned, site, good, with_ratio, tmp_path):
     now = of_triton(good, with_ratio(3.0))
-    write_site(matrix, compare(planned, now), Collected((), tuple(now), ()), tmp_path / "new", site("old", good))
+    write_site(matrix, planned, now, tmp_path / "new", against=site("old", good))
     summary = (tmp_path / "new" / "summary.md").read_text()
     assert "outputs less exact." in summary
     assert "## Less exact" in summary

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 from conftest import few_cases
+from judges import write_site
 from test_compare import TRITON
-from test_report import all_cases, write_site
+from test_report import all_cases
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import annotations as annotate
 from kernel_matrix.report import markdown
 from kernel_matrix.report.difference import read
-from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.compare import RED, compare
 from kernel_matrix.results.record import Record
 
@@ -37,9 +37,7 @@ def site(matrix, planned, tmp_path):
     """Write a site of some records into a folder of that name."""
 
     def write(name, records, against=None):
-        collected = Collected((), tuple(records), ())
-        comparison = compare(planned, records)
-        write_site(matrix, comparison, collected, tmp_path / name, against=against)
+        write_site(matrix, planned, records, tmp_path / name, against=against)
         return tmp_path / name
 
     return write

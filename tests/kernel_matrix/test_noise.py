@@ -11,9 +11,9 @@ import pytest
 from conftest import few_cases
 from hypothesis import given
 from hypothesis import strategies as st
+from judges import write_site
 from shown import Page
 from test_compare import TRITON
-from test_report import write_site
 
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import terminal
@@ -21,8 +21,6 @@ from kernel_matrix.report.document import Noise
 from kernel_matrix.report.ratios import in_short
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results import repeat
-from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 
 EMULATED = "cpu-llvm/x86-64-v3/triton-3.6/mhc_pre.forward"
@@ -58,8 +56,7 @@ def make(matrix, planned, tmp_path):
     """Write the site of some records and return (the document's cell, the site's folder)."""
 
     def write(*records):
-        collected = Collected((), records, ())
-        whole = write_site(matrix, compare(planned, records), collected, tmp_path / "site")
+        whole = write_site(matrix, planned, records, tmp_path / "site")
         return next(cell for cell in whole.cells if cell.id == TRITON), tmp_path / "site"
 
     return write

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 from conftest import few_cases, few_targets, write_results
+from judges import judged, write_site
 from shown import Page
 from test_compare import TRITON
-from test_report import write_site
 
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import page_cells, site
+from kernel_matrix.report.cells import Sources, number
 from kernel_matrix.report.document import cell_as_json
 from kernel_matrix.report.page_data import CellChunk, HistoryData, Overview, PageData, SpeedData, Transition
 from kernel_matrix.report.page_files import write_data
 from kernel_matrix.report.page_script import encoded, write_script
 from kernel_matrix.results import history
-from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import STATES, compare
+from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.history import History, Measurement
 from kernel_matrix.results.record import Record
 
@@ -40,11 +41,15 @@ def make(matrix, planned, tmp_path):
     """Write the site of some records and return (the document, its page)."""
 
     def write(records, broken=(), **others):
-        collected = Collected((), tuple(records), tuple(broken))
-        whole = write_site(matrix, compare(planned, records), collected, tmp_path / "site", **others)
+        whole = write_site(matrix, planned, records, tmp_path / "site", broken=broken, **others)
         return whole, Page(tmp_path / "site")
 
     return write
+
+
+def record_outputs(record):
+    """Return the names of the outputs that a record has figures of."""
+    return {key.rpartition(".")[0] for key in record.metrics if key.endswith(".rel_fro")}
 
 
 def good(planned, passing):
@@ -64,18 +69,28 @@ def test_every_file_is_of_its_model(make, planned, passing):
 
 @pytest.mark.slow
 def test_the_data_are_those_of_the_document(make, planned, passing):
-    whole, page = make(good(planned, passing))
+    records = {record.case: record for record in good(planned, passing)}
+    whole, page = make(records.values())
+    jobs = [*whole.jobs]
     assert list(page.rows) == [cell.id for cell in whole.cells], "in the order of the grid"
     for cell in whole.cells:
         row, shown = page.rows[cell.id], page.cells[cell.id]
         assert (row["state"], row["evidence"], row["stale"]) == (cell.state, cell.evidence, cell.stale_cases)
-        assert row["cases"] == {result.name: result.state for result in cell.results}
+        assert row["cases"] == {name: result["state"] for name, result in shown["results"].items()}
+        assert Counter(row["cases"].values()) == cell.cases
         assert shown["noise"] == json.loads(cell_as_json(cell))["noise"]
-        for result in cell.results:
-            mine = shown["results"][result.name]
-            assert mine["outputs"] == result.outputs
-            assert (mine["repeat"], mine["reason"], mine["detail"]) == (result.repeat, result.reason, result.detail)
-            assert mine["job"] == (None if result.job is None else whole.jobs[result.job])
+        for name, result in shown["results"].items():
+            record = records.get(f"{cell.id}/{name}")
+            if result["state"] != "pass" or record is None:
+                continue
+            figures = {f"{output}.{figure}": value for output, of_output in result["outputs"].items()
+                       for figure, value in of_output.items() if figure != "noise_ratio"}  # fmt: skip
+            outputs = {key: number(value) for key, value in record.metrics.items() if key in figures}
+            assert figures == outputs
+            assert len(result["outputs"]) == len(record_outputs(record))
+            assert result["repeat"].endswith(f"--case {record.case}")
+            assert result["job"] in jobs
+            assert result["job"] == record.job
 
 
 @pytest.mark.slow
@@ -150,11 +165,13 @@ def test_every_state_has_a_letter_and_a_meaning(make):
     assert all(state["meaning"] and state["color"] for state in page.overview["states"])
 
 
-def test_what_only_a_journal_says_stands_beside_the_states(make, planned, tmp_path):
+def test_what_only_a_journal_says_stands_beside_the_states(matrix, make, planned, tmp_path):
     whole, page = make([])
     assert page.overview["cells"]["in_journal"] == []
     case = [case for case in planned.cases if case.cell.id == TRITON][1]
-    write_data(whole, tmp_path / "live", None, {TRITON: {case.name: "pass"}})
+    with judged(planned, []) as results:
+        sources = Sources(matrix, replace(results, in_journal={TRITON: {case.name: "pass"}}), None)
+        write_data(whole, sources, tmp_path / "live")
     rows = Page(tmp_path / "live").rows
     names = list(rows[TRITON]["cases"])
     assert rows[TRITON]["in_journal"] == "." * names.index(case.name) + "p"
@@ -179,8 +196,8 @@ def test_the_history_has_the_transitions_since_an_earlier_report(matrix, planned
     before = good(planned, passing)
     now = [record if record.case != case.id else Record(case.id, "error", "run", "launch", "it broke", job=record.job)
            for record in before]  # fmt: skip
-    write_site(matrix, compare(planned, before), Collected((), tuple(before), ()), tmp_path / "a")
-    write_site(matrix, compare(planned, now), Collected((), tuple(now), ()), tmp_path / "b", tmp_path / "a")
+    write_site(matrix, planned, before, tmp_path / "a")
+    write_site(matrix, planned, now, tmp_path / "b", against=tmp_path / "a")
     [transition] = Page(tmp_path / "b").value("history")["transitions"]
     assert Transition.model_validate(transition).cell == TRITON
     assert (transition["before"], transition["after"]) == ("pass (ran)", "error (planned)")

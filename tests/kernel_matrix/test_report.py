@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT, few_cases, few_targets
+from judges import make_document, write_site
 from pydantic import ValidationError
 from shown import Page
 from test_compare import TRITON, compiled
@@ -18,23 +19,12 @@ from kernel_matrix.cli import main
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import site as sites
-from kernel_matrix.report.difference import difference, read
 from kernel_matrix.report.document import Document, schema
-from kernel_matrix.report.from_comparison import document
 from kernel_matrix.report.words import headline
 from kernel_matrix.results import junit
-from kernel_matrix.results.collect import Collected, collect
-from kernel_matrix.results.compare import compare
+from kernel_matrix.results.collect import collect
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.record import Record
-
-
-def write_site(matrix, comparison, collected, folder, against=None, **others):
-    """Write a site, whose summary is a difference where it is compared with that of another folder."""
-    whole = document(matrix, comparison, collected, **others)
-    changes = difference(read(against), whole) if against else None
-    sites.write(whole, folder, earlier=others.get("earlier"), difference=changes)
-    return whole
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +38,8 @@ def make(matrix, planned, tmp_path):
     """Write the site of some records and return (the document, the site's folder)."""
 
     def write(records, broken=(), present=None):
-        collected = Collected((), tuple(records), tuple(broken))
-        return write_site(matrix, compare(planned, records, present), collected, tmp_path / "site"), tmp_path / "site"
+        site = tmp_path / "site"
+        return write_site(matrix, planned, records, site, present=present, broken=broken), site
 
     return write
 
@@ -140,7 +130,7 @@ def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, t
     junit.write(results / "a.xml", "a", [passing(case) for case in planned.cases[:5]], {"device": "x"})
     collected = collect([results])
     site = tmp_path / "site"
-    write_site(matrix, compare(planned, collected.records), collected, site)
+    write_site(matrix, planned, collected.records, site)
     assert not (site / "junit.xml").exists(), "it is written on request, because it takes long"
     sites.write_junit(site, collected.records)
     assert len(junit.read(site / "junit.xml")) == 5
@@ -153,7 +143,6 @@ def test_compat_json_is_the_document_and_its_schema_is_published(make, planned, 
     text = (site / "compat.json").read_text()
     read_back = Document.model_validate_json(text)
     assert read_back.model_dump() == whole.model_dump()
-    assert {result for cell in whole.cells for result in [len(cell.results)]} != {0}
     assert "results" not in json.loads(text)["cells"][0], "the cases are for the page only"
     published = ROOT / "compat.schema.json"
     assert published.read_text() == schema(), "write it anew: kernel-matrix check --schema compat"
@@ -179,13 +168,14 @@ def test_nothing_changes_a_document(make, planned):
 def test_each_job_stands_in_the_document_once(make, planned, passing):
     records = [replace(record, job={"job": f"job {n % 3}"}) for n, record in
                enumerate(all_cases(planned, passing))]  # fmt: skip
-    whole, _ = make(records)
+    whole, site = make(records)
     assert [job["job"] for job in whole.jobs] == ["job 0", "job 1", "job 2"]
     by_case = {record.case: record.job["job"] for record in records}
-    for cell in whole.cells:
-        for result in cell.results:
-            if result.job is not None:
-                assert whole.jobs[result.job]["job"] == by_case[f"{cell.id}/{result.name}"]
+    of_page = {f"{cell}/{name}": result["job"] for cell, shown in Page(site).cells.items()
+               for name, result in shown["results"].items()}  # fmt: skip
+    assert {case: job["job"] for case, job in of_page.items() if job} == {
+        case.id: by_case[case.id] for case in planned.cases if not case.exclusion
+    }
 
 
 OLD = Present(datetime(2026, 5, 1, tzinfo=UTC), "a" * 12, True, {}, {"b" * 12: Concerned(everything="kernels/all.py")})
@@ -254,8 +244,7 @@ def test_the_baseline_has_the_name_that_the_package_gives_it(matrix, planned, pa
     record = passing(case)
     times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": 2.0, "time.rounds": 5.0}
     record = replace(record, metrics={**record.metrics, **times})
-    whole = write_site(matrix.model_copy(update={"package": package}), compare(planned, [record]),
-                       Collected((), (record,), ()), tmp_path)  # fmt: skip
+    whole = write_site(matrix.model_copy(update={"package": package}), planned, [record], tmp_path)
     assert whole.speed[0].toolchains[case.cell.toolchain].ratio == 2
     page = Page(tmp_path)
     assert page.overview["run"]["baseline"] == "the old kernels"
@@ -267,7 +256,6 @@ def test_only_the_versions_that_people_look_for_are_shown(matrix, planned, passi
     case = next(c for c in planned.cases if c.cell.id == TRITON)
     record = replace(passing(case), job={"python": "3.12.3", "version.Some_Compiler": "1", "version.left-pad": "2"})
     package = matrix.package.model_copy(update={"distributions": ["some-compiler"]})
-    whole = document(matrix.model_copy(update={"package": package}), compare(planned, [record]),
-                     Collected((), (record,), ()))  # fmt: skip
+    whole = make_document(matrix.model_copy(update={"package": package}), planned, [record])
     assert next(cell for cell in whole.cells if cell.id == TRITON).versions == {
         "Some_Compiler": ("1",), "python": ("3.12.3",)}  # fmt: skip

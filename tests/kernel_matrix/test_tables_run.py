@@ -167,7 +167,7 @@ def test_a_machine_without_pyarrow_leaves_a_journal_that_makes_the_same_tables(d
 
 @pytest.mark.slow
 def test_a_run_on_a_machine_without_pyarrow_keeps_its_journal_and_says_that_nothing_was_judged(doubles):
-    without = "import sys; sys.modules['pyarrow'] = None; from kernel_matrix import cli; sys.exit(cli.main(sys.argv[1:]))"
+    without = "import sys; sys.modules['pyarrow'] = None; from kernel_matrix import cli; sys.exit(cli.main())"
     words = ["run", *options(doubles, "--toolchain", "good", "--executor", "current")]
     ended = subprocess.run([sys.executable, "-c", without, *words], capture_output=True, text=True, check=False)
     assert ended.returncode == UserError.exit_code

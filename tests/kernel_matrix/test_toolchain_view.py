@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 from conftest import ROOT, Doubles
+from judges import write_site
 from shown import Page
 from test_probes import fails, make
-from test_report import write_site
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -18,8 +18,6 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.matrix import toolchains
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import Toolchains
-from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import compare
 from kernel_matrix.results.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.toolchain_view import toolchain_view
@@ -76,8 +74,7 @@ def test_the_view_shows_probes_versions_and_causes(with_probes, tmp_path):
     view = view_of(with_probes, found)
     assert view.headline == "Of 2 probes in toolchains 1 work, 1 fail as known."
     assert view.changed == ()
-    comparison = compare(plan(matrix, "quick"), [])
-    write_site(matrix, comparison, Collected((), (), ()), tmp_path, toolchains=view)
+    write_site(matrix, plan(matrix, "quick"), [], tmp_path, toolchains=view)
     page = Page(tmp_path).text
     for words in ("Does it hold what it promises?", "ValueError: the known limit", "It was a test.", "numpy==1.0"):
         assert words in page, words
@@ -105,7 +102,7 @@ def test_a_sweep_of_pairs_is_a_grid_with_every_pair_behind_it(with_probes, tmp_p
     states = {beside: pair.state for beside, pair in grid.cells["1.0"].items()}
     assert states == {"0.9": "import", "0.10": "works", "0.11": "fails", "1.0": "resolve"}
     assert grid.cells["1.0"]["0.11"].reason == "family/limit: it did not lower"
-    write_site(matrix, compare(plan(matrix, "quick"), []), Collected((), (), ()), tmp_path, toolchains=view)
+    write_site(matrix, plan(matrix, "quick"), [], tmp_path, toolchains=view)
     page = Page(tmp_path).text
     for words in ("helper", "why it stopped", "family/limit: it did not lower"):
         assert words in page, words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from conftest import ROOT
 from kernel_matrix.results import junit
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.validation import Asked, Bounds
+from kernel_matrix.results.validation import STREAMED, Asked, Bounds
 
 GOOD = Record("here/any/good/double.forward/tokens1", "pass", "run", metrics={"elements": 8.0})
 
@@ -137,3 +137,10 @@ def test_an_error_that_is_not_finite_is_a_result(results):
     wrong = replace(GOOD, outcome="fail", metrics={"elements": 8.0, "out.max_abs": math.inf, "out.rel_fro": math.nan})
     junit.write(results / "wrong.xml", "wrong", [wrong], {})
     assert collect([results]).broken == ()
+
+
+def test_results_that_are_streamed_have_the_bounds_of_each_file_and_more_files():
+    each = {name: value for name, value in asdict(STREAMED).items() if name not in ("files", "all_bytes")}
+    assert each == {name: value for name, value in asdict(Bounds()).items() if name in each}
+    assert STREAMED.all_bytes > 20 * Bounds().all_bytes
+    assert STREAMED.files >= 10_000

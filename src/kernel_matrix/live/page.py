@@ -18,7 +18,6 @@ from kernel_matrix.matrix.toolchains import toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.document import FILE
 from kernel_matrix.report.notes import RunNotes
-from kernel_matrix.report.site import write_page
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History
 
@@ -63,21 +62,23 @@ class LivePage:
         return True
 
     def _write(self, run: LiveRun) -> None:
-        from kernel_matrix.report import from_columns, page_rows  # DuckDB and pyarrow take long to import
+        from kernel_matrix.report.cells import Sources  # DuckDB and pyarrow take long to import
+        from kernel_matrix.report.make_document import document
+        from kernel_matrix.report.site import write_page
 
         project = self.project
         folders = [project.results] if project.results.is_dir() else []
         words = in_words(run, self.seconds_of(run), os.cpu_count() or 1, time.time())
         provisional = to_judge(run, self.jobs.cases)
         with pipeline.judged(project, self.planned, folders, earlier=self.earlier, provisional=provisional) as judged:
-            sources = from_columns.Sources(project.matrix, judged, project.rules)
-            document = from_columns.document(
+            sources = Sources(project.matrix, judged, project.rules)
+            made = document(
                 sources,
                 earlier=self.earlier,
                 toolchains=toolchain_view(project, judged.probes()),
                 run_notes=RunNotes(running=words),
             )
-            write_page(document, self.folder, None, pages=page_rows.PageRows(sources))
+            write_page(made, sources, self.folder)
 
     def seconds_of(self, run: LiveRun) -> Mapping[str, float]:
         """Return the expected seconds of each case of the run."""

@@ -106,30 +106,6 @@ class Timed(Times):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResult:
-    """The state of one case, and the result that decides it."""
-
-    name: str
-    state: State
-    evidence: Evidence
-    reason: str
-    stale: str
-    stage: str
-    action: str
-    message: str
-    detail: str
-    diagnosis: Diagnosis | None
-    seconds: float
-    attempts: tuple[str, ...]
-    outputs: dict[str, dict[str, Number]]
-    artifact: dict[str, Number]
-    times: Times | None
-    facts: dict[str, str]
-    job: int | None
-    repeat: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CellOutline:
     """The part of a cell that reports are compared by."""
 
@@ -146,7 +122,7 @@ class CellOutline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(CellOutline):
-    """The state of a cell, with its cases: one square of the page."""
+    """The state of a cell: one square of the page."""
 
     package: str
     platform: str
@@ -170,9 +146,6 @@ class Cell(CellOutline):
     lock: str
     seconds: Annotated[float, Field(exclude=True, description="The seconds of all its cases.")] = 0.0
     measured: Annotated[tuple[int, ...], Field(exclude=True, description="The jobs that measured outputs of it.")] = ()
-    results: Annotated[
-        tuple[CaseResult, ...], Field(exclude=True, description="Its cases, for the page of a run that goes on.")
-    ] = ()
 
 
 class Lane(_Model):
@@ -358,11 +331,6 @@ def cell_as_dict(cell: Cell) -> dict[str, Any]:
     """Return the same as a value."""
     value: dict[str, Any] = _CELL.dump_python(cell, mode="json")
     return value
-
-
-def cell_of_json(text: str | bytes) -> Cell:
-    """Return the cell that :func:`cell_as_json` wrote."""
-    return _CELL.validate_json(text)
 
 
 def schema() -> str:

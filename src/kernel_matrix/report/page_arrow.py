@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kernel_matrix.diagnosis import Diagnosis
-from kernel_matrix.report.from_columns import DIAGNOSED, Sources
+from kernel_matrix.report.cells import DIAGNOSED, Sources
 from kernel_matrix.report.page_columns import TEXTS, Cases, Outputs
 from kernel_matrix.report.page_overview import LETTERS
 from kernel_matrix.report.page_packed import Flags, Floats, Ints, Objects
@@ -81,8 +81,7 @@ class CasesOfArrow:
 
     def _place_of_job(self, number: int) -> int:
         """Return the place of a job in the document; -1 for none."""
-        place = None if number < 0 else self._sources.jobs.place(self._sources.judged.jobs[number])
-        return -1 if place is None else place
+        return self._sources.places_of_jobs.get(number, -1)
 
     def _diagnoses(
         self, table: pa.Table, job: npt.NDArray[np.int64], state: Ints, text: dict[str, Ints], texts: _Texts

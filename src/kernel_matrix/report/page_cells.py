@@ -10,8 +10,7 @@ from pydantic_core import PydanticSerializationError
 
 from kernel_matrix.report.document import Cell, Document, cell_as_dict, cell_as_json
 from kernel_matrix.report.page_columns import MOST_CHARACTERS, Cases, shortened
-from kernel_matrix.report.page_models import cases_of
-from kernel_matrix.report.page_overview import LETTERS, Columns
+from kernel_matrix.report.page_overview import Columns
 from kernel_matrix.report.page_script import encoded, write_script
 from kernel_matrix.results.compare import State
 from kernel_matrix.results.history import lane_id
@@ -39,15 +38,7 @@ class CellFiles:
             self.columns.place_of_lane(lane_id(cell.id))
             self.columns.place_of_op(cell.op, cell.direction)
 
-    def add(self, cell: Cell, in_journal: Mapping[str, State] | None = None) -> None:
-        """Take in a cell with its cases; ``in_journal`` has the states of those that only a journal knows, by name."""
-        self._begin(cell, None)
-        self._file.models.append(cell)
-        self._file.add(cell, sum(len(result.outputs) for result in cell.results))
-        names, states = [result.name for result in cell.results], "".join(LETTERS[r.state] for r in cell.results)
-        self.columns.add(cell, names, states, self._file.number, in_journal or {})
-
-    def add_part(self, cell: Cell, cases: Cases, start: int, in_journal: Mapping[str, State] | None = None) -> None:
+    def add(self, cell: Cell, cases: Cases, start: int, in_journal: Mapping[str, State] | None = None) -> None:
         """Take in a cell whose cases begin at a place of some columns, behind those of the cell before.
 
         ``in_journal`` has the states of the cases that only a journal knows, by name.
@@ -67,7 +58,7 @@ class CellFiles:
             self.written.add(self._file.write(self.folder, self.jobs))
             self._file = _File(self._file.number + 1)
 
-    def _begin(self, cell: Cell, cases: Cases | None) -> None:
+    def _begin(self, cell: Cell, cases: Cases) -> None:
         """End the file if it is large enough, or if the cases of the next cell are in other columns."""
         lane, file = lane_id(cell.id), self._file
         if file.size >= CHUNK or (lane != self._lane and file.size >= CHUNK // 2) or file.cases is not cases:
@@ -76,14 +67,13 @@ class CellFiles:
 
 
 class _File:
-    """The cells of one file. Their cases are in some columns, from ``start`` on, or in the ``models`` of the cells."""
+    """The cells of one file. Their cases are in some columns, from ``start`` on."""
 
     def __init__(self, number: int) -> None:
         self.number, self.size = number, 0
         self.ids: list[str] = []
         self.cases: Cases | None = None
         self.start = 0
-        self.models: list[Cell] = []
         self._cells: list[bytes] = []
         self._planned = 0
 
@@ -97,9 +87,9 @@ class _File:
 
     def write(self, folder: Path, jobs: Sequence[Mapping[str, str]]) -> Path:
         """Write the file; ``jobs`` are those of all results."""
-        cases = self.cases or cases_of(self.models)
+        assert self.cases is not None
         path = path_of(folder, self.number)
-        content = cases.written(self.start, self.start + self._planned, jobs)
+        content = self.cases.written(self.start, self.start + self._planned, jobs)
         write_script(path, f"cells/{self.number}", b'{"cells":{%b},%b}' % (b",".join(self._cells), content))
         return path
 

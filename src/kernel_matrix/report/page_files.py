@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernel_matrix.base.evidence import EVIDENCE
+from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.page_cells import CellFiles
 from kernel_matrix.report.page_columns import shortened
 from kernel_matrix.report.page_data import SCHEMA_VERSION, HistoryData
 from kernel_matrix.report.page_overview import LETTERS, Columns, in_short
+from kernel_matrix.report.page_rows import PageRows
 from kernel_matrix.report.page_script import encoded, remove_others, write_script
 from kernel_matrix.report.words import MEANING, STALE, headline
-from kernel_matrix.results.compare import RED, STATES, State
+from kernel_matrix.results.compare import RED, STATES
 from kernel_matrix.results.history import lane_id
-
-if TYPE_CHECKING:  # DuckDB takes long to import, and the page of a run that goes on needs none
-    from kernel_matrix.report.page_rows import PageRows
 
 FOLDER = "data"
 _MOST_OF_A_NOTE = 2_000  # characters
 _MOST_UNDIAGNOSED = 200  # of the errors that no rule knows, the most frequent first
 
-InJournal = Mapping[str, Mapping[str, State]]  # by cell and then by case name: what only a journal says
 
-
-def write_data(
-    document: Document,
-    site: Path,
-    history: HistoryData | None = None,
-    in_journal: InJournal | None = None,
-    pages: PageRows | None = None,
-) -> None:
+def write_data(document: Document, sources: Sources, site: Path, history: HistoryData | None = None) -> None:
     """Write the data of the page into the folder ``data`` of a site, and remove files of an older report.
 
-    The overview comes last: a page that reads it finds all other files. ``in_journal`` has the states of cases of jobs
-    that run at this moment. ``pages`` has the cases of the cells, if these do not have them themselves.
+    The overview comes last: a page that reads it finds all other files.
     """
     folder = site / FOLDER
-    order = _by_lane(document)
-    if pages is not None:
-        files = pages.write(document, folder, order)
-    else:
-        files = CellFiles(folder, document)
-        for number in order:
-            cell = document.cells[number]
-            files.add(cell, (in_journal or {}).get(cell.id))
-        files.finish()
+    files = PageRows(sources).write(document, folder, _by_lane(document))
     columns, written = files.columns, files.written
     others = _others(document, history or HistoryData(transitions=[], trends=[]))
     for name, value in others.items():

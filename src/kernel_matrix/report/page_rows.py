@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from kernel_matrix.report import page_sql
+from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.from_columns import Sources
 from kernel_matrix.report.page_arrow import Arrow, CasesOfArrow
 from kernel_matrix.report.page_cells import CellFiles
 from kernel_matrix.report.page_columns import Cases
@@ -29,7 +29,7 @@ class PageRows:
         files = CellFiles(folder, document)
         for place, part in zip(order, self.cells(order), strict=True):
             cell = document.cells[place]
-            files.add_part(cell, *part, self.sources.judged.in_journal.get(cell.id))
+            files.add(cell, *part, self.sources.judged.in_journal.get(cell.id))
         files.finish()
         return files
 

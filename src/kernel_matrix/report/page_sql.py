@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.page_overview import LETTERS
 from kernel_matrix.results.columns.schema import FIGURES
 from kernel_matrix.results.columns.sql import Connection, enter, temporary
 from kernel_matrix.results.compare import STATES
@@ -18,7 +17,7 @@ PAGE_FIGURES = (*(name for name in FIGURES if name != "noise_ratio"), "noise_rat
 
 
 def number(value: str) -> str:
-    """Return the SQL for a number as :func:`kernel_matrix.report.figures.number` makes it, as JSON."""
+    """Return the SQL for a number as :func:`kernel_matrix.report.cells.number` makes it, as JSON."""
     return f"""CASE WHEN {value} IS NULL THEN 'null'
         WHEN {value} = trunc({value}) AND abs({value}) < 1e15 THEN {value}::BIGINT::VARCHAR
         WHEN isfinite({value}) THEN format('{{:.5g}}', {value})
@@ -43,32 +42,7 @@ def order_cases(connection: Connection, cells: Sequence[int]) -> None:
     )
 
 
-# The files of cells that a report wrote, as the database keeps them.
-PAGES = pa.schema(
-    {
-        "number": pa.int32(),
-        "folder": pa.string(),
-        "made_with": pa.string(),
-        "cells": pa.list_(pa.string()),
-        "digest": pa.string(),
-        "stamp": pa.string(),
-    }
-)
-# What the page says of the cases of a cell, as a digest. The number of a record stands for all that it says: a database
-# never gives the number of a file to another content. A length comes before each text, so that no two run together.
-DIGESTS = """
-    SELECT cell, sha256(string_agg(concat_ws(
-        ' ', named, state, evidence, length(reason), reason, length(stale), stale, coalesce(record, -1)
-    ), ' ' ORDER BY place)) FROM page_cases GROUP BY cell
-"""
 _NAMES = ", ".join(f"'{state}'" for state in STATES)
-# A letter for the state of each case of some cells.
-LETTERS_OF_CELLS = f"""
-    SELECT cell, string_agg(['{"', '".join(LETTERS[state] for state in STATES)}'][list_position([{_NAMES}], state)], ''
-        ORDER BY planned)
-    FROM verdicts JOIN planned USING (planned) WHERE cell IN (SELECT unnest($1::INTEGER[])) GROUP BY cell
-"""
-
 _SHARE = "(error / floor)"
 _EVIDENCE = ", ".join(f"'{level}'" for level in EVIDENCE)
 # The cases of some places, in order. The columns that end with ``_json`` are JSON with a comma behind it.

@@ -6,25 +6,22 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernel_matrix.base.files import write_atomically, written_whole
 from kernel_matrix.report import badges, table
 from kernel_matrix.report.badges import Badge
+from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import FILE, Document, cell_as_json
 from kernel_matrix.report.grid import THEMES, grid, places_of
 from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.page_data import HistoryData
-from kernel_matrix.report.page_files import InJournal, write_data
+from kernel_matrix.report.page_files import write_data
 from kernel_matrix.report.page_history import history_data
 from kernel_matrix.report.texts import picture, summary
 from kernel_matrix.results import history, junit
 from kernel_matrix.results.history import History
 from kernel_matrix.results.record import Record
-
-if TYPE_CHECKING:  # DuckDB takes long to import, and the page of a run that goes on needs none
-    from kernel_matrix.report.page_rows import PageRows
 
 APP = Path(__file__).parent / "app" / "dist"  # the page itself, which is built from TypeScript
 JUNIT = "junit.xml"
@@ -34,22 +31,22 @@ APP_FILES = ("index.html", "app.js", "app.css", "licenses.txt")
 
 def write(
     document: Document,
+    sources: Sources,
     site: Path,
     *,
     earlier: History | None = None,
     difference: Difference | None = None,
     seconds: Mapping[str, float] | None = None,
-    pages: PageRows | None = None,
 ) -> None:
     """Write everything into the folder ``site``.
 
     The history goes on from ``earlier`` runs, with the ``seconds`` of the cases of this one. With a ``difference``, the
-    summary is that and not the whole table. ``pages`` has the cases of the cells, if these do not have them themselves.
+    summary is that and not the whole table. ``sources`` have the cases of the cells.
     """
     site.mkdir(parents=True, exist_ok=True)
     earlier = earlier or History()
     past = history.with_run(earlier.measurements, measurements(document))
-    write_page(document, site, history_data(document, past, difference, earlier.tables), pages=pages)
+    write_page(document, sources, site, history_data(document, past, difference, earlier.tables))
     _write_document(document, site / FILE)
     write_atomically(site / table.FILE, table.table(document))
     write_atomically(site / "summary.md", summary(document, difference))
@@ -91,17 +88,10 @@ def remove_junit(site: Path) -> None:
     (site / JUNIT).unlink(missing_ok=True)
 
 
-def write_page(
-    document: Document,
-    site: Path,
-    past: HistoryData | None = None,
-    in_journal: InJournal | None = None,
-    *,
-    pages: PageRows | None = None,
-) -> None:
-    """Write the page and its data. ``in_journal`` are the cases of jobs that run at this moment."""
+def write_page(document: Document, sources: Sources, site: Path, past: HistoryData | None = None) -> None:
+    """Write the page and its data."""
     site.mkdir(parents=True, exist_ok=True)
-    write_data(document, site, past, in_journal, pages)
+    write_data(document, sources, site, past)
     for name in APP_FILES:
         write_atomically(site / name, (APP / name).read_bytes())
 

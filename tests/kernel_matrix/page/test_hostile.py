@@ -10,14 +10,11 @@ from dataclasses import replace
 import pytest
 from browsing import FAILING, PASSING, VIEWS
 from conftest import ROOT, figures_of, job_of
+from judges import write_site
 from shown import Page
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
-from kernel_matrix.report.from_comparison import document
-from kernel_matrix.report.site import write
-from kernel_matrix.results.collect import Collected
-from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import History, Measurement
 from kernel_matrix.results.record import Record
 
@@ -25,6 +22,7 @@ HOSTILE = (
     "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 2'>\0\u2028\u202e"
     "<svg onload='window.ran = 3'><a href='javascript:window.ran = 4'>x</a> ${window.ran = 5} {{7*7}} %3Cb%3E"
 )
+LONG = "tokens1-streams4-fp32-paper-scale1-seed0"  # a case with a message of ten megabytes
 FUTURE = "2099-01-01T00:00:00Z"
 
 
@@ -41,12 +39,9 @@ def site(tmp_path_factory):
                     noise={HOSTILE: 1e300}, speed={HOSTILE: 0.0}, seconds={HOSTILE: -1.0})
         for day in range(3)
     )  # fmt: skip
-    collected = Collected((), tuple(records), (HOSTILE, "z" * 1_000_000))
-    made = document(
-        matrix, compare(planned, records), collected, earlier=History(measurements={PASSING: runs, HOSTILE: runs})
-    )
+    earlier = History(measurements={PASSING: runs, HOSTILE: runs})
     folder = tmp_path_factory.mktemp("hostile") / "site"
-    write(made, folder, earlier=History(measurements={PASSING: runs, HOSTILE: runs}))
+    write_site(matrix, planned, records, folder, broken=(HOSTILE, "z" * 1_000_000), earlier=earlier)
     return folder
 
 
@@ -56,7 +51,8 @@ def results_of(case):
     if case.cell.id == FAILING:
         return [Record(case.id, "error", "run", HOSTILE, HOSTILE, HOSTILE, job=job, facts={HOSTILE: HOSTILE})]
     if case.cell.id.endswith("inductor/sinkhorn.forward"):
-        return [Record(case.id, "error", "run", "launch", "m" * 10_000_000, "d" * 10_000_000, job=job)]
+        many = 10_000_000 if case.name == LONG else 1
+        return [Record(case.id, "error", "run", "launch", "m" * many, "d" * many, job=job)]
     if case.cell.id == PASSING:
         names = case.owed.outputs or ("out",)
         wrong = {"max_abs": math.nan, "rel_fro": math.inf, "ulp_max": math.inf, "ulp_p99": math.nan, "ulp_median": -1.0}
@@ -88,12 +84,11 @@ def test_a_hostile_message_is_shown_as_the_text_that_it_is(new_tab, site):
 def test_a_message_of_ten_megabytes_opens_cut(new_tab, site):
     tab = new_tab(f"file://{site}/index.html")
     cell = "cpu-llvm/x86-64-v3/inductor/sinkhorn.forward"
-    name = next(iter(Page(site).cells[cell]["results"]))
-    page = tab.open(f"#grid?cell={cell}&case={name}")
-    page.wait_for_selector(f'[data-case="{name}"][open]')
+    page = tab.open(f"#grid?cell={cell}&case={LONG}")
+    page.wait_for_selector(f'[data-case="{LONG}"][open]')
     text = page.text_content("dialog#cell")
     assert "mmmmmmmmm" in text
-    page.click(f'[data-case="{name}"] [data-test=show-all] >> nth=0')
+    page.click(f'[data-case="{LONG}"] [data-test=show-all] >> nth=0')
     assert "9900000 more characters are in the results" in page.text_content("dialog#cell")
     assert len(text) < 3_000_000
 

@@ -1,7 +1,4 @@
-"""Verdicts -> the figures of every cell, summed over its cases in the order of the plan.
-
-They are those that :mod:`kernel_matrix.report.cells` makes of one cell's records.
-"""
+"""Verdicts -> the figures of every cell, summed over its cases in the order of the plan."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Samples:
     def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
         """Read the samples beside a JUnit file that the database has as ``source``."""
         if names.is_journal(path):
-            self._add(path, journal.read(path, self.bounds))
+            self.add(path, journal.read(path, self.bounds))
             return
         file = samples.beside(path)
         if not file.exists() and not file.is_symlink():
@@ -64,7 +64,7 @@ class Samples:
         ]
         of_file = records_of(connection, numbers, jobs, outputs=False)
         try:
-            self._add(path, samples.read(file, [of_file[number] for number in numbers], self.bounds))
+            self.add(path, samples.read(file, [of_file[number] for number in numbers], self.bounds))
         except RefusedError as error:
             self.broken.append(f"{printable(file)}: refused: {error}. Its job's results count without samples.")
 
@@ -81,7 +81,7 @@ class Samples:
         records = read.read(files)
         for record in records:
             samples.check(record)
-        self._add(files.path("jobs"), records)
+        self.add(files.path("jobs"), records)
 
     @property
     def note(self) -> tuple[str, ...]:
@@ -141,7 +141,8 @@ class Samples:
         self._left_out += full
         return full
 
-    def _add(self, path: Path, records: Sequence[Record]) -> None:
+    def add(self, path: Path, records: Sequence[Record]) -> None:
+        """Take in the samples of the records of a file."""
         for record in records:
             if record.samples:
                 self._by_case.setdefault(_key(record.job, str(path), record.case), record.samples)

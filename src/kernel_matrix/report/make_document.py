@@ -1,19 +1,19 @@
-"""Cells and the facts of a run -> Document. Only this module makes the document."""
+"""Cells of the judge's rows -> Document, with the totals of the run. Only this module makes the document."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.report import badges
-from kernel_matrix.report.agreement import AgreementReport
+from kernel_matrix.report.agreement import agreement_report
+from kernel_matrix.report.bench import bench_results
+from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.document import (
     SCHEMA_VERSION,
-    BenchResult,
     Canaries,
     Cell,
     Determinism,
@@ -30,6 +30,7 @@ from kernel_matrix.report.document import (
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
+from kernel_matrix.results.columns.sql import rows
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.history import History, LaneHistory
 from kernel_matrix.vendors.registry import vendor_named
@@ -37,68 +38,43 @@ from kernel_matrix.vendors.registry import vendor_named
 _SHORTEST = 7  # characters of an abbreviation that names one commit
 
 
-@dataclass(frozen=True)
-class Facts:
-    """The facts of a report beside its cells.
-
-    ``with_results`` are the lanes in which a machine tried at least one case. ``stale`` has the number of cases by the
-    reason, and ``undiagnosed`` that of the errors that no rule knows, by stage and message.
-    """
-
-    package: str
-    tier: str
-    commits: Collection[str]
-    devices: Collection[str]
-    unplanned: int
-    with_results: Collection[str]
-    stale: Counter[str]
-    undiagnosed: Counter[tuple[str, str]]
-    problems: tuple[str, ...]
-    notes: tuple[str, ...]
-    agreement: AgreementReport
-    jobs: tuple[dict[str, str], ...]
-    bench: tuple[BenchResult, ...] = ()
-
-
 def document(
-    matrix: Matrix,
-    cells: tuple[Cell, ...],
-    facts: Facts,
+    sources: Sources,
     *,
     earlier: History | None = None,
     left_out: int = 0,
     toolchains: Toolchains | None = None,
     run_notes: RunNotes | None = None,
+    more_notes: tuple[str, ...] = (),
     now: datetime | None = None,
 ) -> Document:
-    """Return everything that is known of the results.
+    """Return everything that is known of the results, apart from the cases of the cells.
 
     ``earlier`` says since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` are the results
-    of probes and sweeps. ``run_notes`` stand at the top of the page. ``now`` is by default the time of the clock.
+    of probes and sweeps. ``run_notes`` stand at the top of the page, and ``more_notes`` are sentences beside those that
+    follow from the results. ``now`` is by default the time of the clock.
     """
-    now = now or history.now()
-    lanes = _lanes(facts.with_results, cells, earlier or History(), now)
+    matrix, judged, cells, now = sources.matrix, sources.judged, sources.cells, now or history.now()
+    lanes = _lanes(judged.lanes_with_results, cells, earlier or History(), now)
+    ended = (state.sentence for state in judged.ended)
     return Document(
         schema_version=SCHEMA_VERSION,
-        run=_run(matrix, facts, cells, left_out, now),
+        run=_run(sources, left_out, now),
         platforms=_platforms(matrix),
         lanes=lanes,
         silent_days=matrix.ci.silent_days,
         silent=_silent(lanes, now, matrix.ci.silent_days),
-        stale=tuple(StaleReason(reason=reason, cases=count) for reason, count in facts.stale.most_common()),
+        stale=tuple(StaleReason(reason=reason, cases=count) for reason, count in judged.stale.most_common()),
         speed=_speed(cells),
-        bench=facts.bench,
-        undiagnosed=tuple(
-            UndiagnosedError(stage=stage, message=message, cases=count)
-            for (stage, message), count in facts.undiagnosed.most_common()
-        ),
-        problems=facts.problems,
-        notes=facts.notes,
+        bench=bench_results(judged.benchmark(), judged.presence),
+        undiagnosed=_undiagnosed(sources),
+        problems=judged.loaded.broken,
+        notes=(*judged.notes, *judged.loaded.samples.note, *ended, *judged.not_taken, *more_notes),
         run_notes=run_notes or RunNotes(),
         toolchains=toolchains or Toolchains(),
-        agreement=facts.agreement,
+        agreement=agreement_report(judged.sampled()),
         cells=cells,
-        jobs=facts.jobs,
+        jobs=sources.jobs,
     )
 
 
@@ -115,17 +91,18 @@ def _platforms(matrix: Matrix) -> tuple[PlatformEntry, ...]:
     )
 
 
-def _run(matrix: Matrix, facts: Facts, cells: Sequence[Cell], left_out: int, now: datetime) -> Run:
+def _run(sources: Sources, left_out: int, now: datetime) -> Run:
+    judged, cells = sources.judged, sources.cells
     cases: Counter[State] = Counter()
     for cell in cells:
         cases.update(cell.cases)
     return Run(
-        package=facts.package,
-        baseline=matrix.package.baseline,
-        tier=facts.tier,
+        package=judged.package,
+        baseline=sources.matrix.package.baseline,
+        tier=judged.tier,
         created=f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        commits=distinct_commits(facts.commits),
-        devices=tuple(sorted(facts.devices)),
+        commits=distinct_commits(judged.commits),
+        devices=tuple(sorted(judged.devices)),
         cells=len(cells),
         cells_by_state=_by_state(cells),
         cells_by_evidence=_by_evidence(cells),
@@ -133,7 +110,7 @@ def _run(matrix: Matrix, facts: Facts, cells: Sequence[Cell], left_out: int, now
         cases=sum(cell.planned for cell in cells),
         cases_by_state={state: cases[state] for state in STATES if cases[state]},
         stale_cases=sum(cell.stale_cases for cell in cells),
-        unplanned=facts.unplanned,
+        unplanned=judged.unplanned,
         left_out=left_out,
     )
 
@@ -234,3 +211,20 @@ def _by_state(cells: Iterable[Cell]) -> dict[State, int]:
 def _by_evidence(cells: Iterable[Cell]) -> dict[Evidence, int]:
     counted = Counter(cell.evidence for cell in cells)
     return {level: counted[level] for level in EVIDENCE if counted[level]}
+
+
+def _undiagnosed(sources: Sources) -> tuple[UndiagnosedError, ...]:
+    """Return the errors that no rule knows, each with the number of its cases. They show which rules to add."""
+    question = """
+        SELECT job, outcome, stage, message, detail, reason, count(*)
+        FROM verdicts JOIN planned USING (planned) JOIN cases USING (record) WHERE state = 'error'
+        GROUP BY ALL ORDER BY min((cell::BIGINT << 32) + planned)
+    """
+    counted: Counter[tuple[str, str]] = Counter()
+    for job, outcome, stage, message, detail, reason, count in rows(sources.judged.connection, question):
+        text = (message if message != reason else "") or reason
+        if text and not sources.diagnoses.of(job, outcome, stage, message, detail, reason).rule:
+            counted[stage, text.splitlines()[0]] += count
+    return tuple(
+        UndiagnosedError(stage=stage, message=message, cases=count) for (stage, message), count in counted.most_common()
+    )

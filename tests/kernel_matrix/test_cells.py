@@ -1,0 +1,58 @@
+"""Every figure of a cell and of its cases follows from the records that decide them: the audit counts each anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from judges import judged, write_site
+from shown import Page
+from worlds import world
+
+from kernel_matrix.audit import figures
+from kernel_matrix.audit.raw import Raw
+from kernel_matrix.results.record import Record
+
+NOT_OUTPUTS = ("", "artifact", "canary", "time")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_cells_of_worlds_at_random_have_the_figures_of_their_records(matrix, tmp_path, seed):
+    plan, files, presence = world(Random(seed))
+    op, toolchain = (next(iter(section.values())) for section in (matrix.ops, matrix.toolchains))
+    matrix = matrix.model_copy(update={"ops": {"op": op}, "toolchains": {"one": toolchain, "two": toolchain}})
+    records = [with_other_figures(record) for file in files for record in file]
+    write_site(matrix, plan, records, tmp_path, present=presence)
+    with judged(plan, records, presence) as results:
+        deciding = {verdict.case.id: verdict.record for verdict in results.verdicts() if verdict.record}
+    dtypes = {case.id: str(case.axes.get("dtype", "any")) for case in plan.cases}
+    cells = Page(tmp_path).cells
+    assert {name for cell in cells.values() for name in cell["results"]} == {case.name for case in plan.cases}
+    for name, cell in cells.items():
+        results = [*cell["results"].values()]
+        raws = {case: raw_of(deciding[case]) for r in results if (case := f"{name}/{r['name']}") in deciding}
+        assert list(figures.of_cell({**cell, "results": results}, [*raws.values()], dtypes)) == [], name
+        for result in results:
+            if raw := raws.get(f"{name}/{result['name']}"):
+                assert list(figures.of_case(result, raw)) == [], raw.case
+
+
+def with_other_figures(record: Record) -> Record:
+    """Return a record with figures that have no column of their own, and what code it made."""
+    if record.action != "run":
+        return record
+    others = {f"{name.partition('.')[0]}.other": 1.5 for name in record.metrics if name.endswith(".max_abs")}
+    return replace(record, metrics={**record.metrics, **others, "artifact.registers": 12.0})
+
+
+def raw_of(record: Record) -> Raw:
+    """Return a record as the audit reads it."""
+    subjects: dict[str, dict[str, float]] = {}
+    for key, value in record.metrics.items():
+        subject, _, figure = key.rpartition(".")
+        subjects.setdefault(subject, {})[figure] = value
+    outputs = {subject: values for subject, values in subjects.items() if subject not in NOT_OUTPUTS}
+    same = {name: getattr(record, name) for name in ("case", "outcome", "action", "stage", "message", "seconds")}
+    return Raw("a test", **same, text=record.text, attempts=tuple(record.attempts), metrics=dict(record.metrics),
+               outputs=outputs, subjects=subjects, facts=dict(record.facts), job=dict(record.job))  # fmt: skip
