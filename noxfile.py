@@ -47,7 +47,7 @@ LOCKS = ROOT / "ci" / "locks"
 SOURCE = {"PYTHONPATH": "src"}
 START = {**SOURCE, "KERNEL_MATRIX_START": "ci/kernel-matrix"}  # messages name commands as a person types them
 SCRIPTS = [
-    *(".ci/run", "ci/base-images", "ci/environment", "ci/history", "ci/kernel-matrix", "ci/nox"),
+    *(".ci/run", "ci/base-images", "ci/environment", "ci/kernel-matrix", "ci/nox"),
     "containers/toolchains/make-environments",
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
 ]
@@ -122,6 +122,7 @@ def tests(session: nox.Session) -> None:
     environment = dict(SOURCE)
     if "--quick" not in session.posargs:
         environment = {**with_trends(session), "KERNEL_MATRIX_ENGINES": install_engines(session)}
+        session.install("-r", str(LOCKS / "act.txt"))  # its program is on the session's path then
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=environment, external=True)
 
 

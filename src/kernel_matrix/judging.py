@@ -65,8 +65,7 @@ def judged(
         UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
     _require_libraries()
-    from kernel_matrix.results.columns import database, judged, load  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns.insert import add_records
+    from kernel_matrix.results.columns import database, insert, judged, load  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.present import present_of
 
@@ -77,7 +76,7 @@ def judged(
             columns = beside.submit(of_plan, planned)
             loaded = load.load(connection, folders, asked, STREAMED)
         if provisional:
-            add_records(connection, judged.PROVISIONAL, provisional)
+            insert.add_records(connection, judged.PROVISIONAL, provisional)
         files, present = (*loaded.files, *loaded.paths), None
         if asks_present:
             present = present_of(connection, project.matrix, project.root, files, now, project.name)

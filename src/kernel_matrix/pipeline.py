@@ -106,6 +106,23 @@ def plan_for(project: Project, selection: Selection) -> Plan:
     return plan_with(project.matrix, selection.cases)
 
 
+def plan_of(project: Project, file: Path) -> Plan:
+    """Return the plan of only the cases whose ids the file has, one a line.
+
+    Raises:
+        UserError: the file cannot be read, has no id, or names a case that matrix.yaml does not have.
+    """
+    try:
+        names = tuple(file.read_text(encoding="utf-8").split("\n"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file}: {error}. Make it with: `kernel-matrix run --write-cases FILE`") from None
+    selection = Selection(cases=tuple(filter(None, names)))
+    if not selection.cases:
+        raise UserError(f"{file}: it names no case. Make it with: `kernel-matrix run --write-cases FILE`")
+    planned = plan_for(project, selection)
+    return replace(planned, jobs=tuple(narrow(project.matrix, planned, planned.jobs, selection)))
+
+
 def select(project: Project, selection: Selection) -> Selected:
     """Return the jobs that are asked for.
 

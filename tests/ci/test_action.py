@@ -67,8 +67,8 @@ def runner(tmp_path: Path, toolchain_options: str = "", **inputs: str) -> Runner
     return made
 
 
-def test_the_action_has_three_inputs_and_no_expression_in_a_script():
-    assert list(ACTION["inputs"]) == ["platform", "options", "history"]
+def test_the_action_has_four_inputs_and_no_expression_in_a_script():
+    assert list(ACTION["inputs"]) == ["platform", "options", "history", "artifact"]
     assert all(entry["default"] == "" and entry["description"] for entry in ACTION["inputs"].values())
     assert not [step for step in STEPS.values() if "${{" in step["run"]]
 
@@ -86,8 +86,11 @@ def test_a_green_platform_is_run_and_reported(tmp_path):
     done = made.step("Run")
     assert done.returncode == 0, done.stderr
     assert "3 cases: 3 pass" in done.stdout
-    made.step("Report")
-    assert made.output.read_text() == "site=build/site\n"
+    reported = made.step("Report")
+    assert reported.returncode == 0, (
+        reported.stdout
+    )  # the cases of other toolchains are not asked for, so none is missing
+    assert made.output.read_text() == "site=build/site\nartifact=site-here\n"
     assert (made.work / "build" / "site" / "index.html").exists()
     assert "doubles" in made.summary.read_text()
 
@@ -112,15 +115,46 @@ def test_options_are_words_and_never_a_command(tmp_path):
 def test_without_options_everything_is_asked_for(tmp_path):
     made = runner(tmp_path)
     made.program.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
-    assert made.step("Run").stdout == "<run>"
+    assert made.step("Run").stdout == "<run><--write-cases><build/cases.txt>"
     made.inputs["platform"] = "here there"
-    assert made.step("Run").stdout == "<run><--platform><here there>"
+    assert made.step("Run").stdout == "<run><--write-cases><build/cases.txt><--platform><here there>"
 
 
-def test_a_history_is_handed_to_the_report(tmp_path):
+def test_a_history_is_handed_to_the_report_if_there_is_one(tmp_path):
     made = runner(tmp_path, history="build/old site")
     made.program.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
-    assert made.step("Report").stdout == "<report><--annotate><--history><build/old site>"
+    (made.work / "build").mkdir()
+    (made.work / "build" / "cases.txt").touch()
+    words = "<report><--cases><build/cases.txt><--annotate>"
+    assert made.step("Report").stdout == words
+    (made.work / "build" / "old site").mkdir()
+    assert made.step("Report").stdout == f"{words}<--history><build/old site>"
+
+
+def test_what_could_not_begin_has_no_page_to_upload(tmp_path):
+    made = runner(tmp_path, "--toolchain nobody")
+    assert made.step("Run").returncode == 2
+    assert made.step("Report").returncode == 0
+    assert not made.output.exists()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "name"),
+    [({}, "site"), ({"platform": "here"}, "site-here"), ({"platform": "here", "artifact": "mine"}, "mine")],
+)
+def test_each_platform_has_an_artifact_of_its_own_and_an_input_names_another(tmp_path, inputs, name):
+    made = runner(tmp_path, **inputs)
+    made.program.write_text("#!/bin/sh\n")
+    (made.work / "build").mkdir()
+    (made.work / "build" / "cases.txt").touch()
+    made.step("Report")
+    assert f"artifact={name}\n" in made.output.read_text()
+
+
+def test_one_job_never_replaces_the_page_of_another_in_silence():
+    upload = ACTION["runs"]["steps"][-1]["with"]
+    assert upload["overwrite"] == "${{ github.run_attempt != '1' }}"
+    assert upload["if-no-files-found"] == "error"
 
 
 @pytest.mark.slow

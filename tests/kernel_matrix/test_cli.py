@@ -25,7 +25,7 @@ def repeats(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(kernel-matrix run .*)", output)]
 
 
-WITHOUT_MATRIX = {"init", "ci labels", "diagnose", "launches", "query"}  # what these say is of no matrix
+WITHOUT_MATRIX = {"init", "ci history", "ci labels", "diagnose", "launches", "query"}  # what these say is of no matrix
 NEEDED = {
     "shell": ["cuda"], "ci bundle": ["--wheels", "wheels"], "ci jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import Doubles
+from conftest import Doubles, harness
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.cli import main
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.machines import job_status
 from kernel_matrix.machines.absences import absences, with_broken_promises
@@ -194,6 +195,52 @@ def test_a_fault_that_stays_ends_with_its_words_after_some_minutes(gh):
     with pytest.raises(UserError, match=r"HTTP 502.* asked \d+ times in \d+ minutes"):
         github.ask("o/r", "1", "1", sleep=waited.append)
     assert 120 <= sum(waited) <= 600
+
+
+EARLIER = """
+case "$*" in
+  *default_branch*) echo main;;
+  *main.yml/runs*event=push*) echo "2026-05-02T00:00:00Z 12"; echo "2026-05-01T00:00:00Z 11";;
+  *nightly.yml/runs*event=schedule*) echo "2026-05-03T00:00:00Z 13";;
+  "run download 13 "*) echo "no artifact matches any of the names" >&2; exit 1;;
+  "run download 12 "*) echo '{}' > FOLDER/history.json;;
+  *) exit 9;;
+esac
+"""
+
+
+def test_history_comes_from_the_newest_run_of_main_that_has_one(gh, tmp_path, monkeypatch, capsys):
+    folder, words = tmp_path / "history", tmp_path / "words"
+    gh(f'echo "$@" >> {words}\n{EARLIER.replace("FOLDER", str(folder))}')
+    monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
+    assert main(["ci", "history", str(folder)]) == 0
+    assert "run 13 of 2026-05-03T00:00:00Z has no site: " in capsys.readouterr().out
+    assert (folder / "history.json").exists()
+    assert "run download 11" not in words.read_text()
+    assert "select(.head_repository.full_name == .repository.full_name)" in words.read_text()
+
+
+def test_a_repository_without_a_run_has_no_history_and_says_so(gh, tmp_path, monkeypatch, capsys):
+    gh('case "$*" in *default_branch*) echo main;; esac')
+    monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
+    assert main(["ci", "history", str(tmp_path / "h")]) == 0
+    assert "history: there is none" in capsys.readouterr().out
+    made = harness("ci", "plan", "--rows", "--history", str(tmp_path / "h"))
+    assert made.returncode == 0, made.stderr
+
+
+def test_a_fault_of_the_moment_does_not_end_the_plan_for_want_of_a_history(gh, tmp_path):
+    """GitHub is out of order at the second request, and then again in the middle of a download."""
+    folder = tmp_path / "history"
+    broken = f"mkdir {folder}/data; echo 'error connecting to api.github.com' >&2; exit 1"
+    once = f'[ $calls = 2 ] && {{ echo "gh: HTTP 502" >&2; exit 1; }}\ncase "$calls$*" in 5*download*) {broken};; esac'
+    answers = EARLIER.replace('echo "2026-05-03T00:00:00Z 13"', "true").replace("FOLDER", str(folder))
+    calls = gh(once + answers)
+    waited: list[float] = []
+    assert github.fetch_site("o/r", folder, print, sleep=waited.append)
+    assert len(waited) == 2
+    assert [path.name for path in folder.iterdir()] == ["history.json"], "what a broken download left is gone"
+    assert len(calls.read_text().split()) == 6
 
 
 def test_the_last_known_statuses_stay_when_the_service_no_longer_answers():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 from dataclasses import replace
 
 import pytest
-from conftest import END, ROOT, Doubles, harness, records_in
+from conftest import END, Doubles, harness, records_in
 from shown import Page
 from test_cli import options
 from test_compare import TRITON
@@ -132,40 +130,3 @@ def test_shards_by_hand_are_parts_of_the_whole(here: Doubles):
 def test_a_shard_that_is_none_is_bad_input(doubles, capsys, text):
     assert main(["run", *options(doubles, "--shard", text)]) == 2
     assert "write K/N with K from 1 to N" in capsys.readouterr().err
-
-
-GH = """#!/bin/sh
-echo "$@" >> {calls}
-case "$*" in
-  *default_branch*) echo main;;
-  *main.yml/runs*event=push*) echo "2026-05-02T00:00:00Z 12"; echo "2026-05-01T00:00:00Z 11";;
-  *nightly.yml/runs*event=schedule*) echo "2026-05-03T00:00:00Z 13";;
-  "run download 13 "*) echo "no artifact matches any of the names" >&2; exit 1;;
-  "run download 12 "*) echo '{{}}' > {folder}/history.json;;
-  *) exit 9;;
-esac
-"""
-
-
-def test_history_comes_from_the_newest_run_of_main_that_has_one(tmp_path):
-    folder, calls = tmp_path / "history", tmp_path / "calls"
-    (tmp_path / "gh").write_text(GH.format(calls=calls, folder=folder))
-    (tmp_path / "gh").chmod(0o755)
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "o/r"}
-    done = subprocess.run([str(ROOT / "ci/history"), str(folder)], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "run 13 of 2026-05-03T00:00:00Z has no site: no artifact matches" in done.stdout
-    assert (folder / "history.json").exists()
-    assert "run download 11" not in calls.read_text()
-    assert "select(.head_repository.full_name == .repository.full_name)" in calls.read_text()
-
-
-def test_a_repository_without_a_run_has_no_history_and_says_so(tmp_path):
-    (tmp_path / "gh").write_text('#!/bin/sh\ncase "$*" in *default_branch*) echo main;; esac\n')
-    (tmp_path / "gh").chmod(0o755)
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "o/r"}
-    command = [str(ROOT / "ci/history"), str(tmp_path / "h")]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert (done.returncode, "history: there is none" in done.stdout) == (0, True)
-    made = harness("ci", "plan", "--rows", "--history", str(tmp_path / "h"))
-    assert made.returncode == 0, made.stderr

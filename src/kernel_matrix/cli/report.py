@@ -18,7 +18,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which results, and what they are compared with."""
     add_matrix_options(parser)
     parser.add_argument("results", nargs="*", type=Path, help="folders or files of results (build/results)")
-    parser.add_argument("--plan", type=Path, help="the plan's file: results are taken only from its jobs")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--plan", type=Path, help="the plan's file: results are taken only from its jobs")
+    part.add_argument("--cases", type=Path, metavar="FILE", help="only these cases, one id a line: run --write-cases")
     parser.add_argument("--statuses", type=Path, help="what became of the jobs, from kernel-matrix ci jobs")
     parser.add_argument(
         "--history",
@@ -38,7 +40,8 @@ def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
     with pipeline.tables_checked_ahead(options.results), many_objects_that_stay():
         project = load_project(options)
-        planned = pipeline.plan_for(project, selection_of(options))
+        selection = selection_of(options)
+        planned = pipeline.plan_of(project, options.cases) if options.cases else pipeline.plan_for(project, selection)
         dashboard = make_dashboard(
             project,
             planned,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.commands import here
+from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -26,11 +28,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_matrix_options(parser)
     add_selection_options(parser)
     add_run_options(parser)
+    parser.add_argument("--write-cases", type=Path, metavar="FILE", help="write the cases' ids, for report --cases")
 
 
 def main(options: argparse.Namespace) -> int:
     """Run the jobs, and say what is red."""
     project, selected = project_to_run(options)
+    if options.write_cases:
+        options.write_cases.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.write_cases, "".join(f"{case.id}\n" for case in selected.part.cases))
     machine = detect()
     settings = settings_of(options, project, selected)
     with Console(selected.jobs) as console:

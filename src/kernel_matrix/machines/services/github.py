@@ -1,13 +1,15 @@
-"""GitHub Actions: the rows for ``fromJSON``, and the status of the jobs of a workflow run."""
+"""GitHub Actions: the rows for ``fromJSON``, the status of a run's jobs, and the site of main's newest run."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.errors import UserError
@@ -19,8 +21,11 @@ from kernel_matrix.machines.services import minutes, started
 
 TITLE = "GitHub Actions"
 _WAITS = (2, 5, 15, 30, 60, 60, 60)  # seconds between requests that fail for a reason of the moment
-_REFUSED = re.compile(r"HTTP 4(?!08|29)\d\d|GH_TOKEN|gh auth login")  # asking again does not help
+_REFUSED = re.compile(r"HTTP 4(?!08|29)\d\d|GH_TOKEN|gh auth login|no (valid )?artifact")  # asking again does not help
 _WAITING = ("queued", "waiting", "pending", "requested")
+# Only these runs have artifacts that no pull request has written.
+_PUBLISHING = (("main.yml", "push"), ("nightly.yml", "schedule"))
+_OWN_RUNS = '.workflow_runs[] | select(.head_repository.full_name == .repository.full_name) | "\\(.created_at) \\(.id)"'
 _RUN = ("GITHUB_REPOSITORY", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT")
 
 
@@ -46,32 +51,77 @@ def this_run() -> tuple[str, str, str]:
     return repository, run, attempt
 
 
+class RefusedError(UserError):
+    """GitHub answered, and does not give what it was asked for."""
+
+
 def ask(
     repository: str, run: str, attempt: str, *, sleep: Callable[[float], None] = time.sleep
 ) -> list[dict[str, Any]]:
-    """Return the jobs of an attempt of a run. ``gh`` asks, because it brings the token and reads all pages.
-
-    A service that is out of order for a moment is asked again, after waits that grow to a minute.
+    """Return the jobs of an attempt of a run.
 
     Raises:
         UserError: gh is not installed, GitHub refused the request, or it has not answered for some minutes.
     """
     path = f"repos/{repository}/actions/runs/{run}/attempts/{attempt}/jobs?per_page=100"
-    command = ["gh", "api", "--paginate", "--jq", ".jobs[] | @json", path]
-    for wait in (*_WAITS, None):
+    text = _gh("api", "--paginate", "--jq", ".jobs[] | @json", path, sleep=sleep)
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def fetch_site(
+    repository: str, folder: Path, say: Callable[[str], object], *, sleep: Callable[[float], None] = time.sleep
+) -> bool:
+    """Fetch the site of the newest run of main or of the night into the folder; return whether there is one.
+
+    A run whose artifact has expired has none, and the run before it is asked.
+
+    Raises:
+        UserError: gh is not installed, GitHub refused a request, or it has not answered for some minutes.
+    """
+    branch = _gh("api", f"repos/{repository}", "--jq", ".default_branch", sleep=sleep).strip()
+    runs: list[list[str]] = []
+    for workflow, event in _PUBLISHING:
+        query = f"branch={branch}&event={event}&status=completed&per_page=5"
+        path = f"repos/{repository}/actions/workflows/{workflow}/runs?{query}"
+        runs += map(str.split, _gh("api", path, "--jq", _OWN_RUNS, sleep=sleep).splitlines())
+    for created, run in sorted(runs, reverse=True):
+        command = ("run", "download", run, "--repo", repository, "--name", "site", "--dir", str(folder))
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            _gh(*command, sleep=sleep, into=folder)
+        except RefusedError as refusal:
+            say(f"run {run} of {created} has no site: {refusal}")
+            continue
+        say(f"run {run} of {created}")
+        return True
+    return False
+
+
+def _gh(*words: str, sleep: Callable[[float], None], into: Path | None = None) -> str:
+    """Return what ``gh`` prints: it brings the token and reads all pages. ``into`` is empty whenever it begins.
+
+    A service that is out of order for a moment is asked again, after waits that grow to a minute.
+
+    Raises:
+        RefusedError: asking again does not help.
+        UserError: gh is not installed, or GitHub has not answered for some minutes.
+    """
+    for wait in (*_WAITS, None):
+        if into:
+            shutil.rmtree(into, ignore_errors=True)
+            into.mkdir(parents=True)
+        try:
+            done = subprocess.run(["gh", *words], capture_output=True, text=True, check=False)
         except FileNotFoundError:
             raise UserError("gh is not installed. It comes with GitHub's machines: https://cli.github.com") from None
         if not done.returncode:
-            return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+            return done.stdout
         reason = (done.stderr.strip() or done.stdout.strip() or "no answer").splitlines()[-1]
         if _REFUSED.search(reason):
-            raise UserError(f"gh api {path}: {reason}. The job needs 'actions: read' and GH_TOKEN.")
+            raise RefusedError(f"gh {' '.join(words)}: {reason}. The job needs 'actions: read' and GH_TOKEN.")
         if wait is not None:
             sleep(wait)
     tries, total = len(_WAITS) + 1, sum(_WAITS) / 60
-    raise UserError(f"gh api {path}: {reason}. It was asked {tries} times in {total:.0f} minutes.")
+    raise UserError(f"gh {' '.join(words)}: {reason}. It was asked {tries} times in {total:.0f} minutes.")
 
 
 def statuses(row_plan: RowPlan, jobs: Iterable[Mapping[str, Any]]) -> list[JobStatus]:

@@ -1,0 +1,343 @@
+"""The workflows themselves, run by act: which jobs start on which machines, and what is there when they have ended.
+
+act runs a workflow file as GitHub does, here without containers: each job has a folder of its own on this machine. In
+place of the six actions of GitHub, which need GitHub's services, it gets the stand-ins in ``act``. The repository is this
+checkout with the doubles' small package in place of the kernels.
+
+act evaluates the labels of a matrix's rows in one place that they share, so a run here has one row of own machines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from ruamel.yaml import YAML
+from workflow_policy import parse, read
+
+from kernel_matrix.vendors.machine import detect
+
+PROGRAMS = Path(sys.executable).parent
+ACT = shutil.which("act", path=f"{PROGRAMS}{os.pathsep}{os.environ.get('PATH', '')}")
+STANDINS = ROOT / "tests" / "ci" / "act"
+ACTION = (ROOT / "action.yml").read_text(encoding="utf-8")
+PINS = sorted(set(re.findall(r"uses: (actions/\S+@\S+)", "\n".join([*read(ROOT).values(), ACTION]))))
+HARNESS = (
+    *(".github", ".gitignore", "ci", "probes", "src/kernel_matrix"),
+    *("action.yml", "pyproject.toml", "README.md", "LICENSE"),
+)
+HOSTED = "ubuntu-24.04"
+TARGET = detect().devices[0].targets[-1]
+PLATFORM = f"device: cpu, targets: [{TARGET}], machines: [{TARGET}], toolchains: [good]"
+HERE = f"  here: {{ title: hosted, runner: [{HOSTED}], {PLATFORM} }}\n"
+ROOM = f"  room: {{ title: the other room, runner: [self-hosted, linux, room], {PLATFORM} }}\n"
+CI = f"""ci: {{ hosted: {HOSTED}, queue_minutes: 0.2, sentinels: ["*"],
+  events: {{ main: {{ tier: quick }}, nightly: {{ tier: quick }}, pull_request: {{ tier: quick }} }} }}
+"""
+IN_ROOM = f"room.good.{TARGET}"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(ACT is None, reason="act is not here; it comes with: pip install -r ci/locks/act.txt"),
+]
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git in a folder, as somebody, and return what it prints."""
+    someone = ("-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "init.defaultBranch=main")
+    command = ["git", "-C", str(folder), *someone, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def commit(folder: Path) -> str:
+    """Commit all files, and return the commit's id."""
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "a change")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def repository(folder: Path, *platforms: str, name: str = "owner/kernel-matrix", harness: bool = True) -> Path:
+    """Make a repository of the doubles' package for these platforms, with this checkout's harness and workflows."""
+    shutil.copytree(ROOT / "tests" / "kernel_matrix" / "doubles", folder)
+    matrix = folder / "matrix.yaml"
+    text = "".join(("platforms:\n", *platforms, CI))
+    matrix.write_text(re.sub(r"(?ms)^platforms:\n.*?(?=^ops:)", lambda _: text, matrix.read_text()))
+    listed = (
+        git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", *HARNESS).splitlines() if harness else []
+    )
+    for file in (file for file in listed if (ROOT / file).is_file()):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, folder / file)
+    git(folder, "init", "--quiet")
+    git(folder, "remote", "add", "origin", f"https://github.com/{name}.git")
+    commit(folder)
+    return folder
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run of a workflow that has ended: act's exit status and log, and the artifacts."""
+
+    folder: Path
+    status: int
+
+    @cached_property
+    def entries(self) -> list[dict[str, Any]]:
+        """The lines of the log that act has written for programs."""
+        lines = (self.folder / "log.jsonl").read_text(errors="replace").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    @cached_property
+    def results(self) -> dict[str, str]:
+        """The result of each job that a machine took: a row's job by its row."""
+        return {job_of(entry): entry["jobResult"] for entry in self.entries if "jobResult" in entry}
+
+    @property
+    def without_machine(self) -> set[str]:
+        """The jobs that no machine took."""
+        return {job_of(entry) for entry in self.entries if "Skipping unsupported platform" in entry.get("msg", "")}
+
+    @property
+    def said(self) -> str:
+        """All that was printed."""
+        return "\n".join(entry.get("msg", "").rstrip() for entry in self.entries)
+
+    def kept(self, name: str) -> Path:
+        """Return the folder of an artifact."""
+        return self.folder / "store" / name
+
+    def cell(self, platform: str, artifact: str = "site") -> dict[str, Any]:
+        """Return the platform's cell of a page."""
+        cells = json.loads((self.kept(artifact) / "compat.json").read_text())["cells"]
+        return next(cell for cell in cells if cell["id"].startswith(f"{platform}/"))
+
+
+def job_of(entry: dict[str, Any]) -> str:
+    """Return the job that a line of the log is about: a row by its id."""
+    row = (entry.get("matrix") or {}).get("row")
+    return row["id"] if row else entry["jobID"]
+
+
+def play(
+    root: Path,
+    event: str,
+    *words: str,
+    labels: Iterable[str] = (HOSTED,),
+    payload: dict[str, Any] | None = None,
+    actions: Iterable[str] = (),
+    **variables: str,
+) -> Played:
+    """Let act play an event of a repository, with machines that have these labels."""
+    folder = root.with_name(f"{root.name}-run")
+    for name in ("store", "bin", "home"):
+        (folder / name).mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    (folder / "event.json").write_text(json.dumps(payload or {}))
+    command = [str(ACT), event, *words, "--eventpath", str(folder / "event.json"), "--json", "--defaultbranch", "main"]
+    command += ["--no-skip-checkout", "--no-cache-server", "--action-offline-mode", "--container-daemon-socket", "-"]
+    command += ["--concurrent-jobs", "8", "--action-cache-path", str(folder / "actions")]
+    for label in labels:
+        command += ["--platform", f"{label}=-self-hosted"]
+    for pin in PINS:
+        command += ["--local-repository", f"{pin}={STANDINS / name_of(pin)}"]
+    for action in actions:
+        command += ["--local-repository", action]
+    with (folder / "log.jsonl").open("wb") as log:
+        env = {**environment(folder, root), **variables}
+        done = subprocess.run(command, cwd=root, env=env, stdout=log, stderr=log, timeout=240, check=False)
+    return Played(folder, done.returncode)
+
+
+def environment(folder: Path, root: Path) -> dict[str, str]:
+    """Return the variables of act and its jobs. They have no container engine, and fetch packages as this test may."""
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "RUNNER_", "PYTHON"))
+    }
+    uv = subprocess.run([PROGRAMS / "uv", "cache", "dir"], capture_output=True, text=True, check=True)
+    pip = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=False)
+    made = ROOT / ".venv"
+    return {
+        "PIP_CACHE_DIR": pip.stdout.strip(),
+        **variables,
+        "UV_CACHE_DIR": uv.stdout.strip(),
+        "PATH": f"{folder / 'bin'}:{STANDINS / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(folder / "home"),
+        "DOCKER_HOST": "unix:///nowhere/docker.sock",
+        "ACT_REPOSITORY": str(root),
+        "ACT_STORE": str(folder / "store"),
+        "ACT_LOG": str(folder / "log.jsonl"),
+        "ACT_STANDINS": str(STANDINS),
+        "ACT_VENV": str(made) if (made / "made-from.txt").exists() else "",
+    }
+
+
+def push(folder: Path) -> Played:
+    """Push to main, while the machine of the other room is switched off."""
+    root = repository(folder, HERE, ROOM)
+    return play(root, "push", "--workflows", ".github/workflows/main.yml", payload={"ref": "refs/heads/main"})
+
+
+def night(folder: Path) -> Played:
+    """Play a night in which the machine of a row dies."""
+    root = repository(folder, HERE)
+    script = root / "ci" / "kernel-matrix"
+    script.write_text(
+        f"{script.read_text().rstrip()}\n".replace("exec ", 'case "$*" in *"--row "*) kill -9 $$ ;; esac\nexec ')
+    )
+    commit(root)
+    return play(root, "schedule", "--workflows", ".github/workflows/nightly.yml")
+
+
+def pull_request(folder: Path, owner: str) -> Played:
+    """Open a pull request from a repository of this owner, while the machine of the other room is free."""
+    root = repository(folder, HERE, ROOM)
+    base = git(root, "rev-parse", "HEAD")
+    changed = root / "src" / "doubles" / "__init__.py"
+    changed.write_text(f"{changed.read_text()}# a change\n")
+    head = {"sha": commit(root), "ref": "change", "repo": {"full_name": f"{owner}/kernel-matrix"}}
+    request = {"number": 7, "labels": [], "base": {"sha": base, "ref": "main"}, "head": head}
+    words = ("--job", "matrix", "--workflows", ".github/workflows/pull-request.yml")
+    return play(
+        root, "pull_request", *words, labels=(HOSTED, "room"), payload={"action": "opened", "pull_request": request}
+    )
+
+
+def by_hand(folder: Path, commit: str, **variables: str) -> Played:
+    """Start the matrix by hand for a commit, while the machine of the other room is free."""
+    root = repository(folder, HERE, ROOM)
+    payload = {"inputs": {"commit": commit, "event": "hand"}}
+    words = ("--workflows", ".github/workflows/by-hand.yml")
+    return play(root, "workflow_dispatch", *words, labels=(HOSTED, "room"), payload=payload, **variables)
+
+
+def action(folder: Path) -> Played:
+    """Push to a repository that has a matrix.yaml and the workflow of the docs, and knows the harness as an action."""
+    page = (ROOT / "docs" / "how-to" / "github-action.md").read_text(encoding="utf-8")
+    example = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert example
+    harness = repository(folder.with_name("harness"), HERE)
+    root = repository(folder, HERE.replace("here:", "cpu:"), ROOM, name="somebody/package", harness=False)
+    workflow = root / ".github" / "workflows" / "matrix.yml"
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text(
+        "name: matrix\non: push\n" + example[1].replace("OWNER", "owner").replace("ubuntu-latest", HOSTED)
+    )
+    commit(root)
+    return play(root, "push", payload={"ref": "refs/heads/main"}, actions=[f"owner/kernel-matrix@v1={harness}"])
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> dict[str, Played]:
+    """Play all events, several at a time: a run waits for its jobs, and for a machine that does not come."""
+    folder, somewhere = tmp_path_factory.mktemp("act"), "a" * 40
+    plays = {
+        "action": lambda: action(folder / "action"),
+        "push": lambda: push(folder / "push"),
+        "fork": lambda: pull_request(folder / "fork", "somebody"),
+        "branch": lambda: pull_request(folder / "branch", "owner"),
+        "night": lambda: night(folder / "night"),
+        "short": lambda: by_hand(folder / "short", "0123456789ab", ACT_REVIEWERS="1"),
+        "nobody": lambda: by_hand(folder / "nobody", somewhere, ACT_REVIEWERS="0"),
+        "no environment": lambda: by_hand(folder / "none", somewhere),
+    }
+    with ThreadPoolExecutor(3) as pool:
+        started = {name: pool.submit(run) for name, run in plays.items()}
+        return {name: run.result() for name, run in started.items()}
+
+
+def test_a_push_runs_every_row_on_its_machine_and_publishes(played):
+    run = played["push"]
+    assert run.results == {"plan": "success", "here.good": "success", "report": "success", "pages": "success"}, run.said
+    assert run.status == 0
+    assert run.cell("here")["state"] == "pass"
+    assert (run.kept("published")).exists()
+    for name in ("index.html", "badge.svg", f"badges/here.{TARGET}.good.svg", "history.json"):
+        assert (run.kept("github-pages") / name).exists(), name
+
+
+def test_a_machine_that_does_not_come_holds_nothing_up_and_is_named(played):
+    run = played["push"]
+    assert run.without_machine == {IN_ROOM}
+    assert run.cell("room")["state"] == "unavailable"
+    assert f"no machine with the labels self-hosted, linux, room, {TARGET} took it" in run.cell("room")["reason"]
+
+
+def test_a_row_whose_machine_dies_is_missing_and_makes_the_report_red(played):
+    run = played["night"]
+    assert run.results["here.good"] == "failure"
+    assert run.results["report"] == "failure", run.said
+    assert run.cell("here")["state"] == "missing"
+    assert "the job ended as 'failure' on machine-of-act and left no result" in run.cell("here")["reason"]
+    assert run.status == 1
+
+
+def test_a_branch_of_the_repository_reaches_the_own_machines(played):
+    run = played["branch"]
+    assert run.results == {"plan": "success", "here.good": "success", IN_ROOM: "success", "report": "success"}, run.said
+    assert run.cell("room")["state"] == "pass"
+    assert "src/doubles/__init__.py was changed" in run.said
+    assert not run.kept("github-pages").exists()
+
+
+def test_a_fork_s_code_reaches_no_own_machine(played):
+    run = played["fork"]
+    assert run.results == {"plan": "success", "here.good": "success", "report": "success"}, run.said
+    assert not [entry for entry in run.entries if job_of_own(entry)], "no step of a job for own machines began"
+    assert run.cell("here")["state"] == "pass"
+    assert run.cell("room")["state"] == "unavailable"
+    assert not run.kept("github-pages").exists()
+
+
+def test_each_action_of_the_workflows_has_a_stand_in_that_takes_what_they_give():
+    given = {name: set(STANDINS.glob(f"{name}/action.yml")) for name in map(name_of, PINS)}
+    assert all(given.values()), given
+    for workflow in parse({**read(ROOT), "action.yml": ACTION}).values():
+        for step in (step for job in workflow.jobs.values() for step in job.get("steps", [])):
+            if (name := name_of(step.get("uses", ""))) in given:
+                inputs = YAML(typ="safe").load(STANDINS / name / "action.yml").get("inputs", {})
+                assert set(step.get("with", {})) <= set(inputs), (workflow.path, name)
+
+
+def name_of(pin: str) -> str:
+    """Return the name of an action that a step uses, without its owner and its commit."""
+    return pin.partition("@")[0].partition("/")[2]
+
+
+def job_of_own(entry: dict[str, Any]) -> bool:
+    """Return whether a line of the log is of a step of a job for the project's own machines."""
+    return entry.get("jobID") == "own" and "step" in entry
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("short", "a whole commit id has 40 hexadecimal digits"),
+        ("nobody", "The environment own-machines has no required reviewers"),
+        ("no environment", "The environment own-machines cannot be read"),
+    ],
+)
+def test_by_hand_nothing_starts_without_a_whole_commit_and_reviewers(played, name, sentence):
+    run = played[name]
+    assert run.results == {"guard": "failure"}, run.said
+    assert sentence in run.said
+
+
+def test_the_documented_action_is_green_in_another_repository_and_keeps_the_page(played):
+    run = played["action"]
+    assert run.results == {"matrix": "success"}, run.said
+    assert run.cell("cpu", "site-cpu")["state"] == "pass"
+    assert (run.kept("site-cpu") / "index.html").exists()
+    cells = json.loads((run.kept("site-cpu") / "compat.json").read_text())["cells"]
+    assert {cell["id"].split("/")[0] for cell in cells} == {"cpu"}, "the page has what was asked for"
