@@ -113,8 +113,7 @@ class _Reading:
     def junit(self, path: Path) -> None:
         """Read a JUnit file and its samples."""
         try:
-            validation.check_content(path, self.bounds)
-            records = junit.read(path)
+            records = junit.read(path, self.bounds)
             self._check(path.stem, path.parent, records)
             with_samples = _with_samples(path, records, self.bounds, self.broken)
         except RefusedError as error:

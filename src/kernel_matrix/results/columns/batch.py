@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any
 
 import numpy as np
@@ -135,15 +135,14 @@ class BatchBuilder:
 
 
 def of_records(records: Iterable[Record]) -> Batch:
-    """Return the tables of records. Those that share the object of their job are of one suite."""
+    """Return the tables of records. Those of one run that follow one another are of one suite."""
     builder = BatchBuilder()
-    suites: dict[int, tuple[int, Mapping[str, str]]] = {}  # the job is kept, so that no other object gets its id
-    for r in records:
-        if id(r.job) not in suites:
-            suites[id(r.job)] = builder.add_job(r.job), r.job
-        head = (r.case, r.outcome, r.action, r.stage, r.message, r.detail, float(r.seconds), list(r.attempts))
-        values = [float(value) for value in r.metrics.values()]
-        builder.add(suites[id(r.job)][0], head, (tuple(r.facts), tuple(r.facts.values())), tuple(r.metrics), values)
+    for (_, job), of_run in groupby(records, key=lambda record: (record.run, record.job)):
+        suite = builder.add_job(job)
+        for r in of_run:
+            head = (r.case, r.outcome, r.action, r.stage, r.message, r.detail, float(r.seconds), list(r.attempts))
+            values = [float(value) for value in r.metrics.values()]
+            builder.add(suite, head, (tuple(r.facts), tuple(r.facts.values())), tuple(r.metrics), values)
     return builder.batch
 
 

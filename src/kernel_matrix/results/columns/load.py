@@ -57,28 +57,26 @@ def load(
     """
     bounds = bounds or Bounds()
     there = result_files.find(folders, bounds)
-    xml, runs = (*there.journals, *there.junit), there.runs
+    files, runs = (*there.journals, *there.junit), there.runs
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
-    loading.junit(xml, processes)
     connection.begin()  # the rows of files and their numbers are there together, or not at all
     insert_last = partial(loading.insert, loading.insert_checked(runs))
     if asked is None:
-        loading.take_samples(xml, runs, beside=insert_last)
+        loading.take_samples(runs, beside=insert_last)
     else:
         insert_last()
         loading.compare_with(asked)
-        loading.take_samples(xml, runs)
+        loading.take_samples(runs)
     connection.commit()
-    ordered = [*xml, *(files.path("jobs") for files in runs)]
-    taken = {path: loading.known[path] for path in ordered if path in loading.known and path not in loading.refused}
-    present = sources.make_present(connection, [*taken.values()])
-    files: dict[int, Path] = {}  # of two files with the same bytes the first is named
-    for path, number in taken.items():
-        if number in present:
-            files.setdefault(number, path)
-    of_junit = (file for path in xml for file in (path, samples.beside(path)))
-    paths = (*of_junit, *(path for run in runs for path in run.paths))
-    return replace(loading.loaded(tuple(files.values()), paths), folders=tuple(folders))
+    loading.parse(files, processes)
+    if asked is not None:
+        loading.compare_with(asked)
+    loading.take_samples_of_files(files)
+    of_junit = (file for path in there.junit for file in (path, samples.beside(path)))
+    of_runs = (path for run in runs for path in run.paths)
+    ordered = (*(run.path("jobs") for run in runs), *files)
+    paths = (*of_junit, *there.journals, *of_runs)
+    return replace(loading.loaded(loading.present(ordered), paths), folders=tuple(folders))
 
 
 def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
@@ -103,11 +101,15 @@ class _Loading:
     known: dict[Path, int] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
+    runs: dict[Path, tuple[str, ...]] = field(default_factory=dict)
 
-    def junit(self, paths: Sequence[Path], processes: int) -> None:
-        """Read the JUnit files."""
-        for parsed in parse_all(paths, self.bounds, processes):
+    def parse(self, paths: Sequence[Path], processes: int) -> None:
+        """Read the journals and the JUnit files, when all tables are there."""
+        starts = rows(self.connection, "SELECT DISTINCT facts['job'], coalesce(facts['started'], '') FROM jobs")
+        twins = frozenset(starts) if paths else frozenset()
+        for parsed in parse_all(paths, self.bounds, processes, twins=twins):
             self.refused |= parsed.refused
+            self.runs |= parsed.runs
             for path, reason in parsed.broken.items():
                 self.broken.append(f"{reason}. Its cases are missing below; fetch or make the file again.")
                 self.refused[path] = NOT_WHOLE
@@ -138,6 +140,7 @@ class _Loading:
             good = dict(enumerate((files for files in part if files not in bad), first))
             first += len(good)
             self.known |= {files.path("jobs"): number for number, files in good.items()}
+            self.runs |= {files.path("jobs"): (files.run,) for files in good.values()}
             yield good
 
     def insert(self, good: Mapping[int, JobFiles]) -> None:
@@ -158,21 +161,36 @@ class _Loading:
             except RefusedError as error:
                 self.refused[path] = str(error)
 
-    def take_samples(
-        self, xml: Sequence[Path], runs: Sequence[JobFiles], beside: Callable[[], None] = lambda: None
-    ) -> None:
-        """Read the samples of all files that are taken, and refuse runs whose content is not that of their name.
+    def take_samples(self, runs: Sequence[JobFiles], beside: Callable[[], None] = lambda: None) -> None:
+        """Read the samples of runs in tables, and refuse those whose content is not that of their name.
 
-        ``beside`` is done while the samples of runs are read, which needs no database.
+        ``beside`` is done meanwhile: reading samples needs no database.
         """
-        jobs = Jobs(self.connection, "" if xml else "WHERE false")
-        for path in xml:
-            if path in self.known and path not in self.refused:
-                self.samples.of_junit(self.connection, path, self.known[path], jobs)
         with ThreadPoolExecutor(1) as pool:
             reading = pool.submit(self._samples_of_runs, runs)
             beside()
             reading.result()
+
+    def take_samples_of_files(self, paths: Sequence[Path]) -> None:
+        """Read the samples of journals, and those beside JUnit files."""
+        jobs = Jobs(self.connection, "" if paths else "WHERE false")
+        for path in paths:
+            if path in self.known and path not in self.refused:
+                self.samples.of_file(self.connection, path, self.known[path], jobs)
+
+    def present(self, ordered: Sequence[Path]) -> tuple[Path, ...]:
+        """Make the files that are taken the present sources, and return them: each run counts once."""
+        before: set[str] = set()
+        taken: dict[Path, int] = {}
+        for path in ordered:
+            if path not in self.known or path in self.refused:
+                continue
+            runs = self.runs[path]
+            if not runs or not before.issuperset(runs):
+                taken[path] = self.known[path]
+            before.update(runs)
+        sources.make_present(self.connection, [*taken.values()])
+        return tuple(taken)
 
     def _samples_of_runs(self, runs: Sequence[JobFiles]) -> None:
         """Read the samples of the runs that are taken, and refuse those whose identity is another."""

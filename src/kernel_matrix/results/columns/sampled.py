@@ -49,8 +49,8 @@ class Samples:
             self._unchecked = unchecked, len(cases)
         return chosen
 
-    def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
-        """Read the samples beside a JUnit file that the database has as ``source``."""
+    def of_file(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
+        """Read the samples of a journal, or beside a JUnit file, that the database has as ``source``."""
         if names.is_journal(path):
             self.add(path, journal.read(path, self.bounds))
             return
