@@ -12,7 +12,7 @@ from kernel_matrix.results.validation import Asked, Bounds
 
 @dataclass(frozen=True)
 class Collected:
-    """What :class:`kernel_matrix.results.columns.load.Loaded` says of files, and the records of those that count.
+    """Hold the records of the files that count, and all that ``Loaded`` says of the files.
 
     ``foreign`` has the records that another tool has written, by file.
     """
