@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.config.rule_state import RuleState, locked_versions
@@ -60,12 +62,13 @@ def judged(
     only ``provisional`` results decide, of jobs that have not ended, stay missing.
 
     Raises:
-        UserError: a folder does not exist.
+        UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
+    _require_libraries()
     from kernel_matrix.results import judged
     from kernel_matrix.results.planned import of_plan
     from kernel_matrix.store import database, load  # DuckDB and pyarrow take long to import
-    from kernel_matrix.store.records import Jobs, add_records
+    from kernel_matrix.store.records import add_records
 
     with database.database() as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
@@ -75,13 +78,28 @@ def judged(
             loaded = load.load(connection, folders, asked, STREAMED)
         if provisional:
             add_records(connection, judged.PROVISIONAL, provisional)
-        files, present = (*loaded.files, *loaded.paths), None
-        if asks_present:
-            records = [Record("", "pass", job=facts) for facts in Jobs(connection).facts.values()]
-            present = present_with(project.matrix, project.root, records, files, now, project.name)
+        present = _present(connection, project, loaded, now) if asks_present else None
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
         yield _judged(project, planned, columns.result(), connection, loaded, present)
+
+
+def _require_libraries() -> None:
+    """Raise a UserError where results can be written as a journal and cannot be judged."""
+    missing = [name for name in ("duckdb", "pyarrow") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"nothing was judged: this Python has no {' and no '.join(missing)}. The results stay as they are: "
+            "`kernel-matrix report FOLDER` judges them on a machine that has DuckDB and pyarrow"
+        )
+
+
+def _present(connection: Connection, project: Project, loaded: Loaded, now: datetime | None) -> Present:
+    """Return the present state of the checkout for the jobs that have results."""
+    from kernel_matrix.store.records import Jobs
+
+    jobs = [Record("", "pass", job=facts) for facts in Jobs(connection).facts.values()]
+    return present_with(project.matrix, project.root, jobs, (*loaded.files, *loaded.paths), now, project.name)
 
 
 def _enter_absences(
