@@ -80,7 +80,8 @@ def _sums(connection: Connection, groups: int) -> dict[str, _Floats]:
         FROM compared JOIN noise_groups USING (cell, dtype, output) ORDER BY compared.planned, compared.place
     """
     for batch in connection.sql(question).to_arrow_reader(100_000):
-        _add(sums, {name: batch.column(name).to_numpy(zero_copy_only=False) for name in batch.schema.names})
+        with np.errstate(over="ignore", invalid="ignore"):  # a stranger's figures may be of any size
+            _add(sums, {name: batch.column(name).to_numpy(zero_copy_only=False) for name in batch.schema.names})
     return sums
 
 
