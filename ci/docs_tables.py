@@ -26,9 +26,9 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.machines import services
 from kernel_matrix.machines.row_plan import make_row_plan
 from kernel_matrix.report.words import MEANING
+from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import versions_of
 from kernel_matrix.results.tables import names, schema, views
-from kernel_matrix.results.tables.read import read as read_tables
 from kernel_matrix_probes.attempts import Attempt, Sweep, read
 from kernel_matrix_probes.expected import judge_all
 from kernel_matrix_probes.probe import Probe, Window, load_probes
@@ -288,8 +288,8 @@ def verdicts_in_sweep(probe: Probe) -> Verdicts:
 
 def verdicts_in_results(probe: Probe) -> Verdicts:
     """Return a probe's verdict in the versions of its package that the kept results of the matrix have."""
-    runs = [files for files in names.find(RESULTS) if files.job.startswith("probes.")]
-    records = [record for files in runs for record in read_tables(files)]
+    runs = [files.path("jobs") for files in names.find(RESULTS) if files.job.startswith("probes.")]
+    records = collect(runs).records
     package = re.split(r"[<>=~!]", probe.requires[0])[0]
     known = {}
     for judged in judge_all([probe], records, []):

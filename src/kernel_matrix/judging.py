@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.config.rule_state import RuleState, locked_versions
@@ -60,10 +62,10 @@ def judged(
     only ``provisional`` results decide, of jobs that have not ended, stay missing.
 
     Raises:
-        UserError: a folder does not exist.
+        UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
-    from kernel_matrix.results.columns import database, judged, load  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns.insert import add_records
+    _require_libraries()
+    from kernel_matrix.results.columns import database, insert, judged, load  # DuckDB and pyarrow take long to import
     from kernel_matrix.results.columns.planned import of_plan
     from kernel_matrix.results.columns.present import present_of
 
@@ -74,13 +76,23 @@ def judged(
             columns = beside.submit(of_plan, planned)
             loaded = load.load(connection, folders, asked, STREAMED)
         if provisional:
-            add_records(connection, judged.PROVISIONAL, provisional)
+            insert.add_records(connection, judged.PROVISIONAL, provisional)
         files, present = (*loaded.files, *loaded.paths), None
         if asks_present:
             present = present_of(connection, project.matrix, project.root, files, now, project.name)
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
         yield _judged(project, planned, columns.result(), connection, loaded, present)
+
+
+def _require_libraries() -> None:
+    """Raise a UserError where results can be written as a journal and cannot be judged."""
+    missing = [name for name in ("duckdb", "pyarrow") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"nothing was judged: this Python has no {' and no '.join(missing)}. The results stay as they are: "
+            "`kernel-matrix report FOLDER` judges them on a machine that has DuckDB and pyarrow"
+        )
 
 
 def _enter_absences(

@@ -18,10 +18,8 @@ from kernel_matrix.report.document import Document
 from kernel_matrix.report.measurements import measurements
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
-from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History
-from kernel_matrix.results.validation import STREAMED
 
 if TYPE_CHECKING:
     from kernel_matrix.results.columns.judged import Judged
@@ -59,14 +57,14 @@ def report(
     from kernel_matrix.report.cells import Sources
 
     sources = Sources(project.matrix, results, project.rules)
-    sample, files = _sample(results), results.loaded.files
+    sample = _sample(results)
     facts: dict[str, Any] = {"left_out": left_out, "toolchains": toolchains, "run_notes": notes}
     more_notes = (sample.note,) if sample else ()
     document = make_document.document(sources, earlier=earlier, more_notes=more_notes, **facts)
     changes = _changes(document, against, earlier) if against else None
     seconds = results.seconds(site.MOST_SECONDS)
     site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
-    site.write_junit(project.site, collecting.collect(files, bounds=STREAMED).records if with_junit else None)
+    site.write_junit(project.site, results.all_records() if with_junit else None)
     if notes and notes.running:  # a page for the time of the run: the one at its end is audited
         return Report(document)
     return Report(document, tuple(_audited(project, results, sample)))

@@ -98,9 +98,12 @@ def judged(
 ) -> Iterator[Judged]:
     """Judge records as those of one file, in a database of their own."""
     with database() as connection:
-        records, file, samples = [*records], "records of a test", Samples(Bounds())
-        add_records(connection, file, records)
-        samples.add(Path(file), records)
+        records, samples, runs = [*records], Samples(Bounds()), {}
+        for record in records:
+            runs.setdefault(str(record.job), f"{len(runs):016x}")
+        records = [replace(record, run=runs[str(record.job)]) for record in records]
+        add_records(connection, "records of a test", records)
+        samples.add(records)
         planned = of_plan(plan)
         verdicts.judge(connection, planned, present)
         loaded = Loaded((), tuple(broken), {}, (), samples)

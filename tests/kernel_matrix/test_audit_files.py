@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from conftest import copy_doubles
 from kernel_matrix import pipeline
 from kernel_matrix.audit.files import choose
 from kernel_matrix.project import Project
-from kernel_matrix.results.columns import sources
+from kernel_matrix.results.columns import insert, load
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,12 @@ def test_a_report_that_counted_a_copy_twice_is_named(project, monkeypatch):
     project = pipeline.load(path)
     copy_of(project, "wrong")
     assert differences(project, project.results) == []
-    monkeypatch.setattr(sources, "_copies", lambda connection: set())
+
+    def every(loading: load._Loading, ordered: Sequence[Path]) -> tuple[Path, ...]:
+        insert.make_present(loading.connection, [loading.known[path] for path in ordered])
+        return tuple(ordered)
+
+    monkeypatch.setattr(load._Loading, "present", every)
     found = differences(project, project.results)
     assert "compat.json: run.unplanned: 3 is shown, and the results make 2" in found, found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.job.inputs import normal
 from kernel_matrix.job.sample import take
-from kernel_matrix.results import junit, samples
+from kernel_matrix.results import samples
+from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables import write as store
 
 A, B = "cuda/sm_90/triton-3.6/sinkhorn.forward", "cpu-llvm/x86-64-v3/tvm-0.27/sinkhorn.forward"
 FACTS = {"inputs.sha256": "ab" * 8}
@@ -50,19 +53,19 @@ def results(tmp_path: Path, planned) -> Path:
     names = [case.name for case in planned.cases if case.cell.id == A][:3]
     ours = [record(f"{A}/{name}", {"matrix": matrix_of(name)}) for name in names]
     theirs = [record(f"{B}/{name}", {"matrix": off(matrix_of(name), place * 6)}) for place, name in enumerate(names)]
-    write(tmp_path / "a.xml", ours, {"job": "cuda.triton-3.6"})
-    write(tmp_path / "b.xml", theirs, {"job": "cpu-llvm.tvm-0.27"})
+    write(tmp_path / "a", ours, {"job": "cuda.triton-3.6"})
+    write(tmp_path / "b", theirs, {"job": "cpu-llvm.tvm-0.27"})
     return tmp_path
 
 
-def write(path: Path, records: list[Record], job: dict[str, str]) -> None:
-    records = [replace(record, job=job) for record in records]
-    junit.write(path, path.stem, records, job)
-    samples.write(samples.beside(path), records)
+def write(folder: Path, records: list[Record], job: dict[str, str]) -> None:
+    """Write the results of a job in place of those in the folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    store.write(folder, job, records)
 
 
 def names_of(folder: Path) -> list[str]:
-    return [record.case.rpartition("/")[2] for record in junit.read(folder / "a.xml")]
+    return [record.case.rpartition("/")[2] for record in collect([folder / "a"]).records]
 
 
 def test_cells_are_compared_case_by_case(results):
@@ -97,7 +100,7 @@ def test_two_cases_are_compared_by_their_ids(results):
 def test_a_variant_stands_beside_the_chosen_kernel_of_the_other_side(results):
     name = names_of(results)[0]
     array = matrix_of(name)
-    write(results / "a.xml", [record(f"{A}/{name}", {"matrix": array, "matrix@wide": off(array, 3)})], {"job": "j"})
+    write(results / "a", [record(f"{A}/{name}", {"matrix": array, "matrix@wide": off(array, 3)})], {"job": "j"})
     rows = [line.split()[:5] for line in harness("compare", A, B, str(results)).stdout.splitlines()]
     assert ["matrix", "same", "0", "0", "0"] in rows
     assert ["matrix@wide", "|", "matrix", "differ", "0"] in rows
@@ -114,7 +117,7 @@ def test_a_variant_stands_beside_the_chosen_kernel_of_the_other_side(results):
 def test_what_cannot_be_compared_is_said(results, change, words):
     name = names_of(results)[0]
     changed = replace(record(f"{B}/{name}", {"matrix": matrix_of(name)}), **change)
-    write(results / "b.xml", [changed], {"job": "cpu-llvm.tvm-0.27"})
+    write(results / "b", [changed], {"job": "cpu-llvm.tvm-0.27"})
     printed = harness("compare", A, B, str(results)).stdout
     assert f"{name}: A pass, B pass\n  not compared: {words}\n" in printed
     assert "not compared: only one side has a result" in printed  # of the two other cases
@@ -122,7 +125,7 @@ def test_what_cannot_be_compared_is_said(results, change, words):
 
 def test_outputs_of_another_shape_are_not_compared(results):
     name = names_of(results)[0]
-    write(results / "b.xml", [record(f"{B}/{name}", {"matrix": matrix_of(name)[:3]})], {"job": "j"})
+    write(results / "b", [record(f"{B}/{name}", {"matrix": matrix_of(name)[:3]})], {"job": "j"})
     printed = harness("compare", A, B, str(results)).stdout
     assert "  matrix: not compared: matrix is fp32 [7, 4, 4] on one side and fp32 [3, 4, 4] on the other" in printed
 
@@ -152,8 +155,8 @@ def test_different_cases_have_nothing_in_common(results):
 
 
 def test_a_file_that_was_refused_is_named_and_the_status_is_2(results):
-    (results / "b.npz").write_bytes(b"no archive")
+    (results / "c.xml").write_bytes(b"<testsuites>")
     done = harness("compare", A, B, str(results))
     assert done.returncode == 2
-    assert "b.npz: refused: it is not a whole npz file" in done.stderr
-    assert "not compared: no samples of B" in done.stdout
+    assert "c.xml: not whole JUnit XML" in done.stderr
+    assert "3 cases, 3 compared" in done.stdout

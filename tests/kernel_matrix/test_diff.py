@@ -25,9 +25,8 @@ from kernel_matrix.results import history, junit, trend
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import Measurement
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.samples import beside
 from kernel_matrix.results.samples import of_entry as samples_of
-from kernel_matrix.results.samples import write as write_samples
+from kernel_matrix.results.tables.write import write as write_results
 
 OUTPUT = "h_in"  # one of the outputs of TRITON
 
@@ -398,9 +397,7 @@ def sampled(passing, planned, tmp_path, monkeypatch):
             records.append(replace(record, samples=samples, facts=named, job=job))
         states = {cell.state for cell in compare(planned, records).cells if cell.cell.id == TRITON}
         assert states == {"pass"}, "these records are believed"
-        path = tmp_path / name / "cuda.triton-3.6.xml"
-        junit.write(path, "cuda.triton-3.6", records, job)
-        write_samples(beside(path), records)
+        write_results(tmp_path / name, job, records)
         return tmp_path / name
 
     return write

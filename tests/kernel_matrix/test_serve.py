@@ -30,9 +30,9 @@ from kernel_matrix.live import page as live_page
 from kernel_matrix.live.jobs import LiveJob, LiveJobs, LiveRun
 from kernel_matrix.live.page import LivePage, in_words
 from kernel_matrix.live.server import PageServer
-from kernel_matrix.results import junit
 from kernel_matrix.results.history import History
 from kernel_matrix.results.record import Record
+from kernel_matrix.results.tables.write import write
 
 CELL = "here/any/good/double.forward"
 CASES = [f"{CELL}/tokens{tokens}" for tokens in (1, 2, 3)]
@@ -173,7 +173,7 @@ def test_a_result_takes_the_place_of_its_journal(project, held):
     page.refresh()
     project.results.mkdir()
     records = [Record(case, "error", "run", "launch", "it broke in the end") for case in CASES]
-    junit.write(project.results / "here.good.xml", "here.good", records, {"started": "2026-01-01T00:00:00Z"})
+    write(project.results, {"job": "here.good", "started": "2026-01-01T00:00:00Z"}, records)
     page.wait_until = 0.0
     assert page.refresh()
     row = shown(project).rows[CELL]
@@ -250,7 +250,7 @@ def test_without_a_run_the_page_is_that_of_the_last_report(doubles):
     assert not page.refresh()
     assert page.served == project.site
     time.sleep(0.02)
-    junit.write(project.results / "here.good.xml", "here.good", [Record(case, "pass", "run") for case in CASES], {})
+    write(project.results, {"job": "here.good"}, [Record(case, "pass", "run") for case in CASES])
     assert page.refresh(), "a result came after the report"
     assert page.served == project.build / "serve"
     assert shown(project).overview["run_notes"]["running"] == ""

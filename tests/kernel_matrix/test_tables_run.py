@@ -165,6 +165,16 @@ def test_a_machine_without_pyarrow_leaves_a_journal_that_makes_the_same_tables(d
     assert all(of_journal[case][0]._replace(file="") == of_tables[case][0]._replace(file="") for case in of_tables)
 
 
+@pytest.mark.slow
+def test_a_run_on_a_machine_without_pyarrow_keeps_its_journal_and_says_that_nothing_was_judged(doubles):
+    without = "import sys; sys.modules['pyarrow'] = None; from kernel_matrix import cli; sys.exit(cli.main())"
+    words = ["run", *options(doubles, "--toolchain", "good", "--executor", "current")]
+    ended = subprocess.run([sys.executable, "-c", without, *words], capture_output=True, text=True, check=False)
+    assert ended.returncode == UserError.exit_code
+    assert "nothing was judged: this Python has no pyarrow." in ended.stderr
+    assert len(names.journals(doubles.root / "build" / "results")) == 1
+
+
 JOURNALS = {
     "another outcome": (lambda text: text.replace('"outcome": "pass"', '"outcome": "fail"', 1), "the file was changed"),
     "an unknown outcome": (lambda text: text.replace('"outcome": "pass"', '"outcome": "good"', 1), "Input should be"),

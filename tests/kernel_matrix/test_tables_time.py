@@ -12,7 +12,6 @@ from test_tables import JOB
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables.query import ask
-from kernel_matrix.results.tables.read import read
 
 pytestmark = pytest.mark.alone
 
@@ -32,7 +31,7 @@ def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_eac
     written = time.process_time() - began
     assert written < 1
     began = time.process_time()
-    read(files)
+    assert len(collect([files.path("jobs")]).records) == 1000
     assert time.process_time() - began < 1
 
 

@@ -19,12 +19,12 @@ from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key, case_of, numbered, op_named
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results import junit, validation
+from kernel_matrix.results import junit
 from kernel_matrix.results.foreign import foreign_records
 from kernel_matrix.results.junit import BrokenResultError
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import write
-from kernel_matrix.results.validation import Bounds, RefusedError
+from kernel_matrix.results.validation import RefusedError
 from kernel_matrix.run.decide import Decision, decide
 from kernel_matrix.vendors.machine import Machine
 
@@ -73,7 +73,6 @@ def _place(project: Project, platform: str, toolchain: str, machine: Machine) ->
 
 def _read(file: Path) -> list[Record]:
     try:
-        validation.check_content(file, Bounds())
         records = junit.read(file)
     except (RefusedError, BrokenResultError, OSError) as error:
         raise UserError(f"{file}: {error}") from None

@@ -52,7 +52,8 @@ class _Reader:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Take in the start of an element."""
         if name == "property":
-            self.given[attributes.get("name", "")] = attributes.get("value", "")
+            if self.given is not self.job or attributes.get("name") != "run":  # the run is a key, and no fact
+                self.given[attributes.get("name", "")] = attributes.get("value", "")
         elif name == "testcase":
             self.case, self.given, self.results, self.flaky = attributes, {}, {}, []
         elif name == "testsuite":

@@ -13,9 +13,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.results.collect import collect
+from kernel_matrix.results import junit, result_files
+from kernel_matrix.results.junit import BrokenResultError
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import names
+from kernel_matrix.results.validation import Bounds, RefusedError
 
 FILE = "history.json"
 SCHEMA_VERSION = 1
@@ -82,8 +84,7 @@ def read(folder: Path | None) -> History:
         return History()
     if not folder.is_dir():
         raise UserError(f"--history {folder}: there is no such folder. Name one with the results of an earlier run.")
-    collected = collect([folder], with_tables=False)
-    problems = list(collected.broken)
+    records, problems = _beside_tables(folder)
     earlier = History()
     if names.find(folder):
         try:
@@ -91,7 +92,7 @@ def read(folder: Path | None) -> History:
         except UserError as error:  # not one table can be used
             problems.append(str(error))
     problems += earlier.problems
-    seconds = {**measured(collected.records), **earlier.seconds}
+    seconds = {**measured(records), **earlier.seconds}
     path = folder / FILE
     if path.is_file():
         try:
@@ -101,6 +102,22 @@ def read(folder: Path | None) -> History:
         except ValidationError as error:
             problems.append(f"{path}: {error.errors()[0]['msg']}. Lanes are silent since an unknown day.")
     return replace(earlier, seconds=seconds, problems=tuple(problems))
+
+
+def _beside_tables(folder: Path) -> tuple[list[Record], list[str]]:
+    """Return the records of journals and JUnit XML below a folder, and a sentence for each file that is not taken."""
+    there = result_files.find([folder], Bounds())
+    records: list[Record] = []
+    refused = dict(there.refused)
+    problems: list[str] = []
+    for path in (*there.journals, *there.junit):
+        try:
+            records += junit.read_any(path, Bounds())
+        except RefusedError as error:
+            refused[path] = str(error)
+        except BrokenResultError as error:
+            problems.append(f"{error}. Its cases are missing below; fetch or make the file again.")
+    return records, [*problems, *result_files.sentences(refused)]
 
 
 def of_tables(folder: Path) -> History:

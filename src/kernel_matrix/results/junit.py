@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
+from xml.parsers import expat
 
 import junitparser
 from junitparser.xunit2 import (
-    FlakyError,
-    FlakyFailure,
     JUnitXml,
     TestCase,
     TestSuite,
@@ -21,11 +18,16 @@ from junitparser.xunit2 import (
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.results.record import Outcome, Record
+from kernel_matrix.results.tables import journal, names
+from kernel_matrix.results.validation import Bounds, RefusedError, check_figures
 
 # The elements of a result, from the best to the worst: of several the worst counts.
 _ELEMENTS = ("skipped", "error", "failure")
+_TEXTS = (*_ELEMENTS, "system-out")
+_FLAKY = {"flakyFailure": "fail", "flakyError": "error"}
 # What some tools say of a test that they have not run, without an element that says so.
 _NOT_RUN = ("notrun", "disabled")
+_RUN, _IDENTITY = "run", re.compile("[0-9a-f]{16}")  # the property of a suite that names its run
 _NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -60,37 +62,13 @@ def _write(xml: JUnitXml, path: Path) -> None:
 
 def _to_suite(name: str, records: Sequence[Record], job: Mapping[str, str]) -> TestSuite:
     suite = TestSuite(name)
-    for key, value in job.items():
+    run = {_RUN: records[0].run} if records and records[0].run else {}
+    for key, value in {**job, **run}.items():
         suite.add_property(key, _clean(value))
     for record in records:
         suite.append(_to_testcase(record))  # add_testcase would count all cases again for each
     suite.update_statistics()
     return suite
-
-
-def read(path: Path) -> list[Record]:
-    """Return the records of any JUnit XML file; another tool's give records without metrics. Each suite is a run.
-
-    Raises:
-        BrokenResultError: the file is truncated or not JUnit XML.
-    """
-    try:
-        digest = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        suites = [
-            (suite, _properties(suite), sha256(f"{digest} {place}".encode()).hexdigest()[:16])
-            for place, suite in enumerate(_parse(path))
-        ]
-        return [replace(_to_record(case, job), run=run) for suite, job, run in suites for case in suite]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BrokenResultError(f"{path}: {error}") from None
-
-
-def _parse(path: Path) -> list[Any]:  # of TestSuite: junitparser's own types name the base class
-    try:
-        xml: Any = JUnitXml.fromfile(str(path))
-    except (ElementTree.ParseError, junitparser.JUnitXmlError, OSError, UnicodeDecodeError) as error:
-        raise BrokenResultError(f"{path}: not whole JUnit XML ({error})") from None
-    return list(xml) if isinstance(xml, JUnitXml) else [xml]
 
 
 def _to_testcase(record: Record) -> TestCase:
@@ -121,44 +99,218 @@ def _to_testcase(record: Record) -> TestCase:
     return case
 
 
-def _to_record(case: Any, job: Mapping[str, str]) -> Record:
-    properties = _properties(case)
-    result = max(case.result, key=lambda element: _ELEMENTS.index(element._tag), default=None)
-    element = "" if result is None else result._tag
-    same = [one for one in case.result if one._tag == element]  # a test of some tools has several failures
-    if not element and case._elem.get("status") in _NOT_RUN:
-        element = "skipped"
-    return Record(
-        case=properties.get("case", f"{case.classname or case.name}/{case.name}"),
-        outcome=_outcome(element, properties.get("outcome", "")),
-        action=properties.get("action", ""),
-        stage=properties.get("stage", ""),
-        message="; ".join(dict.fromkeys(one.message for one in same if one.message)),
-        detail="\n".join(dict.fromkeys(text for one in same if (text := (one.text or "").strip())))
-        or _printed(case, element),
-        seconds=float(case.time or 0.0),
-        attempts=_attempts(case, properties),
-        metrics={key[7:]: float(value) for key, value in properties.items() if key.startswith("metric.")},
-        facts={key[5:]: value for key, value in properties.items() if key.startswith("fact.")},
-        job=job,
-    )
+def read(path: Path, bounds: Bounds | None = None) -> list[Record]:
+    """Return the records of any JUnit XML file; another tool's give records without metrics. Each suite is a run.
+
+    A suite that was written from a run says which one; the runs of others follow from the bytes of the file.
+    The file is checked while it is read: nothing is kept that is larger than the bounds.
+
+    Raises:
+        BrokenResultError: the file is truncated or not JUnit XML.
+        RefusedError: it declares a document type or entities, or holds more than honest results do.
+    """
+    try:
+        content = path.read_bytes()
+        reading = _Reading(bounds or Bounds(), sha256(content).hexdigest())
+        reading.parse(content)
+    except (expat.ExpatError, OSError) as error:
+        raise BrokenResultError(f"{path}: not whole JUnit XML ({error})") from None
+    except (ValueError, TypeError) as error:
+        raise BrokenResultError(f"{path}: {error}") from None
+    return reading.records
 
 
-def _texts(results: Sequence[Any]) -> str:
-    return "\n".join(dict.fromkeys(text for one in results if (text := (one.text or "").strip())))
+def read_any(path: Path, bounds: Bounds) -> list[Record]:
+    """Return the records of a journal, or of a JUnit file, whatever tool has written it.
+
+    Raises:
+        RefusedError: it holds more than honest results do, or figures that cannot be.
+        BrokenResultError: it is not whole JUnit XML.
+    """
+    if names.is_journal(path):
+        return journal.read(path, bounds)
+    records = read(path, bounds)
+    check_figures(records)
+    return records
 
 
-def _printed(case: Any, element: str) -> str:
-    """Return what a test that failed has printed: some tools say there alone why it failed."""
-    return (case.system_out or "").strip() if element in ("failure", "error") else ""
+class _Reading:
+    """The records of a file that were read so far, and the parts of the test case that is being read."""
+
+    def __init__(self, bounds: Bounds, digest: str) -> None:
+        self.bounds, self._digest = bounds, digest
+        self.records: list[Record] = []
+        self._suites = 0
+        self._run, self._job = "", dict[str, str]()
+        self._open = self._cases = 0  # suites inside one another; test cases
+        self._case: dict[str, str] | None = None  # the attributes of the test case
+        self._properties: list[list[str]] = []  # the attributes of each
+        self._results: dict[str, list[tuple[str, str]]] = {}  # message and text of each, by element
+        self._tries: list[str] = []
+        self._printed = ""
+        self._text: list[str] = []
+        self._parser = expat.ParserCreate()
+
+    def parse(self, content: bytes) -> None:
+        """Read a whole file.
+
+        Raises:
+            ExpatError: it is no whole XML.
+            ValueError: it is no JUnit XML.
+            RefusedError: it declares a document type or entities, or holds more than honest results do.
+        """
+        parser, depth, properties = self._parser, 0, self._properties
+        deepest, longest, most = self.bounds.depth, self.bounds.text, self.bounds.properties
+
+        def start(tag: str, attributes: list[str]) -> None:
+            nonlocal depth
+            depth += 1
+            if depth > deepest:
+                raise RefusedError(f"its elements lie more than {deepest} deep")
+            if tag == "property" and depth > 1:  # nearly all elements are properties, and wait for the end of theirs
+                properties.append(attributes)
+                if len(properties) > most:
+                    raise RefusedError(f"a case has more than {most} properties")
+                return
+            if len(max(attributes, key=len, default="")) > longest:
+                raise RefusedError(f"a text is longer than {longest} characters")
+            self._start(tag, dict(zip(attributes[::2], attributes[1::2], strict=True)), depth)
+
+        def end(tag: str) -> None:
+            nonlocal depth
+            depth -= 1
+            if tag != "property":
+                self._end(tag)
+
+        parser.ordered_attributes = True
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse
+        parser.StartElementHandler, parser.EndElementHandler = start, end
+        parser.Parse(content, True)
+
+    def _pairs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names and the values of the properties that were read, and forget them."""
+        names, values = _in_columns(self._properties)
+        self._properties.clear()
+        longest = self.bounds.text
+        if len("".join(names)) + len("".join(values)) > longest < max(map(len, (*names, *values))):
+            raise RefusedError(f"a text is longer than {longest} characters")
+        return names, values
+
+    def _start(self, tag: str, attributes: dict[str, str], depth: int) -> None:
+        if depth == 1 and tag not in ("testsuites", "testsuite"):
+            raise ValueError(f"not whole JUnit XML (it begins with the element {tag[:60]!r})")
+        self._parser.CharacterDataHandler = None  # the text of an element ends where another begins
+        if tag == "testsuite":
+            self._end_facts()
+            self._open += 1
+            if self._open == 1:
+                self._job, self._run = {}, sha256(f"{self._digest} {self._suites}".encode()).hexdigest()[:16]
+                self._suites += 1
+        elif tag == "testcase" and self._open:
+            self._end_facts()
+            self._cases += 1
+            if self._cases > self.bounds.cases:
+                raise RefusedError(f"it has more than {self.bounds.cases} cases")
+            self._case, self._results, self._tries, self._printed = attributes, {}, [], ""
+        elif tag in _TEXTS and self._case is not None:
+            if tag in _ELEMENTS:
+                self._results.setdefault(tag, []).append((attributes.get("message", ""), ""))
+            self._text = []
+            self._parser.CharacterDataHandler = self._characters
+        elif tag in _FLAKY:
+            self._tries.append(_FLAKY[tag])
+
+    def _characters(self, text: str) -> None:
+        self._text.append(text)
+        if sum(map(len, self._text)) > self.bounds.text:
+            raise RefusedError(f"a text is longer than {self.bounds.text} characters")
+
+    def _end(self, tag: str) -> None:
+        self._parser.CharacterDataHandler = None
+        if tag == "testsuite":
+            self._end_facts()
+            self._open -= 1
+        elif tag == "testcase" and self._case is not None:
+            self.records.append(self._record(self._case))
+            self._case = None
+        elif tag in _ELEMENTS and self._case is not None:
+            of_tag = self._results[tag]
+            of_tag[-1] = of_tag[-1][0], "".join(self._text).strip()
+        elif tag == "system-out" and self._case is not None:
+            self._printed = "".join(self._text).strip()
+
+    def _end_facts(self) -> None:
+        """Take the properties that stand outside of test cases: those of a suite are the facts of its job."""
+        pairs = dict(zip(*self._pairs(), strict=True))
+        if self._open == 1:
+            if _IDENTITY.fullmatch(pairs.get(_RUN, "")):
+                self._run = pairs.pop(_RUN)
+            self._job |= pairs
+
+    def _end_case(self) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:
+        """Return the properties of the test case: those of its own, its metrics and its facts."""
+        given: dict[str, str] = {}
+        metrics: dict[str, float] = {}
+        facts: dict[str, str] = {}
+        for name, value in zip(*self._pairs(), strict=True):
+            if name.startswith("metric."):
+                metrics[name[7:]] = float(value)
+            elif name.startswith("fact."):
+                facts[name[5:]] = value
+            else:
+                given[name] = value
+        return given, metrics, facts
+
+    def _record(self, case: Mapping[str, str]) -> Record:
+        """Return the record of a test case. Of the elements of several results the worst counts."""
+        (given, metrics, facts), name = self._end_case(), case.get("name", "")
+        element = max(self._results, key=_ELEMENTS.index, default="")
+        results = self._results.get(element, [])  # a test of some tools has several failures
+        if not element and case.get("status") in _NOT_RUN:
+            element = "skipped"
+        # Some tools say in what a test has printed alone why it failed.
+        printed = self._printed if element in ("failure", "error") else ""
+        return Record(
+            case=given.get("case", f"{case.get('classname') or name}/{name}"),
+            outcome=_outcome(element, given.get("outcome", "")),
+            action=given.get("action", ""),
+            stage=given.get("stage", ""),
+            message="; ".join(dict.fromkeys(message for message, _ in results if message)),
+            detail="\n".join(dict.fromkeys(text for _, text in results if text)) or printed,
+            seconds=float((case.get("time") or "0").replace(",", "")),
+            attempts=self._attempts(given),
+            metrics=metrics,
+            facts=facts,
+            job=self._job,
+            run=self._run,
+        )
+
+    def _attempts(self, given: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the outcomes of the earlier tries. Other tools have an element for each that a later one made good."""
+        if "attempts" in given:
+            return tuple(part for part in given["attempts"].split(",") if part)
+        return tuple(sorted(self._tries, key=["fail", "error"].index))
 
 
-def _attempts(case: Any, properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the outcomes of the earlier tries. Other tools have an element for each try that a later one made good."""
-    if "attempts" in properties:
-        return tuple(part for part in properties["attempts"].split(",") if part)
-    tries = ((FlakyFailure, "fail"), (FlakyError, "error"))
-    return tuple(outcome for kind, outcome in tries for _ in case.iterchildren(kind))
+def _in_columns(properties: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names and the values of properties, each of which has its attributes in a list.
+
+    Raises:
+        ValueError: one has no name.
+    """
+    with suppress(ValueError):  # others have other attributes
+        first, names, second, values = zip(*properties, strict=True)
+        if {*first} == {"name"} and {*second} == {"value"}:  # as nearly all have them
+            return names, values
+    given = [dict(zip(one[::2], one[1::2], strict=True)) for one in properties]
+    if any("name" not in one for one in given):
+        raise ValueError("a property has no name")
+    return tuple(one["name"] for one in given), tuple(one.get("value", "") for one in given)
+
+
+def _refuse(*_: object) -> None:
+    raise RefusedError("it declares a document type or entities, which results never do")
 
 
 def _outcome(element: str, outcome: str) -> Outcome:
@@ -176,18 +328,6 @@ def _outcome(element: str, outcome: str) -> Outcome:
         case "skipped":
             return outcome if outcome in ("excluded", "missing") else "unavailable"  # type: ignore[return-value]
     return outcome or "pass"  # type: ignore[return-value]
-
-
-def _properties(element: Any) -> dict[str, str]:
-    """Return the properties of a suite or of a case.
-
-    Raises:
-        ValueError: one has no name.
-    """
-    properties = {item.name: item.value or "" for item in element.properties()}
-    if None in properties:
-        raise ValueError("a property has no name")
-    return properties
 
 
 def _clean(text: str) -> str:

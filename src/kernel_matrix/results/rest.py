@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from kernel_matrix.config.plan import Case
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, detection
 from kernel_matrix.results.collect import collect
 from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import names, write
+from kernel_matrix.results.tables import journal, names, write
+from kernel_matrix.results.validation import Bounds, RefusedError
 
 FOLDER = "rest"  # in the folder of results, so that every report of that folder has what is in it
 
@@ -70,4 +72,11 @@ def _rest_of_run(run: Sequence[Record], planned: Mapping[str, Case], newer: Coll
 
 def _read(folder: Path, job: str) -> tuple[Record, ...]:
     """Return the records of a job in a folder; none of a file that is not whole."""
-    return collect(names.results_of(folder, job)).records
+    files = names.results_of(folder, job)
+    if not all(map(names.is_journal, files)):
+        return collect(files).records
+    records: list[Record] = []  # a machine without pyarrow has journals only
+    for path in files:
+        with suppress(RefusedError):
+            records += journal.read(path, Bounds())
+    return tuple(records)

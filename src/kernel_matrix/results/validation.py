@@ -8,11 +8,10 @@ import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from xml.parsers import expat
 
 from kernel_matrix.results.record import Record
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|npz|parquet|jsonl)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|parquet|jsonl)")
 # The figures that must be finite. An error may be infinite, and so may the limits that follow from it: a case with such
 # a figure is judged, and its file is not refused.
 FINITE = re.compile(
@@ -36,24 +35,12 @@ class Bounds:
     text: int = 256 * 2**10  # characters of an attribute or a text
     depth: int = 8
     properties: int = 4_000  # of a case: 25 for each output of each variant of its kernel
-    sample_bytes: int = 64 * 2**20  # of each array in a file of samples, unpacked
     outputs: int = 2_000_000  # rows of the tables of outputs and of samples of a job
     unpacked: int = 512 * 2**20  # bytes of a table, with every text as often as it occurs
 
 
 # For results that are read one file after the other, into a database on the disk: each file has the same bounds.
 STREAMED = Bounds(files=100_000, all_bytes=64 * 2**30)
-
-
-@dataclass
-class _Count:
-    """The depth, and the numbers that have a limit, at one place of a file."""
-
-    bounds: Bounds
-    depth: int = 0
-    cases: int = 0
-    properties: int = 0
-    text: int = 0
 
 
 def find(folder: Path, paths: Iterable[Path], bounds: Bounds) -> tuple[list[Path], list[tuple[Path, str]]]:
@@ -95,62 +82,6 @@ def check_name(path: Path, folder: Path, bounds: Bounds) -> int:
     if status.st_size > bounds.file_bytes:
         raise RefusedError(f"it has {status.st_size} bytes, and {bounds.file_bytes} is the most")
     return status.st_size
-
-
-def check_content(path: Path, bounds: Bounds) -> None:
-    """Check the XML without building anything from it. What is not XML at all is left to the reader.
-
-    Raises:
-        RefusedError: it declares a document type or entities, or holds more than honest results do.
-    """
-    count = _Count(bounds)
-    parser = expat.ParserCreate()
-    parser.buffer_text = False
-
-    def no_doctype(*_: object) -> None:
-        raise RefusedError("it declares a document type or entities, which results never do")
-
-    def start(name: str, attributes: Mapping[str, str]) -> None:
-        _start(count, name, attributes)
-
-    def end(_: str) -> None:
-        count.depth -= 1
-        count.text = 0
-
-    def text(data: str) -> None:
-        count.text += len(data)
-        if count.text > bounds.text:
-            raise RefusedError(f"a text is longer than {bounds.text} characters")
-
-    parser.StartDoctypeDeclHandler = no_doctype
-    parser.EntityDeclHandler = no_doctype
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = text
-    try:
-        with path.open("rb") as file:
-            parser.ParseFile(file)
-    except (expat.ExpatError, OSError):
-        return
-
-
-def _start(count: _Count, name: str, attributes: Mapping[str, str]) -> None:
-    """Count the start of an element."""
-    bounds = count.bounds
-    count.depth += 1
-    count.text = 0
-    if count.depth > bounds.depth:
-        raise RefusedError(f"its elements lie more than {bounds.depth} deep")
-    if any(len(value) > bounds.text for value in attributes.values()):
-        raise RefusedError(f"a text is longer than {bounds.text} characters")
-    if name == "testcase":
-        count.cases, count.properties = count.cases + 1, 0
-        if count.cases > bounds.cases:
-            raise RefusedError(f"it has more than {bounds.cases} cases")
-    elif name == "property":
-        count.properties += 1
-        if count.properties > bounds.properties:
-            raise RefusedError(f"a case has more than {bounds.properties} properties")
 
 
 def check_figures(records: Iterable[Record]) -> None:

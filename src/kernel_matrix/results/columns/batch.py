@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any
 
 import numpy as np
@@ -80,71 +80,39 @@ class _Maps:
         return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
 
 
-@dataclass
-class BatchBuilder:
-    """Collect records in lists by column; a list becomes an Arrow array at the end."""
-
-    jobs: list[tuple[int, list[tuple[str, str]]]] = field(default_factory=list)
-    _suites: list[int] = field(default_factory=list)
-    _heads: list[tuple[Any, ...]] = field(default_factory=list)
-    _facts: _Maps = field(default_factory=_Maps)
-    _figures: _Maps = field(default_factory=_Maps)
-    _groups: dict[tuple[str, ...], _Group] = field(default_factory=dict)
-
-    def add_job(self, facts: Mapping[str, str]) -> int:
-        """Add the next suite, with the facts of its job, and return its place."""
-        self.jobs.append((len(self.jobs), list(facts.items())))
-        return len(self.jobs) - 1
-
-    def add(
-        self,
-        suite: int,
-        head: tuple[str, str, str, str, str, str, float, Sequence[str]],
-        facts: tuple[Sequence[str], Sequence[str]],
-        names: tuple[str, ...],
-        values: list[float],
-    ) -> None:
-        """Add a record of a suite.
-
-        ``head`` has its case, outcome, action, stage, message, detail, seconds and attempts; ``facts`` are the names
-        and the values of its facts, and ``names`` and ``values`` those of its metrics.
-        """
-        group = self._groups.get(names)
-        if group is None:
-            group = self._groups[names] = _Group(_layout(names))
-        group.places.append(len(self._heads))
-        group.values.fromlist(values)
-        self._suites.append(suite)
-        self._heads.append(head)
-        self._facts.add(*facts)
-        self._figures.add(group.layout.names, map(values.__getitem__, group.layout.places))
-
-    @property
-    def batch(self) -> Batch:
-        """The tables."""
-        return Batch(_jobs(self.jobs), self._cases(), _outputs([*self._groups.values()]))
-
-    def _cases(self) -> pa.Table:
-        columns = list(zip(*self._heads, strict=True)) if self._heads else [()] * len(_HEAD)
-        arrays = [pa.array(column, CASES.field(name).type) for name, column in zip(_HEAD, columns, strict=True)]
-        suites, places = pa.array(self._suites, pa.int32()), pa.array(range(len(self._heads)), pa.int64())
-        facts, figures = (
-            maps.array(CASES.field(name).type) for name, maps in (("facts", self._facts), ("figures", self._figures))
-        )
-        return pa.Table.from_arrays([suites, places, *arrays, facts, figures], schema=CASES)
-
-
 def of_records(records: Iterable[Record]) -> Batch:
-    """Return the tables of records. Those that share the object of their job are of one suite."""
-    builder = BatchBuilder()
-    suites: dict[int, tuple[int, Mapping[str, str]]] = {}  # the job is kept, so that no other object gets its id
-    for r in records:
-        if id(r.job) not in suites:
-            suites[id(r.job)] = builder.add_job(r.job), r.job
-        head = (r.case, r.outcome, r.action, r.stage, r.message, r.detail, float(r.seconds), list(r.attempts))
-        values = [float(value) for value in r.metrics.values()]
-        builder.add(suites[id(r.job)][0], head, (tuple(r.facts), tuple(r.facts.values())), tuple(r.metrics), values)
-    return builder.batch
+    """Return the tables of records. Those of one run that follow one another are of one suite."""
+    jobs: list[tuple[int, str, list[tuple[str, str]]]] = []
+    suites: list[int] = []
+    heads: list[tuple[Any, ...]] = []
+    facts, figures, groups = _Maps(), _Maps(), dict[tuple[str, ...], _Group]()
+    for (run, job), of_run in groupby(records, key=lambda record: (record.run, record.job)):
+        jobs.append((len(jobs), run, list(job.items())))
+        for r in of_run:
+            names, values = tuple(r.metrics), [float(value) for value in r.metrics.values()]
+            group = groups.get(names) or groups.setdefault(names, _Group(_layout(names)))
+            group.places.append(len(heads))
+            group.values.fromlist(values)
+            suites.append(len(jobs) - 1)
+            head = r.case, r.outcome, r.action, r.stage, r.message, r.detail, float(r.seconds), list(r.attempts)
+            heads.append(head)
+            facts.add(tuple(r.facts), r.facts.values())
+            figures.add(group.layout.names, map(values.__getitem__, group.layout.places))
+    return Batch(_table(JOBS, jobs), _cases(suites, heads, facts, figures), _outputs([*groups.values()]))
+
+
+def _table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for field, column in zip(schema, columns, strict=True)], schema=schema
+    )
+
+
+def _cases(suites: Sequence[int], heads: Sequence[tuple[Any, ...]], facts: _Maps, figures: _Maps) -> pa.Table:
+    first = [pa.array(suites, pa.int32()), pa.array(range(len(heads)), pa.int64())]
+    of_heads = _table(pa.schema([CASES.field(name) for name in _HEAD]), heads).columns
+    maps = [column.array(CASES.field(name).type) for name, column in (("facts", facts), ("figures", figures))]
+    return pa.Table.from_arrays([*first, *of_heads, *maps], schema=CASES)
 
 
 @lru_cache(maxsize=4096)
@@ -163,11 +131,6 @@ def _layout(names: tuple[str, ...]) -> _Layout:
         others = tuple((place, name) for name, place in figures.items() if name not in _PLACES)
         outputs.append(_Output(output, columns, places, others))
     return _Layout(tuple(outputs), tuple(name for _, name in rest), tuple(place for place, _ in rest))
-
-
-def _jobs(jobs: Sequence[tuple[int, list[tuple[str, str]]]]) -> pa.Table:
-    suites, facts = zip(*jobs, strict=True) if jobs else ((), ())
-    return pa.Table.from_arrays([pa.array(suites, pa.int32()), pa.array(facts, JOBS.field("facts").type)], schema=JOBS)
 
 
 def _outputs(groups: Sequence[_Group]) -> pa.Table:

@@ -30,7 +30,7 @@ _TABLES = f"""
     CREATE TABLE sources (
         source INTEGER, path VARCHAR, position INTEGER
     );
-    CREATE TABLE jobs (source INTEGER, job BIGINT, facts MAP(VARCHAR, VARCHAR));
+    CREATE TABLE jobs (source INTEGER, job BIGINT, run VARCHAR, facts MAP(VARCHAR, VARCHAR));
     CREATE TABLE cases (
         source INTEGER, job BIGINT, record BIGINT, "case" VARCHAR, outcome VARCHAR, action VARCHAR, stage VARCHAR,
         message VARCHAR, detail VARCHAR, seconds DOUBLE, attempts VARCHAR[],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -25,6 +26,23 @@ def next_source(connection: Connection) -> int:
     return int(one(connection, "SELECT coalesce(max(source), 0) + 1 FROM sources"))
 
 
+def add_sources(connection: Connection, sources: Mapping[int, Path]) -> None:
+    """Enter new sources by number."""
+    schema = pa.schema({"source": pa.int32(), "path": pa.string(), "position": pa.int32()})
+    columns = {"source": [*sources], "path": [*map(str, sources.values())], "position": [None] * len(sources)}
+    enter(connection, "new_sources", schema, columns)
+    connection.execute("INSERT INTO sources FROM new_sources").fetchall()
+
+
+def make_present(connection: Connection, numbers: Sequence[int]) -> None:
+    """Give the sources their positions, in this order. Only sources that have one count."""
+    schema = pa.schema({"position": pa.int32(), "source": pa.int32()})
+    enter(connection, "positions", schema, {"position": range(len(numbers)), "source": numbers})
+    connection.execute(
+        "UPDATE sources SET position = p.position FROM positions p WHERE p.source = sources.source"
+    ).fetchall()
+
+
 def insert_batches(connection: Connection, jobs: pa.Table, cases: pa.Table, outputs: pa.Table, first: int) -> None:
     """Insert Arrow tables whose column ``file`` is the number of the source less ``first``."""
     connection.register("new_jobs", jobs)
@@ -33,7 +51,7 @@ def insert_batches(connection: Connection, jobs: pa.Table, cases: pa.Table, outp
     source = f"(file + {first})::BIGINT"
     job, record = f"{source} * {JOBS_OF_A_FILE} + suite", f"{source} * {CASES_OF_A_FILE} + place"
     for question in (
-        f"INSERT INTO jobs SELECT {source}, {job}, facts FROM new_jobs",
+        f"INSERT INTO jobs SELECT {source}, {job}, run, facts FROM new_jobs",
         f"""
         INSERT INTO cases
         SELECT {source}, {job}, {record}, "case", outcome, action, stage, message, detail, seconds, attempts, facts,
@@ -61,7 +79,7 @@ def _insert_runs(connection: Connection, runs: Mapping[int, JobFiles]) -> None:
     record = f"source * {CASES_OF_A_FILE} + file_row_number"
     figures = ", ".join(f"o.{name}" for name in FIGURES)
     for table, question in (
-        ("jobs", f"INSERT INTO jobs SELECT source, source * {JOBS_OF_A_FILE}, facts FROM {_ROWS}"),
+        ("jobs", f"INSERT INTO jobs SELECT source, source * {JOBS_OF_A_FILE}, run, facts FROM {_ROWS}"),
         (
             "cases",
             f"""

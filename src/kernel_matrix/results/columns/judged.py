@@ -188,17 +188,14 @@ class Judged:
 
     def tried(self) -> list[Record]:
         """Return all results of the cases, also those that decide nothing, with their samples."""
-        question = f"""
-            SELECT record, cases.job, path FROM results JOIN cases USING (record) JOIN sources USING (source)
-            WHERE {self.where} ORDER BY ordinal
-        """
-        found = rows(self.connection, question)
-        records = records_of(self.connection, [number for number, *_ in found], self.jobs)
-        of = self.loaded.samples.of
-        return [
-            replace(records[number], samples=of(self.jobs[job], path, records[number].case))
-            for number, job, path in found
-        ]
+        found = rows(self.connection, f"SELECT record FROM results WHERE {self.where} ORDER BY ordinal")
+        return self.loaded.records(self.connection, [number for (number,) in found], self.jobs)
+
+    def all_records(self) -> list[Record]:
+        """Return all results that count, whole."""
+        question = f"SELECT record FROM cases JOIN sources USING (source) {_COUNTS} ORDER BY position, record"
+        numbers = [number for (number,) in rows(self.connection, question)]
+        return self.loaded.records(self.connection, numbers, self.jobs)
 
     def every(self) -> list[Record]:
         """Return all records of cases without the figures of their outputs, planned or not."""

@@ -1,26 +1,22 @@
-"""Result folders -> tables: read all JUnit XML below them, and the tables of runs, into the database, each once."""
+"""Result folders -> tables: read all tables of runs below them, journals and JUnit XML into the database, each once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import filecmp
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from kernel_matrix.results import result_files, samples, validation
-from kernel_matrix.results.columns import sources
-from kernel_matrix.results.columns.insert import insert_batches, insert_runs, next_source
-from kernel_matrix.results.columns.parse import Parsed, parse_all
-from kernel_matrix.results.columns.records import Jobs
+from kernel_matrix.results import result_files, validation
+from kernel_matrix.results.columns import insert
+from kernel_matrix.results.columns.parse import parse_all
+from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sampled import Samples
 from kernel_matrix.results.columns.sql import Connection, rows
 from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.result_files import NOT_WHOLE
-from kernel_matrix.results.tables import checks
+from kernel_matrix.results.tables import checks, names
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Asked, Bounds, RefusedError
 
@@ -29,8 +25,9 @@ from kernel_matrix.results.validation import Asked, Bounds, RefusedError
 class Loaded:
     """The files that count, and one sentence for each file that was not taken.
 
-    ``refused`` has the reasons of the latter by job, for the cases that are missing because of it. ``paths`` are all
-    files of results that lie in ``folders``, whether or not they were taken.
+    Of tables ``files`` has the file of the jobs. A run counts once, so a file without another run is not among
+    ``files``; ``paths`` are all files of results that lie in ``folders``, whether or not they were taken. ``refused``
+    has the reasons of files that were not taken by job, for the cases that are missing because of it.
     """
 
     files: tuple[Path, ...]
@@ -39,6 +36,11 @@ class Loaded:
     paths: tuple[Path, ...]
     samples: Samples
     folders: tuple[Path, ...] = ()
+
+    def records(self, connection: Connection, numbers: Sequence[int], jobs: Jobs) -> list[Record]:
+        """Return records with the figures and the samples of their outputs, in this order."""
+        found = records_of(connection, numbers, jobs)
+        return [replace(found[number], samples=self.samples.of(found[number])) for number in numbers]
 
 
 def load(
@@ -57,28 +59,20 @@ def load(
     """
     bounds = bounds or Bounds()
     there = result_files.find(folders, bounds)
-    xml, runs = (*there.journals, *there.junit), there.runs
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
-    loading.junit(xml, processes)
     connection.begin()  # the rows of files and their numbers are there together, or not at all
-    insert_last = partial(loading.insert, loading.insert_checked(runs))
-    if asked is None:
-        loading.take_samples(xml, runs, beside=insert_last)
-    else:
-        insert_last()
-        loading.compare_with(asked)
-        loading.take_samples(xml, runs)
+    for good in loading.good_tables(there.runs):
+        loading.insert(good)
     connection.commit()
-    ordered = [*xml, *(files.path("jobs") for files in runs)]
-    taken = {path: loading.known[path] for path in ordered if path in loading.known and path not in loading.refused}
-    present = sources.make_present(connection, [*taken.values()])
-    files: dict[int, Path] = {}  # of two files with the same bytes the first is named
-    for path, number in taken.items():
-        if number in present:
-            files.setdefault(number, path)
-    of_junit = (file for path in xml for file in (path, samples.beside(path)))
-    paths = (*of_junit, *(path for run in runs for path in run.paths))
-    return replace(loading.loaded(tuple(files.values()), paths), folders=tuple(folders))
+    loading.parse((*there.journals, *there.junit), processes)
+    if asked is not None:
+        loading.compare_with(asked)
+    loading.take_samples(there.runs, there.journals)
+    files = loading.present((*(run.path("jobs") for run in there.runs), *there.journals, *there.junit))
+    paths = (*there.junit, *there.journals, *(path for run in there.runs for path in run.paths))
+    broken = (*loading.broken, *result_files.sentences(loading.refused))
+    refused = result_files.reasons_by_job(loading.refused)
+    return Loaded(files, broken, refused, paths, loading.samples, tuple(folders))
 
 
 def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
@@ -104,35 +98,24 @@ class _Loading:
     refused: dict[Path, str] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
 
-    def junit(self, paths: Sequence[Path], processes: int) -> None:
-        """Read the JUnit files."""
+    def parse(self, paths: Sequence[Path], processes: int) -> None:
+        """Read journals and JUnit files."""
         for parsed in parse_all(paths, self.bounds, processes):
             self.refused |= parsed.refused
             for path, reason in parsed.broken.items():
                 self.broken.append(f"{reason}. Its cases are missing below; fetch or make the file again.")
                 self.refused[path] = NOT_WHOLE
-            self._insert(parsed)
+            first = insert.next_source(self.connection)
+            numbers = {path: first + place for place, path in enumerate(parsed.paths) if path not in self.refused}
+            self.connection.begin()  # the rows of files and their numbers are there together, or not at all
+            insert.insert_batches(self.connection, parsed.jobs, parsed.cases, parsed.outputs, first)
+            insert.add_sources(self.connection, {number: path for path, number in numbers.items()})
+            self.connection.commit()
+            self.known |= numbers
 
-    def _insert(self, parsed: Parsed) -> None:
-        first = next_source(self.connection)
-        numbers = {path: first + place for place, path in enumerate(parsed.paths) if path not in self.refused}
-        self.connection.begin()  # the rows of files and their numbers are there together, or not at all
-        insert_batches(self.connection, parsed.jobs, parsed.cases, parsed.outputs, first)
-        sources.add(self.connection, {number: path for path, number in numbers.items()})
-        self.connection.commit()
-        self.known |= numbers
-
-    def insert_checked(self, runs: Sequence[JobFiles]) -> dict[int, JobFiles]:
-        """Read the tables of runs, some while those after them are checked. Return the last, which are not read."""
-        last: dict[int, JobFiles] = {}
-        for part in self._good_tables(runs):
-            self.insert(last)
-            last = part
-        return last
-
-    def _good_tables(self, runs: Sequence[JobFiles]) -> Iterator[dict[int, JobFiles]]:
+    def good_tables(self, runs: Sequence[JobFiles]) -> Iterator[dict[int, JobFiles]]:
         """Yield the runs by new numbers, and refuse those that cannot be used."""
-        first = next_source(self.connection)
+        first = insert.next_source(self.connection)
         for part, bad in checks.checked(runs, self.bounds):
             self.refused |= {files.path("jobs"): reason for files, reason in bad.items()}
             good = dict(enumerate((files for files in part if files not in bad), first))
@@ -142,50 +125,50 @@ class _Loading:
 
     def insert(self, good: Mapping[int, JobFiles]) -> None:
         """Read the tables of runs."""
-        insert_runs(self.connection, good)
-        sources.add(self.connection, {number: files.path("jobs") for number, files in good.items()})
+        insert.insert_runs(self.connection, good)
+        insert.add_sources(self.connection, {number: files.path("jobs") for number, files in good.items()})
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""
+        question = 'SELECT "case", action FROM cases WHERE source = ? ORDER BY record'
         for path, source in self.known.items():
-            answer = rows(
-                self.connection, 'SELECT "case", action FROM cases WHERE source = ? ORDER BY record', [source]
-            )
-            records = (Record(case, "pass", action) for case, action in answer)
+            records = (Record(case, "pass", action) for case, action in rows(self.connection, question, [source]))
             folder = path.parent if path.suffix == ".xml" else path.parent.parent
             try:
                 validation.check_records(result_files.job_of(path), folder.name, records, asked)
             except RefusedError as error:
                 self.refused[path] = str(error)
 
-    def take_samples(
-        self, xml: Sequence[Path], runs: Sequence[JobFiles], beside: Callable[[], None] = lambda: None
-    ) -> None:
-        """Read the samples of all files that are taken, and refuse runs whose content is not that of their name.
-
-        ``beside`` is done while the samples of runs are read, which needs no database.
-        """
-        jobs = Jobs(self.connection, "" if xml else "WHERE false")
-        for path in xml:
+    def take_samples(self, runs: Sequence[JobFiles], journals: Sequence[Path]) -> None:
+        """Read the samples of runs, and refuse runs in tables whose content is not that of their name."""
+        taken = (files for files in runs if files.path("jobs") not in self.refused)
+        by_number = {self.known[files.path("jobs")]: files for files in taken}
+        for files, reason in self.samples.of_runs(self.connection, by_number).items():
+            self.refused[files.path("jobs")] = reason
+        for path in journals:
             if path in self.known and path not in self.refused:
-                self.samples.of_junit(self.connection, path, self.known[path], jobs)
-        with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(self._samples_of_runs, runs)
-            beside()
-            reading.result()
+                self.samples.of_journal(path)
 
-    def _samples_of_runs(self, runs: Sequence[JobFiles]) -> None:
-        """Read the samples of the runs that are taken, and refuse those whose identity is another."""
-        taken = [files for files in runs if files.path("jobs") not in self.refused]
-        cases = {files: pq.ParquetFile(files.path("cases")).metadata.num_rows for files in taken}
-        checked = self.samples.choose_checked(cases)
-        for files in taken:
-            try:
-                self.samples.of_run(files, whole=files in checked)
-            except RefusedError as error:
-                self.refused[files.path("jobs")] = str(error)
+    def present(self, ordered: Sequence[Path]) -> tuple[Path, ...]:
+        """Make the files that are taken the present sources, and return them: each run counts once.
 
-    def loaded(self, files: tuple[Path, ...], paths: tuple[Path, ...]) -> Loaded:
-        """Return what was read from these files."""
-        broken = (*self.broken, *self.samples.broken, *result_files.sentences(self.refused))
-        return Loaded(files, broken, result_files.reasons_by_job(self.refused), paths, self.samples)
+        The digest of tables and of journals makes sure which run they are of. JUnit XML only says it, so it is a copy
+        of these, or of the same bytes.
+        """
+        runs = dict(rows(self.connection, "SELECT source, list(DISTINCT run) FROM jobs GROUP BY source"))
+        sure: set[str] = set()
+        of_junit: dict[frozenset[str], Path] = {}
+        taken: dict[Path, int] = {}
+        for path in ordered:
+            if path not in self.known or path in self.refused:
+                continue
+            of_path = frozenset(runs.get(self.known[path], ()))
+            copy = of_path and sure.issuperset(of_path)
+            if names.is_table(path) or names.is_journal(path):
+                sure |= of_path
+            elif not copy and (first := of_junit.setdefault(of_path, path)) != path:
+                copy = filecmp.cmp(first, path, shallow=False)
+            if not copy:
+                taken[path] = self.known[path]
+        insert.make_present(self.connection, [*taken.values()])
+        return tuple(taken)

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kernel_matrix.results import junit, validation
-from kernel_matrix.results.columns import batch, own_form
+from kernel_matrix.results import junit
+from kernel_matrix.results.columns import batch
 from kernel_matrix.results.columns.batch import Batch
 from kernel_matrix.results.columns.schema import CASES, JOBS, OUTPUTS
 from kernel_matrix.results.junit import BrokenResultError
-from kernel_matrix.results.tables import journal, names
 from kernel_matrix.results.validation import Bounds, RefusedError
 
 _FILES_AT_ONCE = 16
@@ -44,7 +43,7 @@ def parse(paths: Sequence[Path], bounds: Bounds) -> Parsed:
     batches: list[tuple[int, Batch]] = []
     for place, path in enumerate(paths):
         try:
-            batches.append((place, read(path, path.read_bytes(), bounds)))
+            batches.append((place, batch.of_records(junit.read_any(path, bounds))))
         except RefusedError as error:
             refused[path] = str(error)
         except (BrokenResultError, OSError) as error:
@@ -69,24 +68,6 @@ def parse_all(
             if len(waiting) > 2 * processes:  # no more than these are in memory
                 yield waiting.pop(0).result()
         yield from (future.result() for future in waiting)
-
-
-def read(path: Path, data: bytes, bounds: Bounds) -> Batch:
-    """Return the tables of one file, whatever tool has written it.
-
-    Raises:
-        RefusedError: it holds more than honest results do, or figures that cannot be.
-        BrokenResultError: it is not whole JUnit XML.
-    """
-    if names.is_journal(path):
-        return batch.of_records(journal.read(path, bounds))
-    try:
-        return own_form.read(data, bounds)
-    except own_form.OtherFormError:
-        validation.check_content(path, bounds)
-        records = junit.read(path)
-        validation.check_figures(records)
-        return batch.of_records(records)
 
 
 _TABLES = {"jobs": JOBS, "cases": CASES, "outputs": OUTPUTS}

@@ -13,17 +13,20 @@ OF_CASES = f"""NOT starts_with("case", '{PROBE}') AND NOT starts_with("case", '{
 
 
 class Jobs:
-    """The facts of the jobs by number; the records of a job share one object."""
+    """The facts and the run of each job, by its number; the records of a job share one object."""
 
     def __init__(self, connection: Connection, where: str = "WHERE position IS NOT NULL") -> None:
         """``where`` selects the sources, by default the present ones."""
-        self._facts: dict[int, dict[str, str]] = {
-            job: dict(facts)
-            for job, facts in rows(connection, f"SELECT job, facts FROM jobs JOIN sources USING (source) {where}")
-        }
+        found = rows(connection, f"SELECT job, run, facts FROM jobs JOIN sources USING (source) {where}")
+        self._facts: dict[int, dict[str, str]] = {job: dict(facts) for job, _, facts in found}
+        self._runs: dict[int, str] = {job: run for job, run, _ in found}
 
     def __getitem__(self, job: int) -> dict[str, str]:
         return self._facts[job]
+
+    def run(self, job: int) -> str:
+        """Return the identity of a job's results."""
+        return self._runs[job]
 
     @property
     def facts(self) -> Mapping[int, Mapping[str, str]]:
@@ -52,6 +55,7 @@ def records_of(
             {**figures, **of_outputs.get(number, {})},
             facts,
             jobs[job],
+            run=jobs.run(job),
         )
         for number, job, case, outcome, action, stage, message, detail, seconds, attempts, facts, figures in rows(
             connection,

@@ -16,72 +16,66 @@ from kernel_matrix.results import samples
 from kernel_matrix.results.columns.planned import Planned
 from kernel_matrix.results.columns.records import Jobs, records_of
 from kernel_matrix.results.columns.sql import Connection, rows
-from kernel_matrix.results.foreign import printable
 from kernel_matrix.results.record import Record, Sample
-from kernel_matrix.results.tables import journal, names, read
+from kernel_matrix.results.tables import journal, read
+from kernel_matrix.results.tables.identity import identity
 from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.results.validation import Bounds, RefusedError
 
 MOST_BYTES = 256 * 2**20  # of samples in memory
 # Cases of runs whose identity is computed, which takes about 0.2 ms for each; of more, runs with OF_MORE cases.
 MOST_CHECKED, OF_MORE = 50_000, 5_000
-_Key = tuple[str, str, str]  # the job, or the file of one without a name; when it started; the case
+_AT_ONCE = 20  # runs whose records are objects at the same time
 
 
 @dataclass
 class Samples:
-    """The samples of all files by job, start and case, and what was not taken.
-
-    A copy of a run may bring samples that the other copy lacks.
-    """
+    """The samples of all files by run and case, and what was not taken."""
 
     bounds: Bounds
-    broken: list[str] = field(default_factory=list)
-    _by_case: dict[_Key, Mapping[str, Sample]] = field(default_factory=dict)
+    _by_case: dict[tuple[str, str], Mapping[str, Sample]] = field(default_factory=dict)
     _bytes: int = 0
     _left_out: int = 0
     _unchecked: tuple[int, int] = (0, 0)  # the runs whose identity was not computed, and the number of all
 
-    def choose_checked(self, cases: Mapping[JobFiles, int]) -> Collection[JobFiles]:
+    def of_journal(self, path: Path) -> None:
+        """Read the samples of a journal."""
+        self.add(journal.read(path, self.bounds))
+
+    def of_runs(self, connection: Connection, runs: Mapping[int, JobFiles]) -> dict[JobFiles, str]:
+        """Read the samples of runs in tables, which are there by number, and compute the identity of runs.
+
+        Return why runs are refused: their content is not that of their name, or their samples cannot be used.
+        """
+        cases = dict(rows(connection, "SELECT source, count(*) FROM cases GROUP BY source"))
+        checked = self._choose_checked({number: cases.get(number, 0) for number in runs})
+        jobs = Jobs(connection, "")
+        refused: dict[JobFiles, str] = {}
+        for first in range(0, len(runs), _AT_ONCE):
+            numbers = [*runs][first : first + _AT_ONCE]
+            asked = [n for n in numbers if n in checked or (read.has_samples(runs[n]) and not self._is_full())]
+            for number, records in _by_source(connection, asked, jobs).items():
+                try:
+                    self._of_run(runs[number], records)
+                except RefusedError as error:
+                    refused[runs[number]] = str(error)
+        return refused
+
+    def _of_run(self, files: JobFiles, records: Sequence[Record]) -> None:
+        of_cases = read.samples_of(files)
+        records = [replace(record, samples=of_cases.get(record.case, {})) for record in records]
+        if records and (content := identity(records[0].job, records)) != files.run:
+            raise RefusedError(f"its content is that of the run {content}, and not of {files.run}: a file was changed")
+        for record in records:
+            samples.check(record)
+        self.add(records)
+
+    def _choose_checked(self, cases: Mapping[int, int]) -> Collection[int]:
         """Return the runs whose identity is computed, of all runs with their numbers of cases."""
         chosen = {*cases} if sum(cases.values()) <= MOST_CHECKED else _at_random(cases, OF_MORE)
         if unchecked := len(cases) - len(chosen):
             self._unchecked = unchecked, len(cases)
         return chosen
-
-    def of_junit(self, connection: Connection, path: Path, source: int, jobs: Jobs) -> None:
-        """Read the samples beside a JUnit file that the database has as ``source``."""
-        if names.is_journal(path):
-            self.add(path, journal.read(path, self.bounds))
-            return
-        file = samples.beside(path)
-        if not file.exists() and not file.is_symlink():
-            return
-        if self._is_full():
-            return
-        numbers = [
-            n for (n,) in rows(connection, "SELECT record FROM cases WHERE source = ? ORDER BY record", [source])
-        ]
-        of_file = records_of(connection, numbers, jobs, outputs=False)
-        try:
-            self.add(path, samples.read(file, [of_file[number] for number in numbers], self.bounds))
-        except RefusedError as error:
-            self.broken.append(f"{printable(file)}: refused: {error}. Its job's results count without samples.")
-
-    def of_run(self, files: JobFiles, *, whole: bool) -> None:
-        """Read the samples of a run in tables that were checked; ``whole`` computes its identity too.
-
-        Raises:
-            RefusedError: its content is not that of its name, or its samples cannot be used.
-        """
-        if not whole and not read.has_samples(files):
-            return
-        if not whole and self._is_full():
-            return
-        records = read.read(files)
-        for record in records:
-            samples.check(record)
-        self.add(files.path("jobs"), records)
 
     @property
     def note(self) -> tuple[str, ...]:
@@ -100,9 +94,9 @@ class Samples:
             )
         return tuple(sentences)
 
-    def of(self, job: Mapping[str, str], path: str, case: str) -> Mapping[str, Sample]:
-        """Return the samples of a case of a job; ``path`` is the file of its results."""
-        return self._by_case.get(_key(job, path, case), {})
+    def of(self, record: Record) -> Mapping[str, Sample]:
+        """Return the samples of a record."""
+        return self._by_case.get((record.run, record.case), {})
 
     def deciding(self, connection: Connection, planned: Planned, jobs: Jobs) -> Iterator[tuple[Case, Record]]:
         """Yield the cases with their deciding records that have samples, and one record of each lane without any.
@@ -110,13 +104,13 @@ class Samples:
         The latter have no figures of outputs.
         """
         question = """
-            SELECT planned, record, job, path FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
-            JOIN sources USING (source) WHERE action IN ('run', 'emulate') ORDER BY cell, planned
+            SELECT planned, record, job FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
+            WHERE action IN ('run', 'emulate') ORDER BY cell, planned
         """
         sampled: dict[int, tuple[Case, Mapping[str, Sample]]] = {}
-        for number, record, job, path in rows(connection, question) if self._by_case else ():
+        for number, record, job in rows(connection, question) if self._by_case else ():
             case = planned.case(number)
-            if found := self.of(jobs[job], path, case.id):
+            if found := self._by_case.get((jobs.run(job), case.id)):
                 sampled[record] = case, found
         without = """
             WITH of_cells AS (  -- the first of each cell, so that few ids are taken apart
@@ -141,26 +135,32 @@ class Samples:
         self._left_out += full
         return full
 
-    def add(self, path: Path, records: Sequence[Record]) -> None:
-        """Take in the samples of the records of a file."""
+    def add(self, records: Sequence[Record]) -> None:
+        """Take in the samples of records."""
         for record in records:
             if record.samples:
-                self._by_case.setdefault(_key(record.job, str(path), record.case), record.samples)
+                self._by_case.setdefault((record.run, record.case), record.samples)
                 self._bytes += sum(len(sample.bits) for sample in record.samples.values())
 
 
-def _at_random(cases: Mapping[JobFiles, int], most: int) -> set[JobFiles]:
+def _by_source(connection: Connection, sources: Sequence[int], jobs: Jobs) -> dict[int, list[Record]]:
+    """Return the records of some sources."""
+    found = rows(connection, "SELECT source, record FROM cases WHERE list_contains(?, source)", [sources])
+    records = records_of(connection, [record for _, record in found], jobs)
+    by_source: dict[int, list[Record]] = {source: [] for source in sources}
+    for source, record in found:
+        by_source[source].append(records[record])
+    return by_source
+
+
+def _at_random(cases: Mapping[int, int], most: int) -> set[int]:
     """Return runs that have at most so many cases together."""
-    order = sorted(cases, key=lambda files: files.path("jobs"))
+    order = [*cases]
     Random().shuffle(order)  # noqa: S311  other ones in each report, and nothing secret
-    chosen: set[JobFiles] = set()
+    chosen: set[int] = set()
     left = most
-    for files in order:
-        if cases[files] <= left:
-            chosen.add(files)
-            left -= cases[files]
+    for number in order:
+        if cases[number] <= left:
+            chosen.add(number)
+            left -= cases[number]
     return chosen
-
-
-def _key(job: Mapping[str, str], path: str, case: str) -> _Key:
-    return job.get("job", path), job.get("started", ""), case

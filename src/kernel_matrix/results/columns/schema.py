@@ -5,19 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kernel_matrix.results.limits import SOURCES
+from kernel_matrix.results.tables import schema as tables
 
-# The figures of an output that have a column of their own. Others are in the column `others`.
-FIGURES = (
-    *("elements", "nan", "inf", "max_abs", "mean_abs", "rel_fro", "ulp_median", "ulp_p99", "ulp_max", "cosine"),
-    *("misrounded", "limit_max_abs", "limit_rel_fro", "floor_max_abs", "floor_rel_fro", "floor_misrounded"),
-    *("conditioning_max_abs", "conditioning_rel_fro", "unit", "steps", "largest", "itemsize", "noise_ratio"),
-    *("growth", "limit_growth"),
-)
+FIGURES = (*tables.FIGURES,)  # the figures of an output that have a column. Others are in the column `others`.
 COMMON = ("elements", *SOURCES)  # the figures that all results of a case have in common
 _FACTS = pa.map_(pa.string(), pa.string())
 _NUMBERS = pa.map_(pa.string(), pa.float64())
 
-JOBS = pa.schema([("suite", pa.int32()), ("facts", _FACTS)])
+JOBS = pa.schema([("suite", pa.int32()), ("run", pa.string()), ("facts", _FACTS)])
 CASES = pa.schema(
     [
         ("suite", pa.int32()),  # the place of the suite in its file

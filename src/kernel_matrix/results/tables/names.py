@@ -89,9 +89,9 @@ def result_of(folder: Path, job: str) -> Path | None:
 
 
 def results_of(folder: Path, job: str) -> list[Path]:
-    """Return the files of all results of a job in a folder, also in the form in which earlier versions wrote them."""
+    """Return the files of all results of a job in a folder: tables of jobs, and journals in their place."""
     tables = {files.path("jobs") for files in of_job(folder, job)}
-    return [path for path in (*sorted(tables), *_journals_of(folder, job), folder / f"{job}.xml") if path.exists()]
+    return [path for path in (*sorted(tables), *_journals_of(folder, job)) if path.exists()]
 
 
 def _journals_of(folder: Path, job: str) -> list[Path]:
@@ -112,8 +112,6 @@ def remove(folder: Path, job: str, but: Collection[str] = ()) -> None:
     for path in _journals_of(folder, job):
         if path.stem not in but:
             path.unlink(missing_ok=True)
-    for former in (folder / f"{job}.xml", folder / f"{job}.npz"):  # the form in which earlier versions wrote results
-        former.unlink(missing_ok=True)
     for files in sorted({files for files in of_job(folder, job) if files.name not in but}):
         for path in files.paths:
             path.unlink(missing_ok=True)
