@@ -18,7 +18,7 @@ _SMALLEST = 1 << 12  # bytes that an entry counts at least: a million empty file
 
 @dataclass
 class Room:
-    """What a job may write into its folder. A file that was deleted and is still open is not seen.
+    """Measure and clear what a job writes into its folder. A file that was deleted and is still open is not seen.
 
     ``kept`` are the names of the files there that the harness goes on with.
     """
