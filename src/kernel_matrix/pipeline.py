@@ -41,19 +41,18 @@ from kernel_matrix.report.side import Side, is_address, is_site, read_address, r
 from kernel_matrix.reporting import Report as Report
 from kernel_matrix.reporting import audit as audit
 from kernel_matrix.reporting import report as report
-from kernel_matrix.results import collect as collecting
 from kernel_matrix.results import history, repeat, rest
-from kernel_matrix.results.collect import Collected
 from kernel_matrix.results.history import History
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.validation import Bounds
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.validation import Bounds
 from kernel_matrix.vendors.machine import Machine
 
 if TYPE_CHECKING:
     from kernel_matrix.results.side_by_side import CasePair
+    from kernel_matrix.store.load import Collected
 
 
 def collect_tests(
@@ -232,7 +231,9 @@ def collect(
     Raises:
         UserError: a folder does not exist.
     """
-    return collecting.collect(folders, asked_of(project.matrix, row_plan) if row_plan else None, bounds)
+    from kernel_matrix.store.load import collect as read  # DuckDB and pyarrow take long to import
+
+    return read(folders, asked_of(project.matrix, row_plan) if row_plan else None, bounds)
 
 
 def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | None = None) -> list[RuleState]:

@@ -22,7 +22,7 @@ from kernel_matrix.results import history
 from kernel_matrix.results.history import History
 
 if TYPE_CHECKING:
-    from kernel_matrix.results.columns.judged import Judged
+    from kernel_matrix.results.judged import Judged
 
 
 @dataclass(frozen=True)

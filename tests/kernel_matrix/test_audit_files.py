@@ -12,7 +12,8 @@ from conftest import copy_doubles
 from kernel_matrix import pipeline
 from kernel_matrix.audit.files import choose
 from kernel_matrix.project import Project
-from kernel_matrix.results.columns import insert, load
+from kernel_matrix.store import load
+from kernel_matrix.store import records as insert
 
 
 @pytest.fixture(scope="module")

@@ -531,12 +531,8 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
 
 def test_without_an_engine_a_run_has_no_image_and_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    assert (
-        main(
-            ["ci", "image", "--platform", "cuda", "--matrix", str(ROOT / "matrix.yaml"), "--into", str(tmp_path / "b")]
-        )
-        == 0
-    )
+    words = ("--platform", "cuda", "--matrix", str(ROOT / "matrix.yaml"), "--into", str(tmp_path / "b"))
+    assert main(["ci", "image", *words]) == 0
     assert "no image was made: no Docker engine answers" in capsys.readouterr().out
     assert not (tmp_path / "b").exists()
 
