@@ -19,12 +19,11 @@ import pyarrow.parquet as pq
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.store.record import BENCH, Record, is_probe_record, output_and_figure
-from kernel_matrix.store.schema import FIGURES, SCHEMAS, VERSION
+from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION
 
 _LEVEL = 9  # of zstd: a tenth smaller than the usual 3, and still a few milliseconds for a job
 
 _PARTS = ("platform", "target", "toolchain", "op", "direction", "name")
-_OF_JOB = ("job", "platform", "toolchain", "device", "driver", "executor", "commit")  # facts with a column
 
 
 def tables(run: str, job: Mapping[str, str], records: Sequence[Record]) -> Iterator[tuple[str, pa.Table]]:
@@ -36,8 +35,7 @@ def tables(run: str, job: Mapping[str, str], records: Sequence[Record]) -> Itera
     more = {
         "run": [run] * len(records),
         **dict(zip(_PARTS, zip(*map(parts_of, records), strict=True), strict=False)),
-        "inputs_sha256": [record.facts.get("inputs.sha256", "") for record in records],
-        "artifact_kind": [record.facts.get("artifact.kind", "") for record in records],
+        **{column: [record.facts.get(fact, "") for record in records] for column, fact in FACTS_OF_CASE.items()},
     }
     yield "cases", _joined("cases", batch.cases, more)
     yield "jobs", _table(SCHEMAS["jobs"], [job_row(run, job)])
@@ -74,9 +72,9 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def job_row(run: str, facts: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the row of a job."""
-    named = (facts.get(fact, "") for fact in _OF_JOB)
+    *named, lock = (facts.get(fact, "") for fact in FACTS_OF_JOB.values())
     times = _moment(facts.get("started", "")), _number(facts.get("seconds", ""))
-    return run, *named, *times, facts.get("lock.sha256", ""), list(facts.items()), VERSION
+    return run, *named, *times, lock, list(facts.items()), VERSION
 
 
 def sample_rows(run: str, records: Sequence[Record]) -> Iterator[tuple[Any, ...]]:
