@@ -17,7 +17,7 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.doctor.environment import examine
-from kernel_matrix.project import Project
+from kernel_matrix.pipeline import Project
 from kernel_matrix.results.record import Record
 from kernel_matrix.results.tables import write
 from kernel_matrix.run import executors
