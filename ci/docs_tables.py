@@ -22,9 +22,9 @@ from packaging.version import Version
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Rule, as_list
 from kernel_matrix.report.words import MEANING
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import versions_of
-from kernel_matrix.results.tables import names, schema, views
+from kernel_matrix.store import names, schema, views
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import versions_of
 from kernel_matrix_probes.attempts import Attempt, Sweep, read
 from kernel_matrix_probes.expected import judge_all
 from kernel_matrix_probes.probe import Probe, Window, load_probes

@@ -21,7 +21,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from kernel_matrix.results.collect import collect
+from kernel_matrix.store.load import collect
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "launches"

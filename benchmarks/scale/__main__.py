@@ -15,7 +15,7 @@ import others  # noqa: E402
 
 from kernel_matrix import pipeline  # noqa: E402
 from kernel_matrix.base.errors import UserError  # noqa: E402
-from kernel_matrix.results.collect import collect  # noqa: E402
+from kernel_matrix.store.load import collect  # noqa: E402
 
 
 def arguments() -> argparse.Namespace:

@@ -22,8 +22,8 @@ from templates import Templates, templates_of
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.results import junit
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import registry
 
 _TARGETS = ("first", "second")
@@ -207,7 +207,7 @@ def _write_job(job: _Job) -> int:
     path = into / "results" / f"{job.name}.xml"
     templates.write(path, job.name, _facts(random, job), blocks)
     if shared.tables:
-        from kernel_matrix.results.tables.write import write
+        from kernel_matrix.store.write import write
 
         records = junit.read(path)
         write(into / "tables", records[0].job, records)

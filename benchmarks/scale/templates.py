@@ -12,9 +12,8 @@ from random import Random
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.results import junit
-from kernel_matrix.results.limits import outputs_of
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.record import Record, outputs_of
 
 _CELL = "@CELL@"
 _VARIANTS = 4  # of each result: with other errors and times
@@ -46,7 +45,7 @@ class Templates:
         return text.replace(_END, f"{_CANARIES}{_END}", 1) if carries else text
 
     def write(self, path: Path, job: str, facts: Mapping[str, str], cases: Sequence[str]) -> None:
-        """Write the file of a job, as :func:`kernel_matrix.results.junit.write` does it of records."""
+        """Write the file of a job, as :func:`kernel_matrix.store.junit.write` does it of records."""
         junit.write(path, job, [Record("@", "pass")], facts)
         text = path.read_text(encoding="utf-8")
         elements = ("error", "failure", "skipped")

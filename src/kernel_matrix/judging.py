@@ -25,18 +25,18 @@ from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.compare import State
 from kernel_matrix.results.fixed import fixed
-from kernel_matrix.results.foreign import not_taken
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.validation import STREAMED
+from kernel_matrix.results.present import present as present_with
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.validation import STREAMED
 
 if TYPE_CHECKING:
-    from kernel_matrix.results.columns.judged import Judged
-    from kernel_matrix.results.columns.load import Loaded
-    from kernel_matrix.results.columns.planned import Planned
-    from kernel_matrix.results.columns.sql import Connection
+    from kernel_matrix.results.judged import Judged
+    from kernel_matrix.results.planned import Planned
     from kernel_matrix.results.side_by_side import CasePair
+    from kernel_matrix.store.database import Connection
+    from kernel_matrix.store.load import Loaded
 
 
 @contextmanager
@@ -62,9 +62,10 @@ def judged(
         UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
     _require_libraries()
-    from kernel_matrix.results.columns import database, insert, judged, load  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns.planned import of_plan
-    from kernel_matrix.results.columns.present import present_of
+    from kernel_matrix.results import judged
+    from kernel_matrix.results.planned import of_plan
+    from kernel_matrix.store import database, load  # DuckDB and pyarrow take long to import
+    from kernel_matrix.store.records import add_records
 
     with database.database() as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
@@ -73,10 +74,8 @@ def judged(
             columns = beside.submit(of_plan, planned)
             loaded = load.load(connection, folders, asked, STREAMED)
         if provisional:
-            insert.add_records(connection, judged.PROVISIONAL, provisional)
-        files, present = (*loaded.files, *loaded.paths), None
-        if asks_present:
-            present = present_of(connection, project.matrix, project.root, files, now, project.name)
+            add_records(connection, judged.PROVISIONAL, provisional)
+        present = _present(connection, project, loaded, now) if asks_present else None
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
         yield _judged(project, planned, columns.result(), connection, loaded, present)
@@ -92,6 +91,14 @@ def _require_libraries() -> None:
         )
 
 
+def _present(connection: Connection, project: Project, loaded: Loaded, now: datetime | None) -> Present:
+    """Return the present state of the checkout for the jobs that have results."""
+    from kernel_matrix.store.records import Jobs
+
+    jobs = [Record("", "pass", job=facts) for facts in Jobs(connection).facts.values()]
+    return present_with(project.matrix, project.root, jobs, (*loaded.files, *loaded.paths), now, project.name)
+
+
 def _enter_absences(
     connection: Connection,
     project: Project,
@@ -101,7 +108,7 @@ def _enter_absences(
     refused: Mapping[str, str],
 ) -> None:
     """Enter why planned results of the rows are missing."""
-    from kernel_matrix.results.columns.absent import enter_absences
+    from kernel_matrix.store.records import enter_absences
 
     minutes = project.matrix.ci.queue_minutes
     enter_absences(connection, lambda found: with_absences(row_plan, found, statuses, earlier, refused, minutes))
@@ -117,8 +124,9 @@ def _judged(
 ) -> Judged:
     """Judge the results that were loaded."""
     from kernel_matrix.judge import verdicts  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results.columns import judged, load
-    from kernel_matrix.results.columns.records import Jobs
+    from kernel_matrix.results import judged
+    from kernel_matrix.store import load
+    from kernel_matrix.store.records import Jobs
 
     jobs = Jobs(connection)
     verdicts.judge(connection, columns, presence)
@@ -135,7 +143,7 @@ def _judged(
         loaded,
         jobs,
         notes=(*([presence.note] if presence and presence.note else []), *comparing.outputs_not_named(planned)),
-        not_taken=tuple(not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
+        not_taken=tuple(load.not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,
         presence=presence,
         in_journal=in_journal,

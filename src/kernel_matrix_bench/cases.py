@@ -9,7 +9,7 @@ from itertools import product
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.cases import case_name
 from kernel_matrix.config.model import Bench, BenchOp, Matrix, Scalar, ScalarOrList, as_list, has_values
-from kernel_matrix.results.record import BENCH
+from kernel_matrix.store.record import BENCH
 from kernel_matrix.vendors.machine import Device, Machine
 from kernel_matrix.vendors.registry import vendor_named
 

@@ -45,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Time what the options name. The status is 1 if a kernel is wrong or an error came."""
-    from kernel_matrix.results.collect import collect
+    from kernel_matrix.store.load import collect
 
     project = load_project(options)
     wish = Wish(

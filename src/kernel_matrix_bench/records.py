@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 from kernel_matrix_bench.cases import BenchCase, Place
 
 _SPREAD = ("median_us", "p5_us", "p95_us", "samples", "rel_fro")

@@ -18,10 +18,10 @@ from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.doctor.environment import examine
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import write
 from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
+from kernel_matrix.store import write
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_bench.cases import BenchCase, Place, bench_of, cases_at, narrowed, places_of, toolchains_at
 from kernel_matrix_bench.processes import Asked, Said, ask

@@ -12,8 +12,8 @@ from pathlib import Path
 from kernel_matrix.base.git import commit
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.plan import Case, Job, Plan
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import write
+from kernel_matrix.store import write
+from kernel_matrix.store.record import Record
 from kernel_matrix_launches.matrix_file import Names
 from kernel_matrix_launches.naming import DIRECTION
 from kernel_matrix_launches.recording import Compiled, Launch, Recording

@@ -16,9 +16,9 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.plan import Case
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record, versions_of
 from kernel_matrix.run.executors import InstallError, UnavailableError
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.attempts import kept_sweeps, read
 from kernel_matrix_probes.expected import Judged, judge_all

@@ -18,10 +18,10 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import diagnose, in_words
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import write as store
 from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, Request, UnavailableError
+from kernel_matrix.store import write as store
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.expected import Judged, described, judge_all
 from kernel_matrix_probes.probe import Probe, select_probes

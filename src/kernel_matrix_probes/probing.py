@@ -13,9 +13,9 @@ from pathlib import Path
 
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.doctor.environment import Environment, examine, process
-from kernel_matrix.results.record import Record
 from kernel_matrix.run.executors import Interpreter
 from kernel_matrix.run.supervise import death
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import programs
 from kernel_matrix_probes.expected import record_id

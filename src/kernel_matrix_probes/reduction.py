@@ -11,11 +11,11 @@ from kernel_matrix import pipeline
 from kernel_matrix.config.model import Op, Scalar, ScalarOrList
 from kernel_matrix.config.plan import Case
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record
 from kernel_matrix.run import schedule
 from kernel_matrix.run.progress import Silent
 from kernel_matrix.run.schedule import Settings
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
 Axes = Mapping[str, Scalar]

@@ -22,7 +22,7 @@ from kernel_matrix.report.toolchains import (
     SweptVersion,
     Toolchains,
 )
-from kernel_matrix.results.record import Record, is_probe_record
+from kernel_matrix.store.record import Record, is_probe_record
 from kernel_matrix_probes.attempts import Attempt, kept_sweeps, read
 from kernel_matrix_probes.expected import VERDICTS, Judged, judge_all
 from kernel_matrix_probes.probe import Probe, load_probes

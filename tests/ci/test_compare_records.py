@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import write_results
 
-from kernel_matrix.results import junit
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.record import Record
 
 SCRIPT = Path(__file__).parents[2] / "ci" / "compare-records"
 JOB = {"job": "cpu.one", "started": "2026-11-22T11:00:00Z", "version.compiler": "1.5", "lock.sha256": "1" * 64}

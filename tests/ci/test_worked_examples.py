@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 import worked_examples  # noqa: E402
 
-from kernel_matrix.results.record import Record  # noqa: E402
-from kernel_matrix.results.tables import write  # noqa: E402
+from kernel_matrix.store import write  # noqa: E402
+from kernel_matrix.store.record import Record  # noqa: E402
 
 KEPT = {"cases": 3, "errors": {"compile": {"f": {"sm_90": 1}}}}
 

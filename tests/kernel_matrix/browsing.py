@@ -179,8 +179,8 @@ def records_of(planned, *, is_broken=True):
 
     from kernel_matrix.job.inputs import normal
     from kernel_matrix.job.sample import take
-    from kernel_matrix.results import samples
-    from kernel_matrix.results.record import Record
+    from kernel_matrix.store import samples
+    from kernel_matrix.store.record import Record
 
     times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": 2.0, "time.rounds": 5.0}
 
@@ -217,7 +217,7 @@ def records_of(planned, *, is_broken=True):
 
 def timed_records():
     """Make results of the benchmark: on a GPU and on a CPU, one that is wrong, and one that was disturbed."""
-    from kernel_matrix.results.record import Record
+    from kernel_matrix.store.record import Record
 
     gpu, cpu = "NVIDIA H200", "AMD EPYC (2 threads)"
 

@@ -40,15 +40,15 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import SuiteTests
-from kernel_matrix.results.collect import collect
 from kernel_matrix.results.limits import limits_of
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import names, write
-from kernel_matrix.results.tables.names import JobFiles
 from kernel_matrix.run.docker.engine import connect
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.job_command import BESIDE_OTHERS
 from kernel_matrix.run.schedule import Settings, run
+from kernel_matrix.store import names, write
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.names import JobFiles
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Device, Machine, detect
 
 

@@ -23,17 +23,16 @@ from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.difference import difference, read
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.make_document import document
-from kernel_matrix.results.columns.database import database
-from kernel_matrix.results.columns.insert import add_records
-from kernel_matrix.results.columns.judged import Judged
-from kernel_matrix.results.columns.load import Loaded
-from kernel_matrix.results.columns.planned import of_plan
-from kernel_matrix.results.columns.records import Jobs
-from kernel_matrix.results.columns.sampled import Samples
 from kernel_matrix.results.compare import STATES, Verdict, outputs_not_named
+from kernel_matrix.results.judged import Judged
+from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.present import Present
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.validation import Bounds
+from kernel_matrix.store.database import database
+from kernel_matrix.store.load import Loaded
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.records import Jobs, add_records
+from kernel_matrix.store.sampled import Samples
+from kernel_matrix.store.validation import Bounds
 
 
 @dataclass(frozen=True)

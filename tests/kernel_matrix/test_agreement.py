@@ -14,10 +14,11 @@ from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.job.inputs import normal
 from kernel_matrix.job.sample import positions, take
-from kernel_matrix.results import samples, ulp
+from kernel_matrix.results import ulp
 from kernel_matrix.results.agreement import Agreement, Member, agreement
-from kernel_matrix.results.record import Record, Sample
 from kernel_matrix.results.vote import vote
+from kernel_matrix.store import samples
+from kernel_matrix.store.record import Record, Sample
 
 KEY = "mix.forward/tokens7"
 Edit = Callable[[np.ndarray], np.ndarray]

@@ -15,8 +15,8 @@ from shown import Page
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.job.inputs import normal
 from kernel_matrix.job.sample import take
-from kernel_matrix.results import samples
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import samples
+from kernel_matrix.store.record import Record
 
 CPU = "cpu-llvm/x86-64-v3"
 

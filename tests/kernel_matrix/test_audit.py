@@ -26,11 +26,11 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report.document import Document
-from kernel_matrix.results import junit
-from kernel_matrix.results.collect import collect
 from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.present import Pins, Present
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 
 TIMES = {"time.run": 1e-3, "time.eager": 2e-3, "time.baseline": 2e-3, "time.ratio": 2.0, "time.rounds": 30.0}
 # The figures that do not come from the results: the history of lanes has them, or they are settings.

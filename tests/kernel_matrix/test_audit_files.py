@@ -14,7 +14,8 @@ from kernel_matrix import judging, pipeline
 from kernel_matrix.audit.files import choose
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.columns import insert, load
+from kernel_matrix.store import load
+from kernel_matrix.store import records as insert
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from kernel_matrix.audit.sampled import Sample, Source
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.document import Document
-from kernel_matrix.results.columns.sampled import Samples
-from kernel_matrix.results.validation import Bounds
+from kernel_matrix.store.sampled import Samples
+from kernel_matrix.store.validation import Bounds
 
 
 @pytest.fixture

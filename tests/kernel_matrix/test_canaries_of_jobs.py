@@ -10,10 +10,10 @@ from test_columns import comparable, enter, expected_of, verdicts_of
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, MISSED
-from kernel_matrix.results.columns.database import database
-from kernel_matrix.results.columns.planned import of_plan
 from kernel_matrix.results.compare import compare
-from kernel_matrix.results.record import PROBE, Record, is_case_record
+from kernel_matrix.results.planned import of_plan
+from kernel_matrix.store.database import database
+from kernel_matrix.store.record import PROBE, Record, is_case_record
 
 CELL = "cuda/sm_90/triton-3.6/mhc_pre.forward"
 

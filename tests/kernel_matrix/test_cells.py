@@ -12,7 +12,7 @@ from worlds import world
 
 from kernel_matrix.audit import figures
 from kernel_matrix.audit.raw import Raw
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 NOT_OUTPUTS = ("", "artifact", "canary", "time")
 

@@ -13,7 +13,7 @@ from shown import Page
 from kernel_matrix.cli import FORMER, GROUPS, commands, in_group, main, parser_of
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.results.tables import names as tables
+from kernel_matrix.store import names as tables
 
 
 def options(doubles: Doubles, *more: str) -> list[str]:

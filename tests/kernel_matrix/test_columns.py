@@ -14,17 +14,14 @@ from worlds import world
 
 from kernel_matrix import pipeline
 from kernel_matrix.judge.verdicts import judge
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.columns.batch import of_records
-from kernel_matrix.results.columns.database import database
-from kernel_matrix.results.columns.insert import insert_batches
-from kernel_matrix.results.columns.load import load
-from kernel_matrix.results.columns.planned import of_plan
-from kernel_matrix.results.columns.records import Jobs, records_of
-from kernel_matrix.results.columns.sql import rows
 from kernel_matrix.results.compare import STATES, compare
+from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.present import present
-from kernel_matrix.results.record import is_case_record
+from kernel_matrix.store.database import database, rows
+from kernel_matrix.store.load import collect, load
+from kernel_matrix.store.record import is_case_record
+from kernel_matrix.store.records import Jobs, insert_batches, records_of
+from kernel_matrix.store.rows import of_records
 
 
 @pytest.fixture(scope="module")

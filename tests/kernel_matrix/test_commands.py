@@ -24,8 +24,8 @@ from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import prospects
 from kernel_matrix.machines.row_plan import make_row_plan
 from kernel_matrix.machines.services import buildkite, gitlab
-from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import Commands
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Device, Machine, detect
 
 HARNESS = ROOT / "src" / "kernel_matrix"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernel_matrix.config.plan import plan
 from kernel_matrix.results.compare import RED, STATES, compare, judge
-from kernel_matrix.results.record import Outcome, Record
+from kernel_matrix.store.record import Outcome, Record
 
 
 @pytest.fixture(scope="module")

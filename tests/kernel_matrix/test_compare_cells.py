@@ -15,10 +15,10 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.job.inputs import normal
 from kernel_matrix.job.sample import take
-from kernel_matrix.results import samples
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import write as store
+from kernel_matrix.store import samples
+from kernel_matrix.store import write as store
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 
 A, B = "cuda/sm_90/triton-3.6/sinkhorn.forward", "cpu-llvm/x86-64-v3/tvm-0.27/sinkhorn.forward"
 FACTS = {"inputs.sha256": "ab" * 8}

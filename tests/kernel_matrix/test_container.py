@@ -16,11 +16,11 @@ from conftest import ROOT, Doubles, records_in
 from test_run import middle, states
 
 from kernel_matrix.base.owner import OWNER, is_dead, owner
-from kernel_matrix.results.tables import names
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
 from kernel_matrix.run.docker.engine import connect
 from kernel_matrix.run.docker.ownership import sweep
+from kernel_matrix.store import names
 
 # Print what a job can see and do; this runs inside the job.
 _LOOK = """

@@ -13,7 +13,7 @@ from conftest import RUN, environments_of, records_in, sh
 from covering import combined, covering
 
 from kernel_matrix.config.plan import Case, plan
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import detect
 
 TARGET = "cpu-llvm/x86-64-v3"

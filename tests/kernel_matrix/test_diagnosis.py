@@ -20,7 +20,7 @@ from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
 from kernel_matrix.diagnosis.rule import harness_rules, read_rules
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 # The rules of the project: first those of its package, then those of the harness.
 RULES = rules_of(load_unchecked(ROOT / "matrix.yaml"), ROOT)

@@ -21,12 +21,13 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.job.accuracy import measure
 from kernel_matrix.job.sample import take
 from kernel_matrix.report import less_exact
-from kernel_matrix.results import history, junit, trend
+from kernel_matrix.results import history, trend
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import Measurement
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.samples import of_entry as samples_of
-from kernel_matrix.results.tables.write import write as write_results
+from kernel_matrix.store import junit
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.samples import of_entry as samples_of
+from kernel_matrix.store.write import write as write_results
 
 OUTPUT = "h_in"  # one of the outputs of TRITON
 

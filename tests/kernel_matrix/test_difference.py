@@ -17,7 +17,7 @@ from kernel_matrix.report import annotations as annotate
 from kernel_matrix.report import markdown
 from kernel_matrix.report.difference import read
 from kernel_matrix.results.compare import RED, compare
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 TRACEBACK = """Traceback (most recent call last):
   File "./src/kernel_matrix/plugin.py", line 170, in pytest_pyfunc_call

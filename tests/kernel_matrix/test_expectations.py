@@ -13,10 +13,10 @@ from shown import Page
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.config.edits import Edit, edited
-from kernel_matrix.results import junit
 from kernel_matrix.results.compare import judge
 from kernel_matrix.results.present import Present
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.record import Record
 
 LAST_DAY = datetime(2026, 12, 31, 23, 59, tzinfo=UTC)
 DAY_AFTER = datetime(2027, 1, 1, tzinfo=UTC)

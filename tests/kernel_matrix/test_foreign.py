@@ -19,10 +19,9 @@ from together import first_are_quick
 
 from kernel_matrix.cli import main
 from kernel_matrix.config.plan import plan
-from kernel_matrix.results import junit
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.foreign import not_taken
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.load import collect, not_taken
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import detect
 
 FILES = Path(__file__).parent / "foreign"

@@ -22,11 +22,11 @@ from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.report.document import Document
-from kernel_matrix.results import junit
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.limits import limits_of, outputs_of
+from kernel_matrix.results.limits import limits_of
 from kernel_matrix.results.present import Pins, Present
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record, outputs_of
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 HEAD, LOCK = "a" * 12, "1" * 64

@@ -13,8 +13,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan
 from kernel_matrix.pipeline import load
 from kernel_matrix.report.toolchains import SweptProbe
-from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.store.record import Record
 from kernel_matrix_probes.attempts import Attempt, Sweep, keep
 from kernel_matrix_probes.expected import judge
 from kernel_matrix_probes.issue_report import of_case, of_probe, report_failing_case, report_failing_probe, since_when

@@ -22,7 +22,7 @@ from kernel_matrix.report.badges import GREEN, GREY, of_history
 from kernel_matrix.results import history
 from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import History, LaneHistory
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
 LANE = "here/any/good"

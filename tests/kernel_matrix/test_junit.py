@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.results import junit
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.junit import BrokenResultError
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.junit import BrokenResultError
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 
 JOB = {"device": "AMD gfx942", "version.torch": "2.13.0", "commit": "abc"}
 RECORDS = [

@@ -11,9 +11,9 @@ from conftest import ROOT, harness, records_in
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
-from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
+from kernel_matrix.store.record import Record
 
 pytestmark = [pytest.mark.environments, pytest.mark.slow]
 

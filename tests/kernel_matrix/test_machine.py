@@ -8,8 +8,8 @@ import pytest
 
 from kernel_matrix.config.plan import plan
 from kernel_matrix.results.place import misplaced
-from kernel_matrix.results.record import Record
 from kernel_matrix.run.decide import decide
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import Device, Machine, amd, cpu, detect, nvidia
 
 

@@ -22,9 +22,10 @@ import pytest
 from conftest import ROOT, copy_doubles, records_in, write_results
 from shown import Page
 
-from kernel_matrix.results import history, junit
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables.names import TABLES
+from kernel_matrix.results import history
+from kernel_matrix.store import junit
+from kernel_matrix.store.names import TABLES
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import detect
 
 # `room` has the project's own machines. Each of its toolchains is a machine that ends in its own way.

@@ -13,7 +13,7 @@ import pytest
 from conftest import RUN, environments_of, records_in, sh
 from shown import Page
 
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import detect
 
 pytestmark = pytest.mark.environments

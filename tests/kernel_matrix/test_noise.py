@@ -21,7 +21,7 @@ from kernel_matrix.report.document import Noise
 from kernel_matrix.report.ratios import in_short
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results import repeat
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 EMULATED = "cpu-llvm/x86-64-v3/triton-3.6/mhc_pre.forward"
 

@@ -12,7 +12,7 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.results.canaries import detection
 from kernel_matrix.results.compare import outputs_not_named
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from kernel_matrix.report.page_script import encoded, write_script
 from kernel_matrix.results import history
 from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.history import History, Measurement
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\0\u2028\u2029 ]]> <!--"
 

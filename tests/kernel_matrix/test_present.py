@@ -21,10 +21,10 @@ from kernel_matrix.config import load as loading
 from kernel_matrix.config.concern import Concerned, concerned, read_by_results
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.results import junit
 from kernel_matrix.results.compare import compare, judge
 from kernel_matrix.results.present import Pins, Present, present
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.record import Record
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 HEAD, OLD, STRANGE = "a" * 12, "b" * 12, "c" * 12

@@ -16,10 +16,10 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Job
 from kernel_matrix.pipeline import load
-from kernel_matrix.results.record import Record
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Device, Machine
 from kernel_matrix_probes.expected import judge, judge_all, record_id
 from kernel_matrix_probes.forked import first_imports, groups

@@ -24,10 +24,10 @@ from together import first_are_quick
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.results import history
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import names, views
-from kernel_matrix.results.tables.history import transitions, trends
-from kernel_matrix.results.tables.query import Answer, ask, in_csv, in_json, in_lines, statements
+from kernel_matrix.results.past import transitions, trends
+from kernel_matrix.store import names, views
+from kernel_matrix.store.query import Answer, ask, in_csv, in_json, in_lines, statements
+from kernel_matrix.store.record import Record
 
 KEPT = ROOT / "docs" / "results"
 PAGE = ROOT / "docs" / "history.md"
@@ -170,8 +170,8 @@ def test_trends_are_the_measurements_of_the_report():
     }
     [(cell, measurement)] = made.items()
     assert measurement.device.startswith("NVIDIA H200")
-    from kernel_matrix.results.collect import collect
     from kernel_matrix.results.noise import pooled
+    from kernel_matrix.store.load import collect
 
     of_cell = [record for record in collect([KEPT / "nvidia-h200"]).records if record.case.startswith(f"{cell}/")
                and re.search("-fp32-", record.case.rpartition("/")[2].partition("gamma")[0])

@@ -18,10 +18,10 @@ from kernel_matrix.config.selection import Selection
 from kernel_matrix.job import quiet as asking
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.results.collect import collect
 from kernel_matrix.run import schedule
 from kernel_matrix.run.quiet import Quiet, Share
 from kernel_matrix.run.settings import Settings
+from kernel_matrix.store.load import collect
 from kernel_matrix.vendors.machine import Machine
 
 

@@ -18,9 +18,9 @@ from kernel_matrix.config import reads
 from kernel_matrix.config.concern import Concerned, read_by_results, readers_of
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.matrix.dashboard import write_dashboard
-from kernel_matrix.results.collect import collect
 from kernel_matrix.results.present import present
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 
 PLATFORM, OP = "here", "double"
 

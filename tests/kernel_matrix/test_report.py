@@ -21,10 +21,10 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.report import site as sites
 from kernel_matrix.report.document import Document, schema
 from kernel_matrix.report.words import headline
-from kernel_matrix.results import junit
-from kernel_matrix.results.collect import collect
 from kernel_matrix.results.present import Present
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from test_compare import TRITON
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
 from kernel_matrix.results import repeat as repro
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Device, Machine
 
 FACTS = {"commit": "0123456789ab", "executor": "container", "lock.sha256": "aa11", "image": "kernel-matrix/cuda:bb22",

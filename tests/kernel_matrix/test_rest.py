@@ -14,9 +14,9 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Case, plan
 from kernel_matrix.results import rest
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, detection, faults_of_jobs
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import write as store
+from kernel_matrix.store import write as store
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 
 JOB = "here.good"
 

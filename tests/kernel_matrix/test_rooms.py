@@ -24,6 +24,7 @@ ORDER = (
     ("vendors",),
     ("config",),
     ("audit",),  # a second opinion: it shares nothing with the rooms that it checks
+    ("store",),
     ("results",),
     ("judge",),
     ("diagnosis",),

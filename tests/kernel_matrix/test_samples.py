@@ -10,11 +10,11 @@ from conftest import ROOT, records_in
 
 from kernel_matrix.job.sample import take
 from kernel_matrix.machines.services import buildkite
-from kernel_matrix.results import samples
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables.write import write
 from kernel_matrix.results.ulp import values_of
+from kernel_matrix.store import samples
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.write import write
 
 JOB = {"job": "here.good", "device": "x"}
 NAME = "here/any/good/double.forward/tokens1"

@@ -31,8 +31,8 @@ from kernel_matrix.live.jobs import LiveJob, LiveJobs, LiveRun
 from kernel_matrix.live.page import LivePage, in_words
 from kernel_matrix.live.server import PageServer
 from kernel_matrix.results.history import History
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables.write import write
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.write import write
 
 CELL = "here/any/good/double.forward"
 CASES = [f"{CELL}/tokens{tokens}" for tokens in (1, 2, 3)]

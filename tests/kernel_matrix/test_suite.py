@@ -20,7 +20,7 @@ from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.config.suite import SuiteTests, read, with_new_tests, with_tests, write
 from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
 from kernel_matrix.machines.row_plan_file import from_json, to_json
-from kernel_matrix.results import junit
+from kernel_matrix.store import junit
 
 ENDS = """
 import pytest
@@ -511,7 +511,7 @@ def test_tests_do_not_touch_a_matrix_that_names_its_operators(doubles):
 
 
 def test_text_that_xml_cannot_hold_is_replaced(tmp_path):
-    from kernel_matrix.results.record import Record
+    from kernel_matrix.store.record import Record
 
     junit.write(tmp_path / "a.xml", "a", [Record("a/b/c/d.e/f", "error", message="x\ud800\uffff\x00y")], {})
     [record] = junit.read(tmp_path / "a.xml")

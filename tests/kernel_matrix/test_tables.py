@@ -22,23 +22,20 @@ from test_samples import record as with_sample
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.results import junit
-from kernel_matrix.results.collect import Collected, collect
-from kernel_matrix.results.columns import sql
-from kernel_matrix.results.columns.database import database
-from kernel_matrix.results.columns.insert import add_sources, insert_runs
-from kernel_matrix.results.columns.load import load
-from kernel_matrix.results.columns.records import Jobs, records_of
-from kernel_matrix.results.record import Outcome, Record, Sample
-from kernel_matrix.results.tables import checks, journal, known, names
-from kernel_matrix.results.tables.ahead import checked_ahead
-from kernel_matrix.results.tables.identity import identity
-from kernel_matrix.results.tables.names import TABLES, JobFiles
-from kernel_matrix.results.tables.read import samples_of
-from kernel_matrix.results.tables.schema import SCHEMAS, VERSION_KEY
-from kernel_matrix.results.tables.write import replace as write_instead
-from kernel_matrix.results.tables.write import write_all
-from kernel_matrix.results.validation import Asked, Bounds
+from kernel_matrix.store import ahead as known
+from kernel_matrix.store import checks, journal, junit, names
+from kernel_matrix.store import database as sql
+from kernel_matrix.store.ahead import checked_ahead
+from kernel_matrix.store.database import database
+from kernel_matrix.store.load import Collected, collect, load
+from kernel_matrix.store.names import TABLES, JobFiles
+from kernel_matrix.store.record import Outcome, Record, Sample, identity
+from kernel_matrix.store.records import Jobs, add_sources, insert_runs, records_of
+from kernel_matrix.store.sampled import samples_of
+from kernel_matrix.store.schema import SCHEMAS, VERSION_KEY
+from kernel_matrix.store.validation import Asked, Bounds
+from kernel_matrix.store.write import replace as write_instead
+from kernel_matrix.store.write import write_all
 
 JOB = {
     "job": "here.good",
@@ -549,7 +546,7 @@ def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory(folder):
     rewritten(files.path("cases"), bomb, compression="zstd")
     assert files.path("cases").stat().st_size < 2**20
     code = (
-        "import resource, sys; from pathlib import Path; from kernel_matrix.results.collect import collect\n"
+        "import resource, sys; from pathlib import Path; from kernel_matrix.store.load import collect\n"
         "print(collect([Path(sys.argv[1])]).broken)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )

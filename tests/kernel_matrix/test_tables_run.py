@@ -22,12 +22,12 @@ from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.results.collect import collect
 from kernel_matrix.results.present import present
-from kernel_matrix.results.tables import names
-from kernel_matrix.results.tables.write import write_all
 from kernel_matrix.run import schedule
 from kernel_matrix.run.settings import Settings
+from kernel_matrix.store import names
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.write import write_all
 from kernel_matrix.vendors.machine import Machine
 
 HERE = Machine((CPU,))
@@ -139,7 +139,7 @@ def test_where_the_tables_cannot_be_written_the_run_says_that_its_results_are_lo
 @pytest.mark.slow
 def test_a_machine_without_pyarrow_leaves_a_journal_that_makes_the_same_tables(doubles, monkeypatch, tmp_path):
     with monkeypatch.context() as without:
-        without.setitem(sys.modules, "kernel_matrix.results.tables.rows", None)
+        without.setitem(sys.modules, "kernel_matrix.store.rows", None)
         folder, texts = run(doubles)
     assert "done" in texts
     [path] = names.journals(folder)
@@ -190,7 +190,7 @@ JOURNALS = {
 
 @pytest.mark.parametrize("kind", JOURNALS)
 def test_a_journal_that_was_changed_is_refused_with_a_reason(tmp_path, monkeypatch, kind):
-    monkeypatch.setitem(sys.modules, "kernel_matrix.results.tables.rows", None)
+    monkeypatch.setitem(sys.modules, "kernel_matrix.store.rows", None)
     good = with_sample(job={"job": "here.good"})
     [path] = write_all(tmp_path, [good, replace(good, case=f"{good.case}2")])
     change, words = JOURNALS[kind]
@@ -213,7 +213,7 @@ def test_a_journal_that_was_changed_is_refused_with_a_reason(tmp_path, monkeypat
     ],
 )
 def test_a_journal_with_what_no_job_writes_is_refused(tmp_path, monkeypatch, change, words):
-    monkeypatch.setitem(sys.modules, "kernel_matrix.results.tables.rows", None)
+    monkeypatch.setitem(sys.modules, "kernel_matrix.store.rows", None)
     write_all(tmp_path, [replace(with_sample(job={"job": "here.good"}), **change)])
     collected = collect([tmp_path])
     assert collected.records == ()

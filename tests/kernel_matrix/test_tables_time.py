@@ -9,9 +9,9 @@ import pytest
 from conftest import ROOT, write_results
 from test_tables import JOB
 
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables.query import ask
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.query import ask
+from kernel_matrix.store.record import Record
 
 pytestmark = pytest.mark.alone
 

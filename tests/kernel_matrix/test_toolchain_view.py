@@ -18,7 +18,7 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.matrix import toolchains
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import Toolchains
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.toolchain_view import toolchain_view
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.results import junit
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.validation import STREAMED, Asked, Bounds
+from kernel_matrix.store import junit
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.validation import STREAMED, Asked, Bounds
 
 GOOD = Record("here/any/good/double.forward/tokens1", "pass", "run", metrics={"elements": 8.0})
 

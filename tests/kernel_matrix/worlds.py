@@ -14,7 +14,7 @@ from kernel_matrix.config.model import Exclusion, Expectation
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell, Job, Plan
 from kernel_matrix.results.present import Pins, Present
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 COMMIT = "abcdef123456"

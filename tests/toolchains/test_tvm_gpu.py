@@ -20,7 +20,7 @@ from in_environment import python_of
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.results.collect import collect
+from kernel_matrix.store.load import collect
 
 pytestmark = pytest.mark.environments
 

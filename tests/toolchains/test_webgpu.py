@@ -20,8 +20,8 @@ from in_environment import python_of
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import webgpu
 
 pytestmark = pytest.mark.environments

@@ -19,13 +19,11 @@ from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key, case_of, numbered, op_named
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results import junit
-from kernel_matrix.results.foreign import foreign_records
-from kernel_matrix.results.junit import BrokenResultError
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import write
-from kernel_matrix.results.validation import RefusedError
 from kernel_matrix.run.decide import Decision, decide
+from kernel_matrix.store import junit, write
+from kernel_matrix.store.junit import BrokenResultError
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.validation import RefusedError
 from kernel_matrix.vendors.machine import Machine
 
 
@@ -76,7 +74,7 @@ def _read(file: Path) -> list[Record]:
         records = junit.read(file)
     except (RefusedError, BrokenResultError, OSError) as error:
         raise UserError(f"{file}: {error}") from None
-    if len(foreign_records(records)) < len(records):
+    if any("job" in record.job for record in records):
         raise UserError(
             f"{file}: kernel-matrix has written it. `kernel-matrix report {file.parent}` takes it as it is."
         )

@@ -23,7 +23,7 @@ from kernel_matrix.run.progress import Console
 from kernel_matrix.vendors.machine import detect
 
 if TYPE_CHECKING:  # DuckDB takes long to import
-    from kernel_matrix.results.columns.judged import Judged
+    from kernel_matrix.results.judged import Judged
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the answer, and name the files that were left out."""
-    from kernel_matrix.results.tables import query  # DuckDB and pyarrow take long to import
+    from kernel_matrix.store import query  # DuckDB and pyarrow take long to import
 
     if not options.files and not options.query:
         raise UserError('Give a query, such as `kernel-matrix query "SELECT * FROM cells"`. docs/history.md has more.')

@@ -12,8 +12,8 @@ from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.machines import job_status, row_plan_file
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.results import history
-from kernel_matrix.results.tables.ahead import checked_ahead
-from kernel_matrix.results.validation import STREAMED
+from kernel_matrix.store.ahead import checked_ahead
+from kernel_matrix.store.validation import STREAMED
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis.rule import STAGES, Rule, Stage, harness_rules, read_rules
-from kernel_matrix.results.record import versions_of
+from kernel_matrix.store.record import versions_of
 
 __all__ = ["NOT_KNOWN", "STAGES", "Diagnosis", "Rule", "Stage", "diagnose", "in_words", "rules_of", "with_cause"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from kernel_matrix.config.owed import Owed
-from kernel_matrix.results.columns.planned import Planned
-from kernel_matrix.results.columns.sql import Connection, enter
+from kernel_matrix.results.planned import Planned
+from kernel_matrix.store.database import Connection, enter
 
 _TEXT, _NUMBER = pa.string(), pa.int32()
 _RULES = ("factor", "rounded", "ulps", "cap")

@@ -13,11 +13,11 @@ from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.plan import Cell
 from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.judge.reasons import sentence
-from kernel_matrix.results.columns.planned import Planned
-from kernel_matrix.results.columns.records import Jobs
-from kernel_matrix.results.columns.sql import Connection, enter, rows
+from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
-from kernel_matrix.results.record import Record, versions_of
+from kernel_matrix.store.database import Connection, enter, rows
+from kernel_matrix.store.record import Record, versions_of
+from kernel_matrix.store.records import Jobs
 from kernel_matrix.vendors.registry import vendor_named
 
 _TEXT, _NUMBER, _KEY = pa.string(), pa.int32(), pa.int64()

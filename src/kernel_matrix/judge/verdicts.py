@@ -6,10 +6,10 @@ from importlib.resources import files
 
 from kernel_matrix.judge.plan_tables import enter_plan
 from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
-from kernel_matrix.results.columns.planned import Planned
-from kernel_matrix.results.columns.records import Jobs
-from kernel_matrix.results.columns.sql import Connection
+from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
+from kernel_matrix.store.database import Connection
+from kernel_matrix.store.records import Jobs
 
 
 def judge(connection: Connection, planned: Planned, present: Present | None = None) -> None:

@@ -20,9 +20,9 @@ from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.keys import key_file
 from kernel_matrix.pipeline import Project
 from kernel_matrix.results.canaries import INJECTED
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import names
-from kernel_matrix.results.tables.journal import Ends
+from kernel_matrix.store import names
+from kernel_matrix.store.journal import Ends
+from kernel_matrix.store.record import Record
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.results.history import History, lane_id
-from kernel_matrix.results.record import Outcome, Record
+from kernel_matrix.store.record import Outcome, Record
 
 
 def with_absences(

@@ -11,7 +11,7 @@ from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.machines.rows import Row, estimate, rows
 from kernel_matrix.machines.selection import choose
-from kernel_matrix.results.validation import Asked
+from kernel_matrix.store.validation import Asked
 from kernel_matrix.vendors.registry import vendor_named
 
 

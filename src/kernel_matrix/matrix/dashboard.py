@@ -23,7 +23,7 @@ from kernel_matrix.results import history
 from kernel_matrix.results.history import History
 
 if TYPE_CHECKING:  # DuckDB takes long to import
-    from kernel_matrix.results.columns.judged import Judged
+    from kernel_matrix.results.judged import Judged
 
 _MOST_RED = 20_000  # cases that annotations are made of
 

@@ -17,14 +17,14 @@ from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.results import repeat
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import names
 from kernel_matrix.run import executors, schedule
 from kernel_matrix.run.schedule import Progress, Settings
+from kernel_matrix.store import names
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
 if TYPE_CHECKING:  # DuckDB takes long to import
-    from kernel_matrix.results.columns.judged import Judged
+    from kernel_matrix.results.judged import Judged
 
 _PART_OF_THE_TIME = 40  # writing the page as results come takes at most one part of so many
 

@@ -16,7 +16,7 @@ import kernel_matrix
 from kernel_matrix.base import git
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.tables import names
+from kernel_matrix.store import names
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import programs
 
@@ -44,7 +44,7 @@ class Keeper:
 
     def remember(self, name: str, made_from: Sequence[str]) -> None:
         """Note what the results called ``name`` were made from. They have nothing red."""
-        from kernel_matrix.results.tables.read import facts_of  # pyarrow takes long to import
+        from kernel_matrix.store.write import facts_of  # pyarrow takes long to import
 
         note = {"started": facts_of(self._result(name))["started"], "depends": self._dependencies(name, made_from)}
         self._note(name).parent.mkdir(parents=True, exist_ok=True)

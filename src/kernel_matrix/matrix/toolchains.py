@@ -9,7 +9,7 @@ from kernel_matrix.config.model import Tier
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import Toolchains
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
 _ABSENT = f"No probe was run, and none is shown: {plugins.installing('probes')} installs what runs them."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.config.plan import Case
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 if TYPE_CHECKING:  # NumPy takes long to import, and every command imports the models
     from kernel_matrix.results import agreement

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kernel_matrix.report.document import BenchResult, BenchTime
 from kernel_matrix.results.present import Present
-from kernel_matrix.results.record import BENCH, Record, is_bench_record
+from kernel_matrix.store.record import BENCH, Record, is_bench_record
 
 _FIGURES = (
     *("floor_us", "floor_share", "copy_gbs", "host_us", "behind_us", "first_call_s", "peak_x", "limit_share"),

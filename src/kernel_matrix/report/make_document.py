@@ -30,9 +30,9 @@ from kernel_matrix.report.document import (
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
-from kernel_matrix.results.columns.sql import rows
 from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.history import History, LaneHistory
+from kernel_matrix.store.database import rows
 from kernel_matrix.vendors.registry import vendor_named
 
 _SHORTEST = 7  # characters of an abbreviation that names one commit

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kernel_matrix.report.document import BenchResult, Cell, Document, Noise
 from kernel_matrix.report.ratios import as_float
 from kernel_matrix.results.history import Measurement
-from kernel_matrix.results.record import BENCH
+from kernel_matrix.store.record import BENCH
 
 
 def measurements(document: Document) -> dict[str, Measurement]:

@@ -16,8 +16,8 @@ from kernel_matrix.report.page_overview import LETTERS
 from kernel_matrix.report.page_packed import Flags, Floats, Ints, Objects
 from kernel_matrix.report.page_sql import PAGE_FIGURES
 from kernel_matrix.results.compare import STATES
-from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import is_plain
+from kernel_matrix.store.record import Record
 
 _LETTERS = np.frombuffer("".join(LETTERS[state] for state in STATES).encode(), np.uint8)
 _DIAGNOSED = np.array([state in DIAGNOSED for state in STATES])

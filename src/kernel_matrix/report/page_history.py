@@ -31,7 +31,7 @@ def _of_tables(folder: Path | None) -> list[Transition]:
     """Return the transitions of the runs in a folder of tables, the newest first."""
     if folder is None:
         return []
-    from kernel_matrix.results.tables.history import transitions  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.past import transitions  # DuckDB and pyarrow take long to import
 
     return [
         Transition.model_validate({**transition, "reason": transition["reason"][:_MOST_OF_A_REASON]})

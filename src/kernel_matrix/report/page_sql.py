@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.results.columns.schema import FIGURES
-from kernel_matrix.results.columns.sql import Connection, enter, temporary
 from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.noise import MOST_ELEMENTS
+from kernel_matrix.store.database import Connection, enter, temporary
+from kernel_matrix.store.schema import FIGURES
 
 # The figures of every output in the page's data. The noise ratio is computed, and never taken from a record.
 PAGE_FIGURES = (*(name for name in FIGURES if name != "noise_ratio"), "noise_ratio")

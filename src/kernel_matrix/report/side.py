@@ -14,7 +14,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.document import FILE, Outline
 from kernel_matrix.results import history
 from kernel_matrix.results.history import Measurements
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 _MOST_BYTES = 64 * 2**20
 _SECONDS = 30

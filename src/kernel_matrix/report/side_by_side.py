@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from kernel_matrix.report.agreement import exact
 from kernel_matrix.results.noise import ratios
-from kernel_matrix.results.record import Record
 from kernel_matrix.results.side_by_side import CasePair, OutputPair
 from kernel_matrix.results.ulp import Distance
+from kernel_matrix.store.record import Record
 
 _HEAD = ("output", "bits", "ULP median", "p99", "max", "max_abs A", "max_abs B", "noise A", "noise B")
 

@@ -19,9 +19,10 @@ from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.report.page_files import write_data
 from kernel_matrix.report.page_history import history_data
 from kernel_matrix.report.texts import picture, summary
-from kernel_matrix.results import history, junit
+from kernel_matrix.results import history
 from kernel_matrix.results.history import History
-from kernel_matrix.results.record import Record
+from kernel_matrix.store import junit
+from kernel_matrix.store.record import Record
 
 APP = Path(__file__).parent / "app" / "dist"  # the page itself, which is built from TypeScript
 JUNIT = "junit.xml"

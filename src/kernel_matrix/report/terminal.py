@@ -15,7 +15,7 @@ from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.repeat import Commands
 
 if TYPE_CHECKING:  # DuckDB takes long to import
-    from kernel_matrix.results.columns.judged import Judged
+    from kernel_matrix.results.judged import Judged
 
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_REASONS = 5  # why cases are unavailable

@@ -14,9 +14,9 @@ import numpy as np
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results import ulp
-from kernel_matrix.results.record import Record, Sample
 from kernel_matrix.results.ulp import Distances, Divergence
 from kernel_matrix.results.vote import Vote, vote
+from kernel_matrix.store.record import Record, Sample
 
 INPUTS = "inputs.sha256"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kernel_matrix.config.canaries import Group, group_of
 from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Case
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 INJECTED, CAUGHT, MISSED = "canary.injected", "canary.caught", "canary.missed"
 _COMPARED = ("run", "emulate")

@@ -17,8 +17,8 @@ from statistics import median
 from kernel_matrix.config.plan import Case
 from kernel_matrix.job.budget import least_noise
 from kernel_matrix.results.deciding import Dated, Inputs, inputs_key
-from kernel_matrix.results.limits import SOURCES, Figures, outputs_of
-from kernel_matrix.results.record import Record
+from kernel_matrix.results.limits import SOURCES, Figures
+from kernel_matrix.store.record import Record, outputs_of
 
 FEWEST = 3  # results: two that differ do not say which of them is wrong
 FLOOR = 4.0  # how many times the noise of the other results a floor may be

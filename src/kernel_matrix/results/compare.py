@@ -20,7 +20,7 @@ from kernel_matrix.results.common_figures import CommonFigures, common_figures
 from kernel_matrix.results.deciding import CommonInputs, Dated, badness, common_inputs, deciding
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.proof import evidence_of
-from kernel_matrix.results.record import Record, versions_of
+from kernel_matrix.store.record import Record, versions_of
 
 State = Literal[
     "fail",

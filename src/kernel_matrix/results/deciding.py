@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernel_matrix.config.plan import Case
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 _ACTIONS = ("", "compile", "emulate", "run")
 _OUTCOMES = ("excluded", "missing", "unavailable", "pass", "error", "fail")  # from the best to the worst

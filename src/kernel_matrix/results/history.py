@@ -13,11 +13,10 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.results import junit, result_files
-from kernel_matrix.results.junit import BrokenResultError
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import names
-from kernel_matrix.results.validation import Bounds, RefusedError
+from kernel_matrix.store import junit, names
+from kernel_matrix.store.junit import BrokenResultError
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.validation import Bounds, RefusedError
 
 FILE = "history.json"
 SCHEMA_VERSION = 1
@@ -106,7 +105,7 @@ def read(folder: Path | None) -> History:
 
 def _beside_tables(folder: Path) -> tuple[list[Record], list[str]]:
     """Return the records of journals and JUnit XML below a folder, and a sentence for each file that is not taken."""
-    there = result_files.find([folder], Bounds())
+    there = names.find_results([folder], Bounds())
     records: list[Record] = []
     refused = dict(there.refused)
     problems: list[str] = []
@@ -117,7 +116,7 @@ def _beside_tables(folder: Path) -> tuple[list[Record], list[str]]:
             refused[path] = str(error)
         except BrokenResultError as error:
             problems.append(f"{error}. Its cases are missing below; fetch or make the file again.")
-    return records, [*problems, *result_files.sentences(refused)]
+    return records, [*problems, *names.sentences(refused)]
 
 
 def of_tables(folder: Path) -> History:
@@ -126,7 +125,7 @@ def of_tables(folder: Path) -> History:
     Raises:
         UserError: no table of the folder can be used.
     """
-    from kernel_matrix.results.tables.history import past  # DuckDB and pyarrow take long to import
+    from kernel_matrix.results.past import past  # DuckDB and pyarrow take long to import
 
     known = past(folder)
     lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known["lanes"].items()}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
 
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.job.budget import Pair, limits
@@ -24,26 +23,9 @@ SOURCES = (
 FIGURES = ("elements", "nan", "inf", *ERRORS, "limit_max_abs", "limit_rel_fro", *SOURCES)
 _NEW = ("unit", "steps", "largest", "itemsize")  # the records of earlier versions have none of these
 DECLARED = ("declared_max_abs", "declared_rel_fro")  # a budget that stands in the suite's test
-NOT_OUTPUTS = ("artifact", "time", "canary", "bench")
 _SAME = 1e-9  # relative: how near the limit that a record names must be to the one computed again
 ROUNDING = 1e-6  # relative: the sums over millions of elements that two figures are made from
 _SIZES = (1, 2, 4, 8)  # bytes of a floating-point number
-
-
-def outputs_of(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the figures by output; the output of a variant has the variant's name, as ``h_in@products``."""
-    by_output: dict[str, dict[str, float]] = {}
-    for key, value in metrics.items():
-        if parts := output_and_figure(key):
-            by_output.setdefault(parts[0], {})[parts[1]] = value
-    return by_output
-
-
-@lru_cache(maxsize=4096)  # the metrics of most records have the same names
-def output_and_figure(name: str) -> tuple[str, str] | None:
-    """Return the output and the figure that the name of a metric is made of; None if it is of no output."""
-    output, dot, figure = name.rpartition(".")
-    return (output, figure) if dot and output.partition(".")[0] not in NOT_OUTPUTS else None
 
 
 def is_of_an_earlier_version(outputs: Mapping[str, Figures]) -> bool:

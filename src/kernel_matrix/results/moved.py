@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 _INPUTS = "inputs.sha256"
 # Both kernels are about as far from the golden: they may be twice that apart. A few ULP more, because the sample is

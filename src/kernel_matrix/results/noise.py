@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.results.compare import Verdict
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 MOST_ELEMENTS = 1000
 _WIDE = 4  # the bytes of fp32, which kernels compute in: a narrower output is rounded once more at its end

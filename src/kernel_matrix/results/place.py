@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernel_matrix.config.plan import Case
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.registry import vendor_named
 
 

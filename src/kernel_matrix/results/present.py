@@ -21,7 +21,7 @@ from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.config.reads import Checkout, is_outside, says_what_it_read
-from kernel_matrix.results.record import Record, versions_of
+from kernel_matrix.store.record import Record, versions_of
 
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
 _MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried

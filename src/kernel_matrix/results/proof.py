@@ -6,9 +6,9 @@ from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results.canaries import INJECTED
-from kernel_matrix.results.limits import fault_of, growth_limit, is_of_an_earlier_version, outputs_of
+from kernel_matrix.results.limits import fault_of, growth_limit, is_of_an_earlier_version
 from kernel_matrix.results.place import misplaced
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record, outputs_of
 
 EARLIER = "made by an earlier kernel-matrix: it does not say how its limits were made; run again"
 

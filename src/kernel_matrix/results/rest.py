@@ -12,10 +12,9 @@ from kernel_matrix.config.canaries import canary_cases, group_of
 from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results.canaries import CAUGHT, INJECTED, detection
-from kernel_matrix.results.collect import collect
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import journal, names, write
-from kernel_matrix.results.validation import Bounds, RefusedError
+from kernel_matrix.store import journal, names, write
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.validation import Bounds, RefusedError
 
 FOLDER = "rest"  # in the folder of results, so that every report of that folder has what is in it
 
@@ -74,6 +73,8 @@ def _read(folder: Path, job: str) -> tuple[Record, ...]:
     """Return the records of a job in a folder; none of a file that is not whole."""
     files = names.results_of(folder, job)
     if not all(map(names.is_journal, files)):
+        from kernel_matrix.store.load import collect  # DuckDB and pyarrow take long to import
+
         return collect(files).records
     records: list[Record] = []  # a machine without pyarrow has journals only
     for path in files:

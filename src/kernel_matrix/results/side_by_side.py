@@ -9,9 +9,9 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Case, Plan
 from kernel_matrix.results import ulp
 from kernel_matrix.results.agreement import INPUTS
-from kernel_matrix.results.record import Record
 from kernel_matrix.results.repeat import cases_named
 from kernel_matrix.results.ulp import Distance
+from kernel_matrix.store.record import Record
 
 
 @dataclass(frozen=True)

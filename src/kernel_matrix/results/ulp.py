@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kernel_matrix.job.accuracy import ordered
 from kernel_matrix.job.inputs import DTYPES, Array
 from kernel_matrix.job.sample import positions
-from kernel_matrix.results.record import Sample
+from kernel_matrix.store.record import Sample
 
 # Below the output's largest value times 2**-SHIFT, a ULP is that of this value. A sum is off by a rounding error of its
 # summands. Where they cancel, that is many ULP of the small sum, and says nothing of the one who summed.

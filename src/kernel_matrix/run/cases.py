@@ -10,10 +10,10 @@ from typing import Any
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.job.journal import FIRST_STAGE, Entry, Journal
-from kernel_matrix.results.record import Outcome, Record
-from kernel_matrix.results.tables.journal import Ends
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.job_command import portable
+from kernel_matrix.store.journal import Ends
+from kernel_matrix.store.record import Outcome, Record
 
 
 class Cases:

@@ -18,14 +18,14 @@ from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.results.canaries import detection
-from kernel_matrix.results.record import Record, versions_of
-from kernel_matrix.results.tables import write
 from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.run.supervise import Supervisor
+from kernel_matrix.store import write
+from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.vendors.machine import Machine
 
 

@@ -13,10 +13,10 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
-from kernel_matrix.results.tables import names
 from kernel_matrix.run.job_run import JobRun, Preparation
 from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.store import names
 from kernel_matrix.vendors.machine import Machine
 
 _SMALL = 10  # cases: a job with fewer takes less time than the other work

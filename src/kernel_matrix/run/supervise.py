@@ -19,11 +19,11 @@ from kernel_matrix.config.suite import is_suite
 from kernel_matrix.job import quiet
 from kernel_matrix.job.journal import KEY, Journal
 from kernel_matrix.job.keys import key_file, remove_old
-from kernel_matrix.results.record import Record
 from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
 from kernel_matrix.run.quiet import Share
+from kernel_matrix.store.record import Record
 
 _ROOM = 1 << 16  # bytes that must be free for a job to write its journal
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case

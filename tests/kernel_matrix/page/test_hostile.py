@@ -16,7 +16,7 @@ from shown import Page
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.results.history import History, Measurement
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 HOSTILE = (
     "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 2'>\0\u2028\u202e"

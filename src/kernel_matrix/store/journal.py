@@ -17,11 +17,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.results import samples
-from kernel_matrix.results.record import Outcome, Record
-from kernel_matrix.results.tables import names
-from kernel_matrix.results.tables.identity import identity
-from kernel_matrix.results.validation import Bounds, RefusedError, check_figures
+from kernel_matrix.store import names, samples
+from kernel_matrix.store.record import Outcome, Record, identity
+from kernel_matrix.store.validation import Bounds, RefusedError, check_figures
 
 Entry = Mapping[str, Any]
 _HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds")

@@ -1,18 +1,17 @@
-"""Rows of files -> rows of the database, from Arrow tables or from the Parquet files of runs."""
+"""Files and records -> rows of the database -> records, for the few results that are looked at one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from kernel_matrix.results.columns import batch
-from kernel_matrix.results.columns.database import CASES_OF_A_FILE, JOBS_OF_A_FILE
-from kernel_matrix.results.columns.schema import FIGURES
-from kernel_matrix.results.columns.sql import Connection, enter, one
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables.names import JobFiles
+from kernel_matrix.store.database import CASES_OF_A_FILE, JOBS_OF_A_FILE, Connection, enter, one, rows
+from kernel_matrix.store.names import JobFiles
+from kernel_matrix.store.record import BENCH, PROBE, Record
+from kernel_matrix.store.rows import of_records
+from kernel_matrix.store.schema import FIGURES
 
 _RUNS_AT_ONCE = 125
 # What judging asks of every record.
@@ -107,12 +106,115 @@ _ROWS = """read_parquet(?, filename=true, file_row_number=true, hive_partitionin
 
 def add_records(connection: Connection, name: str, records: Sequence[Record]) -> None:
     """Add records that come from no file as a present source, after all others."""
-    of_records = batch.of_records(records)
+    batch = of_records(records)
     jobs, cases, outputs = (
         table.append_column("file", pa.array([0] * table.num_rows, pa.int32()))
-        for table in (of_records.jobs, of_records.cases, of_records.outputs)
+        for table in (batch.jobs, batch.cases, batch.outputs)
     )
     source = next_source(connection)
     position = one(connection, "SELECT coalesce(max(position), -1) + 1 FROM sources")
     insert_batches(connection, jobs, cases, outputs, source)
     connection.execute("INSERT INTO sources VALUES (?, ?, ?)", [source, name, position]).fetchall()
+
+
+# The condition of kernel_matrix.store.record.is_case_record.
+OF_CASES = f"""NOT starts_with("case", '{PROBE}') AND NOT starts_with("case", '{BENCH}')"""
+
+
+class Jobs:
+    """The facts and the run of each job, by its number; the records of a job share one object."""
+
+    def __init__(self, connection: Connection, where: str = "WHERE position IS NOT NULL") -> None:
+        """``where`` selects the sources, by default the present ones."""
+        found = rows(connection, f"SELECT job, run, facts FROM jobs JOIN sources USING (source) {where}")
+        self._facts: dict[int, dict[str, str]] = {job: dict(facts) for job, _, facts in found}
+        self._runs: dict[int, str] = {job: run for job, run, _ in found}
+
+    def __getitem__(self, job: int) -> dict[str, str]:
+        return self._facts[job]
+
+    def run(self, job: int) -> str:
+        """Return the identity of a job's results."""
+        return self._runs[job]
+
+    @property
+    def facts(self) -> Mapping[int, Mapping[str, str]]:
+        """The facts of all jobs."""
+        return self._facts
+
+
+def records_of(
+    connection: Connection, numbers: Iterable[int], jobs: Jobs, *, outputs: bool = True
+) -> dict[int, Record]:
+    """Return the records of these numbers; without the figures of their outputs if these are not asked for."""
+    connection.execute("CREATE OR REPLACE TEMP TABLE wanted (record BIGINT)").fetchall()
+    given = [*dict.fromkeys(numbers)]
+    connection.execute("INSERT INTO wanted SELECT unnest($1::BIGINT[])", [given]).fetchall()
+    of_outputs = _outputs(connection) if outputs else {}
+    return {
+        number: Record(
+            case,
+            outcome,
+            action,
+            stage,
+            message,
+            detail,
+            seconds,
+            tuple(attempts),
+            {**figures, **of_outputs.get(number, {})},
+            facts,
+            jobs[job],
+            run=jobs.run(job),
+        )
+        for number, job, case, outcome, action, stage, message, detail, seconds, attempts, facts, figures in rows(
+            connection,
+            """
+            SELECT record, job, "case", outcome, action, stage, message, detail, seconds, attempts, facts, figures
+            FROM cases JOIN wanted USING (record)
+            """,
+        )
+    }
+
+
+def _outputs(connection: Connection) -> dict[int, dict[str, float]]:
+    metrics: dict[int, dict[str, float]] = {}
+    question = f"""
+        SELECT record, output, {", ".join(FIGURES)}, others FROM outputs JOIN wanted USING (record)
+        ORDER BY record, place
+    """
+    for record, output, *figures, others in rows(connection, question):
+        named = {**dict(zip(FIGURES, figures, strict=True)), **others}
+        of_record = metrics.setdefault(record, {})
+        of_record |= {f"{output}.{name}": value for name, value in named.items() if value is not None}
+    return metrics
+
+
+def enter_absences(connection: Connection, checked: Callable[[Sequence[Record]], list[Record]]) -> None:
+    """Replace the present records by those that ``checked`` makes of them, and add the records that it adds.
+
+    ``checked`` is :func:`kernel_matrix.machines.absences.with_absences`: it takes the records without their figures,
+    keeps their order, and puts others in the place of some.
+    """
+    jobs = Jobs(connection)
+    question = f"""
+        SELECT record, job, "case", outcome, action FROM cases JOIN sources USING (source)
+        WHERE position IS NOT NULL AND {OF_CASES} ORDER BY position, record
+    """
+    found = rows(connection, question)
+    given = [Record(case, outcome, action, job=jobs[job]) for _, job, case, outcome, action in found]
+    made = checked(given)
+    for (number, *_), before, after in zip(found, given, made, strict=False):
+        if after is not before:
+            _replace(connection, number, after)
+    add_records(connection, "cases without a result", made[len(given) :])
+
+
+def _replace(connection: Connection, number: int, record: Record) -> None:
+    connection.execute("DELETE FROM outputs WHERE record = ?", [number]).fetchall()
+    question = """
+        UPDATE cases SET outcome = ?, message = ?, action = '', stage = '', detail = '', seconds = 0, attempts = [],
+            facts = MAP {}, figures = MAP {}, inputs = NULL, kind = NULL, missed = NULL, elements = NULL, bytes = NULL,
+            injected = NULL, caught = NULL
+        WHERE record = ?
+    """
+    connection.execute(question, [record.outcome, record.message, number]).fetchall()

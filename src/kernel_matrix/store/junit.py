@@ -17,9 +17,9 @@ from junitparser.xunit2 import (
 )  # the flavour whose cases have properties
 
 from kernel_matrix.base.files import written_whole
-from kernel_matrix.results.record import Outcome, Record
-from kernel_matrix.results.tables import journal, names
-from kernel_matrix.results.validation import Bounds, RefusedError, check_figures
+from kernel_matrix.store import journal, names
+from kernel_matrix.store.record import Outcome, Record
+from kernel_matrix.store.validation import Bounds, RefusedError, check_figures
 
 # The elements of a result, from the best to the worst: of several the worst counts.
 _ELEMENTS = ("skipped", "error", "failure")

@@ -1,15 +1,51 @@
-"""The DuckDB database that results are held in: its tables, and a way to open it that keeps to a limit of memory."""
+"""The database of results: its tables, how it is opened, and how it is asked."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 
-from kernel_matrix.results.columns.schema import FIGURES
+from kernel_matrix.store.schema import FIGURES
+
+Connection = duckdb.DuckDBPyConnection
+
+
+def rows(connection: Connection, question: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Return all rows of an answer."""
+    return connection.execute(question, list(values)).fetchall()
+
+
+def one(connection: Connection, question: str) -> Any:
+    """Return the only value of an answer."""
+    ((value,),) = rows(connection, question)
+    return value
+
+
+def temporary(connection: Connection, name: str, question: str) -> None:
+    """Keep an answer as a table of this connection."""
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {question}").fetchall()
+
+
+def view(connection: Connection, name: str, question: str) -> None:
+    """Give a question a name, for answers that are asked for once or twice and are large."""
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {question}").fetchall()
+
+
+def enter(connection: Connection, name: str, schema: pa.Schema, columns: Mapping[str, Any]) -> None:
+    """Keep columns of Python values, or of NumPy's, as a table of this connection."""
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    table = pa.Table.from_arrays(arrays, schema=schema)
+    connection.register("entered", table)
+    temporary(connection, name, "SELECT * FROM entered")
+    connection.unregister("entered")
+
 
 MEMORY = "450MB"  # of DuckDB; the objects of Python and the processes that read XML come on top
 THREADS = 2
@@ -61,3 +97,29 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
             connection.execute(_TABLES)
             connection.execute(_TEMPORARY)
             yield connection
+
+
+_MEMORY = "2GB"
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Return a database in memory that cannot load extensions and writes no temporary files."""
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "memory_limit": _MEMORY,
+            "temp_directory": "",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",  # else the name of a Python variable is the name of a table
+        },
+    )
+
+
+def literals(names: Sequence[str], *, is_glob: bool = False) -> list[str]:
+    """Return texts as SQL writes them; of a glob, its special characters stand for themselves."""
+    return [_quoted(re.sub(r"([\[*?])", r"[\1]", name) if is_glob else name) for name in names]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

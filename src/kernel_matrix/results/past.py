@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from kernel_matrix.results.present import CLOCKS_DIFFER
-from kernel_matrix.results.tables.database import Database, opened
+from kernel_matrix.store.query import Database, opened
 
 _MOST_ELEMENTS = 1000  # the weight of a case in a noise ratio (see kernel_matrix.results.noise)
 _DTYPE = "(?:^|-)(fp64|fp32|fp16|bf16)(?:-|$)"  # in the name of a case

@@ -6,21 +6,44 @@ sentence says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from kernel_matrix.config.plan import Case
-from kernel_matrix.results import samples
-from kernel_matrix.results.columns.planned import Planned
-from kernel_matrix.results.columns.records import Jobs, records_of
-from kernel_matrix.results.columns.sql import Connection, rows
-from kernel_matrix.results.record import Record, Sample
-from kernel_matrix.results.tables import journal, read
-from kernel_matrix.results.tables.identity import identity
-from kernel_matrix.results.tables.names import JobFiles
-from kernel_matrix.results.validation import Bounds, RefusedError
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernel_matrix.store import journal, samples
+from kernel_matrix.store.database import Connection, rows
+from kernel_matrix.store.names import JobFiles
+from kernel_matrix.store.record import Record, Sample, identity
+from kernel_matrix.store.records import Jobs, records_of
+from kernel_matrix.store.validation import Bounds, RefusedError
+
+
+def has_samples(files: JobFiles) -> bool:
+    """Return whether a run has samples of some output."""
+    return bool(pq.ParquetFile(files.path("samples")).metadata.num_rows)
+
+
+def samples_of(files: JobFiles) -> dict[str, dict[str, Sample]]:
+    """Return the samples of a run by case and output.
+
+    Raises:
+        RefusedError: their file cannot be read.
+    """
+    path = files.path("samples")
+    try:  # not read_table: it takes a folder called NAME=VALUE for a column
+        content = pq.ParquetFile(path).read()
+        columns = [content.column(name).to_pylist() for name in ("case", "output", "dtype", "shape", "sha256", "bits")]
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise RefusedError(f"samples/{path.name} cannot be read ({error})") from None
+    by_case: dict[str, dict[str, Sample]] = {}
+    for case, output, dtype, shape, sha256, bits in zip(*columns, strict=True):
+        by_case.setdefault(case, {})[output] = Sample(dtype, tuple(shape), sha256, bits)
+    return by_case
+
 
 MOST_BYTES = 256 * 2**20  # of samples in memory
 # Cases of runs whose identity is computed, which takes about 0.2 ms for each; of more, runs with OF_MORE cases.
@@ -53,7 +76,7 @@ class Samples:
         refused: dict[JobFiles, str] = {}
         for first in range(0, len(runs), _AT_ONCE):
             numbers = [*runs][first : first + _AT_ONCE]
-            asked = [n for n in numbers if n in checked or (read.has_samples(runs[n]) and not self._is_full())]
+            asked = [n for n in numbers if n in checked or (has_samples(runs[n]) and not self._is_full())]
             for number, records in _by_source(connection, asked, jobs).items():
                 try:
                     self._of_run(runs[number], records)
@@ -62,7 +85,7 @@ class Samples:
         return refused
 
     def _of_run(self, files: JobFiles, records: Sequence[Record]) -> None:
-        of_cases = read.samples_of(files)
+        of_cases = samples_of(files)
         records = [replace(record, samples=of_cases.get(record.case, {})) for record in records]
         if records and (content := identity(records[0].job, records)) != files.run:
             raise RefusedError(f"its content is that of the run {content}, and not of {files.run}: a file was changed")
@@ -96,39 +119,15 @@ class Samples:
 
     def of(self, record: Record) -> Mapping[str, Sample]:
         """Return the samples of a record."""
-        return self._by_case.get((record.run, record.case), {})
+        return self.find(record.run, record.case)
 
-    def deciding(self, connection: Connection, planned: Planned, jobs: Jobs) -> Iterator[tuple[Case, Record]]:
-        """Yield the cases with their deciding records that have samples, and one record of each lane without any.
+    def find(self, run: str, case: str) -> Mapping[str, Sample]:
+        """Return the samples of a case of a run."""
+        return self._by_case.get((run, case), {})
 
-        The latter have no figures of outputs.
-        """
-        question = """
-            SELECT planned, record, job FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
-            WHERE action IN ('run', 'emulate') ORDER BY cell, planned
-        """
-        sampled: dict[int, tuple[Case, Mapping[str, Sample]]] = {}
-        for number, record, job in rows(connection, question) if self._by_case else ():
-            case = planned.case(number)
-            if found := self._by_case.get((jobs.run(job), case.id)):
-                sampled[record] = case, found
-        without = """
-            WITH of_cells AS (  -- the first of each cell, so that few ids are taken apart
-                SELECT cell, arg_min(record, planned) AS record, min(planned) AS planned
-                FROM taken WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
-                  AND NOT list_contains($1::BIGINT[], record)
-                GROUP BY cell
-            )
-            SELECT arg_min(planned, cell), arg_min(record, cell) FROM of_cells JOIN plan_cells USING (cell)
-            GROUP BY regexp_extract(id, '^[^/]*/[^/]*/[^/]*') ORDER BY min(cell)
-        """
-        lanes = {record: planned.case(number) for number, record in rows(connection, without, [list(sampled)])}
-        records = records_of(connection, sampled, jobs) if sampled else {}
-        for number, (case, found) in sampled.items():
-            yield case, replace(records[number], samples=found)
-        records = records_of(connection, lanes, jobs, outputs=False)  # they are counted, and never compared
-        for number, case in lanes.items():
-            yield case, records[number]
+    def __bool__(self) -> bool:
+        """Return whether there are samples of any case."""
+        return bool(self._by_case)
 
     def _is_full(self) -> bool:
         full = self._bytes >= MOST_BYTES

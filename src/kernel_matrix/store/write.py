@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as with_changes
 from pathlib import Path
 
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.tables import journal, names
-from kernel_matrix.results.tables.identity import identity
-from kernel_matrix.results.tables.names import JobFiles
+from kernel_matrix.store import journal, names
+from kernel_matrix.store.names import JobFiles
+from kernel_matrix.store.record import Record, identity
 
 # Control characters, such as those of terminal colours, and halves of pairs: no XML can hold them, and no terminal
 # should get them from a result.
@@ -36,7 +36,7 @@ def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Pa
     name = names.name_of(facts.get("job", ""), run)
     try:
         # pyarrow takes long to import, and not every machine has it.
-        from kernel_matrix.results.tables.rows import tables, write_table
+        from kernel_matrix.store.rows import tables, write_table
     except ImportError:
         return journal.write(folder, name, facts, records)
     files = JobFiles(folder, name)
@@ -67,6 +67,16 @@ def write_all(folder: Path, records: Iterable[Record]) -> list[Path]:
     for record in records:
         runs.setdefault(record.run, []).append(record)
     return [write(folder, of_run[0].job, of_run) for of_run in runs.values()]
+
+
+def facts_of(path: Path) -> dict[str, str]:
+    """Return the facts of a job from the file that its run has returned (``write.write``)."""
+    if names.is_journal(path):
+        with path.open(encoding="utf-8") as file:
+            return dict(json.loads(file.readline())["facts"])
+    import pyarrow.parquet as pq  # it takes long to import
+
+    return dict(pq.ParquetFile(path).read(["facts"]).column("facts").to_pylist()[0])
 
 
 def _printable(record: Record, job: Mapping[str, str]) -> Record:

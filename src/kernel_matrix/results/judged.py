@@ -14,16 +14,16 @@ import pyarrow as pa
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
-from kernel_matrix.results.columns.cells import CellFigures, cells
-from kernel_matrix.results.columns.load import Loaded
-from kernel_matrix.results.columns.planned import Planned
-from kernel_matrix.results.columns.pooling import noise_of_cells, pooled
-from kernel_matrix.results.columns.records import OF_CASES, Jobs, records_of
-from kernel_matrix.results.columns.sql import Connection, enter, one, rows
+from kernel_matrix.results.cells import CellFigures, cells
 from kernel_matrix.results.compare import RED, STATES, State, Verdict
 from kernel_matrix.results.noise import Noise
+from kernel_matrix.results.noise_sums import noise_of_cells, pooled
+from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
-from kernel_matrix.results.record import BENCH, PROBE, Record
+from kernel_matrix.store.database import Connection, enter, one, rows
+from kernel_matrix.store.load import Loaded
+from kernel_matrix.store.record import BENCH, PROBE, Record
+from kernel_matrix.store.records import OF_CASES, Jobs, records_of
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,18 @@ class Judged:
 
     def sampled(self) -> Iterator[tuple[Case, Record]]:
         """Yield what :func:`kernel_matrix.results.agreement.agreement` compares."""
-        return self.loaded.samples.deciding(self.connection, self.planned, self.jobs)
+        found = rows(self.connection, _DECIDING) if self.loaded.samples else []
+        sampled = {
+            record: case
+            for number, record, job in found
+            if self.loaded.samples.find(self.jobs.run(job), (case := self.planned.case(number)).id)
+        }
+        yield from zip(sampled.values(), self.loaded.records(self.connection, [*sampled], self.jobs), strict=True)
+        # One record of each lane without samples is counted, and never compared.
+        lanes = {record: number for number, record in rows(self.connection, _WITHOUT_SAMPLES, [[*sampled]])}
+        records = self.records(lanes)
+        for record, number in lanes.items():
+            yield self.planned.case(number), records[record]
 
     def verdicts(self) -> list[Verdict]:
         """Return the verdicts as objects, in the order of the cells."""
@@ -312,5 +323,19 @@ def states_of_expected(connection: Connection, planned: Planned) -> dict[str, St
 
 
 PROVISIONAL = "journals of jobs that have not ended"  # the name of their source
+_DECIDING = """
+    SELECT planned, record, job FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
+    WHERE action IN ('run', 'emulate') ORDER BY cell, planned
+"""
+_WITHOUT_SAMPLES = """
+    WITH of_cells AS (  -- the first of each cell, so that few ids are taken apart
+        SELECT cell, arg_min(record, planned) AS record, min(planned) AS planned
+        FROM taken WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
+          AND NOT list_contains($1::BIGINT[], record)
+        GROUP BY cell
+    )
+    SELECT arg_min(planned, cell), arg_min(record, cell) FROM of_cells JOIN plan_cells USING (cell)
+    GROUP BY regexp_extract(id, '^[^/]*/[^/]*/[^/]*') ORDER BY min(cell)
+"""
 _COUNTS = "WHERE position IS NOT NULL"
 _IS_RED = f"state IN ({', '.join(repr(state) for state in sorted(RED))})"

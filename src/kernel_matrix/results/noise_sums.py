@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernel_matrix.results.columns.sql import Connection, rows, temporary
 from kernel_matrix.results.noise import MOST_ELEMENTS, Noise, least_exact_first
+from kernel_matrix.store.database import Connection, rows, temporary
 
 _WIDE = 4
 _Floats = npt.NDArray[np.float64]

@@ -14,13 +14,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernel_matrix.results.tables import known
-from kernel_matrix.results.tables.conditions import conditions, lengths, size_of_row
-from kernel_matrix.results.tables.known import Known
-from kernel_matrix.results.tables.names import TABLES, JobFiles
-from kernel_matrix.results.tables.schema import SCHEMAS, VERSION, VERSION_KEY
-from kernel_matrix.results.tables.source import connect, literals
-from kernel_matrix.results.validation import Bounds, RefusedError, check_name
+from kernel_matrix.store import ahead
+from kernel_matrix.store.ahead import Known
+from kernel_matrix.store.database import connect, literals
+from kernel_matrix.store.names import TABLES, JobFiles
+from kernel_matrix.store.record import BENCH, NOT_OUTPUTS, PROBE, Outcome
+from kernel_matrix.store.schema import FIGURES, SCHEMAS, VERSION, VERSION_KEY
+from kernel_matrix.store.validation import FINITE, Bounds, RefusedError, check_name
 
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
 _OF_CASES = ("outputs", "samples")  # the tables whose rows are of cases of the run
@@ -46,8 +46,8 @@ def checked(
     """
     limits, together = bounds or Bounds(), _Together()
     for part in _parts([*runs]):
-        states = {files: known.state_of(files, limits) for files in part}
-        with known.alone({*states.values()}):
+        states = {files: ahead.state_of(files, limits) for files in part}
+        with ahead.alone({*states.values()}):
             refused = _refused(states, limits, together, rows=rows)
         yield part, refused
 
@@ -62,14 +62,14 @@ def _refused(
     refused: dict[JobFiles, str] = {}
     for files, state in states.items():
         try:
-            together.add(_check_files(files, bounds, is_known=state in known.GOOD), bounds)
+            together.add(_check_files(files, bounds, is_known=state in ahead.GOOD), bounds)
         except RefusedError as error:
             refused[files] = str(error)
     if not rows:
         return refused
     whole = [files for files in states if files not in refused]
-    faults = _check_rows([files for files in whole if states[files] not in known.GOOD], bounds)
-    known.GOOD.update(states[files] for files in whole if files not in faults)
+    faults = _check_rows([files for files in whole if states[files] not in ahead.GOOD], bounds)
+    ahead.GOOD.update(states[files] for files in whole if files not in faults)
     return refused | faults
 
 
@@ -178,7 +178,7 @@ def _of_rows(table: str, runs: Sequence[JobFiles], bounds: Bounds) -> str:
     """
     cases = "\n".join(f"WHEN {condition.sql} THEN {condition.sentence}" for condition in conditions(table, bounds))
     columns = ", ".join(["*", "file_index", *lengths(table)])  # once, as both the conditions and the size ask for them
-    of_run = f'(file_index, "case") IN (SELECT (file_index, "case") FROM {source_of("cases", runs)})'  # noqa: S608
+    of_run = f'(file_index, "case") IN (SELECT (file_index, "case") FROM {source_of("cases", runs)})'
     stranger = f'CASE WHEN NOT ({of_run}) THEN "case" END' if table in _OF_CASES else "NULL::VARCHAR"
     return f"""
         SELECT file_index, coalesce(
@@ -191,7 +191,7 @@ def _of_rows(table: str, runs: Sequence[JobFiles], bounds: Bounds) -> str:
                    {stranger} AS stranger, hash({_KEYS[table]}, file_index) AS key
             FROM (SELECT {columns} FROM {source_of(table, runs)})
         ) GROUP BY file_index
-    """  # noqa: S608  the parts are ours, and names of files are quoted
+    """
 
 
 def _of_twice(table: str, runs: Sequence[JobFiles]) -> str:
@@ -199,7 +199,7 @@ def _of_twice(table: str, runs: Sequence[JobFiles]) -> str:
     return f"""
         SELECT file_index, 'it speaks of ' || left(first("case"), 150) || ' twice' FROM {source_of(table, runs)}
         GROUP BY file_index, {_KEYS[table]} HAVING count(*) > 1
-    """  # noqa: S608
+    """
 
 
 def source_of(table: str, runs: Sequence[JobFiles]) -> str:
@@ -209,3 +209,158 @@ def source_of(table: str, runs: Sequence[JobFiles]) -> str:
     """
     listed = ", ".join(literals([str(files.path(table)) for files in runs], is_glob=True))
     return f"read_parquet([{listed}], filename=true, hive_partitioning=false)"
+
+
+_RUN_OF_FILE = r"regexp_extract(filename, '-([0-9a-f]{16})\.parquet$', 1)"
+_JOB_OF_FILE = r"regexp_extract(filename, '/([^/]*)-[0-9a-f]{16}\.parquet$', 1)"
+# The facts that columns of their own repeat, by the column.
+_OF_JOB = {
+    **{name: name for name in ("job", "platform", "toolchain", "device", "driver", "executor", "commit")},
+    "lock_sha256": "lock.sha256",
+}
+_OF_CASE = {"inputs_sha256": "inputs.sha256", "artifact_kind": "artifact.kind"}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that no row of an honest file meets, and an expression of SQL that says so."""
+
+    sql: str
+    sentence: str
+
+
+def conditions(table: str, bounds: Bounds) -> list[Condition]:
+    """Return the conditions of a table, in the order in which they are looked at."""
+    of_table = {"jobs": _of_jobs, "cases": _of_cases, "outputs": _of_outputs, "samples": _of_samples}[table]
+    run = Condition(f"run <> {_RUN_OF_FILE}", "'it is of another run than its name says'")
+    return [*_of_types(table, bounds), run, *of_table()]
+
+
+def lengths(table: str) -> list[str]:
+    """Return columns that conditions ask for beside those of the table: the bytes of the texts of lists and maps.
+
+    To join texts takes less than to ask for each.
+    """
+    return [
+        f"coalesce(strlen(array_to_string({part}, '')), 0) AS {_length(part)}"
+        for column in SCHEMAS[table]
+        for part in _texts(column)
+    ]
+
+
+def size_of_row(table: str) -> str:
+    """Return the bytes of the texts of a row, as SQL."""
+    sizes = []
+    for column in SCHEMAS[table]:
+        if pa.types.is_string(column.type):
+            sizes.append(f'strlen("{column.name}")')
+        elif pa.types.is_binary(column.type):
+            sizes.append(f'octet_length("{column.name}")')
+        sizes += [_length(part) for part in _texts(column)]
+    return " + ".join(sizes)
+
+
+def _texts(column: pa.Field) -> list[str]:
+    """Return the lists of texts in a column, as SQL."""
+    if column.type == pa.list_(pa.string()):
+        return [f'"{column.name}"']
+    if not pa.types.is_map(column.type):
+        return []
+    parts = ("map_keys", "map_values") if pa.types.is_string(column.type.item_type) else ("map_keys",)
+    return [f'{part}("{column.name}")' for part in parts]
+
+
+def _length(part: str) -> str:
+    return '"bytes of {}"'.format(part.replace('"', ""))
+
+
+def _of_types(table: str, bounds: Bounds) -> Iterator[Condition]:
+    """Yield what holds of every column by its type: no null where none may be, no long text, no long list."""
+    long = f"'a text is longer than {bounds.text} characters'"
+    for column in SCHEMAS[table]:
+        name = f'"{column.name}"'
+        if not column.nullable:
+            yield Condition(f"{name} IS NULL", f"'{column.name} is null'")
+        if pa.types.is_string(column.type):
+            yield Condition(f"length({name}) > {bounds.text}", long)
+        if not pa.types.is_nested(column.type):
+            continue
+        texts = [name]
+        if pa.types.is_map(column.type):
+            texts = [f"map_keys({name})", f"map_values({name})"]
+        yield Condition(f"len({texts[0]}) > {bounds.properties}", f"'{column.name} has more than {bounds.properties}'")
+        yield Condition(f"list_count({texts[-1]}) < len({texts[-1]})", f"'{column.name} has a null'")
+        for part in _texts(column):
+            longer = f"len(list_filter({part}, lambda text: length(text) > {bounds.text})) > 0"
+            yield Condition(f"{_length(part)} > {bounds.text} AND {longer}", long)
+
+
+def _of_facts(columns: dict[str, str]) -> Iterator[Condition]:
+    for column, fact in columns.items():
+        sentence = f"'the column {column} differs from the fact {fact}'"
+        yield Condition(f"\"{column}\" <> coalesce(facts['{fact}'], '')", sentence)
+
+
+def _of_jobs() -> Iterator[Condition]:
+    yield Condition(f"schema_version <> {VERSION}", "'it has the schema version ' || schema_version")
+    yield Condition(f"job <> {_JOB_OF_FILE}", "'it is of another job than its name says'")
+    yield from _of_facts(_OF_JOB)
+    yield Condition("NOT isfinite(seconds)", "'its seconds are ' || seconds")
+    yield Condition("started IS NOT NULL AND coalesce(facts['started'], '') = ''", "'nothing says when it started'")
+
+
+def _of_cases() -> Iterator[Condition]:
+    outcomes = ", ".join(f"'{outcome}'" for outcome in Outcome.__args__)  # type: ignore[attr-defined]
+    yield Condition(f"outcome NOT IN ({outcomes})", "'there is no outcome ' || left(outcome, 60)")
+    parts = "platform || target || toolchain || op || direction"
+    whole = "concat(platform, '/', target, '/', toolchain, '/', op, '.', direction, '/', name)"
+    # Nearly every id is the first, so the second is seldom put together.
+    named = f'("case" <> {whole} AND "case" <> \'{BENCH}\' || {whole})'
+    other = f"({named} OR contains({parts}, '/') OR contains(direction, '.'))"
+    # Empty columns are right for a probe, and for an id that has other parts. A case's columns must not hide it.
+    empty = f"""({parts} || name = '' AND (starts_with("case", '{PROBE}')
+        OR NOT regexp_matches("case", '^([^/]*/){{3}}[^/]*\\.[^/]*/')))"""
+    yield Condition(f"{other} AND NOT {empty}", "'the columns of ' || left(\"case\", 150) || ' differ from its id'")
+    yield from _of_facts(_OF_CASE)
+    yield Condition("NOT isfinite(seconds)", "'the figure ''time'' of ' || left(\"case\", 150) || ' is ' || seconds")
+    wrong = f"""list_filter(map_entries(figures), lambda one:
+        NOT isfinite(one.value) AND regexp_full_match(one.key, '{FINITE.pattern}'))"""
+    yield Condition(
+        f"{_not_all_finite('figures')} AND len({wrong}) > 0", _figure(f"({wrong})[1].key", f"({wrong})[1].value")
+    )
+    of_output = f"lambda name: contains(name, '.') AND split_part(name, '.', 1) NOT IN {_not_outputs()}"
+    yield Condition(
+        f"len(list_filter(map_keys(figures), {of_output})) > 0", "'a figure of an output stands in figures'"
+    )
+
+
+def _of_outputs() -> Iterator[Condition]:
+    yield Condition(f"split_part(output, '.', 1) IN {_not_outputs()}", "'it has an output ' || left(output, 60)")
+    for name in FIGURES:
+        if FINITE.fullmatch(f"output.{name}"):
+            yield Condition(f"NOT isfinite({name})", _figure(f"output || '.{name}'", name))
+    known = ", ".join(f"'{name}'" for name in FIGURES)
+    yield Condition(
+        f"len(list_filter(map_keys(others), lambda name: name IN ({known}))) > 0", "'a figure stands in others'"
+    )
+    wrong = f"""list_filter(map_entries(others), lambda one:
+        NOT isfinite(one.value) AND regexp_full_match(output || '.' || one.key, '{FINITE.pattern}'))"""
+    sentence = _figure(f"output || '.' || ({wrong})[1].key", f"({wrong})[1].value")
+    yield Condition(f"{_not_all_finite('others')} AND len({wrong}) > 0", sentence)
+
+
+def _of_samples() -> Iterator[Condition]:
+    yield Condition("octet_length(bits) > 8 * 128", "'a sample has more than 128 elements'")
+
+
+def _not_all_finite(figures: str) -> str:
+    """Return a condition that is quick to see, and that few rows meet: the sum of finite numbers is seldom Inf."""
+    return f"NOT isfinite(list_sum(map_values({figures})))"
+
+
+def _figure(name: str, value: str) -> str:
+    return f"'the figure ''' || left({name}, 60) || ''' of ' || left(\"case\", 150) || ' is ' || {value}"
+
+
+def _not_outputs() -> str:
+    return f"({', '.join(repr(name) for name in NOT_OUTPUTS)})"

@@ -3,22 +3,89 @@
 from __future__ import annotations
 
 import filecmp
-from collections.abc import Iterator, Mapping, Sequence
+import multiprocessing
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernel_matrix.results import result_files, validation
-from kernel_matrix.results.columns import insert
-from kernel_matrix.results.columns.parse import parse_all
-from kernel_matrix.results.columns.records import Jobs, records_of
-from kernel_matrix.results.columns.sampled import Samples
-from kernel_matrix.results.columns.sql import Connection, rows
-from kernel_matrix.results.foreign import printable
-from kernel_matrix.results.record import Record
-from kernel_matrix.results.result_files import NOT_WHOLE
-from kernel_matrix.results.tables import checks, names
-from kernel_matrix.results.tables.names import JobFiles
-from kernel_matrix.results.validation import Asked, Bounds, RefusedError
+import pyarrow as pa
+
+from kernel_matrix.store import checks, junit, names, records, validation
+from kernel_matrix.store.database import Connection, database, rows
+from kernel_matrix.store.junit import BrokenResultError
+from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.records import Jobs, records_of
+from kernel_matrix.store.rows import CASES, JOBS, OUTPUTS, Batch, of_records
+from kernel_matrix.store.sampled import Samples
+from kernel_matrix.store.validation import Asked, Bounds, RefusedError
+
+_FILES_AT_ONCE = 16
+_FEW_BYTES = 16 * 2**20  # are read sooner than another process starts
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Some files: why each is refused or broken, and the tables of those that are neither.
+
+    The tables have a column ``file``: the place of the file among ``paths``.
+    """
+
+    paths: tuple[Path, ...]
+    refused: dict[Path, str]
+    broken: dict[Path, str]
+    jobs: pa.Table
+    cases: pa.Table
+    outputs: pa.Table
+
+
+def parse(paths: Sequence[Path], bounds: Bounds) -> Parsed:
+    """Read some files."""
+    refused: dict[Path, str] = {}
+    broken: dict[Path, str] = {}
+    batches: list[tuple[int, Batch]] = []
+    for place, path in enumerate(paths):
+        try:
+            batches.append((place, of_records(junit.read_any(path, bounds))))
+        except RefusedError as error:
+            refused[path] = str(error)
+        except (BrokenResultError, OSError) as error:
+            broken[path] = str(error)
+    tables = [_joined([(place, getattr(of_file, name)) for place, of_file in batches], name) for name in _TABLES]
+    return Parsed(tuple(paths), refused, broken, *tables)
+
+
+def parse_all(
+    paths: Sequence[Path], bounds: Bounds, processes: int = 2, few_bytes: int = _FEW_BYTES
+) -> Iterator[Parsed]:
+    """Read files in several processes, and yield them in their order."""
+    groups = [paths[place : place + _FILES_AT_ONCE] for place in range(0, len(paths), _FILES_AT_ONCE)]
+    if sum(path.stat().st_size for path in paths if path.is_file()) < few_bytes or processes < 2:
+        yield from (parse(group, bounds) for group in groups)
+        return
+    # A process is started anew, because a fork of one that has threads may hang.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        waiting: list[Future[Parsed]] = []
+        for group in groups:
+            waiting.append(pool.submit(parse, group, bounds))
+            if len(waiting) > 2 * processes:  # no more than these are in memory
+                yield waiting.pop(0).result()
+        yield from (future.result() for future in waiting)
+
+
+_TABLES = {"jobs": JOBS, "cases": CASES, "outputs": OUTPUTS}
+
+
+def _joined(tables: Sequence[tuple[int, pa.Table]], name: str) -> pa.Table:
+    """Return the rows of all tables, each with the place of its file."""
+    schema = _TABLES[name].append(pa.field("file", pa.int32()))
+    if not tables:
+        return schema.empty_table()
+    return pa.concat_tables(
+        [table.append_column("file", pa.array([place] * table.num_rows, pa.int32())) for place, table in tables]
+    ).cast(schema)
 
 
 @dataclass(frozen=True)
@@ -58,7 +125,7 @@ def load(
         UserError: a folder does not exist.
     """
     bounds = bounds or Bounds()
-    there = result_files.find(folders, bounds)
+    there = names.find_results(folders, bounds)
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
     connection.begin()  # the rows of files and their numbers are there together, or not at all
     for good in loading.good_tables(there.runs):
@@ -70,8 +137,8 @@ def load(
     loading.take_samples(there.runs, there.journals)
     files = loading.present((*(run.path("jobs") for run in there.runs), *there.journals, *there.junit))
     paths = (*there.junit, *there.journals, *(path for run in there.runs for path in run.paths))
-    broken = (*loading.broken, *result_files.sentences(loading.refused))
-    refused = result_files.reasons_by_job(loading.refused)
+    broken = (*loading.broken, *names.sentences(loading.refused))
+    refused = names.reasons_by_job(loading.refused)
     return Loaded(files, broken, refused, paths, loading.samples, tuple(folders))
 
 
@@ -105,17 +172,17 @@ class _Loading:
             for path, reason in parsed.broken.items():
                 self.broken.append(f"{reason}. Its cases are missing below; fetch or make the file again.")
                 self.refused[path] = NOT_WHOLE
-            first = insert.next_source(self.connection)
+            first = records.next_source(self.connection)
             numbers = {path: first + place for place, path in enumerate(parsed.paths) if path not in self.refused}
             self.connection.begin()  # the rows of files and their numbers are there together, or not at all
-            insert.insert_batches(self.connection, parsed.jobs, parsed.cases, parsed.outputs, first)
-            insert.add_sources(self.connection, {number: path for path, number in numbers.items()})
+            records.insert_batches(self.connection, parsed.jobs, parsed.cases, parsed.outputs, first)
+            records.add_sources(self.connection, {number: path for path, number in numbers.items()})
             self.connection.commit()
             self.known |= numbers
 
     def good_tables(self, runs: Sequence[JobFiles]) -> Iterator[dict[int, JobFiles]]:
         """Yield the runs by new numbers, and refuse those that cannot be used."""
-        first = insert.next_source(self.connection)
+        first = records.next_source(self.connection)
         for part, bad in checks.checked(runs, self.bounds):
             self.refused |= {files.path("jobs"): reason for files, reason in bad.items()}
             good = dict(enumerate((files for files in part if files not in bad), first))
@@ -125,8 +192,8 @@ class _Loading:
 
     def insert(self, good: Mapping[int, JobFiles]) -> None:
         """Read the tables of runs."""
-        insert.insert_runs(self.connection, good)
-        insert.add_sources(self.connection, {number: files.path("jobs") for number, files in good.items()})
+        records.insert_runs(self.connection, good)
+        records.add_sources(self.connection, {number: files.path("jobs") for number, files in good.items()})
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""
@@ -135,7 +202,7 @@ class _Loading:
             records = (Record(case, "pass", action) for case, action in rows(self.connection, question, [source]))
             folder = path.parent if path.suffix == ".xml" else path.parent.parent
             try:
-                validation.check_records(result_files.job_of(path), folder.name, records, asked)
+                validation.check_records(names.job_of(path), folder.name, records, asked)
             except RefusedError as error:
                 self.refused[path] = str(error)
 
@@ -170,5 +237,69 @@ class _Loading:
                 copy = filecmp.cmp(first, path, shallow=False)
             if not copy:
                 taken[path] = self.known[path]
-        insert.make_present(self.connection, [*taken.values()])
+        records.make_present(self.connection, [*taken.values()])
         return tuple(taken)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Hold the records of the files that count, and all that ``Loaded`` says of the files.
+
+    ``foreign`` has the records that another tool has written, by file.
+    """
+
+    files: tuple[Path, ...]
+    records: tuple[Record, ...]
+    broken: tuple[str, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    foreign: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
+    paths: tuple[Path, ...] = ()
+
+
+def collect(
+    folders: Sequence[Path], asked: Mapping[str, Asked] | None = None, bounds: Bounds | None = None
+) -> Collected:
+    """Read all results below the folders, or the files themselves.
+
+    With ``asked``, by job, a file is also compared with what its job was asked for.
+
+    Raises:
+        UserError: a folder does not exist.
+    """
+    with database() as connection:
+        loaded = load(connection, folders, asked, bounds)
+        question = """
+            SELECT record FROM cases JOIN sources USING (source) WHERE position IS NOT NULL ORDER BY position, record
+        """
+        numbers = [number for (number,) in rows(connection, question)]
+        records = tuple(loaded.records(connection, numbers, Jobs(connection)))
+        return Collected(loaded.files, records, loaded.broken, loaded.refused, foreign(connection), loaded.paths)
+
+
+_NAMED = 3  # tests of a file
+_WORST_FIRST = ("fail", "error", "missing", "unavailable", "excluded", "pass")
+
+
+def not_taken(foreign: Mapping[str, Collection[Record]], planned: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each file with tests of another tool whose names no planned case has.
+
+    Args:
+        foreign: the records of other tools, by the file that they came in.
+        planned: the ids of the planned cases.
+    """
+    for file, of_file in foreign.items():
+        rest = sorted(
+            (record for record in of_file if record.case not in planned),
+            key=lambda record: _WORST_FIRST.index(record.outcome),
+        )
+        if rest:
+            yield f"{file}: {_in_words(rest)}"
+
+
+def _in_words(records: list[Record]) -> str:
+    counts = Counter(record.outcome for record in records)
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    names = ", ".join(printable(record.case)[:150] for record in records[:_NAMED])
+    more = f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
+    number = "1 test of another tool was" if len(records) == 1 else f"{len(records)} tests of another tool were"
+    return f"{number} not taken ({outcomes}): {names}{more}. A result counts if it has the id of a planned case."

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_matrix.results.record import Record
+from kernel_matrix.store.record import Record
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.(?:xml|parquet|jsonl)")
 # The figures that must be finite. An error may be infinite, and so may the limits that follow from it: a case with such

@@ -1,13 +1,18 @@
-"""The record of a case: its result on one machine."""
+"""The record of a case, its figures by output, and the identity of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Literal
 
 PROBE = "probe/"  # begins the ids of the records of probes
 BENCH = "bench:"  # begins those of the benchmark; all other records are of cases of the plan
+
+NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # their figures are of no output
 
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
@@ -70,6 +75,48 @@ def is_case_record(record: Record) -> bool:
     return not record.case.startswith((PROBE, BENCH))
 
 
+def outputs_of(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Return the figures by output; the output of a variant has the variant's name, as ``h_in@products``."""
+    by_output: dict[str, dict[str, float]] = {}
+    for key, value in metrics.items():
+        if parts := output_and_figure(key):
+            by_output.setdefault(parts[0], {})[parts[1]] = value
+    return by_output
+
+
+@lru_cache(maxsize=4096)  # the metrics of most records have the same names
+def output_and_figure(name: str) -> tuple[str, str] | None:
+    """Return the output and the figure that the name of a metric is made of; None if it is of no output."""
+    output, dot, figure = name.rpartition(".")
+    return (output, figure) if dot and output.partition(".")[0] not in NOT_OUTPUTS else None
+
+
 def versions_of(job: Mapping[str, str]) -> dict[str, str]:
     """Return the versions among the facts of a job, by distribution."""
     return {key.removeprefix("version."): value for key, value in job.items() if key.startswith("version.")}
+
+
+def identity(job: Mapping[str, str], records: Iterable[Record]) -> str:
+    """Return 16 hexadecimal digits that follow from the facts of a job and from all that its records say.
+
+    The order of the records, of their facts and of their metrics does not matter.
+    """
+    digest = sha256(_text(dict(job)))
+    for record in sorted(records, key=lambda record: record.case):
+        digest.update(_text(_content(record)))
+    return digest.hexdigest()[:16]
+
+
+def _content(record: Record) -> list[Any]:
+    return [
+        *(record.case, record.outcome, record.action, record.stage, record.message, record.detail),
+        float(record.seconds),
+        list(record.attempts),
+        {name: float(value) for name, value in record.metrics.items()},
+        dict(record.facts),
+        {name: [one.dtype, list(one.shape), one.sha256, one.bits.hex()] for name, one in record.samples.items()},
+    ]
+
+
+def _text(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode() + b"\n"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel_matrix.config.model import ASSERTED
-from kernel_matrix.results.tables.names import TABLES
-from kernel_matrix.results.tables.source import literals
+from kernel_matrix.store.database import literals
+from kernel_matrix.store.names import TABLES
 
 # What the views are for, in the order in which they are made.
 VIEWS: Mapping[str, str] = {
@@ -64,7 +64,7 @@ WHERE c.op <> '' AND c.case NOT LIKE 'bench:%'""".replace(
     "ONLY_ASSERTS",
     f"c.direction = '{ASSERTED}' AND NOT coalesce(c.figures['elements'] > 0, false)",
 )
-# The noise ratio of an output as kernel_matrix.results.noise makes it: never the one that a record says. In
+# The noise ratio of an output as the noise of results is made: never the one that a record says. In
 # ClickHouse a bare nan or inf is a number and not a column.
 _NOISE_RATIO = """CASE WHEN rel_fro IS NOT NULL AND floor_rel_fro > 0 AND floor_rel_fro < CAST('inf' AS DOUBLE) THEN
     CASE WHEN coalesce("nan", 0) <> 0 OR coalesce("inf", 0) <> 0 OR isNaN(rel_fro) OR rel_fro < 0
@@ -99,7 +99,7 @@ def _cells() -> str:
 FROM states AS s
 LEFT JOIN (SELECT run, o.case AS "case", max(noise_ratio) AS noise FROM outputs AS o GROUP BY run, o.case) AS n
     ON s.run = n.run AND s.case = n.case
-GROUP BY {key}"""  # noqa: S608  the parts are ours
+GROUP BY {key}"""
 
 
 # A figure that is not there is null in DuckDB and 0 in ClickHouse, so both are made null.
@@ -151,14 +151,14 @@ SELECT c.cell AS cell, {_word("c.earlier")} AS before, {_word("c.now")} AS after
 FROM changes AS c
 JOIN jobs AS j ON j.run = c.run_before
 LEFT JOIN upgrades AS u ON u.run = c.run AND u.run_before = c.run_before
-WHERE c.now <> c.earlier"""  # noqa: S608
+WHERE c.now <> c.earlier"""
 
 
 def statements(sources: Mapping[str, str], dialect: str = "duckdb") -> Iterator[str]:
     """Yield the statements that make the views; ``sources`` are what each table is selected from."""
     for table in TABLES:
         columns = f"* REPLACE ({_NOISE_RATIO} AS noise_ratio)" if table == "outputs" else "*"
-        yield f"CREATE VIEW {table} AS SELECT {columns} FROM {sources[table]}"  # noqa: S608
+        yield f"CREATE VIEW {table} AS SELECT {columns} FROM {sources[table]}"
     spoken = DIALECTS[dialect]
     texts = {
         "versions": spoken.versions,
@@ -180,7 +180,7 @@ def sources(folders: Sequence[str], dialect: str) -> dict[str, str]:
         if "[FILES]" in source:
             by_table[table] = source.replace("FILES", ", ".join(patterns))
         else:
-            every = (f"SELECT * FROM {source.replace('FILES', pattern)}" for pattern in patterns)  # noqa: S608
+            every = (f"SELECT * FROM {source.replace('FILES', pattern)}" for pattern in patterns)
             by_table[table] = f"({' UNION ALL '.join(every)})"
     return by_table
 

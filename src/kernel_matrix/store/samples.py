@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from kernel_matrix.results.record import Record, Sample
-from kernel_matrix.results.validation import RefusedError
+from kernel_matrix.store.record import Record, Sample
+from kernel_matrix.store.validation import RefusedError
 
 ITEM_BYTES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2}
 _RAN = ("run", "emulate")

@@ -1,11 +1,15 @@
-"""The names and places of the files in a folder of tables."""
+"""The names and places of result files: those of tables, journals and JUnit XML below folders."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.store import validation
+from kernel_matrix.store.validation import Bounds
 
 TABLES = ("jobs", "cases", "outputs", "samples")
 SUFFIX = ".parquet"
@@ -115,3 +119,69 @@ def remove(folder: Path, job: str, but: Collection[str] = ()) -> None:
     for files in sorted({files for files in of_job(folder, job) if files.name not in but}):
         for path in files.paths:
             path.unlink(missing_ok=True)
+
+
+NOT_WHOLE = "it is not whole"  # the reason of a file that has a sentence of its own
+
+
+@dataclass(frozen=True)
+class ResultFiles:
+    """The runs in tables, the journals and the JUnit files that are to be read, and the reasons of refused files."""
+
+    junit: tuple[Path, ...]
+    journals: tuple[Path, ...]
+    runs: tuple[JobFiles, ...]
+    refused: Mapping[Path, str]
+
+
+def find_results(folders: Sequence[Path], bounds: Bounds) -> ResultFiles:
+    """Return the result files below the folders; a folder may also be a file of results.
+
+    Raises:
+        UserError: a folder does not exist.
+    """
+    junit: dict[Path, None] = {}
+    runs: dict[JobFiles, None] = {}
+    left: dict[Path, None] = {}
+    refused: dict[Path, str] = {}
+    for folder in folders:
+        if not folder.exists():
+            raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
+        if folder.is_dir():
+            good, bad = validation.find(folder, [*sorted(folder.rglob("*.xml")), *journals(folder)], bounds)
+            refused |= dict(bad)
+            junit |= dict.fromkeys(path for path in good if not is_journal(path))
+            left |= dict.fromkeys(path for path in good if is_journal(path))
+            runs |= dict.fromkeys(find(folder))
+        elif is_table(folder):
+            runs[files_of(folder)] = None
+        elif is_journal(folder):
+            left[folder] = None
+        else:
+            junit[folder] = None
+    return ResultFiles(tuple(junit), tuple(left), tuple(runs), refused)
+
+
+def job_of(path: Path) -> str:
+    """Return the job that a file is of, by its name."""
+    if is_table(path):
+        return files_of(path).job
+    return parts_of(path.stem)[0] if is_journal(path) else path.stem
+
+
+def sentences(refused: Mapping[Path, str]) -> list[str]:
+    """Return a sentence for each file that was refused."""
+    return [f"{printable(path)}: refused: {reason}." for path, reason in refused.items() if reason != NOT_WHOLE]
+
+
+def reasons_by_job(refused: Mapping[Path, str]) -> dict[str, str]:
+    """Return the first reason of each job: that of a JUnit file comes before that of its tables."""
+    reasons: dict[str, str] = {}
+    for path, reason in refused.items():
+        reasons.setdefault(printable(job_of(path)), reason)
+    return reasons
+
+
+def printable(text: Path | str) -> str:
+    """Return a name, which a stranger may have chosen, as one line of printable characters."""
+    return "".join(char if char.isprintable() else "?" for char in str(text))

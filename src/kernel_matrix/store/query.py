@@ -1,0 +1,253 @@
+"""Ask the tables of results in SQL: a database in memory that has only the views, and can reach nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.store import checks, names, views
+from kernel_matrix.store.database import connect
+from kernel_matrix.store.names import TABLES, JobFiles, files_of, is_table, printable
+from kernel_matrix.store.schema import SCHEMAS
+from kernel_matrix.store.validation import Bounds
+
+
+def of_runs(runs: Sequence[JobFiles]) -> dict[str, Any]:
+    """Return a dataset of each table of runs on this machine."""
+    return _datasets([(fs.LocalFileSystem(), files) for files in runs])
+
+
+def of_addresses(addresses: Sequence[str]) -> dict[str, Any]:
+    """Return a dataset of each table in an object store. Columns and rows are fetched when a query needs them.
+
+    Raises:
+        UserError: the store cannot be reached, an address cannot be used, or there is no table.
+    """
+    runs: dict[str, tuple[fs.FileSystem, JobFiles]] = {}
+    for address in addresses:
+        try:
+            system, folder = fs.FileSystem.from_uri(address)
+            listed = system.get_file_info(fs.FileSelector(folder, recursive=True))
+        except (pa.ArrowException, OSError) as error:
+            raise UserError(f"{address}: it cannot be read: {' '.join(str(error).split())[:300]}") from None
+        for path in (Path(entry.path) for entry in listed if entry.is_file):
+            if is_table(path) and (files := files_of(path)).run:
+                runs.setdefault(files.name, (system, files))
+    if not runs:
+        raise UserError(f"{', '.join(addresses)}: there are no tables of results here.")
+    return _datasets(list(runs.values()))
+
+
+def _datasets(runs: Sequence[tuple[fs.FileSystem, JobFiles]]) -> dict[str, Any]:
+    """Return a dataset of each table. The schema is ours, and a file that has another one fails when it is read."""
+    by_system: list[tuple[fs.FileSystem, list[JobFiles]]] = []
+    for system, files in runs:
+        if not by_system or by_system[-1][0] != system:
+            by_system.append((system, []))
+        by_system[-1][1].append(files)
+    datasets = {}
+    for table in TABLES:
+        parts = [
+            ds.dataset(
+                [str(one.path(table)) for one in of_system],
+                schema=SCHEMAS[table].remove_metadata(),
+                filesystem=system,
+                format="parquet",
+            )
+            for system, of_system in by_system
+        ]
+        datasets[table] = parts[0] if len(parts) == 1 else ds.dataset(parts)
+    return datasets
+
+
+# A folder of tables may hold the runs of years. Each file is still bounded, and DuckDB's memory is.
+HISTORY = Bounds(files=1_000_000, all_bytes=2**40)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
+
+
+@dataclass(frozen=True)
+class Database:
+    """A connection with the views, and a sentence for each run that was left out."""
+
+    connection: duckdb.DuckDBPyConnection
+    problems: tuple[str, ...] = ()
+
+
+@contextmanager
+def opened(folders: Sequence[str | Path], *, rows: bool = True) -> Iterator[Database]:
+    """Open the tables below folders, or in object stores (``s3://``, ``gs://``). A run that is there twice counts once.
+
+    The files of this machine are checked first, with their ``rows`` or without, and those that are refused are left
+    out. Of the files in an object store a query reads what it needs, and they are not checked before.
+
+    Raises:
+        UserError: a folder does not exist, or there is no table in any.
+    """
+    stored = [str(folder) for folder in folders if _ADDRESS.match(str(folder))]
+    local = [Path(folder) for folder in folders if not _ADDRESS.match(str(folder))]
+    if stored and local:
+        raise UserError("Name folders of this machine or of an object store, not both: copy one to the other.")
+    with connect() as connection:
+        runs, problems = _checked(local, rows=rows) if local else ([], ())
+        tables = of_runs(runs) if local else of_addresses(stored)
+        for table, dataset in tables.items():
+            connection.register(f"files_of_{table}", dataset)
+        for statement in views.statements({table: f"files_of_{table}" for table in tables}):
+            connection.execute(statement)
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield Database(connection, problems)
+
+
+def folders_of(folders: Sequence[Path]) -> list[Path]:
+    """Return the folders of tables below folders.
+
+    Raises:
+        UserError: a folder does not exist, or there is no table in any.
+    """
+    return sorted({files.folder for files in _runs(folders)})
+
+
+def _runs(folders: Sequence[Path]) -> list[JobFiles]:
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder}: there is no such folder. Name one with results, such as build/results.")
+    runs = [files for folder in folders for files in names.find(folder.resolve())]
+    if not runs:
+        listed = ", ".join(str(folder) for folder in folders)
+        raise UserError(f"{listed}: there are no tables of results here. A run writes them: `kernel-matrix matrix`")
+    return list(dict.fromkeys(runs))
+
+
+def _checked(folders: Sequence[Path], *, rows: bool) -> tuple[list[JobFiles], tuple[str, ...]]:
+    """Return the runs that can be used, each once, and a sentence for each that cannot.
+
+    Raises:
+        UserError: a folder does not exist, or no table can be used.
+    """
+    runs = _runs(folders)
+    refused = checks.check(runs, HISTORY, rows=rows)
+    good = {files.name: files for files in reversed(runs) if files not in refused}
+    problems = tuple(f"{printable(files.path('jobs'))}: refused: {reason}." for files, reason in refused.items())
+    if not good:
+        raise UserError(f"No table can be used. {problems[0]}")
+    return sorted(good.values()), problems
+
+
+_WIDEST = 60  # characters of a column in the table for people
+_NUMBERS = (int, float)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The columns and rows of an answer, and a sentence for each run that was left out."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    problems: tuple[str, ...] = ()
+
+
+def ask(query: str, folders: Sequence[str | Path]) -> Answer:
+    """Return the answer to one SELECT over the tables of the folders.
+
+    Raises:
+        UserError: a folder or the query cannot be used, or the query does something else than select.
+    """
+    with opened(folders, rows=False) as database:
+        try:
+            statements = database.connection.extract_statements(query)
+            if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+                raise UserError("The query must be one SELECT: nothing else can be done with results.")
+            result = database.connection.execute(query)
+            columns = tuple(str(column[0]) for column in result.description or ())
+            return Answer(columns, tuple(result.fetchall()), database.problems)
+        except (duckdb.Error, OSError, UnicodeDecodeError) as error:
+            raise UserError(f"The query cannot be answered: {_in_short(error)}") from None
+
+
+def statements(folders: Sequence[Path], dialect: str) -> str:
+    """Return the SQL that makes the views over the folders in an engine.
+
+    Raises:
+        UserError: a folder does not exist, or has no tables.
+    """
+    places = [str(folder) for folder in folders_of(folders)]
+    return "".join(f"{statement};\n\n" for statement in views.statements(views.sources(places, dialect), dialect))
+
+
+def in_lines(answer: Answer) -> list[str]:
+    """Return the answer as a table for people. Long texts are cut; ``--csv`` and ``--json`` have all of them."""
+    cells = [[_shown(value) for value in row] for row in answer.rows]
+    widths = [max(len(name), *(len(row[place]) for row in cells)) if cells else len(name)
+              for place, name in enumerate(answer.columns)]  # fmt: skip
+    right = [all(isinstance(row[place], _NUMBERS) or row[place] is None for row in answer.rows)
+             for place in range(len(widths))]  # fmt: skip
+    lines = [answer.columns, tuple("-" * width for width in widths), *cells]
+    text = [
+        "  ".join(
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    return [*text, f"({len(answer.rows)} row{'' if len(answer.rows) == 1 else 's'})"]
+
+
+def in_csv(answer: Answer) -> str:
+    """Return the answer as CSV."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(answer.columns)
+    writer.writerows([_plain(value) for value in row] for row in answer.rows)
+    return file.getvalue()
+
+
+def in_json(answer: Answer) -> str:
+    """Return the answer as a JSON list of objects. NaN and infinite numbers are texts: JSON has none."""
+    rows = [{name: _plain(value) for name, value in zip(answer.columns, row, strict=True)} for row in answer.rows]
+    return json.dumps(rows, indent=1, allow_nan=False) + "\n"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(_plain(value))
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def _in_short(error: Exception) -> str:
+    """Return the first line of an error of the database, and its guess of what was meant."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
+    guesses = [line for line in lines[1:] if line.startswith(("Did you mean", "Candidate bindings"))]
+    return ". ".join([*lines[:1], *guesses[:1]])[:600]
