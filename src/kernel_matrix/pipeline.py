@@ -34,7 +34,7 @@ from kernel_matrix.results import history, rest
 from kernel_matrix.results.history import History
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
-from kernel_matrix.run.schedule import Progress, Settings
+from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
 

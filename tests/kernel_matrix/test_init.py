@@ -18,7 +18,8 @@ from kernel_matrix.adopt.repository import look
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Installer
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
 
 PYPROJECT = (
     '[project]\nname = "own-kernels"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["numpy>=2"]\n'

@@ -35,12 +35,8 @@ from kernel_matrix.run.preview import preview
 from kernel_matrix.store import junit
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import (
-    Device,
-    Finding,
-    Machine,
     amd,
     apple,
-    detect,
     device_files,
     google,
     huawei,
@@ -49,9 +45,12 @@ from kernel_matrix.vendors import (
     registry,
     software,
     system,
-    vendor_named,
     webgpu,
 )
+from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.machine import Machine, detect
+from kernel_matrix.vendors.registry import vendor_named
+from kernel_matrix.vendors.vendor import Device
 
 # All that a maintainer with a new vendor's machine writes, as the docs say it.
 PAGE = ROOT / "docs" / "how-to" / "vendor.md"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Job, platform_toolchain
 from kernel_matrix.store.record import Outcome
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
+from kernel_matrix.vendors.vendor import Device
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from kernel_matrix.config.model import Matrix, Platform
 from kernel_matrix.config.plan import Job
-from kernel_matrix.run import executors
 from kernel_matrix.run.decide import device_for
+from kernel_matrix.run.settings import choose_executor
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import programs
 
@@ -17,7 +17,7 @@ def preview(matrix: Matrix, jobs: Sequence[Job], machine: Machine, executor: str
     yield f"this machine: {'; '.join(device.name for device in machine.devices)}"
     for name in dict.fromkeys(job.platform for job in jobs):
         platform = matrix.platforms[name]
-        chosen, why = executors.choose(executor, platform)
+        chosen, why = choose_executor(executor, platform)
         yield f"{name}: executor {chosen} ({why})"
         toolchains = {job.toolchain for job in jobs if job.platform == name}
         devices = {target: machine.device_for(platform.device, target) for target in platform.targets}
