@@ -20,7 +20,7 @@ from together import first_are_quick
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
 from kernel_matrix.run.docker import container, engine
-from kernel_matrix.run.docker.terminal import attach
+from kernel_matrix.run.docker.shell import attach
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.settings import choose_executor
 from kernel_matrix.vendors import amd, nvidia

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from kernel_matrix import cli
 from kernel_matrix.adopt import requirements
 from kernel_matrix.adopt.lock import resolve
-from kernel_matrix.adopt.metadata import metadata_of
+from kernel_matrix.adopt.project_file import metadata_of
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.base.errors import UserError

@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.faults import first_fault
+from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Case, Job, Plan
 from kernel_matrix.config.suite import with_new_tests
