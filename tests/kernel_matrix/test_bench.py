@@ -18,7 +18,7 @@ from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.load import load
-from kernel_matrix.config.read_by_jobs import differences
+from kernel_matrix.config.reads import differences
 from kernel_matrix.job.budget import Pair
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.report.make_document import distinct_commits
