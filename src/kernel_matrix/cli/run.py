@@ -17,7 +17,7 @@ from kernel_matrix.cli.options import (
 )
 from kernel_matrix.report.terminal import ended_lines, summary
 from kernel_matrix.results import repeat
-from kernel_matrix.run.preview import preview
+from kernel_matrix.run.decide import preview
 from kernel_matrix.run.progress import Console
 from kernel_matrix.vendors.machine import detect
 

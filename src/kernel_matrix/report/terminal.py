@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
-from kernel_matrix.base.counted import counted
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.report.agreement import exact
+from kernel_matrix.report.words import counted
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.repeat import Commands
