@@ -19,8 +19,7 @@ from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of
 from kernel_matrix.pipeline import Project, plan
-from kernel_matrix.report.measurements import measurements
-from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
+from kernel_matrix.report.runs import Side, is_address, is_site, measurements, read_address, read_site
 from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.compare import State
@@ -173,14 +172,14 @@ def rule_states(project: Project, cases: Mapping[str, State], today: date) -> li
     return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
 
 
-def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | None = None) -> list[RuleState]:
+def rule_states_of(project: Project, folders: Sequence[Path]) -> list[RuleState]:
     """Return the state of every expectation and exclusion, by the results of the folders or of this machine if any.
 
     Raises:
         UserError: a folder does not exist.
     """
     folders = folders or [folder for folder in [project.results] if folder.exists()]
-    now = now or clock()
+    now = clock()
     with judged(project, plan(project, "full"), folders, now=now) as results:
         return rule_states(project, results.states_of_expected(), now.date())
 

@@ -7,10 +7,10 @@ import shlex
 import sys
 
 import pytest
-from conftest import RUN, Doubles, harness, records_in, sh
+from conftest import ROOT, RUN, Doubles, harness, records_in, sh
 from shown import Page
 
-from kernel_matrix.cli import FORMER, GROUPS, commands, in_group, main, parser_of
+from kernel_matrix.cli import FORMER, GROUPS, OUTSIDE, commands, in_group, main, parser_of
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.store import names as tables
@@ -102,6 +102,15 @@ def test_the_name_that_a_command_had_is_answered_with_the_new_one_in_one_sentenc
         assert words[-1] in parser_of(words[0]).format_help()
     else:
         assert " ".join(words) in known
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_the_name_of_a_command_that_became_a_script_is_answered_with_the_script(name, capsys):
+    assert main([name, "--cases", "960"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"kernel-matrix: {name} is no command any more: type {OUTSIDE[name]}"
+    assert name not in commands()
+    assert (ROOT / OUTSIDE[name].removeprefix("python ") / "__main__.py").is_file()
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -239,3 +248,13 @@ def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_nam
     extra = "pip install 'kernel-matrix[containers]' installs it"
     assert done.stdout == f"the library of the Docker engine is not here: {extra}\n"
     assert (done.returncode, done.stderr) == (2, f"kernel-matrix: this needs the library docker: {extra}.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("nope\n", "no such case"), ("\n", "names no case"), (None, "No such file")]
+)
+def test_a_file_of_cases_that_is_none_is_bad_input(doubles: Doubles, tmp_path, capsys, text, words):
+    if text is not None:
+        (tmp_path / "cases").write_text(text)
+    assert main(["report", *options(doubles, "--cases", str(tmp_path / "cases"))]) == 2
+    assert words in capsys.readouterr().err

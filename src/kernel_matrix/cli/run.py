@@ -15,10 +15,9 @@ from kernel_matrix.cli.options import (
     project_to_run,
     settings_of,
 )
-from kernel_matrix.report.ended import ended_lines
-from kernel_matrix.report.terminal import summary
+from kernel_matrix.report.terminal import ended_lines, summary
 from kernel_matrix.results import repeat
-from kernel_matrix.run.preview import preview
+from kernel_matrix.run.decide import preview
 from kernel_matrix.run.progress import Console
 from kernel_matrix.vendors.machine import detect
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
-from kernel_matrix.results.cells import CellFigures, cells
 from kernel_matrix.results.compare import RED, STATES, State, Verdict
 from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.noise_sums import noise_of_cells, pooled
@@ -55,10 +54,6 @@ class Judged:
         numbers = [number for number in range(len(self.planned.cell)) if self.planned.case(number).id in ids]
         enter(self.connection, "asked", pa.schema({"planned": pa.int32()}), {"planned": numbers})
         return replace(self, where="planned IN (FROM asked)")
-
-    def cells(self) -> list[CellFigures]:
-        """Return the figures of all cells in the order of the plan."""
-        return cells(self.connection, self.planned)
 
     @cached_property
     def counts(self) -> dict[State, int]:
