@@ -19,7 +19,7 @@ from kernel_matrix.config.plan import Case, Cell, Job
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.keys import key_file
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.canaries import INJECTED
+from kernel_matrix.results.states import INJECTED
 from kernel_matrix.store import names
 from kernel_matrix.store.journal import Ends
 from kernel_matrix.store.record import Record

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.repeat import Commands
+from kernel_matrix.results.states import Verdict
 
 _MOST = 10  # GitHub shows no more errors of one step
 _MOST_CHARACTERS = 2_000

@@ -12,8 +12,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import FILE, CellOutline, Outline
 from kernel_matrix.report.less_exact import LessExact, less_exact, not_compared
-from kernel_matrix.results.compare import RED, State
 from kernel_matrix.results.history import Measurement, Measurements
+from kernel_matrix.results.states import RED, State
 from kernel_matrix.results.trend import Slower
 
 WORKS: frozenset[State] = frozenset({"pass", "flaky", "fixed", "held", "compiled", "lowered"})

@@ -16,8 +16,8 @@ from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
-from kernel_matrix.results.compare import State
 from kernel_matrix.results.history import LaneHistory
+from kernel_matrix.results.states import State
 
 FILE = "compat.json"
 SCHEMA_VERSION = 2

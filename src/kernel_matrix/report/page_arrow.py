@@ -15,8 +15,8 @@ from kernel_matrix.report.page_columns import TEXTS, Cases, Outputs
 from kernel_matrix.report.page_overview import LETTERS
 from kernel_matrix.report.page_packed import Flags, Floats, Ints, Objects
 from kernel_matrix.report.page_sql import PAGE_FIGURES
-from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.repeat import is_plain
+from kernel_matrix.results.states import STATES
 from kernel_matrix.store.record import Record
 
 _LETTERS = np.frombuffer("".join(LETTERS[state] for state in STATES).encode(), np.uint8)

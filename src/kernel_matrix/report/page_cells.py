@@ -12,8 +12,8 @@ from kernel_matrix.report.document import Cell, Document, cell_as_dict, cell_as_
 from kernel_matrix.report.page_columns import MOST_CHARACTERS, Cases, shortened
 from kernel_matrix.report.page_overview import Columns
 from kernel_matrix.report.page_script import encoded, write_script
-from kernel_matrix.results.compare import State
 from kernel_matrix.results.history import lane_id
+from kernel_matrix.results.states import State
 
 CHUNK = 200_000  # characters of a file, about
 _OF_CASE, _OF_OUTPUT = 150, 200  # characters of a case without its outputs, and of an output, about

@@ -30,7 +30,7 @@ from kernel_matrix.report.document import (
 )
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
-from kernel_matrix.results.compare import State
+from kernel_matrix.results.states import State
 
 SCHEMA_VERSION = 2
 NOT_PLANNED = "."  # in ``case_states``: the cell has no such case

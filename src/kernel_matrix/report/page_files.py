@@ -14,8 +14,8 @@ from kernel_matrix.report.page_overview import LETTERS, Columns, in_short
 from kernel_matrix.report.page_rows import PageRows
 from kernel_matrix.report.page_script import encoded, remove_others, write_script
 from kernel_matrix.report.words import MEANING, STALE, headline
-from kernel_matrix.results.compare import RED, STATES
 from kernel_matrix.results.history import lane_id
+from kernel_matrix.results.states import RED, STATES
 
 FOLDER = "data"
 _MOST_OF_A_NOTE = 2_000  # characters

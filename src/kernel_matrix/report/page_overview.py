@@ -10,8 +10,8 @@ from kernel_matrix.report.document import Cell, Number
 from kernel_matrix.report.page_columns import shortened
 from kernel_matrix.report.page_data import NOT_PLANNED
 from kernel_matrix.report.ratios import as_float, least_exact
-from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.history import lane_id
+from kernel_matrix.results.states import STATES, State
 
 MOST_IN_OVERVIEW = 300  # characters of a text there
 # Of every state, in ``case_states``. A cell has few of them, so a capital letter is easier to tell from a small one.

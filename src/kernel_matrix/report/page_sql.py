@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.noise import MOST_ELEMENTS
+from kernel_matrix.results.states import STATES
 from kernel_matrix.store.database import Connection, enter, temporary
 from kernel_matrix.store.schema import FIGURES
 

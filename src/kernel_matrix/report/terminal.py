@@ -11,8 +11,8 @@ from kernel_matrix.base.counted import counted
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.results import noise as noises
-from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.repeat import Commands
+from kernel_matrix.results.states import Verdict
 
 if TYPE_CHECKING:  # DuckDB takes long to import
     from kernel_matrix.results.judged import Judged

@@ -11,7 +11,7 @@ from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.words import counts, headline, noise_words, percent
-from kernel_matrix.results.compare import STATES
+from kernel_matrix.results.states import STATES
 
 _MOST_CHARACTERS = 500  # of a note, or of a broken result
 _MOST_LINES = 50  # of a list in the summary, such as that of broken results

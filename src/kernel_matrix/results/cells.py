@@ -9,11 +9,10 @@ from typing import Any
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.plan import Cell
-from kernel_matrix.results.canaries import Detection
-from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.noise import Noise, ratio_of
 from kernel_matrix.results.noise_sums import noise_of_cells, pooled
 from kernel_matrix.results.planned import Planned
+from kernel_matrix.results.states import STATES, Detection, State
 from kernel_matrix.store.database import Connection, rows
 
 _Answer = list[tuple[Any, ...]]

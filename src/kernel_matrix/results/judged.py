@@ -15,11 +15,11 @@ import pyarrow as pa
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.results.cells import CellFigures, cells
-from kernel_matrix.results.compare import RED, STATES, State, Verdict
 from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.noise_sums import noise_of_cells, pooled
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
+from kernel_matrix.results.states import RED, STATES, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
 from kernel_matrix.store.record import BENCH, PROBE, Record

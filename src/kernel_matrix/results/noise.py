@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.results.compare import Verdict
+from kernel_matrix.results.states import Verdict
 from kernel_matrix.store.record import Record
 
 MOST_ELEMENTS = 1000
