@@ -11,6 +11,7 @@ import csv
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +22,9 @@ from packaging.version import Version
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Rule, as_list
+from kernel_matrix.config.plan import plan
+from kernel_matrix.machines import services
+from kernel_matrix.machines.row_plan import make_row_plan
 from kernel_matrix.report.words import MEANING
 from kernel_matrix.store import names, schema, views
 from kernel_matrix.store.load import collect
@@ -99,6 +103,29 @@ def events(_: str) -> str:
         for name, event in load(ROOT / "matrix.yaml").ci.events.items()
     ]
     return markdown(("`ci.events`", "tier", "toolchains", "excluded cases"), lines)
+
+
+# Minutes on two shared cores (docs/containers.md): making the image of a platform, saving one, and loading one with the
+# two cases that were run there. What GitHub's network takes to carry an image is not known here.
+IMAGE_MINUTES = {"cpu-llvm": 6.8, "cuda": 5.4, "rocm": 6.4, "intel": 10.5, "webgpu": 8.6, "tpu": 5.4, "ascend": 8.6}
+SAVE_MINUTES, LOAD_MINUTES = 1.4, 1.7
+
+
+def images(_: str) -> str:
+    """Return the machine minutes of an event's images, if each row makes its own and if they are passed on."""
+    matrix, lines = load(ROOT / "matrix.yaml"), []
+    for event in ("pull_request", "main"):
+        made = make_row_plan(matrix, plan(matrix, matrix.ci.events[event].tier), {}, event=event)
+        rows = Counter(row.platform for row in services.started(made) if not row.own)
+        rows = Counter({name: count for name, count in rows.items() if matrix.platforms[name].container})
+        once = services.images(matrix, made)
+        each = sum(IMAGE_MINUTES[name] * count for name, count in rows.items())
+        passed = sum(IMAGE_MINUTES[name] + SAVE_MINUTES + LOAD_MINUTES * count for name, count in once.items())
+        rest = sum(IMAGE_MINUTES[name] * count for name, count in rows.items() if name not in once)
+        named = ", ".join(f"`{name}` {count}" for name, count in once.items())
+        lines.append((f"`{event}`", str(rows.total()), f"{each:.0f}", named, f"{passed + rest:.0f}"))
+    head = ("event", "hosted rows with an image", "each makes its own", "made once, for rows", "passed on")
+    return markdown(head, lines)
 
 
 def limits(_: str) -> str:
@@ -377,6 +404,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "columns": columns,
     "events": events,
     "exceptions": exceptions,
+    "images": images,
     "lessons": lessons,
     "limits": limits,
     "mutants": mutants,

@@ -15,6 +15,7 @@ import others  # noqa: E402
 
 from kernel_matrix import pipeline  # noqa: E402
 from kernel_matrix.base.errors import UserError  # noqa: E402
+from kernel_matrix.store.load import collect  # noqa: E402
 
 
 def arguments() -> argparse.Namespace:
@@ -59,7 +60,7 @@ def main(options: argparse.Namespace) -> None:
             print(line, flush=True)
         return
     project = pipeline.load(ROOT / "matrix.yaml")
-    like = pipeline.collect(project, [options.like or project.root / "docs" / "results"]).records
+    like = collect([options.like or project.root / "docs" / "results"]).records
     size = make.Scale(options.cases, options.jobs, options.seed)
     made = make.make(project.matrix, like, size, options.into, tables=options.parquet)
     print(f"{made.results}: {made.files} files with {made.cases} results of {options.cases} planned cases")

@@ -54,15 +54,16 @@ class _Steps:
 
 def report(folder: Path, results: Path, steps: _Steps) -> int:
     """Make the report, as the command does, and return the number of planned cases."""
-    from kernel_matrix import pipeline
+    from kernel_matrix import judging, pipeline
+    from kernel_matrix.matrix.dashboard import write_dashboard
 
     project = pipeline.load(folder / "matrix.yaml", folder / "build")
     steps.end("load")
     planned = pipeline.plan(project, "quick")
     steps.end("plan")
-    with many_objects_that_stay(), pipeline.judged(project, planned, [results]) as judged:
+    with many_objects_that_stay(), judging.judged(project, planned, [results]) as judged:
         steps.end("collect and judge")
-        document = pipeline.report(project, judged).document
+        document = write_dashboard(project, judged).document
         steps.end("page")
     return document.run.cases
 

@@ -1,43 +1,40 @@
-"""Results -> verdicts: the one judge that every caller asks, and the expectations and exclusions that have ended."""
+"""Results -> answers: the one judge, which every caller asks, and all that a caller asks about verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Plan, outputs_not_named
 from kernel_matrix.config.rule_state import RuleState, locked_versions
 from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of
-from kernel_matrix.project import Project
+from kernel_matrix.pipeline import Project, plan
+from kernel_matrix.report.measurements import measurements
+from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
+from kernel_matrix.results import history, repeat
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.present import present as present_with
 from kernel_matrix.results.states import State
-from kernel_matrix.store import ahead
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.validation import STREAMED
 
 if TYPE_CHECKING:
     from kernel_matrix.results.judged import Judged
     from kernel_matrix.results.planned import Planned
+    from kernel_matrix.results.side_by_side import CasePair
     from kernel_matrix.store.database import Connection
     from kernel_matrix.store.load import Loaded
-
-
-@contextmanager
-def tables_checked_ahead(folders: Sequence[Path]) -> Iterator[None]:
-    """Check the tables of the folders beside the work of the block, for who judges them after it."""
-    with ahead.checked_ahead(folders, STREAMED):
-        yield
 
 
 @contextmanager
@@ -172,3 +169,79 @@ def rule_states(project: Project, cases: Mapping[str, State], today: date) -> li
     states = config_rules.rule_states(matrix, checked.full, locked_versions(matrix, project.root), today)
     of_results = {(state.section, state.index): state for state in config_rules.fixed(matrix, checked.full, cases)}
     return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
+
+
+def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | None = None) -> list[RuleState]:
+    """Return the state of every expectation and exclusion, by the results of the folders or of this machine if any.
+
+    Raises:
+        UserError: a folder does not exist.
+    """
+    folders = folders or [folder for folder in [project.results] if folder.exists()]
+    now = now or clock()
+    with judged(project, plan(project, "full"), folders, now=now) as results:
+        return rule_states(project, results.states_of_expected(), now.date())
+
+
+def clock() -> datetime:
+    """Return the time in UTC."""
+    return datetime.now(UTC)
+
+
+def side(project: Project, planned: Plan, name: str, earlier: History | None = None) -> Side:
+    """Read one of two runs: a site, a folder of results, or the address of a published compat.json.
+
+    The results of a folder are judged by the plan. Whether they are stale does not matter: a run is compared with
+    another run, and not with the present source. ``earlier`` is the history that a folder of results does not have.
+
+    Raises:
+        UserError: it does not exist, or cannot be used.
+    """
+    from kernel_matrix.report import cells, make_document  # DuckDB and pyarrow take long to import
+
+    if is_address(name):
+        return read_address(name)
+    if is_site(Path(name)):
+        return read_site(Path(name))
+    with judged(project, planned, [Path(name)], asks_present=False) as results:
+        if broken := results.loaded.broken:
+            raise UserError(f"{name}: {' '.join(broken[0].split())} A run is compared only as a whole.")
+        if not results.results:
+            raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
+        sources = cells.Sources(project.matrix, results, project.rules)
+        document = make_document.document(sources, earlier=earlier)
+        past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
+        return Side(name, document, past, tuple(record for _, record in results.sampled() if record.samples))
+
+
+def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
+    """Return the result that decides the state of a case or cell in the results of the folders.
+
+    Raises:
+        UserError: the plan has no such case or cell, or the folders hold no result of it.
+    """
+    planned = plan(project, tier)
+    cases = repeat.cases_named(planned, identity)
+    with judged(project, planned, folders, asks_present=False) as results:
+        of_cases = results.narrowed(cases)
+        return repeat.result_to_repeat(of_cases.verdicts(), of_cases.tried(), identity)
+
+
+def compare_cells(
+    project: Project, tier: Tier, one: str, other: str, folders: Sequence[Path]
+) -> tuple[list[CasePair], tuple[str, ...]]:
+    """Return the cases of two cells side by side, and a sentence for each file of results that was not taken.
+
+    Raises:
+        UserError: the plan has no such cell, the folders hold no result of one, or they have nothing in common.
+    """
+    from kernel_matrix.results.side_by_side import side_by_side  # NumPy takes long to import, and few commands need it
+
+    planned = plan(project, tier)
+    cases = [case for identity in (one, other) for case in repeat.cases_named(planned, identity)]
+    with judged(project, planned, folders, asks_present=False) as results:
+        of_cases = results.narrowed(cases)
+        tried = {record.case: record for record in reversed(of_cases.tried())}  # the first counts where none decides
+        deciding = {verdict.case.id: verdict.record for verdict in of_cases.verdicts() if verdict.record}
+        sampled = {case.id: record for case, record in of_cases.sampled() if record.samples}
+        return side_by_side(planned, {**tried, **deciding, **sampled}, one, other), results.loaded.broken

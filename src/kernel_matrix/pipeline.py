@@ -1,58 +1,117 @@
-"""The stages load -> plan -> run -> judge -> report, as functions of one loaded project.
+"""The stages load -> plan -> run, as functions of one loaded project; ``judging`` has those that come after a run.
 
-The command line and the lab call these. A stage gets the values that the stages before it have returned, so that
-nothing is loaded or planned twice.
+A stage gets the values that the stages before it have returned, so that nothing is loaded or planned twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kernel_matrix import diagnosis
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.locking import BusyError, locked
+from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import suite
 from kernel_matrix.config.former import FormerError, read_former
+from kernel_matrix.config.load import MATRIX_FILE, Checked
 from kernel_matrix.config.loosened import Loosening
 from kernel_matrix.config.loosened import loosened as limits_loosened
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
-from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.config.selection import Selection, narrow, plan_with
-from kernel_matrix.judging import judged as judged  # the pipeline's own as well, as is the next
-from kernel_matrix.judging import rule_states as rule_states
-from kernel_matrix.judging import tables_checked_ahead as tables_checked_ahead
+from kernel_matrix.diagnosis import Rule
 from kernel_matrix.machines import row_plan_file
-from kernel_matrix.machines.row_plan import RowPlan, asked_of, make_row_plan
+from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
 from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.machines.selection import choose
-from kernel_matrix.project import Project as Project  # these four are the pipeline's own as well
-from kernel_matrix.project import Selected as Selected
-from kernel_matrix.project import load as load
-from kernel_matrix.project import with_tests as with_tests
-from kernel_matrix.report.measurements import measurements
-from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
-from kernel_matrix.reporting import Report as Report
-from kernel_matrix.reporting import audit as audit
-from kernel_matrix.reporting import report as report
-from kernel_matrix.results import history, repeat, rest
+from kernel_matrix.results import history, rest
 from kernel_matrix.results.history import History
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.schedule import Progress, Settings
-from kernel_matrix.store.record import Record
-from kernel_matrix.store.validation import Bounds
 from kernel_matrix.vendors.machine import Machine
 
-if TYPE_CHECKING:
-    from kernel_matrix.results.side_by_side import CasePair
-    from kernel_matrix.store.load import Collected
+
+@dataclass(frozen=True)
+class Project:
+    """A loaded matrix.yaml: its content, the folder that it stands in, and the folder that everything is written to."""
+
+    matrix: Matrix
+    root: Path
+    build: Path
+    checked: Checked | None = None  # holds the plan of the full tier, which loading has made to check matrix.yaml
+    file: Path | None = None  # matrix.yaml itself
+
+    @cached_property  # planning needs no rules, and reading them takes longer than planning
+    def rules(self) -> tuple[Rule, ...]:
+        """The diagnosis rules of the package, and those of the harness."""
+        return diagnosis.rules_of(self.matrix, self.root)
+
+    @property
+    def name(self) -> str:
+        """The name of the matrix's file."""
+        return self.file.name if self.file else MATRIX_FILE
+
+    @property
+    def results(self) -> Path:
+        """The folder of the result files of this machine's jobs."""
+        return self.build / "results"
+
+    @property
+    def site(self) -> Path:
+        """The folder of the dashboard."""
+        return self.build / "site"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The plan of a tier, and the jobs of it that are asked for, with only the cases that are asked for."""
+
+    plan: Plan
+    jobs: tuple[Job, ...]
+    row_plan: RowPlan | None = None
+    earlier: History = field(default_factory=History)
+
+    @property
+    def excluded(self) -> bool:
+        """True if the row plan says that the excluded cases are tried too."""
+        return self.row_plan is not None and self.row_plan.excluded
+
+    @property
+    def part(self) -> Plan:
+        """The plan with only the jobs that are asked for."""
+        return replace(self.plan, jobs=self.jobs)
+
+
+def load(path: Path, build: Path | None = None) -> Project:
+    """Read and check matrix.yaml; ``build`` is the folder ``build`` beside it by default.
+
+    Raises:
+        UserError: the file cannot be used; the message has one line per fault.
+    """
+    root = path.parent.resolve()
+    build = Path(build or root / "build").resolve()
+    checked = loading.load_and_plan(path, suite.read([build / "results"]))
+    return Project(checked.matrix, root, build, checked, path.resolve())
+
+
+def with_tests(project: Project, folders: Sequence[Path]) -> Project:
+    """Return the project with the tests of its suite that some results are of, if its cases are such tests.
+
+    Raises:
+        UserError: a list of tests cannot be used.
+    """
+    if not project.file or not suite.is_suite(project.matrix):
+        return project
+    tests = suite.read(folders or [project.results])
+    checked = loading.load_and_plan(project.file, tests)
+    return replace(project, matrix=checked.matrix, checked=checked)
 
 
 def collect_tests(
@@ -185,26 +244,6 @@ def loosened(project: Project, since: str) -> list[Loosening]:
     return limits_loosened(before, former, project.matrix, plan(project, "full"))
 
 
-def run(
-    project: Project,
-    jobs: Sequence[Job],
-    machine: Machine,
-    settings: Settings,
-    progress: Progress,
-    on_result: Callable[[Path], object] | None = None,
-    beside: Sequence[Callable[[], object]] = (),
-) -> list[Path]:
-    """Run the jobs on this machine and return their result files, in the order of the jobs.
-
-    ``on_result`` is called with each result file as soon as it and its tables are written, from the thread of its job.
-    ``beside`` is other work that is done when a worker has no more jobs, and before the jobs that time something.
-
-    Raises:
-        UserError: another run is at one of the jobs in the same build folder.
-    """
-    return schedule.run(project.matrix, jobs, machine, settings, progress, on_result, beside)
-
-
 def keep_the_rest(project: Project, selected: Selected, settings: Settings, progress: Progress) -> None:
     """Keep the earlier results of cases that are planned and that the selected jobs do not run.
 
@@ -221,38 +260,6 @@ def keep_the_rest(project: Project, selected: Selected, settings: Settings, prog
                 progress.job(job.id, f"{count} results of other cases stay from earlier runs")
 
 
-def collect(
-    project: Project, folders: Sequence[Path], row_plan: RowPlan | None = None, bounds: Bounds | None = None
-) -> Collected:
-    """Read the result files of the folders; with ``row_plan`` a file must be of one of its jobs.
-
-    All results are objects in memory, so the files have bounds together too, unless others are given.
-
-    Raises:
-        UserError: a folder does not exist.
-    """
-    from kernel_matrix.store.load import collect as read  # DuckDB and pyarrow take long to import
-
-    return read(folders, asked_of(project.matrix, row_plan) if row_plan else None, bounds)
-
-
-def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | None = None) -> list[RuleState]:
-    """Return the state of every expectation and exclusion, by the results of the folders or of this machine if any.
-
-    Raises:
-        UserError: a folder does not exist.
-    """
-    folders = folders or [folder for folder in [project.results] if folder.exists()]
-    now = now or clock()
-    with judged(project, plan(project, "full"), folders, now=now) as results:
-        return rule_states(project, results.states_of_expected(), now.date())
-
-
-def clock() -> datetime:
-    """Return the time in UTC."""
-    return datetime.now(UTC)
-
-
 def run_selected(
     project: Project, selected: Selected, machine: Machine, settings: Settings, progress: Progress
 ) -> list[Path]:
@@ -262,63 +269,4 @@ def run_selected(
         UserError: another run is at one of the jobs.
     """
     keep_the_rest(project, selected, settings, progress)
-    return run(project, selected.jobs, machine, settings, progress)
-
-
-def side(project: Project, planned: Plan, name: str, earlier: History | None = None) -> Side:
-    """Read one of two runs: a site, a folder of results, or the address of a published compat.json.
-
-    The results of a folder are judged by the plan. Whether they are stale does not matter: a run is compared with
-    another run, and not with the present source. ``earlier`` is the history that a folder of results does not have.
-
-    Raises:
-        UserError: it does not exist, or cannot be used.
-    """
-    from kernel_matrix.report import cells, make_document  # DuckDB and pyarrow take long to import
-
-    if is_address(name):
-        return read_address(name)
-    if is_site(Path(name)):
-        return read_site(Path(name))
-    with judged(project, planned, [Path(name)], asks_present=False) as results:
-        if broken := results.loaded.broken:
-            raise UserError(f"{name}: {' '.join(broken[0].split())} A run is compared only as a whole.")
-        if not results.results:
-            raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
-        sources = cells.Sources(project.matrix, results, project.rules)
-        document = make_document.document(sources, earlier=earlier)
-        past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
-        return Side(name, document, past, tuple(record for _, record in results.sampled() if record.samples))
-
-
-def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:
-    """Return the result that decides the state of a case or cell in the results of the folders.
-
-    Raises:
-        UserError: the plan has no such case or cell, or the folders hold no result of it.
-    """
-    planned = plan(project, tier)
-    cases = repeat.cases_named(planned, identity)
-    with judged(project, planned, folders, asks_present=False) as results:
-        of_cases = results.narrowed(cases)
-        return repeat.result_to_repeat(of_cases.verdicts(), of_cases.tried(), identity)
-
-
-def compare_cells(
-    project: Project, tier: Tier, one: str, other: str, folders: Sequence[Path]
-) -> tuple[list[CasePair], tuple[str, ...]]:
-    """Return the cases of two cells side by side, and a sentence for each file of results that was not taken.
-
-    Raises:
-        UserError: the plan has no such cell, the folders hold no result of one, or they have nothing in common.
-    """
-    from kernel_matrix.results.side_by_side import side_by_side  # NumPy takes long to import, and few commands need it
-
-    planned = plan(project, tier)
-    cases = [case for identity in (one, other) for case in repeat.cases_named(planned, identity)]
-    with judged(project, planned, folders, asks_present=False) as results:
-        of_cases = results.narrowed(cases)
-        tried = {record.case: record for record in reversed(of_cases.tried())}  # the first counts where none decides
-        deciding = {verdict.case.id: verdict.record for verdict in of_cases.verdicts() if verdict.record}
-        sampled = {case.id: record for case, record in of_cases.sampled() if record.samples}
-        return side_by_side(planned, {**tried, **deciding, **sampled}, one, other), results.loaded.broken
+    return schedule.run(project.matrix, selected.jobs, machine, settings, progress)

@@ -12,7 +12,7 @@ from typing import Any
 
 import kernel_matrix
 from kernel_matrix.base.waiting import wait_until
-from kernel_matrix.project import Project
+from kernel_matrix.pipeline import Project
 from kernel_matrix.run.executors import Interpreter
 from kernel_matrix.run.supervise import death
 from kernel_matrix_bench.cases import BenchCase, Place, bench_of, rivals_of

@@ -17,7 +17,7 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.doctor.environment import examine
-from kernel_matrix.project import Project
+from kernel_matrix.pipeline import Project
 from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.store import write

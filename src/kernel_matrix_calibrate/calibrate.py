@@ -6,13 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.model import Matrix, Op
 from kernel_matrix.config.plan import Case, Job
 from kernel_matrix.config.selection import Selection, narrow
 from kernel_matrix.pipeline import Project
 from kernel_matrix.results.states import Verdict
+from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import decide
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
@@ -75,8 +76,8 @@ def calibrate(seeded_jobs: Seeded, machine: Machine, settings: Settings, progres
     """
     project = seeded_jobs.project
     planned = replace(pipeline.plan(project, "quick"), jobs=seeded_jobs.jobs)
-    files = pipeline.run(project, seeded_jobs.jobs, machine, settings, progress)
-    with pipeline.judged(project, planned, files) as judged:
+    files = schedule.run(project.matrix, seeded_jobs.jobs, machine, settings, progress)
+    with judging.judged(project, planned, files) as judged:
         verdicts, outcomes, canaries, jobs = judged.verdicts(), judged.counts, judged.canaries, judged.jobs.facts
     noises = noise_of(verdicts, project.matrix.accuracy)
     alarms = tuple(verdict for verdict in verdicts if verdict.state in ("fail", "error", "missing"))

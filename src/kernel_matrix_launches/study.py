@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.locking import BusyError, locked
@@ -83,7 +83,7 @@ def _study(
     plan = pipeline.plan(project, "full")
     write_records(folder, plan, usable, names, started, program)
     page = folder / "launches.md"
-    with pipeline.judged(project, plan, [project.results]) as judged:
+    with judging.judged(project, plan, [project.results]) as judged:
         dashboard, verdicts = write_dashboard(project, judged), judged.verdicts()
     for line in [words.sample_of(options), *(line for one in recordings for line in words.recorded_lines(one))]:
         say(line)

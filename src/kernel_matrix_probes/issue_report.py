@@ -17,6 +17,7 @@ from kernel_matrix.config.plan import Case
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.executors import InstallError, UnavailableError
+from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.attempts import kept_sweeps, read
@@ -100,7 +101,7 @@ def report_failing_case(
     Raises:
         UserError: the full plan has no such case or cell, or no result says that it fails.
     """
-    collected = pipeline.collect(project, folders or [project.results])
+    collected = collect(folders or [project.results])
     failed = {record.case: record for record in collected.records if record.outcome in ("fail", "error")}
     cases = [case for case in pipeline.plan(project, "full").cases if identity in (case.id, case.cell.id)]
     if not cases:

@@ -11,8 +11,10 @@ from kernel_matrix import pipeline
 from kernel_matrix.config.model import Op, Scalar, ScalarOrList
 from kernel_matrix.config.plan import Case
 from kernel_matrix.pipeline import Project
+from kernel_matrix.run import schedule
 from kernel_matrix.run.progress import Silent
 from kernel_matrix.run.schedule import Settings
+from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
@@ -70,8 +72,8 @@ class Rerun:
             if (job.platform, job.toolchain) == (cell.platform, cell.toolchain)
         ]
         settings = Settings(project.root, project.build, self.executor)
-        files = pipeline.run(project, [job], self.machine, settings, Silent())
-        records = {record.case: record for record in pipeline.collect(project, files).records}
+        files = schedule.run(project.matrix, [job], self.machine, settings, Silent())
+        records = {record.case: record for record in collect(files).records}
         return [records.get(case.id, Record(case.id, "missing")) for case in job.cases]
 
     def specification(self) -> str:

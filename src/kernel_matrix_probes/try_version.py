@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.doctor.environment import examine, process
 from kernel_matrix.pipeline import Project, Selected
@@ -133,7 +133,7 @@ def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> SweptO
     settings = Settings(project.root, build, "venv")
     selected = Selected(planned, jobs)
     files = pipeline.run_selected(project, selected, subject.machine, settings, Silent())
-    with pipeline.judged(project, selected.part, files) as judged:
+    with judging.judged(project, selected.part, files) as judged:
         cell, verdicts = judged.cells()[0], judged.verdicts()
     worst = next(verdict for verdict in verdicts if (verdict.case.cell, verdict.state) == (cell.cell, cell.state))
     return SweptOp(

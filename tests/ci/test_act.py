@@ -4,7 +4,8 @@ act runs a workflow file as GitHub does, here without containers: each job has a
 place of the six actions of GitHub, which need GitHub's services, it gets the stand-ins in ``act``. The repository is this
 checkout with the doubles' small package in place of the kernels.
 
-act evaluates the labels of a matrix's rows in one place that they share, so a run here has one row of own machines.
+act evaluates the labels of a matrix's rows in one place that they share, so a run here has one row of own machines. It
+loses the last line of a step that ends at once, so what such a step says is tested elsewhere.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ HOSTED = "ubuntu-24.04"
 TARGET = detect().devices[0].targets[-1]
 PLATFORM = f"device: cpu, targets: [{TARGET}], machines: [{TARGET}], toolchains: [good]"
 HERE = f"  here: {{ title: hosted, runner: [{HOSTED}], {PLATFORM} }}\n"
+# Three rows of a platform with a container share its image. Without an engine there is none.
+SHARED = HERE.replace("[good]", "[good, wrong, raises]").replace(
+    "{ title", "{ container: containers/here/Dockerfile, title"
+)
 ROOM = f"  room: {{ title: the other room, runner: [self-hosted, linux, room], {PLATFORM} }}\n"
 CI = f"""ci: {{ hosted: {HOSTED}, queue_minutes: 0.2, sentinels: ["*"],
   events: {{ main: {{ tier: quick }}, nightly: {{ tier: quick }}, pull_request: {{ tier: quick }} }} }}
@@ -190,8 +195,8 @@ def push(folder: Path) -> Played:
 
 
 def night(folder: Path) -> Played:
-    """Play a night in which the machine of a row dies."""
-    root = repository(folder, HERE)
+    """Play a night in which the machine of each row dies, after an image was to be made for all."""
+    root = repository(folder, SHARED)
     script = root / "ci" / "kernel-matrix"
     script.write_text(
         f"{script.read_text().rstrip()}\n".replace("exec ", 'case "$*" in *"--row "*) kill -9 $$ ;; esac\nexec ')
@@ -276,8 +281,9 @@ def test_a_machine_that_does_not_come_holds_nothing_up_and_is_named(played):
 
 def test_a_row_whose_machine_dies_is_missing_and_makes_the_report_red(played):
     run = played["night"]
-    assert run.results["here.good"] == "failure"
-    assert run.results["report"] == "failure", run.said
+    rows = {f"here.{name}": "failure" for name in ("good", "wrong", "raises")}
+    assert run.results == {"plan": "success", "image": "success", **rows, "report": "failure"}, run.said
+    assert not run.kept("image-here").exists(), "without an engine there is none, and that holds no row back"
     assert run.cell("here")["state"] == "missing"
     assert "the job ended as 'failure' on machine-of-act and left no result" in run.cell("here")["reason"]
     assert run.status == 1
@@ -320,18 +326,9 @@ def job_of_own(entry: dict[str, Any]) -> bool:
     return entry.get("jobID") == "own" and "step" in entry
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("short", "a whole commit id has 40 hexadecimal digits"),
-        ("nobody", "The environment own-machines has no required reviewers"),
-        ("no environment", "The environment own-machines cannot be read"),
-    ],
-)
-def test_by_hand_nothing_starts_without_a_whole_commit_and_reviewers(played, name, sentence):
-    run = played[name]
-    assert run.results == {"guard": "failure"}, run.said
-    assert sentence in run.said
+@pytest.mark.parametrize("name", ["short", "nobody", "no environment"])
+def test_by_hand_nothing_starts_without_a_whole_commit_and_reviewers(played, name):
+    assert played[name].results == {"guard": "failure"}, played[name].said
 
 
 def test_the_documented_action_is_green_in_another_repository_and_keeps_the_page(played):

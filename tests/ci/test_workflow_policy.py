@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -74,9 +75,12 @@ MUTATIONS = {
     "no concurrency": (NIGHTLY, "concurrency:\n  group: nightly\n  cancel-in-progress: false\n", "", "concurrency is missing"),
     "one red row cancels the rest": (MATRIX, "fail-fast: false", "fail-fast: true", "must not cancel the others"),
     "a row of its own": (MATRIX, "- uses: ./.github/actions/row", "- uses: ./.github/actions/other", "a row is run by"),
+    "a row that says it is an image": (MATRIX, "- uses: ./.github/actions/row", "- run: ci/kernel-matrix ci image --platform x", "a row is run by"),
     "another command than people's": (ROW, 'ci/kernel-matrix run --platform "$PLATFORM"', "pytest", "the command that a person types"),
     "only green results travel": (ROW, "      if: ${{ !cancelled() }}\n", "", "results are sent also when the row is red"),
-    "the report waits for a dead machine": (MATRIX, "  report:\n    name: report\n    needs: plan", "  report:\n    name: report\n    needs: [plan, own]", "must not need the rows"),
+    "the report waits for a dead machine": (MATRIX, "  report:\n    name: report\n    needs: [plan, image]", "  report:\n    name: report\n    needs: [plan, own]", "must not need the rows"),
+    "the report waits for an image on a machine that may not come": (MATRIX, "        image: ${{ fromJSON(needs.plan.outputs.rows).images }}\n    runs-on: ubuntu-24.04", "        image: ${{ fromJSON(needs.plan.outputs.rows).images }}\n    runs-on: big", "must not need the rows"),
+    "the report is made of good news": (MATRIX, "if: ${{ !cancelled() && needs.plan.result == 'success' }}\n    runs-on", "if: ${{ success() }}\n    runs-on", "whatever happened"),
     "the report asks nobody": (MATRIX, "--statuses build/jobs.json ", "", "has to ask what became of the jobs"),
     "somebody else's workflow": (MAIN, "./.github/workflows/publish.yml", "a/b/.github/workflows/c.yml@main", "lies in this repository"),
     "an input that is not there": (MAIN, "      machines: true\n", "      machine: true\n", "is given"),
@@ -154,6 +158,26 @@ def test_the_plan_of_a_pull_request_prints_nothing_but_the_rows_where_the_workfl
     [line] = done.stdout.splitlines()
     assert json.loads(line)["own"][0]["labels"][0] == "self-hosted"
     assert len(line.encode()) < 1024 * 1024, "GitHub takes no larger output of a job"
+
+
+@pytest.mark.parametrize(
+    ("commit", "reviewers", "status", "sentence"),
+    [
+        ("0123456789ab", "1", 1, "a whole commit id has 40 hexadecimal digits"),
+        ("a" * 40, "0", 1, "The environment own-machines has no required reviewers"),
+        ("a" * 40, None, 1, "The environment own-machines cannot be read"),
+        ("a" * 40, "1", 0, ""),
+    ],
+)
+def test_the_guard_says_what_is_missing(files, commit, reviewers, status, sentence):
+    [step] = YAML(typ="safe").load(files[HAND])["jobs"]["guard"]["steps"]
+    path = f"{ROOT / 'tests' / 'ci' / 'act' / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {"PATH": path, "COMMIT": commit, "GITHUB_REPOSITORY": "o/r"} | (
+        {"ACT_REVIEWERS": reviewers} if reviewers else {}
+    )
+    done = subprocess.run(["bash", "-ec", step["run"]], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert sentence in done.stdout
 
 
 def test_an_action_has_one_commit_everywhere(files):

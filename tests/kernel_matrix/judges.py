@@ -11,7 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging
+from kernel_matrix.audit import audit
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Cell, Job, Plan, outputs_not_named
 from kernel_matrix.diagnosis import Rule
@@ -87,8 +88,14 @@ def found(judged: Judged) -> Found:
 
 def judged_files(project: Project, planned: Plan, folders: Sequence[Path], now: datetime | None = None) -> Found:
     """Return all verdicts of the results in some folders."""
-    with pipeline.judged(project, planned, folders, now=now) as results:
+    with judging.judged(project, planned, folders, now=now) as results:
         return found(results)
+
+
+def audited(project: Project, planned: Plan) -> list[str]:
+    """Return the differences that the audit finds between the dashboard and the results of this machine."""
+    asked = {case.id for case in planned.cases}
+    return audit(project.site, [project.results], project.matrix, project.root, asked)
 
 
 @contextlib.contextmanager

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import ipc
+
 from kernel_matrix.audit import cases
 from kernel_matrix.report.cells import number
 
 SCRIPT = re.compile(r'kernelMatrix\.put\("([\w/]+)",(.*)\);\n', re.DOTALL)
+
+
+Chunk = dict[str, Any]
+MAPS = {"facts": pa.string(), "artifact": pa.float64()}
 
 
 class Page:
@@ -34,7 +42,7 @@ class Page:
     @cached_property
     def chunks(self) -> list[dict[str, Any]]:
         numbers = sorted(int(path.stem) for path in (self.site / "data" / "cells").glob("*.js"))
-        return [self.value(f"cells/{number}") for number in numbers]
+        return [cases.with_rows(self.value(f"cells/{number}")) for number in numbers]
 
     @cached_property
     def cells(self) -> dict[str, dict[str, Any]]:
@@ -69,8 +77,31 @@ class Page:
     @property
     def text(self) -> str:
         """Return all texts of all files of data, one a line."""
-        names = ["overview", *self.overview["has"], *(f"cells/{number}" for number in range(len(self.chunks)))]
-        return "\n".join(text for name in names for text in texts_of(self.value(name)))
+        values = (self.value(name) for name in ("overview", *self.overview["has"]))
+        return "\n".join(text for value in (*values, self.cells) for text in texts_of(value))
+
+    def tables(self, name: str) -> Chunk:
+        """Return a file of cells with its tables as rows that a test may edit."""
+        chunk, tables = self.value(name), {}
+        for table in ("cases", "outputs"):
+            tables[table] = ipc.open_stream(base64.b64decode(chunk[table])).read_all().to_pylist()
+        for row in tables["cases"]:
+            row |= {key: dict(row[key]) for key in MAPS if row.get(key) is not None}
+        return {**chunk, **tables}
+
+    def put_tables(self, name: str, chunk: Chunk) -> None:
+        """Write a file of cells."""
+        written = dict(chunk)
+        for table in ("cases", "outputs"):
+            rows = pa.Table.from_pylist([{k: v for k, v in row.items() if k not in MAPS} for row in chunk[table]])
+            for key in MAPS if table == "cases" else ():
+                values = [list((row.get(key) or {}).items()) for row in chunk[table]]
+                rows = rows.append_column(key, pa.array(values, pa.map_(pa.string(), MAPS[key])))
+            sink = pa.BufferOutputStream()
+            with ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_table(rows)
+            written[table] = base64.b64encode(sink.getvalue().to_pybytes()).decode()
+        (self.site / "data" / f"{name}.js").write_text(f'kernelMatrix.put("{name}",{json.dumps(written)});\n')
 
 
 def _as_shown(result: dict[str, Any]) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from conftest import BYTECODE, COPY, Silent, share
 from judges import Found, found
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.run.schedule import Settings
-from kernel_matrix.store.load import Collected
+from kernel_matrix.store.load import Collected, collect
 from kernel_matrix.vendors.machine import Device, Machine
 
 MATRIX = """
@@ -65,11 +65,11 @@ class Suite:
         project = self.collected(selection)
         selected = pipeline.select(project, selection)
         files = pipeline.run_selected(project, selected, HERE, self.settings(resume=resume), Silent())
-        with pipeline.judged(project, selected.part, files) as judged:
+        with judging.judged(project, selected.part, files) as judged:
             return found(judged)
 
     def results(self) -> Collected:
-        return pipeline.collect(pipeline.load(self.root / "matrix.yaml"), [self.root / "build" / "results"])
+        return collect([self.root / "build" / "results"])
 
 
 def verdicts(comparison: Found) -> dict[str, Verdict]:

@@ -19,7 +19,6 @@ from shown import Page
 from test_forged import HEAD, LOCK, NOW, facts_of, part_of
 
 from kernel_matrix.audit import audit
-from kernel_matrix.audit.cases import number_at
 from kernel_matrix.audit.planned import planned as plan_by_loops
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
@@ -169,38 +168,30 @@ def test_every_number_of_compat_json_is_held_to_the_results(audited):
     assert unseen == []
 
 
-def unpacked(chunk):
-    """Return a file of cells with a list in place of each column that is packed."""
-    columns = chunk["cases"]
-    outputs = columns["outputs"]
-    counts = outputs["counts"]
-    rows = sum(counts if len(counts) > 1 else counts * len(columns["state"]))
-    figures = {name: [number_at(column, row) for row in range(rows)] for name, column in outputs["figures"].items()}
-    seconds = [number_at(columns["seconds"], place) for place in range(len(columns["state"]))]
-    return {**chunk, "cases": {**columns, "seconds": seconds, "outputs": {**outputs, "figures": figures}}}
-
-
 @pytest.mark.slow
 def test_every_number_of_a_case_on_the_page_is_held_to_the_results(audited):
     site, differences = audited
-    chunks = {number: unpacked(Page(site).value(f"cells/{number}")) for number in range(len(Page(site).chunks))}
+    page = Page(site)
+    chunks = {number: page.tables(f"cells/{number}") for number in range(len(page.chunks))}
     for number, chunk in chunks.items():
-        put(site, f"cells/{number}", chunk)
+        page.put_tables(f"cells/{number}", chunk)
     assert differences() == []
     paths = {}
     for number, chunk in chunks.items():
-        for path in numbers_of({key: chunk["cases"][key] for key in ("seconds", "artifact", "times")}):
-            paths.setdefault(f"{path[0]} {path[-1] if isinstance(path[-1], str) else path[0]}", (number, path))
-        for path in numbers_of(chunk["cases"]["outputs"]["figures"]):
-            paths.setdefault(f"outputs {path[0]}", (number, ("outputs", "figures", *path)))
-    assert {"seconds seconds", "outputs max_abs", "outputs noise_ratio", "artifact registers"} <= paths.keys()
+        for place, row in enumerate(chunk["cases"]):
+            for path in numbers_of({key: row.get(key) for key in ("seconds", "artifact", "times")}):
+                paths.setdefault(" ".join(path), (number, ("cases", place, *path)))
+        for place, row in enumerate(chunk["outputs"]):
+            for (figure,) in numbers_of({key: value for key, value in row.items() if key != "case"}):
+                paths.setdefault(f"outputs {figure}", (number, ("outputs", place, figure)))
+    assert {"seconds", "outputs max_abs", "outputs noise_ratio", "artifact registers"} <= paths.keys()
     assert {"times run", "times ratio", "times rounds"} <= paths.keys()
     unseen = []
     for kind, (number, path) in paths.items():
-        put(site, f"cells/{number}", edited(chunks[number], ("cases", *path)))
+        page.put_tables(f"cells/{number}", edited(chunks[number], path))
         if not differences():
             unseen.append(kind)
-        put(site, f"cells/{number}", chunks[number])
+        page.put_tables(f"cells/{number}", chunks[number])
     assert unseen == []
     assert differences() == []
 
@@ -284,10 +275,9 @@ def test_a_cell_that_is_shown_in_another_state_is_named(audited, state):
 
 def test_a_case_that_vanished_from_the_page_is_named(audited):
     site, differences = audited
-    path = site / "data" / "cells" / "0.js"
-    chunk = path.read_text()
-    name = re.search(r'"names":\["(tokens[^"]+)"', chunk)[1]
-    path.write_text(chunk.replace(f'"names":["{name}"', '"names":["tokens0"', 1))
+    chunk = Page(site).tables("cells/0")
+    chunk["cases"][0]["name"] = "tokens0"
+    Page(site).put_tables("cells/0", chunk)
     found = "\n".join(differences())
     assert "planned cases that are absent" in found
     assert "cases that are not planned" in found

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from conftest import copy_doubles
+from judges import audited
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.audit.files import choose
-from kernel_matrix.project import Project
+from kernel_matrix.matrix.dashboard import write_dashboard
+from kernel_matrix.pipeline import Project
 from kernel_matrix.store import load
 from kernel_matrix.store import records as insert
 
@@ -33,9 +35,9 @@ def project(ran, tmp_path) -> Project:
 def differences(project: Project, reported: Path) -> list[str]:
     """Report some results, and audit the page with all that are there."""
     planned = pipeline.plan(project, "quick")
-    with pipeline.judged(project, planned, [reported]) as judged:
-        pipeline.report(project, judged)
-    return pipeline.audit(project, planned, [project.results])
+    with judging.judged(project, planned, [reported]) as judged:
+        write_dashboard(project, judged)
+    return audited(project, planned)
 
 
 def table_of(project: Project, toolchain: str) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 from shown import Page
-from test_audit import HEAD, LOCK, NOW, one_op, put, unpacked, whole  # noqa: F401  two of them are fixtures
+from test_audit import HEAD, LOCK, NOW, one_op, whole  # noqa: F401  two of them are fixtures
 
 from kernel_matrix.audit import audit_sample, sampled
 from kernel_matrix.audit.compat import Compat
@@ -19,6 +19,7 @@ from kernel_matrix.audit.sampled import Sample, Source
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.document import Document
+from kernel_matrix.results.states import STATES
 from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 
@@ -60,8 +61,8 @@ def test_no_job_of_a_true_page_has_a_difference(sites):
 def test_a_figure_of_a_job_that_was_chosen_is_held_to_its_results(sites):
     site, _, audit = sites
     name, value, first = cases_of(site, "/reference/")
-    value["cases"]["seconds"][first] = 7.5
-    put(site, name, value)
+    value["cases"][first]["seconds"] = 7.5
+    Page(site).put_tables(name, value)
     found = [place for place in sites[1] if audit(place)]
     assert len(found) == 1
     assert any("seconds: 7.5 is shown, and the results make 1.25" in text for text in audit(*found))
@@ -70,7 +71,7 @@ def test_a_figure_of_a_job_that_was_chosen_is_held_to_its_results(sites):
 def cases_of(site: Path, part: str) -> tuple[str, dict[str, Any], int]:
     """Return the first file with a cell whose id has this part, and the place of the first of the cell's cases."""
     for path in sorted((site / "data" / "cells").glob("*.js")):
-        value = unpacked(Page(site).value(f"cells/{path.stem}"))
+        value = Page(site).tables(f"cells/{path.stem}")
         for cell, detail in value["cells"].items():
             if part in cell:
                 return f"cells/{path.stem}", value, detail["first"]
@@ -80,9 +81,10 @@ def cases_of(site: Path, part: str) -> tuple[str, dict[str, Any], int]:
 def test_a_state_that_the_results_do_not_make_is_named(sites):
     site, sources, audit = sites
     name, value, _ = cases_of(site, "/reference/")
-    assert "p" in value["cases"]["state"]
-    value["cases"]["state"] = value["cases"]["state"].replace("p", "E")
-    put(site, name, value)
+    passed, error = STATES.index("pass"), STATES.index("error")
+    assert any(row["state"] == passed for row in value["cases"])
+    value["cases"] = [{**row, "state": error} if row["state"] == passed else row for row in value["cases"]]
+    Page(site).put_tables(name, value)
     assert any(": state: error is shown" in text for text in audit(*sources))
 
 

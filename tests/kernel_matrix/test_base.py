@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.base.files import write_atomically, written_whole
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.base.waiting import wait_until
@@ -48,3 +51,18 @@ def test_folders_of_pythons_leave_a_text(monkeypatch: pytest.MonkeyPatch) -> Non
     assert without_folders(text, {}, packages=True) == (
         'File "site-packages/p/a.py", File "python3.11/ast.py", http://x'
     )
+
+
+def test_garbage_is_looked_for_again_after_many_objects_were_made() -> None:
+    assert gc.isenabled()
+    with suppress(ValueError), many_objects_that_stay():
+        assert not gc.isenabled()
+        raise ValueError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with many_objects_that_stay():
+            assert not gc.isenabled()
+        assert not gc.isenabled(), "somebody else has switched it off"
+    finally:
+        gc.enable()

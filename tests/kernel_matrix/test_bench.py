@@ -11,16 +11,18 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import CPU, ROOT, harness, records_in
-from judges import judged_files
+from judges import audited, judged_files
 from shown import Page
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.load import load
 from kernel_matrix.config.read_by_jobs import differences
 from kernel_matrix.job.budget import Pair
+from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.report.make_document import distinct_commits
+from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import is_bench_record, is_case_record
 from kernel_matrix.vendors.machine import Device, Machine
 from kernel_matrix_bench.cases import cases_at, places_of, toolchains_at
@@ -259,7 +261,7 @@ def test_the_doubles_are_timed_and_their_results_are_like_any_others(doubles):
     assert "at rest" in record.facts["bench.method"]
     assert record.job["device"] == "test"
     assert "of the floor" in text
-    collected = pipeline.collect(project, [project.results])
+    collected = collect([project.results])
     assert len(collected.records) == 2, "the file and its tables are one run"
     assert all(is_bench_record(record) and not is_case_record(record) for record in collected.records)
     plan = pipeline.plan(project, "quick")
@@ -435,8 +437,8 @@ def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
 @pytest.mark.slow
 def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
     project, records, _ = run_bench(doubles, "good", "wrong", quick=False)
-    with pipeline.judged(project, pipeline.plan(project, "quick"), [project.results]) as results:
-        report = pipeline.report(project, results)
+    with judging.judged(project, pipeline.plan(project, "quick"), [project.results]) as results:
+        report = write_dashboard(project, results)
     assert report.differences == ()
     by_toolchain = {(one.toolchain, one.case): one for one in report.document.bench}
     good, wrong = by_toolchain["good", "tokens1"], by_toolchain["wrong", "tokens1"]
@@ -451,5 +453,5 @@ def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
     changed = json.loads(path.read_text())
     next(one for one in changed["bench"] if one["time"])["time"]["median_us"] /= 2
     path.write_text(json.dumps(changed))
-    differences = pipeline.audit(project, pipeline.plan(project, "quick"), [project.results])
+    differences = audited(project, pipeline.plan(project, "quick"))
     assert any("bench.median_us" in difference for difference in differences), "a faster time is seen"

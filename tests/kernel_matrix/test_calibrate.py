@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.model import Accuracy
+from kernel_matrix.config.plan import plan
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.store.record import Record
@@ -157,7 +158,7 @@ BF16 = {**FIGURES, "itemsize": 2, "max_abs": 4e-3, "rel_fro": 2e-3, "floor_max_a
 @pytest.fixture
 def cases(matrix):
     """Return a function that gives the cases of mhc_pre forward in a dtype, by their seeds."""
-    project_cases = [case for case in pipeline.planning.plan(matrix, "quick").cases if case.cell.op == "mhc_pre"]
+    project_cases = [case for case in plan(matrix, "quick").cases if case.cell.op == "mhc_pre"]
 
     def of(dtype: str, seeds: int):
         case = next(case for case in project_cases if case.axes["dtype"] == dtype and case.cell.direction == "forward")
@@ -189,7 +190,7 @@ def test_the_proposed_limits_leave_two_thirds_by_the_formula_itself(cases):
 
 def test_the_growth_of_sums_and_that_of_other_outputs_are_proposed_apart(matrix):
     """An output that the operator names under ``sums`` makes no demand on the limit of the others."""
-    case = next(case for case in pipeline.planning.plan(matrix, "quick").cases
+    case = next(case for case in plan(matrix, "quick").cases
                 if (case.cell.op, case.cell.direction) == ("mhc_pre", "backward"))  # fmt: skip
     figures = [("phi", 0.22), ("phi@tensor_cores", 0.24), ("x", 0.02)]
     verdicts = [verdict(case, {**FIGURES, "growth": growth}, output) for output, growth in figures]

@@ -27,7 +27,8 @@ def repeats(output: str) -> list[list[str]]:
 
 WITHOUT_MATRIX = {"init", "ci history", "ci labels", "diagnose", "launches", "query"}  # what these say is of no matrix
 NEEDED = {
-    "shell": ["cuda"], "ci bundle": ["--wheels", "wheels"], "ci jobs": ["--plan", "plan.json", "--write", "jobs.json"],
+    "shell": ["cuda"], "ci bundle": ["--wheels", "wheels"], "ci image": ["--platform", "x"],
+    "ci jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
     "compare": ["a/b/c/d.forward", "e/b/c/d.forward"], "toolchains sweep": ["own", "--versions", "1.."],
     "query": ["SELECT 1"], "ci take-junit": ["--platform", "a", "--toolchain", "b", "c.xml"],

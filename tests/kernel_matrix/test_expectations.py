@@ -11,7 +11,7 @@ from conftest import END, Doubles, harness
 from judges import judge, judged_files
 from shown import Page
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.config.edits import Edit, edited
 from kernel_matrix.results.present import Present
 from kernel_matrix.store import junit
@@ -124,7 +124,7 @@ def test_an_entry_whose_end_makes_its_versions_impossible_is_over_and_no_fault(d
     doubles.edit("wrong: { backend: wrong, lock: lock.txt, requires: [numpy]", pinned)
     expecting(doubles, until="numpy>=3\n    versions: ['numpy<3']")
     project = pipeline.load(doubles.root / "matrix.yaml")
-    assert [state.state for state in pipeline.rule_states(project, {}, LAST_DAY.date())] == ["over"]
+    assert [state.state for state in judging.rule_states(project, {}, LAST_DAY.date())] == ["over"]
 
 
 def test_an_entry_that_is_over_does_not_disturb_a_run_of_other_cases(doubles: Doubles, compared):
@@ -170,7 +170,7 @@ def test_an_expectation_that_no_longer_fails_in_part_is_narrowed(doubles: Double
 @pytest.fixture
 def day_after(monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setattr(pipeline, "clock", lambda: DAY_AFTER)
+    monkeypatch.setattr(judging, "clock", lambda: DAY_AFTER)
 
 
 def test_the_edit_is_printed_and_made_with_everything_else_as_it_was(doubles: Doubles, day_after):

@@ -20,10 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from docker import DockerClient
 
+from kernel_matrix.cli import main
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
@@ -519,6 +521,36 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
     remove.append(image.reference)
     assert said == ["loading bundle/images.tar"]
     assert run(engine, image, "cat /file").strip() == str(tmp_path)
+
+    shutil.rmtree(unpacked / "bundle")
+    bundle.write_images(engine, "abc", [entry], unpacked / "bundle", print)
+    engine.images.remove(image.reference)
+    assert built(engine, unpacked, unpacked / "containers" / "carried" / "Dockerfile", said=said) == image
+    assert said == ["loading bundle/images.tar"] * 2, "as the machines of one run do"
+
+
+def test_without_an_engine_a_run_has_no_image_and_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    words = ("--platform", "cuda", "--matrix", str(ROOT / "matrix.yaml"), "--into", str(tmp_path / "b"))
+    assert main(["ci", "image", *words]) == 0
+    assert "no image was made: no Docker engine answers" in capsys.readouterr().out
+    assert not (tmp_path / "b").exists()
+
+
+def test_the_images_of_a_run_are_written_with_their_checksums_and_found_by_their_content(tmp_path):
+    """An engine that gives two blocks stands in for a real one."""
+    answer = SimpleNamespace(raise_for_status=lambda: None, iter_content=lambda _: iter([b"one", b"two"]))
+    asked: list[dict[str, list[str]]] = []
+    api = SimpleNamespace(
+        base_url="http://x", api_version="1", get=lambda _, params, **__: asked.append(params) or answer
+    )
+    entry = bundle.Carried("here", "content", "kernel-matrix/here:1", "sha256:1")
+    bundle.write_images(SimpleNamespace(api=api), "abc", [entry], tmp_path / "bundle", print)
+    assert asked == [{"names": ["kernel-matrix/here:1"]}]
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "bundle/SHA256SUMS"], cwd=tmp_path, check=True)
+    assert (tmp_path / "bundle" / "images.tar").read_bytes() == b"onetwo"
+    assert bundle.find(tmp_path, "here", "content") == entry
+    assert bundle.find(tmp_path, "here", "other content") is None
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import judges
 import pytest
 from conftest import few_cases
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judges import write_site
 from shown import Page
@@ -62,37 +62,55 @@ def make(matrix, planned, tmp_path):
     return write
 
 
+@pytest.fixture
+def pooled(planned, cases):
+    """Return the noise of the only output of some records, which are of cases of one dtype and cell."""
+
+    def noise_of(*records):
+        of_dtype = [case for case in cases if case.axes["dtype"] == cases[0].axes["dtype"]]
+        named = [replace(one, case=case.id) for one, case in zip(records, of_dtype, strict=False)]
+        assert len(named) == len(records)
+        with judges.judged(planned, named) as results:
+            [by_output] = results.noise()[TRITON].values()
+            return by_output["out"]
+
+    return noise_of
+
+
 def test_the_ratio_is_made_from_the_two_errors_and_not_taken_from_the_record():
     forged = record(error=3e-7, floor=1e-7)
     forged = replace(forged, metrics={**forged.metrics, "out.noise_ratio": 0.1})
     assert noises.ratios(forged) == {"out": pytest.approx(3.0)}
 
 
-def test_an_output_whose_baseline_is_exact_has_no_ratio():
+def test_an_output_whose_baseline_is_exact_has_no_ratio(pooled):
     assert noises.ratios(record(floor=0.0)) == {}
-    assert noises.pooled([record(floor=0.0)])["out"].ratio is None
+    assert pooled(record(floor=0.0)).ratio is None
 
 
-def test_a_case_of_few_elements_does_not_decide():
+def test_a_case_of_few_elements_does_not_decide(pooled):
     many = [record(error=1e-7, elements=1e6), record(error=1.28e-6, elements=1.0)]
-    assert noises.pooled(many)["out"].ratio == pytest.approx(1.08, abs=0.01)
+    assert pooled(*many).ratio == pytest.approx(1.08, abs=0.01)
 
 
-def test_a_large_case_does_not_hide_a_small_one():
+def test_a_large_case_does_not_hide_a_small_one(pooled):
     both = [record(error=1e-7, elements=4e6), record(error=1e-6, elements=1400.0)]
-    assert noises.pooled(both)["out"].ratio == pytest.approx(math.sqrt(101 / 2))
+    assert pooled(*both).ratio == pytest.approx(math.sqrt(101 / 2))
 
 
-def test_a_case_that_is_computed_less_exactly_on_purpose_does_not_hide_the_others():
+def test_a_case_that_is_computed_less_exactly_on_purpose_does_not_hide_the_others(pooled):
     """The baseline's own error is 1e-3 where both use tf32. An error of 1e-3 elsewhere must show."""
     tf32, fp32 = record(error=1e-3, floor=1e-3), record(error=1e-3, floor=1e-7)
-    assert noises.pooled([tf32, fp32])["out"].ratio > 1000
+    assert pooled(tf32, fp32).ratio > 1000
 
 
-@given(st.lists(st.floats(), min_size=4, max_size=4))
-def test_no_figure_of_a_record_stops_the_report(values):
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(st.floats(), min_size=4, max_size=4))
+def test_no_figure_of_a_record_stops_the_report(values, pooled):
     names = ("error", "floor", "elements", "misrounded")
-    noise = noises.pooled([record(itemsize=2.0, floor_misrounded=0.1, **dict(zip(names, values, strict=True)))])["out"]
+    one = record(itemsize=2.0, floor_misrounded=0.1, **dict(zip(names, values, strict=True)))
+    assert all(ratio >= 0 for ratio in noises.ratios(one).values())
+    noise = pooled(one)
     assert noise.ratio is None or noise.ratio >= 0
     assert noise.misrounded is None or noise.misrounded >= 0
 
@@ -101,9 +119,9 @@ def test_a_result_with_nan_is_never_as_exact_as_the_baseline():
     assert noises.ratios(record(error=0.0, nan=1.0)) == {"out": math.inf}
 
 
-def test_misrounded_is_shown_of_outputs_that_are_narrower_than_fp32():
+def test_misrounded_is_shown_of_outputs_that_are_narrower_than_fp32(pooled):
     shares = {"misrounded": 0.3, "floor_misrounded": 0.2}
-    narrow, wide = (noises.pooled([record(itemsize=size, **shares)])["out"] for size in (2.0, 4.0))
+    narrow, wide = (pooled(record(itemsize=size, **shares)) for size in (2.0, 4.0))
     assert (narrow.misrounded, narrow.floor_misrounded) == (pytest.approx(0.3), pytest.approx(0.2))
     assert (wide.misrounded, wide.floor_misrounded) == (None, None)
     assert noises.in_words(record(itemsize=2.0, **shares)) == "out 2 (misrounded 30.00%, baseline 20.00%)"

@@ -16,12 +16,12 @@ from shown import Page
 from test_compare import TRITON
 
 from kernel_matrix.config.plan import plan
-from kernel_matrix.report import page_cells, site
+from kernel_matrix.report import page_files, site
 from kernel_matrix.report.cells import Sources, number
 from kernel_matrix.report.document import cell_as_json
 from kernel_matrix.report.page_data import CellChunk, HistoryData, Overview, PageData, SpeedData, Transition
 from kernel_matrix.report.page_files import write_data
-from kernel_matrix.report.page_script import encoded, write_script
+from kernel_matrix.report.scripts import encoded, write_script
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History, Measurement
 from kernel_matrix.results.states import STATES
@@ -59,8 +59,8 @@ def good(planned, passing):
 def test_every_file_is_of_its_model(make, planned, passing):
     _, page = make(good(planned, passing))
     Overview.model_validate(page.overview)
-    for chunk in page.chunks:
-        CellChunk.model_validate(chunk)
+    for place in range(len(page.chunks)):
+        CellChunk.model_validate(page.value(f"cells/{place}"))
     assert page.overview["has"] == ["agreement"]
     assert {path.stem for path in (page.site / "data").glob("*.js")} == {"overview", *page.overview["has"]}
     properties = PageData.model_json_schema()["properties"]
@@ -95,7 +95,7 @@ def test_the_data_are_those_of_the_document(make, planned, passing):
 
 @pytest.mark.slow
 def test_a_chunk_has_the_cells_of_a_lane_together(make, planned, passing, monkeypatch):
-    monkeypatch.setattr(page_cells, "CHUNK", 4_000)
+    monkeypatch.setattr(page_files, "CHUNK", 4_000)
     _, page = make(good(planned, passing))
     assert len(page.chunks) > 20
     places = [(name.rsplit("/", 1)[0], row["chunk"]) for name, row in page.rows.items()]
@@ -111,7 +111,7 @@ def test_a_chunk_has_the_cells_of_a_lane_together(make, planned, passing, monkey
 @pytest.mark.slow
 def test_files_of_an_older_report_are_removed(make, planned, passing, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(page_cells, "CHUNK", 4_000)
+        patch.setattr(page_files, "CHUNK", 4_000)
         _, page = make(good(planned, passing))
     before = len(page.chunks)
     (page.site / "data" / "speed.js").write_text("old")

@@ -15,7 +15,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection, narrow, plan_with
-from kernel_matrix.project import load as load_project
+from kernel_matrix.pipeline import load as load_project
 
 TIERS: tuple[Tier, ...] = ("quick", "full")
 

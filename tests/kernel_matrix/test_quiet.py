@@ -18,8 +18,10 @@ from kernel_matrix.config.selection import Selection
 from kernel_matrix.job import quiet as asking
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
+from kernel_matrix.run import schedule
 from kernel_matrix.run.quiet import Quiet, Share
 from kernel_matrix.run.settings import Settings
+from kernel_matrix.store.load import collect
 from kernel_matrix.vendors.machine import Machine
 
 
@@ -143,7 +145,7 @@ def test_timed_jobs_prepare_together_and_measure_one_after_the_other(doubles: Do
     timed = [job for job in selected.jobs if job.timed]
     assert len(timed) == 2
     settings = Settings(project.root, project.build, "current", workers=4)
-    pipeline.run(project, timed, Machine((CPU,)), settings, Silent())
+    schedule.run(project.matrix, timed, Machine((CPU,)), settings, Silent())
     times = []
     for job in timed:
         text = (project.build / "jobs" / job.id / "journal.jsonl").read_text()
@@ -158,5 +160,5 @@ def test_timed_jobs_prepare_together_and_measure_one_after_the_other(doubles: Do
     assert all(later >= earlier + 2.0 for (earlier, _), (later, _) in pairwise(measured)), "each race takes two seconds"
     begins = sorted(start for _, _, start, _ in times)
     assert begins[1] < measured[0][0], "two prepare at a time"
-    seconds = [r.seconds for r in pipeline.collect(project, [settings.results]).records if r.case.endswith("-timed")]
+    seconds = [r.seconds for r in collect([settings.results]).records if r.case.endswith("-timed")]
     assert all(second < 4 for second in seconds), "waiting for quiet is no time of the case"

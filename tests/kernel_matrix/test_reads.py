@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Doubles
+from judges import audited
 from test_present import repository  # noqa: F401  a fixture
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base import git
 from kernel_matrix.base.syntax import code_of
 from kernel_matrix.config import reads
 from kernel_matrix.config.concern import Concerned, read_by_results, readers_of
 from kernel_matrix.config.reads import Checkout
+from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.results.present import present
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
@@ -219,10 +221,10 @@ def test_a_run_writes_what_its_job_read(doubles):
 def test_the_audit_knows_it_too(doubles):
     doubles.run("good")
     project = pipeline.load(doubles.root / "matrix.yaml")
-    with pipeline.judged(project, pipeline.plan(project, "quick"), [project.results]) as judged:
-        assert pipeline.report(project, judged).differences == ()
+    with judging.judged(project, pipeline.plan(project, "quick"), [project.results]) as judged:
+        assert write_dashboard(project, judged).differences == ()
     edit(doubles.root / "suite/kernel_side.py")
-    differences = pipeline.audit(project, pipeline.plan(project, "quick"), [project.results])
+    differences = audited(project, pipeline.plan(project, "quick"))
     assert any("stale" in text for text in differences), differences
 
 

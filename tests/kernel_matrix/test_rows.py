@@ -54,7 +54,7 @@ def test_no_machine_is_started_for_what_none_can_do(matrix, planned):
     idle = [row for row in rows(matrix, planned.jobs, second) if not row.labels]
     assert {job.toolchain for row in idle for job in row.jobs} == {"reference", "inductor"}
     made = RowPlan("main", "quick", tuple(idle))
-    assert json.loads(github.render(matrix, made)) == {"hosted": [], "own": []}
+    assert json.loads(github.render(matrix, made)) == {"hosted": [], "own": [], "images": []}
 
 
 @pytest.mark.parametrize("runner", ["ubuntu-24.04", "self-hosted, linux, big"])
@@ -68,7 +68,18 @@ def test_a_cpu_platform_without_machines_runs_on_the_machines_of_its_labels(doub
     assert not [row for row in made.rows if not row.labels]
     doubles.edit("targets: [any]", "targets: [any]\n    machines: []")
     assert json.loads(github.render(matrix, make_row_plan(doubles.matrix, plan(doubles.matrix, "quick"), {}))) == {
-        "hosted": [], "own": []}, "a matrix that says that there is none has none"  # fmt: skip
+        "hosted": [], "own": [], "images": []}, "a matrix that says that there is none has none"  # fmt: skip
+
+
+def test_an_image_is_made_once_for_three_hosted_rows_of_a_platform_and_for_no_own_machine(matrix, planned):
+    made = make_row_plan(matrix, planned, {}, event="pull_request")
+    hosted = Counter(row.platform for row in services.started(made) if not row.own)
+    passed_on = services.images(matrix, made)
+    assert passed_on == {name: hosted[name] for name in ("cpu-llvm", "cuda", "rocm")}
+    assert hosted["webgpu"] == 2, "two rows take as long together if each makes the image"
+    assert json.loads(github.render(matrix, made))["images"] == [{"platform": name} for name in passed_on]
+    opencl = make_row_plan(matrix, planned, {}, event="main")
+    assert "opencl" not in services.images(matrix, opencl), "it has no container"
 
 
 def test_a_gpu_platform_without_machines_is_compiled_on_a_hosted_one(matrix, planned):
@@ -158,9 +169,16 @@ def test_every_ci_service_gets_every_row_and_the_command_that_a_person_types(mat
     made = make_row_plan(matrix, planned, {})
     ids = {row.id for row in services.started(made)}
     for_github = json.loads(github.render(matrix, made))
-    assert {row["id"] for rows_ in for_github.values() for row in rows_} == ids
+    assert {row["id"] for kind in ("hosted", "own") for row in for_github[kind]} == ids
     for_gitlab = YAML(typ="safe").load(gitlab.render(matrix, made))
     assert ids <= for_gitlab.keys()
+    report = for_gitlab["report"]
+    assert report["script"] == ["kernel-matrix report --plan build/plan.json build/results"]
+    assert report["when"] == "always", "a red row is reported, too"
+    assert "needs" not in report, "a job that needs some gets the artifacts of no others"
+    assert for_gitlab["stages"].index(report["stage"]) > for_gitlab["stages"].index("test")
+    for row in ids:
+        assert {"build/plan.json", "build/results/"} <= set(for_gitlab[row]["artifacts"]["paths"]), row
     assert for_gitlab["rocm.triton-3.6.gfx942"]["tags"][-1] == "gfx942"
     for_buildkite = YAML(typ="safe").load(buildkite.render(matrix, made))
     assert {step["label"] for step in for_buildkite["steps"]} == ids

@@ -16,6 +16,7 @@ from conftest import ROOT, Doubles, records_in
 
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.report import terminal
+from kernel_matrix.run import room
 
 
 def states(comparison):
@@ -168,6 +169,53 @@ def test_the_job_limit_ends_the_case_in_flight_and_leaves_the_rest_missing(doubl
     record = middle(comparison).record
     assert record is not None
     assert record.stage == "timeout"
+
+
+def test_a_job_that_fills_its_folder_is_ended_and_gives_the_disk_back(doubles: Doubles, monkeypatch):
+    monkeypatch.setattr(room, "_SECONDS", 0.0)
+    folder = doubles.root / "build" / "jobs" / "here.fills-disk"
+    doubles.edit('"{cache}/scratch"', f'"{folder}/scratch"')
+    doubles.edit("toolchains:\n", "container: { folder: 0.1 }\ntoolchains:\n")
+    comparison = doubles.run("fills-disk")
+    assert states(comparison) == ["pass", "error", "pass"]
+    record = middle(comparison).record
+    assert record is not None
+    assert (record.stage, record.message) == ("crash", "the job's folder has more than 0.1 GiB")
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 1 << 20
+
+
+def test_the_room_of_a_folder_is_measured_whatever_a_job_does_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "_SECONDS", 0.0)
+    empty, sparse, closed, linked = (tmp_path / name for name in ("empty", "sparse", "closed", "linked"))
+    for folder in (empty, sparse, closed, linked):
+        folder.mkdir()
+    for number in range(40):
+        (empty / str(number)).touch()
+    assert room.Room(empty, 100_000).outgrown(), "a file without content fills a disk, too"
+    with (sparse / "hole").open("wb") as file:
+        file.truncate(1 << 30)
+    assert not room.Room(sparse, 100_000).outgrown(), "a hole takes no room"
+    (linked / "elsewhere").symlink_to("/usr")
+    assert not room.Room(linked, 100_000).outgrown()
+    (closed / "in").mkdir()
+    (closed / "in" / "file").write_bytes(b"x" * 200_000)
+    (closed / "in").chmod(0)
+    of_closed = room.Room(closed, 100_000)
+    assert [of_closed.outgrown() for _ in range(2)][1], "a folder that the job has closed is opened"
+    of_closed.clear()
+    assert list(closed.iterdir()) == []
+
+
+def test_a_folder_of_many_files_is_measured_less_often(tmp_path, monkeypatch):
+    times = iter([100.0, 103.0, 159.0, 164.0, 164.5])
+    monkeypatch.setattr(room.time, "monotonic", lambda: next(times))
+    of_folder = room.Room(tmp_path, 1000)
+    (tmp_path / "file").write_bytes(b"x" * 500)
+    of_folder.most = 1 << 20
+    assert not of_folder.outgrown(), "that took three seconds"
+    of_folder.most = 0
+    assert not of_folder.outgrown(), "a minute has not gone by"
+    assert of_folder.outgrown()
 
 
 def test_an_interpreter_without_the_toolchain_makes_cells_unavailable_and_says_why(doubles: Doubles):

@@ -15,7 +15,7 @@ from test_audit import one_op, whole  # noqa: F401  fixtures
 from test_compare import TRITON, case_of
 from test_samples import record as with_sample
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.audit import raw
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
@@ -47,7 +47,7 @@ def run(doubles: Doubles, *, resume: bool = False) -> tuple[Path, list[str]]:
     selected = pipeline.select(project, Selection(toolchains=("good",)))
     seen = Seen()
     settings = Settings(project.root, project.build, "current", resume=resume)
-    pipeline.run(project, selected.jobs, HERE, settings, seen)
+    schedule.run(project.matrix, selected.jobs, HERE, settings, seen)
     return project.results, seen.texts
 
 
@@ -156,7 +156,7 @@ def test_a_machine_without_pyarrow_leaves_a_journal_that_makes_the_same_tables(d
     project = pipeline.load(doubles.root / "matrix.yaml")
     counts = []
     for results in (folder, tmp_path):
-        with pipeline.judged(project, pipeline.plan(project, "quick"), [results]) as judged:
+        with judging.judged(project, pipeline.plan(project, "quick"), [results]) as judged:
             counts.append((judged.counts, judged.loaded.broken))
     assert counts[0] == counts[1]
     assert counts[0][0]["pass"] == 3

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.test_names import COLLECTED, IMPORT
-from kernel_matrix.matrix.dashboard import make_dashboard
+from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.run.schedule import Progress, Settings
@@ -49,7 +49,8 @@ def run(project: Project, selected: Selected, machine: Machine, progress: Progre
     """Run it, make the page, and return the lines about it and whether it is red."""
     settings = Settings(project.root, project.build, _EXECUTOR, workers=1)
     files = pipeline.run_selected(project, selected, machine, settings, progress)
-    with pipeline.judged(project, selected.part, files) as judged:
+    with judging.judged(project, selected.part, files) as judged:
         lines, is_red = [*summary(project.matrix, judged, project.rules)], judged.is_red
-    dashboard = make_dashboard(project, selected.plan, [project.results])
+    with judging.judged(project, selected.plan, [project.results]) as judged:
+        dashboard = write_dashboard(project, judged)
     return [*lines, f"page: {dashboard.index}"], is_red

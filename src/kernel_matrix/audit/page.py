@@ -40,7 +40,7 @@ def read_cells(
     rows = [row for row in rows if wanted is None or row[0] in wanted]
     folder = site / "data" / "cells"
     paths = sorted(folder.glob("*.js")) if wanted is None else {folder / f"{number}.js" for _, (_, number) in rows}
-    chunks = {path.stem: read_data(path) for path in paths if path.exists()}
+    chunks = {path.stem: cases.with_rows(read_data(path)) for path in paths if path.exists()}
     cells, differences = [], []
     for _, (name, number) in rows:
         chunk = chunks.get(str(number), {"cells": {}})

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix import pipeline
+from kernel_matrix.audit import audit
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.machines import row_plan_file
 
@@ -24,6 +25,8 @@ def main(options: argparse.Namespace) -> int:
     planned = pipeline.plan_for(project, selection_of(options))
     if options.plan:
         planned = row_plan_file.from_json(options.plan, planned).only_asked(planned)
-    differences = pipeline.audit(project, planned, options.results or [project.results], options.site)
-    print("\n".join(differences) or f"all figures of {options.site or project.site} follow from the results")
+    folders, site = options.results or [project.results], options.site or project.site
+    asked = {case.id for case in planned.cases}
+    differences = audit(site, folders, project.matrix, project.root, asked)
+    print("\n".join(differences) or f"all figures of {site} follow from the results")
     return int(bool(differences))

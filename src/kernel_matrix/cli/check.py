@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.counted import counted
 from kernel_matrix.base.errors import UserError
@@ -54,7 +54,7 @@ def _check(options: argparse.Namespace) -> int:
     planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {counted(len(planned.cases), 'case')} in {counted(len(planned.jobs), 'job')}")
     print("".join(f"{sentence}\n" for sentence in outputs_not_named(planned)), end="")
-    states = pipeline.rule_states(project, {}, pipeline.clock().date())
+    states = judging.rule_states(project, {}, judging.clock().date())
     ended = ended_lines(project.file, [state for state in states if state.state != "holds"])
     print(here("\n".join(ended)), end="\n" if ended else "")
     return int(bool(ended))
@@ -63,7 +63,7 @@ def _check(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     """List the entries and print the edit, or make it."""
     project = load_project(options)
-    states = pipeline.rule_states_of(project, options.results)
+    states = judging.rule_states_of(project, options.results)
     ended = [state for state in states if state.state != "holds"]
     print("\n".join(state_lines(options.matrix, states)) or f"{options.matrix}: no expectation, and no exclusion")
     edits = [state.edit for state in ended if state.edit]

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.report import side_by_side
 
@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print them; 2 if a file of results could not be read."""
     project = load_project(options)
-    pairs, broken = pipeline.compare_cells(
+    pairs, broken = judging.compare_cells(
         project, options.tier or "full", options.one, options.other, options.results or [project.results]
     )
     for sentence in broken:

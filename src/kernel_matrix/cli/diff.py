@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.results import history
 
@@ -32,7 +32,7 @@ def main(options: argparse.Namespace) -> int:
     project = load_project(options)
     planned = pipeline.plan_for(project, selection_of(options))
     earlier = history.read(options.history)
-    before, now = (pipeline.side(project, planned, name, earlier) for name in (options.before, options.now))
+    before, now = (judging.side(project, planned, name, earlier) for name in (options.before, options.now))
     found = runs.compare_runs(before, now)
     if options.json:
         print(json.dumps(runs.as_json(found), indent=1))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.machines import job_status, row_plan_file
-from kernel_matrix.matrix.dashboard import make_dashboard
+from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.results import history
+from kernel_matrix.store.ahead import checked_ahead
+from kernel_matrix.store.validation import STREAMED
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,21 +40,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
-    with pipeline.tables_checked_ahead(options.results), many_objects_that_stay():
+    with checked_ahead(options.results, STREAMED), many_objects_that_stay():
         project = load_project(options)
         selection = selection_of(options)
         planned = pipeline.plan_of(project, options.cases) if options.cases else pipeline.plan_for(project, selection)
-        dashboard = make_dashboard(
-            project,
-            planned,
-            options.results or [project.results],
-            row_plan=row_plan_file.from_json(options.plan, planned) if options.plan else None,
-            statuses=job_status.read(options.statuses) if options.plan and options.statuses else None,
-            earlier=history.read(options.history),
-            against=options.against,
-            with_annotations=options.annotate,
-            with_junit=options.junit,
-        )
+        folders, earlier = options.results or [project.results], history.read(options.history)
+        row_plan = row_plan_file.from_json(options.plan, planned) if options.plan else None
+        statuses = job_status.read(options.statuses) if row_plan and options.statuses else None
+        results = judging.judged(project, planned, folders, row_plan=row_plan, statuses=statuses, earlier=earlier)
+        with results as judged:
+            dashboard = write_dashboard(
+                project,
+                judged,
+                earlier=earlier,
+                against=options.against,
+                left_out=row_plan.left_out if row_plan else 0,
+                with_annotations=options.annotate,
+                with_junit=options.junit,
+            )
     print_dashboard(dashboard)
     if options.annotate:
         print("\n".join(dashboard.annotations))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import (
@@ -43,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):
             console.say(line)
         files = pipeline.run_selected(project, selected, machine, settings, console)
-    with pipeline.judged(project, selected.part, files) as judged:
+    with judging.judged(project, selected.part, files) as judged:
         repeat.check(judged.every() if options.expect else (), options.expect or ())
         lines = [*summary(project.matrix, judged, project.rules), *ended_lines(project.file, judged.ended)]
         print(here("\n".join(lines)))

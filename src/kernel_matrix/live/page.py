@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.live.jobs import LiveJobs, LiveRun, to_judge
@@ -70,7 +70,7 @@ class LivePage:
         folders = [project.results] if project.results.is_dir() else []
         words = in_words(run, self.seconds_of(run), os.cpu_count() or 1, time.time())
         provisional = to_judge(run, self.jobs.cases)
-        with pipeline.judged(project, self.planned, folders, earlier=self.earlier, provisional=provisional) as judged:
+        with judging.judged(project, self.planned, folders, earlier=self.earlier, provisional=provisional) as judged:
             sources = Sources(project.matrix, judged, project.rules)
             made = document(
                 sources,

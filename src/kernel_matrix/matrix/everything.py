@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.config.plan import Job
-from kernel_matrix.matrix.dashboard import Dashboard, make_dashboard, write_dashboard
+from kernel_matrix.matrix.dashboard import Dashboard, write_dashboard
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.results import repeat
-from kernel_matrix.run import executors
+from kernel_matrix.run import executors, schedule
 from kernel_matrix.run.schedule import Progress, Settings
 from kernel_matrix.store import names
 from kernel_matrix.store.record import Record
@@ -57,16 +58,26 @@ def run_everything(
     pipeline.keep_the_rest(project, replace(selected, jobs=rest), settings, progress)
     notes = RunNotes(kept=in_words(kept, len(selected.jobs)))
     page = _Page(project, selected, len(rest), notes)
-    files = pipeline.run(project, rest, machine, settings, progress, page.result_came, probes)
-    row_plan, earlier = selected.row_plan, selected.earlier
-    with pipeline.judged(project, selected.plan, [project.results], row_plan=row_plan, earlier=earlier) as judged:
+    files = schedule.run(project.matrix, rest, machine, settings, progress, page.result_came, probes)
+    with _judged(project, selected) as judged:
         of_run = judged.narrowed(selected.part.cases)
         repeat.check(_results(of_run, selected) if expected else (), expected)
         if keeper:
             _remember(keeper, of_run, [job for job in rest if _result(project, job) in files], depends)
         on_judged(of_run)
-        left_out = row_plan.left_out if row_plan else 0
-        return write_dashboard(project, judged, earlier=earlier, left_out=left_out, notes=notes)
+        return _written(project, selected, judged, notes)
+
+
+def _judged(project: Project, selected: Selected) -> AbstractContextManager[Judged]:
+    """Judge all results of this machine by the whole plan."""
+    row_plan, earlier = selected.row_plan, selected.earlier
+    return judging.judged(project, selected.plan, [project.results], row_plan=row_plan, earlier=earlier)
+
+
+def _written(project: Project, selected: Selected, judged: Judged, notes: RunNotes) -> Dashboard:
+    """Write the dashboard."""
+    left_out = selected.row_plan.left_out if selected.row_plan else 0
+    return write_dashboard(project, judged, earlier=selected.earlier, left_out=left_out, notes=notes)
 
 
 def _result(project: Project, job: Job) -> Path | None:
@@ -85,17 +96,6 @@ def _remember(keeper: Keeper, judged: Judged, jobs: Iterable[Job], depends: Mapp
     for job in jobs:
         if not any(case.id in red for case in job.cases):
             keeper.remember(job.id, depends[job.id])
-
-
-def _dashboard(project: Project, selected: Selected, notes: RunNotes) -> Dashboard:
-    return make_dashboard(
-        project,
-        selected.plan,
-        [project.results],
-        row_plan=selected.row_plan,
-        earlier=selected.earlier,
-        notes=notes,
-    )
 
 
 def _made_from(project: Project, settings: Settings, job: Job) -> list[str]:
@@ -135,7 +135,9 @@ class _Page:
         try:
             began = time.monotonic()
             running = f"{self.ended} of {self.jobs} jobs have ended. What is missing here has not run yet."
-            _dashboard(self.project, self.selected, self.notes.model_copy(update={"running": running}))
+            with _judged(self.project, self.selected) as judged:
+                notes = self.notes.model_copy(update={"running": running})
+                _written(self.project, self.selected, judged, notes)
             self.next = time.monotonic() + _PART_OF_THE_TIME * (time.monotonic() - began)
         finally:
             self.lock.release()

@@ -4,8 +4,8 @@ Each file of data is a script that calls ``kernelMatrix.put(NAME, VALUE)``, beca
 may load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``speed``, ``agreement``,
 ``toolchains`` and ``history``. The page's TypeScript types are made from the JSON Schema of these models.
 
-A number that is not finite is a string: ``"inf"``, ``"-inf"`` or ``"nan"``. The cases of cells are columns, and their
-figures are packed: Python and the page move a column at once, and handle no text for each number.
+A number that is not finite is a string: ``"inf"``, ``"-inf"`` or ``"nan"``. The cases of cells are Arrow tables, which
+flechette reads in the page.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.document import (
     BenchResult,
@@ -25,14 +24,13 @@ from kernel_matrix.report.document import (
     SilentLane,
     StaleReason,
     TimedCase,
-    Times,
     UndiagnosedError,
 )
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.states import State
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 NOT_PLANNED = "."  # in ``case_states``: the cell has no such case
 
 
@@ -128,74 +126,26 @@ class Overview(_Model):
     has: list[str] = Field(description="The names of the other files of data that exist, without ``cells``.")
 
 
-class Packed(_Model):
-    """Numbers as Base64 of little-endian numbers of one kind. NaN stands for a number that was not measured."""
-
-    uint8: str = ""
-    float32: str = ""
-    float64: str = ""
-
-
-NumberColumn = Number | None | list[Number | None] | Packed
-_PLACES = "A place for each case; a list of one place if all have the same."
-
-
-class OutputColumns(_Model):
-    """The outputs of the cases of a file, in the order of the cases."""
-
-    counts: list[int] = Field(description="How many outputs each case has; a list of one if all have as many.")
-    names: list[str]
-    name: list[int] = Field(description="Of each output, an index into ``names``; a list of one if all are equal.")
-    figures: dict[str, NumberColumn] = Field(
-        description="By figure, such as max_abs: a number that all outputs have, or a list or Packed with one for each "
-        "output. A figure that no output has is left out."
-    )
-
-
-class CaseColumns(_Model):
-    """The cases of a file, a list for each property: the state of each case, and the result that decides it.
-
-    ``reason``, ``stale``, ``stage``, ``action``, ``message``, ``detail`` and ``repeat`` are indices into ``texts`` of
-    the chunk, whose first text is empty. In the text of ``repeat``, ``{case}`` stands for the id of the case,
-    PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION/NAME.
-    """
-
-    names: list[str]
-    name: list[int] = Field(description=f"Index into ``names``. {_PLACES}")
-    state: str = Field(description="A letter for each case, one of ``states`` of the overview.")
-    evidence: str = Field(description="A digit for each case: an index into ``evidence`` of the overview.")
-    reason: list[int] = Field(description=_PLACES)
-    stale: list[int] = Field(description=_PLACES)
-    stage: list[int] = Field(description=_PLACES)
-    action: list[int] = Field(description=_PLACES)
-    message: list[int] = Field(description=f"{_PLACES} Empty where it is the same as the reason.")
-    detail: list[int] = Field(description=_PLACES)
-    repeat: list[int] = Field(description=_PLACES)
-    diagnosis: list[int] = Field(description=f"Index into ``diagnoses``; -1 where nothing failed. {_PLACES}")
-    job: list[int] = Field(description=f"Index into ``jobs``; -1 for none. {_PLACES}")
-    seconds: NumberColumn
-    facts: list[dict[str, str]] = Field(description="Those of each case; an empty list if no case has any.")
-    artifact: list[dict[str, Number]] = Field(description="That of each case; an empty list if no case has one.")
-    times: dict[str, Times] = Field(description="By the place of the case among all cases of the file.")
-    attempts: dict[str, list[str]] = Field(description="By the place of the case among all cases of the file.")
-    outputs: OutputColumns
-
-
 class CellDetail(_Model):
-    """One cell. Its cases stand in the columns of the file from ``first`` on, as many as the cell has planned."""
+    """One cell. Its cases are the rows of the file's table of cases from ``first`` on, as many as it has planned."""
 
     cell: Cell
     first: int
 
 
 class CellChunk(_Model):
-    """The details of some cells; every text is in it once, because tracebacks repeat."""
+    """The details of some cells. Both tables are Arrow streams as Base64; a column without any value is left out."""
 
     cells: dict[str, CellDetail] = Field(description="By the cell's id, PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION.")
-    cases: CaseColumns
-    jobs: list[dict[str, str]] = Field(description="What the jobs of these results have in common.")
-    texts: list[str]
-    diagnoses: list[Diagnosis]
+    cases: str = Field(
+        description="A row for each case: its name, its state and evidence as places among those of the overview, and "
+        "the result that decides it. ``message`` is empty where it is the same as the reason. In ``repeat``, "
+        "``{case}`` stands for the id of the case. ``job`` and ``diagnosis`` are JSON."
+    )
+    outputs: str = Field(
+        description="A row for each output, in the order of the cases: the place of its ``case`` in the file, the "
+        "``output``'s name, and a column for each figure."
+    )
 
 
 class Transition(_Model):

@@ -1,4 +1,4 @@
-"""Cells with the states of their cases -> the columns of the page's overview."""
+"""Document and the states of its cases -> the page's overview, whose cells are columns."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.document import Cell, Number
-from kernel_matrix.report.page_columns import shortened
-from kernel_matrix.report.page_data import NOT_PLANNED
+from kernel_matrix.report.document import Cell, Document, Number
+from kernel_matrix.report.page_data import NOT_PLANNED, SCHEMA_VERSION
 from kernel_matrix.report.ratios import as_float, least_exact
+from kernel_matrix.report.scripts import shortened
+from kernel_matrix.report.words import MEANING, STALE, headline
 from kernel_matrix.results.history import lane_id
-from kernel_matrix.results.states import STATES, State
+from kernel_matrix.results.states import RED, STATES, State
 
-MOST_IN_OVERVIEW = 300  # characters of a text there
+_MOST_IN_SHORT = 300  # characters of a text of a cell
+_MOST_OF_A_NOTE = 2_000
+_MOST_UNDIAGNOSED = 200  # of the errors that no rule knows, the most frequent first
 # Of every state, in ``case_states``. A cell has few of them, so a capital letter is easier to tell from a small one.
 LETTERS: Mapping[State, str] = {
     "fail": "F",
@@ -31,20 +34,9 @@ LETTERS: Mapping[State, str] = {
 }
 
 
-class Texts:
-    """Texts, each once; the first is empty."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, int] = {"": 0}
-
-    def place(self, text: str) -> int:
-        """Return the place of a text in the list, and add it if it is new."""
-        return self.texts.setdefault(text, len(self.texts))
-
-
-def in_short(text: str) -> str:
+def _in_short(text: str) -> str:
     """Return a text for the overview, which is loaded first and has no long ones."""
-    return shortened(text, MOST_IN_OVERVIEW)
+    return shortened(text, _MOST_IN_SHORT)
 
 
 class Columns:
@@ -55,7 +47,7 @@ class Columns:
         self.cases: list[dict[str, int]] = []  # of each op the names, with their places
         self._in_order: list[list[str]] = []  # the same names as a list
         self.lanes: dict[str, int] = {}
-        self.texts = Texts()
+        self.texts: dict[str, int] = {"": 0}  # their places
         self.rows: list[dict[str, Any]] = []
         self.backends: dict[str, str] = {}  # by lane
         self.noise: list[Mapping[str, tuple[Number | None, str, int]]] = []
@@ -64,7 +56,7 @@ class Columns:
         """Take in a cell that stands in the file ``cells/CHUNK``; ``states`` has a letter for each name of a case."""
         op = self.place_of_op(cell.op, cell.direction)
         case_states = self._states(op, names, states)
-        place = self.texts.place
+        place = self.place_of_text
         ratios = {dtype: least_exact(outputs.items()) for dtype, outputs in cell.noise.items() if outputs}
         noise = {dtype: (one.ratio, output, EVIDENCE.index(one.evidence)) for dtype, (output, one) in ratios.items()}
         known = [ratio for ratio, _, _ in noise.values() if ratio is not None]
@@ -79,7 +71,7 @@ class Columns:
             "case_states": case_states,
             "in_journal": _letters(self.cases[op], {name: LETTERS[state] for name, state in in_journal.items()}),
             "stale": cell.stale_cases,
-            "reason": place(in_short(cell.reason)),
+            "reason": place(_in_short(cell.reason)),
             "stage": place(cell.stage),
             "rule": place(cell.diagnosis.rule if cell.diagnosis else ""),
             "noise": max(known, key=as_float, default=None),
@@ -102,6 +94,10 @@ class Columns:
             places.setdefault(name, len(places))
         self._in_order[op] = list(places)
         return _letters(places, dict(zip(names, states, strict=True)))
+
+    def place_of_text(self, text: str) -> int:
+        """Return the place of a text among the texts, and add it if it is new."""
+        return self.texts.setdefault(text, len(self.texts))
 
     def place_of_lane(self, lane: str) -> int:
         """Return the place of a lane among the lanes, and add it if it is new."""
@@ -131,7 +127,7 @@ class Columns:
         by_dtype = {dtype: [ratios.get(dtype, (None, "", -1)) for ratios in noise] for dtype in dtypes}
         columns["noise_by_dtype"] = {dtype: [ratio for ratio, _, _ in by_dtype[dtype]] for dtype in dtypes}
         columns["noise_output"] = {
-            dtype: [self.texts.place(output) for _, output, _ in by_dtype[dtype]] for dtype in dtypes
+            dtype: [self.place_of_text(output) for _, output, _ in by_dtype[dtype]] for dtype in dtypes
         }
         columns["noise_evidence"] = {dtype: [level for _, _, level in by_dtype[dtype]] for dtype in dtypes}
         return columns
@@ -145,3 +141,50 @@ def _letters(names: Mapping[str, int], states: Mapping[str, str]) -> str:
     for name, state in states.items():
         row[names[name]] = state
     return "".join(row)
+
+
+def overview(document: Document, columns: Columns, has: list[str]) -> dict[str, Any]:
+    """Return the overview; ``has`` are the names of the other files of data, without the cells'."""
+    lanes = {lane.id: lane for lane in document.lanes}
+    cells = columns.in_order({cell.id: place for place, cell in enumerate(document.cells)}, _odd(document))
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "title": document.run.package,
+        "headline": headline(document),
+        "run": document.run.model_dump(mode="json"),
+        "run_notes": document.run_notes.model_dump(mode="json"),
+        "silent_days": document.silent_days,
+        "states": [
+            {"letter": LETTERS[state], "name": state, "meaning": MEANING[state][1], "red": state in RED,
+             "color": MEANING[state][0]}
+            for state in STATES
+        ],
+        "stale_meaning": STALE,
+        "evidence": list(EVIDENCE),
+        "platforms": [platform.model_dump(mode="json") for platform in document.platforms],
+        "lanes": [lanes[name].model_dump(mode="json") for name in columns.lanes],
+        "backends": [columns.backends[name] for name in columns.lanes],
+        "ops": [{"op": op, "direction": direction, "cases": list(columns.cases[place])}
+                for (op, direction), place in columns.ops.items()],
+        "cells": cells,
+        "texts": list(columns.texts),
+        "silent": [lane.model_dump(mode="json") for lane in document.silent],
+        "stale": [reason.model_dump(mode="json") for reason in document.stale],
+        "undiagnosed": [
+            {"stage": error.stage, "message": _in_short(error.message), "cases": error.cases}
+            for error in document.undiagnosed[:_MOST_UNDIAGNOSED]
+        ],
+        "notes": [shortened(text, _MOST_OF_A_NOTE) for text in document.notes],
+        "problems": [shortened(text, _MOST_OF_A_NOTE) for text in document.problems],
+        "has": has,
+    }  # fmt: skip
+
+
+def _odd(document: Document) -> set[str]:
+    """Return the ids of the cells that were the odd one out."""
+    return {
+        f"{member.platform}/{member.target}/{member.toolchain}/{table.op}.{table.direction}"
+        for table in document.agreement.tables
+        for member in table.members
+        if member.odd
+    }

@@ -193,16 +193,11 @@ class Judged:
 
     def all_records(self) -> list[Record]:
         """Return all results that count, whole."""
-        question = f"SELECT record FROM cases JOIN sources USING (source) {_COUNTS} ORDER BY position, record"
-        numbers = [number for (number,) in rows(self.connection, question)]
-        return self.loaded.records(self.connection, numbers, self.jobs)
+        return self.loaded.records(self.connection, self._numbers("true"), self.jobs)
 
     def every(self) -> list[Record]:
         """Return all records of cases without the figures of their outputs, planned or not."""
-        question = f"""
-            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {OF_CASES} ORDER BY position, record
-        """
-        numbers = [number for (number,) in rows(self.connection, question)]
+        numbers = self._numbers(OF_CASES)
         found = self.records(numbers)
         return [found[number] for number in numbers]
 
@@ -212,20 +207,18 @@ class Judged:
 
     def probes(self) -> list[Record]:
         """Return the records of probes."""
-        return self._named(PROBE)
+        return self.loaded.records(self.connection, self._numbers(f"starts_with(\"case\", '{PROBE}')"), self.jobs)
 
     def benchmark(self) -> list[Record]:
         """Return the records of the benchmark."""
-        return self._named(BENCH)
+        return self.loaded.records(self.connection, self._numbers(f"starts_with(\"case\", '{BENCH}')"), self.jobs)
 
-    def _named(self, prefix: str) -> list[Record]:
+    def _numbers(self, condition: str) -> list[int]:
+        """Return the numbers of the records that count and meet a condition."""
         question = f"""
-            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND starts_with("case", '{prefix}')
-            ORDER BY position, record
+            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {condition} ORDER BY position, record
         """
-        numbers = [number for (number,) in rows(self.connection, question)]
-        found = records_of(self.connection, numbers, self.jobs)
-        return [found[number] for number in numbers]
+        return [number for (number,) in rows(self.connection, question)]
 
     def states_of_expected(self) -> dict[str, State]:
         """Return the states of the cases with an expectation, by id."""

@@ -1,7 +1,6 @@
 """Figures of outputs -> the noise of every cell by dtype and output, as :class:`kernel_matrix.results.noise.Noise`.
 
-The sums are made in the order of the plan, one number after the other, so that they are those of that class to the
-last bit.
+The sums are made in the order of the plan, one number after the other.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernel_matrix.results.noise import MOST_ELEMENTS, Noise, least_exact_first
+from kernel_matrix.results.noise import MOST_ELEMENTS, WIDE, Noise, least_exact_first
 from kernel_matrix.store.database import Connection, rows, temporary
 
-_WIDE = 4
 _Floats = npt.NDArray[np.float64]
 _Group = tuple[int, str, str, int, bool]  # cell, dtype, output, cases, whether some were emulated
 _SUMS = ("elements", "with_ratio", "squares", "narrow", "wrong", "floor_wrong")
@@ -33,7 +31,7 @@ def noise_of_cells(groups: Sequence[_Group], sums: Mapping[str, _Floats]) -> dic
     of_groups = zip(groups, *(sums[name].tolist() for name in _SUMS), strict=True)
     for (cell, dtype, output, cases, emulated), *of_group in of_groups:
         of_sums = dict(zip(_SUMS, of_group, strict=True))
-        noise = Noise.of_sums(cases, "emulated" if emulated else "ran", **of_sums)
+        noise = Noise(cases, "emulated" if emulated else "ran", **of_sums)
         cells.setdefault(cell, {}).setdefault(dtype, {})[output] = noise
     return {
         cell: {dtype: least_exact_first(outputs) for dtype, outputs in sorted(of_cell.items())}
@@ -82,12 +80,13 @@ def _sums(connection: Connection, groups: int) -> dict[str, _Floats]:
         FROM compared JOIN noise_groups USING (cell, dtype, output) ORDER BY compared.planned, compared.place
     """
     for batch in connection.sql(question).to_arrow_reader(100_000):
-        _add(sums, {name: batch.column(name).to_numpy(zero_copy_only=False) for name in batch.schema.names})
+        with np.errstate(over="ignore", invalid="ignore"):  # a stranger's figures may be of any size
+            _add(sums, {name: batch.column(name).to_numpy(zero_copy_only=False) for name in batch.schema.names})
     return sums
 
 
 def _add(sums: dict[str, _Floats], column: dict[str, Any]) -> None:
-    """Add some rows, each as :meth:`Noise.add` does."""
+    """Add some rows: of each its weight, its square if it has a ratio, and its shares if it is narrow."""
     number = column["number"]
     weight = np.minimum(_magnitude(column["elements"]), MOST_ELEMENTS)
     error, floor = _magnitude(column["rel_fro"]), _magnitude(column["floor_rel_fro"])
@@ -98,7 +97,7 @@ def _add(sums: dict[str, _Floats], column: dict[str, Any]) -> None:
     known &= error != 0
     share = error[known] / floor[known]
     np.add.at(sums["squares"], number[known], weight[known] * share * share)
-    narrow = (column["itemsize"] < _WIDE) & column["rounded"].astype(bool)
+    narrow = (column["itemsize"] < WIDE) & column["rounded"].astype(bool)
     np.add.at(sums["narrow"], number[narrow], weight[narrow])
     for name, share in (("wrong", "misrounded"), ("floor_wrong", "floor_misrounded")):
         np.add.at(sums[name], number[narrow], weight[narrow] * _magnitude(column[share][narrow]))

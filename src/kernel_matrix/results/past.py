@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
+from kernel_matrix.results.noise import MOST_ELEMENTS
 from kernel_matrix.results.present import CLOCKS_DIFFER
 from kernel_matrix.store.query import Database, opened
 
-_MOST_ELEMENTS = 1000  # the weight of a case in a noise ratio (see kernel_matrix.results.noise)
 _DTYPE = "(?:^|-)(fp64|fp32|fp16|bf16)(?:-|$)"  # in the name of a case
 
 
@@ -45,11 +45,10 @@ _POINT = "s.cell, s.device, s.commit, CAST(s.started AS date)"
 _NOISE = f"""
 SELECT s.cell, s.device, s.commit, max(s.started), coalesce(nullif(regexp_extract(s."case", '{_DTYPE}', 1), ''), 'any')
     || '/' || o.output AS key,
-    sqrt(sum(w.weight * (o.rel_fro / o.floor_rel_fro) * (o.rel_fro / o.floor_rel_fro)) / sum(w.weight)) AS ratio
+    sqrt(sum(w.weight * o.noise_ratio * o.noise_ratio) / sum(w.weight)) AS ratio
 FROM states AS s JOIN outputs AS o ON s.run = o.run AND s."case" = o."case",
-    LATERAL (SELECT least(o.elements, {_MOST_ELEMENTS}) AS weight) AS w
-WHERE s.outcome IN ('pass', 'fail') AND o.floor_rel_fro > 0 AND isfinite(o.floor_rel_fro) AND isfinite(o.rel_fro)
-    AND o.elements > 0 AND coalesce(o.nan, 0) = 0 AND coalesce(o.inf, 0) = 0 AND s.started < $now
+    LATERAL (SELECT least(o.elements, {MOST_ELEMENTS}) AS weight) AS w
+WHERE s.outcome IN ('pass', 'fail') AND isfinite(o.noise_ratio) AND o.elements > 0 AND s.started < $now
 GROUP BY {_POINT}, key
 """  # noqa: S608  the parts are ours
 _TIMES = f"""

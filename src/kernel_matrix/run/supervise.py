@@ -23,10 +23,11 @@ from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
 from kernel_matrix.run.quiet import Share
+from kernel_matrix.run.room import Room
 from kernel_matrix.store.record import Record
 
-_ROOM = 1 << 16  # bytes that must be free for a job to write its journal
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
+_LOG_BYTES = 1 << 18  # that are read for these lines
 _KILLED: Literal["killed"] = "killed"
 _NO_TESTS_RAN = (0, 5)  # pytest's exit statuses
 
@@ -56,6 +57,8 @@ class Supervisor:
         self.journal = Journal(self.folder / "journal.jsonl")
         self.log = self.folder / "log.txt"
         self.cases = Cases(request, interpreter, self.journal, ended)
+        most = request.matrix.container.folder * (1 << 30)
+        self.room = Room(self.folder, most, (self.journal.path.name, "job.json"))
 
     def run(self, *, resume: bool) -> dict[str, str]:
         """Run all cases; return what the job's processes said of their environment.
@@ -132,7 +135,7 @@ class Supervisor:
         finally:
             self.share.ends_measuring()
         if status:
-            self._demand_room()
+            self.room.demand()
         output = self._output(log_size)
         ending = death(status or 0, self.cases.stage, child.why)
         if status is not None:
@@ -173,19 +176,24 @@ class Supervisor:
             child.kill()
             raise StoppedError
         self._answer(now)
-        if now < self.deadline and now - self.cases.since <= self.limits.case:
+        late, full = now >= self.deadline, self.room.outgrown()
+        if not late and not full and now - self.cases.since <= self.limits.case:
             return None
         child.kill()
         self.cases.take_in()
-        if now >= self.deadline:
-            reason = f"the job's time limit of {self.limits.job:g} s ended it in {self.cases.stage}"
-            self.cases.end_in_flight("timeout", reason)
+        if full:
+            stage, reason = "crash", f"the job's folder has more than {self.room.most / (1 << 30):g} GiB"
+        elif late:
+            stage, reason = "timeout", f"the job's time limit of {self.limits.job:g} s ended it in {self.cases.stage}"
         elif self.cases.in_flight:
-            reason = f"no end after {self.limits.case:g} s, in stage {self.cases.stage}"
-            self.cases.end_in_flight("timeout", reason)
+            stage, reason = "timeout", f"no end after {self.limits.case:g} s, in stage {self.cases.stage}"
         else:
-            reason = f"the suite did not start its next case within {self.limits.case:g} s"
+            stage, reason = "", f"the suite did not start its next case within {self.limits.case:g} s"
+        if self.cases.in_flight is None and not late:
             self.cases.broken = self.cases.broken or {"message": reason, "detail": self._output(0)}
+        self.cases.end_in_flight(stage, reason, self._output(0) if full else "")
+        if full:
+            self.room.clear()
         return _KILLED
 
     def _answer(self, now: float) -> None:
@@ -222,18 +230,6 @@ class Supervisor:
             "and give it the argument 'case', which says what to run and compares the result"
         )
 
-    def _demand_room(self) -> None:
-        """Check that there is room to write: a process that ended badly on a full disk could not say why.
-
-        Raises:
-            OSError: there is none.
-        """
-        file = self.folder / "room"
-        try:
-            file.write_bytes(b"\0" * _ROOM)
-        finally:
-            file.unlink(missing_ok=True)
-
     def _machine_failed(self, cases: Sequence[Case], message: str) -> None:
         """End all cases that have not ended as errors of the machine."""
         self.cases.lose_in_flight(message)
@@ -244,7 +240,7 @@ class Supervisor:
         if not self.log.exists():
             return ""
         with self.log.open("rb") as file:
-            file.seek(start)
+            file.seek(max(start, self.log.stat().st_size - _LOG_BYTES))
             lines = file.read().decode("utf-8", errors="replace").splitlines()
         return "\n".join(lines[-_LOG_TAIL:])
 

@@ -19,7 +19,7 @@ from kernel_matrix.store.ahead import Known
 from kernel_matrix.store.database import connect, literals
 from kernel_matrix.store.names import TABLES, JobFiles
 from kernel_matrix.store.record import BENCH, NOT_OUTPUTS, PROBE, Outcome
-from kernel_matrix.store.schema import FIGURES, SCHEMAS, VERSION, VERSION_KEY
+from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION, VERSION_KEY
 from kernel_matrix.store.validation import FINITE, Bounds, RefusedError, check_name
 
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
@@ -213,12 +213,6 @@ def source_of(table: str, runs: Sequence[JobFiles]) -> str:
 
 _RUN_OF_FILE = r"regexp_extract(filename, '-([0-9a-f]{16})\.parquet$', 1)"
 _JOB_OF_FILE = r"regexp_extract(filename, '/([^/]*)-[0-9a-f]{16}\.parquet$', 1)"
-# The facts that columns of their own repeat, by the column.
-_OF_JOB = {
-    **{name: name for name in ("job", "platform", "toolchain", "device", "driver", "executor", "commit")},
-    "lock_sha256": "lock.sha256",
-}
-_OF_CASE = {"inputs_sha256": "inputs.sha256", "artifact_kind": "artifact.kind"}
 
 
 @dataclass(frozen=True)
@@ -304,7 +298,7 @@ def _of_facts(columns: dict[str, str]) -> Iterator[Condition]:
 def _of_jobs() -> Iterator[Condition]:
     yield Condition(f"schema_version <> {VERSION}", "'it has the schema version ' || schema_version")
     yield Condition(f"job <> {_JOB_OF_FILE}", "'it is of another job than its name says'")
-    yield from _of_facts(_OF_JOB)
+    yield from _of_facts(FACTS_OF_JOB)
     yield Condition("NOT isfinite(seconds)", "'its seconds are ' || seconds")
     yield Condition("started IS NOT NULL AND coalesce(facts['started'], '') = ''", "'nothing says when it started'")
 
@@ -321,7 +315,7 @@ def _of_cases() -> Iterator[Condition]:
     empty = f"""({parts} || name = '' AND (starts_with("case", '{PROBE}')
         OR NOT regexp_matches("case", '^([^/]*/){{3}}[^/]*\\.[^/]*/')))"""
     yield Condition(f"{other} AND NOT {empty}", "'the columns of ' || left(\"case\", 150) || ' differ from its id'")
-    yield from _of_facts(_OF_CASE)
+    yield from _of_facts(FACTS_OF_CASE)
     yield Condition("NOT isfinite(seconds)", "'the figure ''time'' of ' || left(\"case\", 150) || ' is ' || seconds")
     wrong = f"""list_filter(map_entries(figures), lambda one:
         NOT isfinite(one.value) AND regexp_full_match(one.key, '{FINITE.pattern}'))"""

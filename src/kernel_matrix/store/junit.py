@@ -18,7 +18,7 @@ from junitparser.xunit2 import (
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.store import journal, names
-from kernel_matrix.store.record import Outcome, Record
+from kernel_matrix.store.record import Outcome, Record, printable_text
 from kernel_matrix.store.validation import Bounds, RefusedError, check_figures
 
 # The elements of a result, from the best to the worst: of several the worst counts.
@@ -28,7 +28,6 @@ _FLAKY = {"flakyFailure": "fail", "flakyError": "error"}
 # What some tools say of a test that they have not run, without an element that says so.
 _NOT_RUN = ("notrun", "disabled")
 _RUN, _IDENTITY = "run", re.compile("[0-9a-f]{16}")  # the property of a suite that names its run
-_NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class BrokenResultError(Exception):
@@ -64,7 +63,7 @@ def _to_suite(name: str, records: Sequence[Record], job: Mapping[str, str]) -> T
     suite = TestSuite(name)
     run = {_RUN: records[0].run} if records and records[0].run else {}
     for key, value in {**job, **run}.items():
-        suite.add_property(key, _clean(value))
+        suite.add_property(key, printable_text(value))
     for record in records:
         suite.append(_to_testcase(record))  # add_testcase would count all cases again for each
     suite.update_statistics()
@@ -85,16 +84,16 @@ def _to_testcase(record: Record) -> TestCase:
     }
     for key, value in facts.items():
         if value:
-            case.add_property(key, _clean(value))
+            case.add_property(key, printable_text(value))
     result: junitparser.Failure | junitparser.Error | junitparser.Skipped | None = None
     if record.outcome == "fail":
-        result = junitparser.Failure(_clean(record.message), "OutOfBudget")
+        result = junitparser.Failure(printable_text(record.message), "OutOfBudget")
     elif record.outcome == "error":
-        result = junitparser.Error(_clean(record.message), record.stage)
+        result = junitparser.Error(printable_text(record.message), record.stage)
     elif record.outcome != "pass":
-        result = junitparser.Skipped(_clean(record.message), record.outcome)
+        result = junitparser.Skipped(printable_text(record.message), record.outcome)
     if result is not None:
-        result.text = _clean(record.detail)
+        result.text = printable_text(record.detail)
         case.result = [result]
     return case
 
@@ -328,8 +327,3 @@ def _outcome(element: str, outcome: str) -> Outcome:
         case "skipped":
             return outcome if outcome in ("excluded", "missing") else "unavailable"  # type: ignore[return-value]
     return outcome or "pass"  # type: ignore[return-value]
-
-
-def _clean(text: str) -> str:
-    """Replace what XML cannot hold: control characters, such as those of terminal colours, and halves of pairs."""
-    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

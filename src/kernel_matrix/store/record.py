@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,6 +14,8 @@ PROBE = "probe/"  # begins the ids of the records of probes
 BENCH = "bench:"  # begins those of the benchmark; all other records are of cases of the plan
 
 NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # their figures are of no output
+
+_UNPRINTED = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
@@ -89,6 +92,11 @@ def output_and_figure(name: str) -> tuple[str, str] | None:
     """Return the output and the figure that the name of a metric is made of; None if it is of no output."""
     output, dot, figure = name.rpartition(".")
     return (output, figure) if dot and output.partition(".")[0] not in NOT_OUTPUTS else None
+
+
+def printable_text(text: str) -> str:
+    """Replace what XML cannot hold and no terminal should get: control characters, and halves of pairs."""
+    return _UNPRINTED.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def versions_of(job: Mapping[str, str]) -> dict[str, str]:

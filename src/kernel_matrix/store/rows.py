@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import accumulate, groupby
@@ -18,33 +18,38 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernel_matrix.base.files import written_whole
-from kernel_matrix.store.record import BENCH, Record, is_probe_record, output_and_figure, outputs_of
-from kernel_matrix.store.schema import FIGURES, SCHEMAS, VERSION
+from kernel_matrix.store.record import BENCH, Record, is_probe_record, output_and_figure
+from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION
 
-Row = dict[str, Any]
 _LEVEL = 9  # of zstd: a tenth smaller than the usual 3, and still a few milliseconds for a job
 
 _PARTS = ("platform", "target", "toolchain", "op", "direction", "name")
-# The columns of a job that are facts of it, by the name of the fact.
-_OF_JOB = {
-    **{name: name for name in ("job", "platform", "toolchain", "device", "driver", "executor", "commit")},
-    "lock.sha256": "lock_sha256",
-}
 
 
 def tables(run: str, job: Mapping[str, str], records: Sequence[Record]) -> Iterator[tuple[str, pa.Table]]:
     """Yield the four tables of a run, in the order in which they are written: the table of jobs comes last."""
-    yield "samples", table_of("samples", sample_rows(run, records))
-    yield "outputs", table_of("outputs", output_rows(run, records))
-    yield "cases", table_of("cases", case_rows(run, records))
-    yield "jobs", table_of("jobs", [job_row(run, job)])
+    batch = of_records(replace(record, run=run, job=job) for record in records)
+    yield "samples", _table(SCHEMAS["samples"], [*sample_rows(run, records)])
+    cases = batch.cases.column("case").take(batch.outputs.column("place"))
+    yield "outputs", _joined("outputs", batch.outputs, {"run": [run] * len(cases), "case": cases})
+    more = {
+        "run": [run] * len(records),
+        **dict(zip(_PARTS, zip(*map(parts_of, records), strict=True), strict=False)),
+        **{column: [record.facts.get(fact, "") for record in records] for column, fact in FACTS_OF_CASE.items()},
+    }
+    yield "cases", _joined("cases", batch.cases, more)
+    yield "jobs", _table(SCHEMAS["jobs"], [job_row(run, job)])
 
 
-def table_of(table: str, content: Iterable[Row]) -> pa.Table:
-    """Return rows as a table of Arrow."""
-    schema, every = SCHEMAS[table], list(content)
-    columns = [pa.array([row[column.name] for row in every], column.type) for column in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+def _joined(table: str, known: pa.Table, more: Mapping[str, Any]) -> pa.Table:
+    """Return a table of columns that are Arrow's already, and of others."""
+    schema = SCHEMAS[table]
+    columns = dict(zip(known.column_names, known.columns, strict=True)) | dict(more)
+    arrays = [columns.get(field.name, ()) for field in schema]  # without records some are not there
+    return pa.Table.from_arrays(
+        [a if isinstance(a, pa.ChunkedArray) else pa.array(a, f.type) for a, f in zip(arrays, schema, strict=True)],
+        schema=schema,
+    )
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -65,60 +70,25 @@ def write_table(path: Path, table: pa.Table) -> None:
         file.add_key_value_metadata(dict(table.schema.metadata))
 
 
-def job_row(run: str, facts: Mapping[str, str]) -> Row:
+def job_row(run: str, facts: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the row of a job."""
-    return {
-        "run": run,
-        **{column: facts.get(fact, "") for fact, column in _OF_JOB.items()},
-        "started": _moment(facts.get("started", "")),
-        "seconds": _number(facts.get("seconds", "")),
-        "facts": list(facts.items()),
-        "schema_version": VERSION,
-    }
+    *named, lock = (facts.get(fact, "") for fact in FACTS_OF_JOB.values())
+    times = _moment(facts.get("started", "")), _number(facts.get("seconds", ""))
+    return run, *named, *times, lock, list(facts.items()), VERSION
 
 
-def case_rows(run: str, records: Sequence[Record]) -> Iterator[Row]:
-    """Yield the row of each record."""
-    for record in records:
-        of_outputs = {f"{name}.{figure}" for name, figures in outputs_of(record.metrics).items() for figure in figures}
-        yield {
-            "run": run,
-            "case": record.case,
-            **parts_of(record),
-            **{name: getattr(record, name) for name in ("outcome", "action", "stage", "message", "detail")},
-            "seconds": float(record.seconds),
-            "attempts": list(record.attempts),
-            "inputs_sha256": record.facts.get("inputs.sha256", ""),
-            "artifact_kind": record.facts.get("artifact.kind", ""),
-            "facts": list(record.facts.items()),
-            "figures": [(name, float(value)) for name, value in record.metrics.items() if name not in of_outputs],
-        }
-
-
-def output_rows(run: str, records: Sequence[Record]) -> Iterator[Row]:
-    """Yield a row for each output of each record."""
-    for record in records:
-        for output, figures in outputs_of(record.metrics).items():
-            others = [(name, float(value)) for name, value in figures.items() if name not in FIGURES]
-            row: Row = {"run": run, "case": record.case, "output": output, "others": others}
-            yield row | {name: figures.get(name) for name in FIGURES}
-
-
-def sample_rows(run: str, records: Sequence[Record]) -> Iterator[Row]:
+def sample_rows(run: str, records: Sequence[Record]) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each sample of each record."""
     for record in records:
-        for output, sample in record.samples.items():
-            of_sample = {"dtype": sample.dtype, "shape": list(sample.shape), "sha256": sample.sha256}
-            yield {"run": run, "case": record.case, "output": output, **of_sample, "bits": sample.bits}
+        for output, one in record.samples.items():
+            yield run, record.case, output, one.dtype, list(one.shape), one.sha256, one.bits
 
 
-def parts_of(record: Record) -> dict[str, str]:
+def parts_of(record: Record) -> Sequence[str]:
     """Return the parts of a case's id; empty ones for a probe, and for an id of another form."""
     parts = record.case.removeprefix(BENCH).split("/", 4)
     op, dot, direction = parts[3].rpartition(".") if len(parts) == 5 else ("", "", "")
-    if not dot or is_probe_record(record):
-        return dict.fromkeys(_PARTS, "")
-    return dict(zip(_PARTS, (*parts[:3], op, direction, parts[4]), strict=True))
+    return (*parts[:3], op, direction, parts[4]) if dot and not is_probe_record(record) else [""] * len(_PARTS)
 
 
 def _moment(text: str) -> datetime | None:
@@ -138,38 +108,20 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# The tables of several suites in one file, for the database.
-_FACTS = pa.map_(pa.string(), pa.string())
-_NUMBERS = pa.map_(pa.string(), pa.float64())
-
-JOBS = pa.schema([("suite", pa.int32()), ("run", pa.string()), ("facts", _FACTS)])
-CASES = pa.schema(
-    [
-        ("suite", pa.int32()),  # the place of the suite in its file
-        ("place", pa.int64()),  # the place of the record in its file
-        ("case", pa.string()),
-        ("outcome", pa.string()),
-        ("action", pa.string()),
-        ("stage", pa.string()),
-        ("message", pa.string()),
-        ("detail", pa.string()),
-        ("seconds", pa.float64()),
-        ("attempts", pa.list_(pa.string())),
-        ("facts", _FACTS),
-        ("figures", _NUMBERS),
-    ]
-)
-OUTPUTS = pa.schema(
-    [
-        ("place", pa.int64()),  # that of the record
-        ("row_place", pa.int32()),  # the place of the output in its record
-        ("output", pa.string()),
-        *((name, pa.float64()) for name in FIGURES),
-        ("others", _NUMBERS),
-    ]
-)
-_PLACES = {name: place for place, name in enumerate(FIGURES)}
 _HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds", "attempts")
+
+
+def _of_file(places: Mapping[str, pa.DataType], table: str, names: Iterable[str]) -> pa.Schema:
+    """Return the schema of a table of a file, which may be of several suites: places, and columns of the table."""
+    return pa.schema([*places.items(), *((name, SCHEMAS[table].field(name).type) for name in names)])
+
+
+JOBS = _of_file({"suite": pa.int32()}, "jobs", ("run", "facts"))
+# The places of the suite and of the record in the file.
+CASES = _of_file({"suite": pa.int32(), "place": pa.int64()}, "cases", (*_HEAD, "facts", "figures"))
+# The place of the record, and of the output in its record.
+OUTPUTS = _of_file({"place": pa.int64(), "row_place": pa.int32()}, "outputs", ("output", *FIGURES, "others"))
+_PLACES = {name: place for place, name in enumerate(FIGURES)}
 _Places = tuple[tuple[int, str], ...]  # the places of figures in the list of values, with their names
 
 

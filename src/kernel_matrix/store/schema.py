@@ -31,6 +31,12 @@ _RUN = _owed("run", pa.string(), "The identity of the run: the same in all table
 _CASE = _owed("case", pa.string(), "The id of the case: `PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION/NAME`.")
 _OUTPUT = _owed("output", pa.string(), "The output; that of another variant of the kernel as `OUTPUT@VARIANT`.")
 
+# The facts that have a column of their own, by its name.
+FACTS_OF_JOB = {
+    **{name: name for name in ("job", "platform", "toolchain", "device", "driver", "executor", "commit")},
+    "lock_sha256": "lock.sha256",
+}
+FACTS_OF_CASE = {"inputs_sha256": "inputs.sha256", "artifact_kind": "artifact.kind"}
 JOBS = (
     _RUN,
     _owed("job", pa.string(), "The name of the job, such as `cpu-llvm.reference`."),

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as with_changes
 from pathlib import Path
 
 from kernel_matrix.store import journal, names
 from kernel_matrix.store.names import JobFiles
-from kernel_matrix.store.record import Record, identity
-
-# Control characters, such as those of terminal colours, and halves of pairs: no XML can hold them, and no terminal
-# should get them from a result.
-_UNPRINTED = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from kernel_matrix.store.record import Record, identity, printable_text
 
 
 def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Path:
@@ -83,8 +78,8 @@ def _printable(record: Record, job: Mapping[str, str]) -> Record:
     """Return a record as it is written: without texts that nobody can read, and with a short time."""
     return with_changes(
         record,
-        message=_text(record.message),
-        detail=_text(record.detail).strip(),
+        message=printable_text(record.message),
+        detail=printable_text(record.detail).strip(),
         seconds=round(float(record.seconds), 4),
         facts={key: value for key, value in _clean(record.facts).items() if value},
         job=job,
@@ -92,8 +87,4 @@ def _printable(record: Record, job: Mapping[str, str]) -> Record:
 
 
 def _clean(facts: Mapping[str, str]) -> dict[str, str]:
-    return {_text(key): _text(str(value)) for key, value in facts.items()}
-
-
-def _text(text: str) -> str:
-    return _UNPRINTED.sub("\N{REPLACEMENT CHARACTER}", text)
+    return {printable_text(key): printable_text(str(value)) for key, value in facts.items()}

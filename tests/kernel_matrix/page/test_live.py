@@ -28,11 +28,11 @@ def live(page_site, tmp_path):
 
     def cell(identity: str, reason: str) -> None:
         """Give a cell another reason, in the file that has its details."""
-        chunks = Page(page_site).chunks
-        number = next(number for number, chunk in enumerate(chunks) if identity in chunk["cells"])
-        chunks[number]["cells"][identity]["cell"]["reason"] = reason
+        number = Page(page_site).rows[identity]["chunk"]
+        chunk = Page(page_site).value(f"cells/{number}")
+        chunk["cells"][identity]["cell"]["reason"] = reason
         path = site / "data" / "cells" / f"{number}.js"
-        path.write_text(f'kernelMatrix.put("cells/{number}",{json.dumps(chunks[number])});\n')
+        path.write_text(f'kernelMatrix.put("cells/{number}",{json.dumps(chunk)});\n')
 
     change.cell = cell
     with served(site) as address:

@@ -53,6 +53,8 @@ def main(options: argparse.Namespace) -> int:
     elif options.rows:
         for row in row_plan.rows:
             print(describe(row_plan, row))
+        for platform, rows in services.images(project.matrix, row_plan).items():
+            print(f"the image of {platform} is made once, for {rows} rows")
         cases = sum(len(job.cases) for job in row_plan.jobs)
         print(f"{len(row_plan.rows)} rows; {row_plan.left_out} of {cases + row_plan.left_out} cases are not asked for")
     else:

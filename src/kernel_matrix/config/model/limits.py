@@ -22,6 +22,11 @@ class Container(Section):
     shm: float = Field(default=1, gt=0, description="Shared memory.")
     tmp: float = Field(default=2, gt=0, description="The folder for temporary files, in memory.")
     disk: float = Field(default=10, ge=0, description="What the Docker engine's disk must have free to make an image.")
+    folder: float = Field(
+        default=10,
+        gt=0,
+        description="What a job may write into its folder, compilers' caches included; also without a container.",
+    )
     cpus: float | None = Field(default=None, gt=0, description="CPUs; all by default.")
     pids: int = Field(default=2048, ge=16, description="Processes and threads.")
     grace: int = Field(default=5, ge=0, description="Seconds between the request to stop and the kill.")

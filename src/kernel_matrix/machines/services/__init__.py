@@ -6,6 +6,7 @@ import importlib
 import io
 import math
 import pkgutil
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
@@ -18,6 +19,7 @@ from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 
 NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+_FEWEST_ROWS = 3  # for which an image is passed on: saving, sending, fetching and loading it takes minutes, too
 _SETUP_MINUTES = 20  # for environments and the upload of results, which the job's own limit does not count
 
 
@@ -50,6 +52,12 @@ def command_of(row: Row) -> str:
 def started(row_plan: RowPlan) -> list[Row]:
     """Return the rows that a machine is started for."""
     return [row for row in row_plan.rows if row.labels]
+
+
+def images(matrix: Matrix, row_plan: RowPlan) -> dict[str, int]:
+    """Return the platforms whose image one hosted machine makes for the others, and the number of their rows."""
+    hosted = Counter(row.platform for row in started(row_plan) if not row.own)
+    return {name: rows for name, rows in hosted.items() if rows >= _FEWEST_ROWS and matrix.platforms[name].container}
 
 
 def minutes(matrix: Matrix, row: Row) -> int:

@@ -17,7 +17,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.job_status import JobStatus, Status
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
-from kernel_matrix.machines.services import minutes, started
+from kernel_matrix.machines.services import images, minutes, started
 
 TITLE = "GitHub Actions"
 _WAITS = (2, 5, 15, 30, 60, 60, 60)  # seconds between requests that fail for a reason of the moment
@@ -30,8 +30,9 @@ _RUN = ("GITHUB_REPOSITORY", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT")
 
 
 def render(matrix: Matrix, row_plan: RowPlan) -> str:
-    """Return one line of JSON: the rows on hosted machines, and the rows on machines of one's own."""
+    """Return one line of JSON: the rows on hosted machines and on machines of one's own, and the images made once."""
     kinds: dict[str, list[dict[str, Any]]] = {"hosted": [], "own": []}
+    kinds["images"] = [{"platform": name} for name in images(matrix, row_plan)]
     for row in started(row_plan):
         kinds["own" if row.own else "hosted"].append(
             {"id": row.id, "platform": row.platform, "labels": list(row.labels), "minutes": minutes(matrix, row)}

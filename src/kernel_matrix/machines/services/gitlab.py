@@ -1,9 +1,10 @@
-"""GitLab CI: a child pipeline with one job per row."""
+"""GitLab CI: a child pipeline with one job per row, and the report."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kernel_matrix.base.commands import command, line_here
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.services import block_style, command_of, minutes, started
@@ -12,9 +13,13 @@ TITLE = "GitLab CI"
 
 
 def render(matrix: Matrix, row_plan: RowPlan) -> str:
-    """Return the child pipeline. Tags choose the runner of a job; the plan is the artifact of the parent pipeline."""
+    """Return the child pipeline. Tags choose the runner of a job; the plan is the artifact of the parent pipeline.
+
+    A parent pipeline cannot fetch its child's artifacts, so the child makes the report. With ``needs`` the report would
+    get no artifacts but those it names, of at most 50 jobs: it stands in a later stage, and each row hands the plan on.
+    """
     pipeline: dict[str, Any] = {
-        "stages": ["test"],
+        "stages": ["test", "report"],
         "variables": {"GIT_DEPTH": "1"},
         "workflow": {"rules": [{"if": "$CI_PIPELINE_SOURCE == 'parent_pipeline'"}]},
     }
@@ -25,6 +30,13 @@ def render(matrix: Matrix, row_plan: RowPlan) -> str:
             "timeout": f"{minutes(matrix, row)} minutes",
             "needs": [{"pipeline": "$PARENT_PIPELINE_ID", "job": "plan"}],
             "script": [command_of(row)],
-            "artifacts": {"when": "always", "paths": ["build/results/"], "expire_in": "30 days"},
+            "artifacts": {"when": "always", "paths": ["build/plan.json", "build/results/"], "expire_in": "30 days"},
         }
+    pipeline["report"] = {
+        "stage": "report",
+        "when": "always",
+        "tags": [matrix.ci.hosted],
+        "script": [line_here(command(["report", "--plan", "build/plan.json", "build/results"]))],
+        "artifacts": {"when": "always", "paths": ["build/site/"], "expire_in": "30 days"},
+    }
     return block_style(pipeline)

@@ -11,7 +11,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -19,7 +19,7 @@ from typing import IO
 import docker
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.files import written_whole
+from kernel_matrix.base.files import write_atomically, written_whole
 from kernel_matrix.run.executors import InstallError
 
 FOLDER = "bundle"  # in the unpacked source, beside matrix.yaml
@@ -68,11 +68,34 @@ def write(
         say(f"saving {len(images)} images")
         _save(client, [image.reference for image in images], saved)
         writer.add(f"{FOLDER}/images.tar", saved)
-        description = {"commit": commit, "images": [asdict(image) for image in images]}
-        writer.add(f"{FOLDER}/bundle.json", io.BytesIO(json.dumps(description, indent=1).encode()))
+        writer.add(f"{FOLDER}/bundle.json", io.BytesIO(_description(commit, images)))
         writer.add(f"{FOLDER}/commit", io.BytesIO(commit.encode()))
-        sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(writer.sums.items()))
-        writer.add(f"{FOLDER}/SHA256SUMS", io.BytesIO(sums.encode()))
+        writer.add(f"{FOLDER}/SHA256SUMS", io.BytesIO(_lines_of(writer.sums)))
+
+
+def write_images(
+    client: docker.DockerClient, commit: str, images: Sequence[Carried], into: Path, say: Callable[[str], None]
+) -> None:
+    """Write the folder ``bundle`` with images alone, for a checkout of the same commit on another machine."""
+    into.mkdir(parents=True, exist_ok=True)
+    description = _description(commit, images)
+    with written_whole(into / "images.tar") as part, part.open("w+b") as saved:
+        say(f"saving {len(images)} images")
+        _save(client, [image.reference for image in images], saved)
+        sums = {f"{FOLDER}/images.tar": _digest(saved)}
+    sums[f"{FOLDER}/bundle.json"] = _digest(io.BytesIO(description))
+    write_atomically(into / "bundle.json", description)
+    write_atomically(into / "SHA256SUMS", _lines_of(sums))
+
+
+def _description(commit: str, images: Sequence[Carried]) -> bytes:
+    """Return the file that says which images there are, and what each was made from."""
+    return json.dumps({"commit": commit, "images": [asdict(image) for image in images]}, indent=1).encode()
+
+
+def _lines_of(sums: Mapping[str, str]) -> bytes:
+    """Return checksums by name as sha256sum reads them."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())).encode()
 
 
 def find(root: Path, platform: str, content: str) -> Carried | None:

@@ -1,9 +1,12 @@
-"""Make the images of platforms, and write them with the source into a bundle."""
+"""Make the images of platforms, and write them with the source into a bundle, or alone for the machines of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import docker
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.git import commit
@@ -30,23 +33,61 @@ def pack(
     Raises:
         UserError: there is no such platform, no Docker engine answers, or an image cannot be made.
     """
+    try:
+        with _images(matrix, root, platforms, say) as (client, carried):
+            bundle.write(client, root, commit(root), carried, wheels, into, say)
+    except UnavailableError as error:
+        raise UserError(str(error)) from error
+
+
+def pack_image(matrix: Matrix, root: Path, platform: str, into: Path, say: Callable[[str], None]) -> bool:
+    """Write the image of a platform for the machines of the same run; return whether there is one.
+
+    Where no engine answers there is none: the machines of the run decide for themselves what they do then.
+
+    Raises:
+        UserError: there is no such platform, or its image cannot be made.
+    """
+    try:
+        with _images(matrix, root, [platform], say) as (client, carried):
+            if carried:
+                bundle.write_images(client, commit(root), carried, into, say)
+            return bool(carried)
+    except UnavailableError as error:
+        say(f"no image was made: {error}")
+        return False
+
+
+@contextmanager
+def _images(
+    matrix: Matrix, root: Path, platforms: Collection[str], say: Callable[[str], None]
+) -> Iterator[tuple[docker.DockerClient, list[bundle.Carried]]]:
+    """Make the images of the platforms that have a container, and yield the engine with them.
+
+    Raises:
+        UserError: there is no such platform, or an image cannot be made.
+        UnavailableError: no Docker engine answers.
+    """
     for name in platforms:
         if name not in matrix.platforms:
             raise unknown("--platform", "platform", name, matrix.platforms)
+    client = connect().client
     try:
-        client = connect().client
-        carried = []
-        for name in platforms:
-            platform = matrix.platforms[name]
-            if platform.container is None:
-                continue
-            locks = [root / matrix.lock_of(name, entry.toolchain) for entry in platform.entries]
-            dockerfile = root / platform.container
-            image = images.build(client, root, name, dockerfile, locks, installer=matrix.installer, gpu=False, say=say)
-            content = content_of(dockerfile, locks, matrix.installer, gpu=False)
-            carried.append(bundle.Carried(name, content, image.reference, image.id))
-        bundle.write(client, root, commit(root), carried, wheels, into, say)
+        yield client, [made for name in platforms if (made := _made(client, matrix, root, name, say))]
     except InstallError as error:
         raise UserError(with_cause(str(error), "build")) from error
-    except UnavailableError as error:
-        raise UserError(str(error)) from error
+    finally:
+        client.close()
+
+
+def _made(
+    client: docker.DockerClient, matrix: Matrix, root: Path, name: str, say: Callable[[str], None]
+) -> bundle.Carried | None:
+    """Make the image of a platform, or find it; None for a platform without a container."""
+    platform = matrix.platforms[name]
+    if platform.container is None:
+        return None
+    locks = [root / matrix.lock_of(name, entry.toolchain) for entry in platform.entries]
+    dockerfile = root / platform.container
+    image = images.build(client, root, name, dockerfile, locks, installer=matrix.installer, gpu=False, say=say)
+    return bundle.Carried(name, content_of(dockerfile, locks, matrix.installer, gpu=False), image.reference, image.id)

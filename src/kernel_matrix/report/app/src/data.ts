@@ -331,7 +331,7 @@ export interface UndiagnosedError {
   cases: number;
 }
 /**
- * The details of some cells; every text is in it once, because tracebacks repeat.
+ * The details of some cells. Both tables are Arrow streams as Base64; a column without any value is left out.
  */
 export interface CellChunk {
   /**
@@ -340,25 +340,24 @@ export interface CellChunk {
   cells: {
     [k: string]: CellDetail;
   };
-  cases: CaseColumns;
   /**
-   * What the jobs of these results have in common.
+   * A row for each case: its name, its state and evidence as places among those of the overview, and the result that decides it. ``message`` is empty where it is the same as the reason. In ``repeat``, ``{case}`` stands for the id of the case. ``job`` and ``diagnosis`` are JSON.
    */
-  jobs: {
-    [k: string]: string;
-  }[];
-  texts: string[];
-  diagnoses: Diagnosis[];
+  cases: string;
+  /**
+   * A row for each output, in the order of the cases: the place of its ``case`` in the file, the ``output``'s name, and a column for each figure.
+   */
+  outputs: string;
 }
 /**
- * One cell. Its cases stand in the columns of the file from ``first`` on, as many as the cell has planned.
+ * One cell. Its cases are the rows of the file's table of cases from ``first`` on, as many as it has planned.
  */
 export interface CellDetail {
   cell: Cell;
   first: number;
 }
 /**
- * The state of a cell, with its cases: one square of the page.
+ * The state of a cell: one square of the page.
  */
 export interface Cell {
   id: string;
@@ -509,130 +508,6 @@ export interface Timed {
   case: string;
 }
 /**
- * The cases of a file, a list for each property: the state of each case, and the result that decides it.
- *
- * ``reason``, ``stale``, ``stage``, ``action``, ``message``, ``detail`` and ``repeat`` are indices into ``texts`` of
- * the chunk, whose first text is empty. In the text of ``repeat``, ``{case}`` stands for the id of the case,
- * PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION/NAME.
- */
-export interface CaseColumns {
-  names: string[];
-  /**
-   * Index into ``names``. A place for each case; a list of one place if all have the same.
-   */
-  name: number[];
-  /**
-   * A letter for each case, one of ``states`` of the overview.
-   */
-  state: string;
-  /**
-   * A digit for each case: an index into ``evidence`` of the overview.
-   */
-  evidence: string;
-  /**
-   * A place for each case; a list of one place if all have the same.
-   */
-  reason: number[];
-  /**
-   * A place for each case; a list of one place if all have the same.
-   */
-  stale: number[];
-  /**
-   * A place for each case; a list of one place if all have the same.
-   */
-  stage: number[];
-  /**
-   * A place for each case; a list of one place if all have the same.
-   */
-  action: number[];
-  /**
-   * A place for each case; a list of one place if all have the same. Empty where it is the same as the reason.
-   */
-  message: number[];
-  /**
-   * A place for each case; a list of one place if all have the same.
-   */
-  detail: number[];
-  /**
-   * A place for each case; a list of one place if all have the same.
-   */
-  repeat: number[];
-  /**
-   * Index into ``diagnoses``; -1 where nothing failed. A place for each case; a list of one place if all have the same.
-   */
-  diagnosis: number[];
-  /**
-   * Index into ``jobs``; -1 for none. A place for each case; a list of one place if all have the same.
-   */
-  job: number[];
-  seconds: number | string | (number | string | null)[] | Packed | null;
-  /**
-   * Those of each case; an empty list if no case has any.
-   */
-  facts: {
-    [k: string]: string;
-  }[];
-  /**
-   * That of each case; an empty list if no case has one.
-   */
-  artifact: {
-    [k: string]: number | string;
-  }[];
-  /**
-   * By the place of the case among all cases of the file.
-   */
-  times: {
-    [k: string]: Times;
-  };
-  /**
-   * By the place of the case among all cases of the file.
-   */
-  attempts: {
-    [k: string]: string[];
-  };
-  outputs: OutputColumns;
-}
-/**
- * Numbers as Base64 of little-endian numbers of one kind. NaN stands for a number that was not measured.
- */
-export interface Packed {
-  uint8?: string;
-  float32?: string;
-  float64?: string;
-}
-/**
- * The seconds that a case took, and those that the baseline took.
- */
-export interface Times {
-  run: number;
-  baseline: number;
-  /**
-   * How many times as fast as the baseline the kernel is.
-   */
-  ratio: number;
-  rounds: number;
-}
-/**
- * The outputs of the cases of a file, in the order of the cases.
- */
-export interface OutputColumns {
-  /**
-   * How many outputs each case has; a list of one if all have as many.
-   */
-  counts: number[];
-  names: string[];
-  /**
-   * Of each output, an index into ``names``; a list of one if all are equal.
-   */
-  name: number[];
-  /**
-   * By figure, such as max_abs: a number that all outputs have, or a list or Packed with one for each output. A figure that no output has is left out.
-   */
-  figures: {
-    [k: string]: number | string | (number | string | null)[] | Packed | null;
-  };
-}
-/**
  * The results of the benchmark, and the timed cases of the suite that passed, with all toolchains together.
  */
 export interface SpeedData {
@@ -719,6 +594,18 @@ export interface TimedCase {
   toolchains: {
     [k: string]: Times;
   };
+}
+/**
+ * The seconds that a case took, and those that the baseline took.
+ */
+export interface Times {
+  run: number;
+  baseline: number;
+  /**
+   * How many times as fast as the baseline the kernel is.
+   */
+  ratio: number;
+  rounds: number;
 }
 /**
  * The agreement of all results that have samples: the tables, and what was left out of them.

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type DataType, float64, map, tableFromArrays, tableToIPC, utf8 } from "@uwdata/flechette";
 import { largest, nearestToLimit, results, seed } from "../src/cell/result";
 import type { CellChunk, CellDetail } from "../src/data";
 import { badness, daysSince, duration, number, percent, short, times } from "../src/numbers";
@@ -48,52 +49,45 @@ test("the steps of colours have their ends inside", () => {
   assert.deepEqual([0, 0.5, 2, 3, 4096, Infinity].map(agreementStep), [0, 1, 1, 2, 4, 5]);
 });
 
-/** Return numbers as the page's data pack them. */
-function packed(array: Uint8Array | Float32Array | Float64Array): string {
-  return Buffer.from(array.buffer).toString("base64");
+/** Return columns as the page's data have them: an Arrow stream as Base64. */
+function stream(columns: Record<string, unknown[]>, types: Record<string, DataType> = {}): string {
+  return Buffer.from(tableToIPC(tableFromArrays(columns, { types }), { format: "stream" })!).toString("base64");
 }
 
 test("a case gets its texts and figures back", () => {
-  const empty = { stale: [0], stage: [0], action: [0], message: [0], detail: [0], facts: [], artifact: [] };
-  const chunk = {
-    cells: {},
-    cases: {
-      ...empty,
-      names: ["x-seed7", "y"],
-      name: [0, 1],
-      state: "FM",
-      evidence: "20",
-      reason: [1, 0],
-      repeat: [2, 0],
-      diagnosis: [0, -1],
-      job: [0, -1],
-      seconds: { float64: packed(new Float64Array([1.5, 0])) },
-      times: {},
-      attempts: { "0": ["error"] },
-      outputs: {
-        counts: [3, 0],
-        names: ["o", "p", "q"],
-        name: [0, 1, 2],
-        figures: {
-          max_abs: [2, "nan", null],
-          limit_max_abs: { float32: packed(new Float32Array([4, 1, NaN])) },
-          ulp_max: { float64: packed(new Float64Array([NaN, Infinity, 3])) },
-          rel_fro: { float64: packed(new Float64Array([1.2345678, 123456789, 1e-7 / 3])) },
-          nan: { uint8: packed(new Uint8Array([0, 255, 1])) },
-          steps: 1,
-        },
-      },
-    },
-    jobs: [{ device: "GPU" }],
-    texts: ["", "why", "run {case} again"],
-    diagnoses: [{ rule: "r", cause: "c", remedy: "", link: "" }],
-  } as CellChunk;
+  const empty = Object.fromEntries(["stale", "stage", "action", "message", "detail"].map((name) => [name, ["", ""]]));
+  const cases = {
+    ...empty,
+    name: ["x-seed7", "y"],
+    state: [0, 3],
+    evidence: [2, 0],
+    reason: ["why", ""],
+    repeat: ["run {case} again", ""],
+    diagnosis: ['{"rule":"r","cause":"c","remedy":"","link":""}', null],
+    job: ['{"device":"GPU"}', null],
+    seconds: [1.5, 0],
+    attempts: [["error"], null],
+    facts: [[["__proto__", "x"]], null],
+    artifact: [[["bytes", 1234567.125]], null],
+  };
+  const outputs = {
+    case: [0, 0, 0],
+    output: ["o", "p", "q"],
+    max_abs: [2, NaN, null],
+    limit_max_abs: [4, 1, null],
+    ulp_max: [null, Infinity, 3],
+    rel_fro: [1.2345678, 123456789, 1e-7 / 3],
+    nan: [0, 255, 1],
+    steps: [1, 1, 1],
+  };
+  const kinds = { facts: map(utf8(), utf8()), artifact: map(utf8(), float64()) };
+  const chunk: CellChunk = { cells: {}, cases: stream(cases, kinds), outputs: stream(outputs) };
   const detail = { cell: { id: "a/b/c/d.forward", planned: 2 }, first: 0 } as unknown as CellDetail;
   const [one, other] = results(detail, chunk, small().overview);
   assert.deepEqual([one!.state, other!.state, other!.evidence], ["fail", "missing", "planned"]);
   assert.deepEqual([one!.seconds, one!.attempts, other!.attempts], [1.5, ["error"], []]);
   assert.deepEqual(Object.fromEntries(one!.outputs.get("p")!), {
-    max_abs: "nan",
+    max_abs: NaN,
     limit_max_abs: 1,
     ulp_max: Infinity,
     rel_fro: 123456789,
@@ -109,6 +103,7 @@ test("a case gets its texts and figures back", () => {
   assert.equal(one!.repeat, "run a/b/c/d.forward/x-seed7 again");
   assert.equal(one!.reason, "why");
   assert.equal(one!.job["device"], "GPU");
+  assert.deepEqual([Object.keys(one!.facts), one!.artifact, other!.facts], [["__proto__"], { bytes: 1234600 }, {}]);
   assert.equal(one!.diagnosis!.cause, "c");
   assert.deepEqual(nearestToLimit(one!), { output: "p", figure: "max_abs", share: Infinity });
   assert.deepEqual(largest(one!, "ulp_max"), { output: "p", value: Infinity });

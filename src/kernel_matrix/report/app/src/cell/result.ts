@@ -3,7 +3,7 @@
 import type { CellChunk, CellDetail, Diagnosis, Overview, Times } from "../data";
 import type { StateName } from "../model";
 import { badness, number, type Written } from "../numbers";
-import { at, Outputs, reader } from "./columns";
+import { rounded, tables } from "./tables";
 
 export interface Result {
   name: string;
@@ -26,47 +26,27 @@ export interface Result {
   repeat: string;
 }
 
-/** Return the cases of a cell. Letters of states and digits of evidence are those of the overview. */
+/** Return the cases of a cell. Places of states and evidence are those of the overview. */
 export function results(detail: CellDetail, chunk: CellChunk, overview: Overview): Result[] {
-  const states = new Map(overview.states.map((state) => [state.letter, state.name]));
-  const columns = { outputs: new Outputs(chunk.cases.outputs), seconds: reader(chunk.cases.seconds) };
+  const rows = tables(chunk);
   return Array.from({ length: detail.cell.planned }, (_, after) => {
     const place = detail.first + after;
+    const row = rows.at(place);
     return {
-      ...texts(place, detail.cell.id, chunk),
-      state: states.get(chunk.cases.state[place]!)!,
-      evidence: overview.evidence[Number(chunk.cases.evidence[place])]!,
-      seconds: number(columns.seconds(place)),
-      outputs: columns.outputs.of(place),
+      ...row,
+      state: overview.states[row.state]!.name,
+      evidence: overview.evidence[row.evidence]!,
+      diagnosis: row.diagnosis ? (JSON.parse(row.diagnosis) as Diagnosis) : null,
+      seconds: rounded(row.seconds),
+      attempts: row.attempts ?? [],
+      outputs: rows.outputsOf(place),
+      artifact: Object.fromEntries((row.artifact ?? []).map(([name, value]) => [name, rounded(value)])),
+      times: row.times ?? null,
+      facts: Object.fromEntries(row.facts ?? []),
+      job: row.job ? (JSON.parse(row.job) as Record<string, string>) : {},
+      repeat: row.repeat.replaceAll("{case}", `${detail.cell.id}/${row.name}`),
     };
   });
-}
-
-/** Return what a case has beside its state and its figures. */
-function texts(
-  place: number,
-  cell: string,
-  chunk: CellChunk,
-): Omit<Result, "state" | "evidence" | "seconds" | "outputs"> {
-  const cases = chunk.cases;
-  const text = (column: readonly number[]): string => chunk.texts[at(column, place)] ?? "";
-  const name = cases.names[at(cases.name, place)]!;
-  return {
-    name,
-    reason: text(cases.reason),
-    stale: text(cases.stale),
-    stage: text(cases.stage),
-    action: text(cases.action),
-    message: text(cases.message),
-    detail: text(cases.detail),
-    diagnosis: chunk.diagnoses[at(cases.diagnosis, place)] ?? null,
-    attempts: cases.attempts[place] ?? [],
-    artifact: cases.artifact[place] ?? {},
-    times: cases.times[place] ?? null,
-    facts: cases.facts[place] ?? {},
-    job: chunk.jobs[at(cases.job, place)] ?? {},
-    repeat: text(cases.repeat).replaceAll("{case}", `${cell}/${name}`),
-  };
 }
 
 export interface Nearest {

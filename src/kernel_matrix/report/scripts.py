@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from kernel_matrix.base.files import write_atomically
 
+MOST_CHARACTERS = 100_000  # of one text: the results have all of it
 _NOT_FINITE = (b'"Infinity"', b'"-Infinity"', b'"NaN"')
 # JSON may hold them as they are. In JavaScript of before 2019 the last two end a line, and a script that somebody puts
 # into a page must not end there.
@@ -47,18 +48,11 @@ def write_script(path: Path, name: str, text: bytes) -> None:
     write_atomically(path, b"".join((b'kernelMatrix.put("', name.encode(), b'",', text, b");\n")))
 
 
-def read_script(path: Path) -> Any:
-    """Return the value of a file of data.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is no such file.
-    """
-    text = path.read_text(encoding="utf-8")
-    head, comma, value = text.partition(",")
-    if not head.startswith("kernelMatrix.put(") or not comma or not value.endswith(");\n"):
-        raise ValueError(f"{path} is no file of the page's data")
-    return json.loads(value[:-3])
+def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return a text; of a very long one the beginning, and how much was cut."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n… {len(text) - most} more characters are in the results."
 
 
 def remove_others(folder: Path, kept: set[Path]) -> None:
