@@ -287,7 +287,7 @@ def _truth(value: object) -> bool | None:
     """Return what ``machines`` is for a fork's pull request: false if it says so or asks for the same repository."""
     if isinstance(value, bool):
         return value
-    return False if _conjunction(value) == {SAME_REPOSITORY} else None
+    return False if SAME_REPOSITORY in _conjunction(value) else None
 
 
 def _is_hosted(job: Job) -> bool:

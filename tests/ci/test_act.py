@@ -212,7 +212,7 @@ def pull_request(folder: Path, owner: str) -> Played:
     changed = root / "src" / "doubles" / "__init__.py"
     changed.write_text(f"{changed.read_text()}# a change\n")
     head = {"sha": commit(root), "ref": "change", "repo": {"full_name": f"{owner}/kernel-matrix"}}
-    request = {"number": 7, "labels": [], "base": {"sha": base, "ref": "main"}, "head": head}
+    request = {"number": 7, "labels": [], "user": {"type": "User"}, "base": {"sha": base, "ref": "main"}, "head": head}
     words = ("--job", "matrix", "--workflows", ".github/workflows/pull-request.yml")
     return play(
         root, "pull_request", *words, labels=(HOSTED, "room"), payload={"action": "opened", "pull_request": request}

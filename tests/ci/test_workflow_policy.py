@@ -32,7 +32,7 @@ ROW = ".github/actions/row/action.yml"
 
 CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 NO_TOKEN = "          persist-credentials: false\n"
-GUARD = f"machines: ${{{{ {SAME_REPOSITORY} }}}}"
+GUARD = f"machines: ${{{{ {SAME_REPOSITORY} && github.event.pull_request.user.type != 'Bot' }}}}"
 
 # the file, the text that is there, the text that breaks a rule, and a part of the message.
 MUTATIONS = {

@@ -239,3 +239,13 @@ def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_nam
     extra = "pip install 'kernel-matrix[containers]' installs it"
     assert done.stdout == f"the library of the Docker engine is not here: {extra}\n"
     assert (done.returncode, done.stderr) == (2, f"kernel-matrix: this needs the library docker: {extra}.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("nope\n", "no such case"), ("\n", "names no case"), (None, "No such file")]
+)
+def test_a_file_of_cases_that_is_none_is_bad_input(doubles: Doubles, tmp_path, capsys, text, words):
+    if text is not None:
+        (tmp_path / "cases").write_text(text)
+    assert main(["report", *options(doubles, "--cases", str(tmp_path / "cases"))]) == 2
+    assert words in capsys.readouterr().err

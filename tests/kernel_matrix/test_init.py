@@ -303,3 +303,11 @@ def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pin
     assert len(uses) == 3
     assert [line for line in uses if line not in ours] == []
     assert violations({name: text}) == []
+    assert "run: kernel-matrix run --platform cpu --write-cases build/cases.txt\n" in text
+    assert "run: kernel-matrix report --cases build/cases.txt" in text, (
+        "what a hosted machine was not asked for is not missing"
+    )
+
+
+def test_what_a_run_writes_is_no_part_of_the_repository(package, resolved):
+    assert propose(look(package), CPU).files[".gitignore"] == "/build/\n"

@@ -91,6 +91,10 @@ def pull(head: str | None) -> dict:
     return {"pull_request": {"head": {"repo": head and {"full_name": head}}, "base": {"repo": {"full_name": OURS}}}}
 
 
+def by_a_bot(event):
+    return {"pull_request": {**event["pull_request"], "user": {"login": "dependabot[bot]", "type": "Bot"}}}
+
+
 def test_a_machine_takes_main_and_branches_of_its_own_repository(box):
     assert job(box, "push").returncode == 0
     assert job(box, "pull_request", pull(OURS)).returncode == 0
@@ -104,6 +108,7 @@ def test_a_machine_takes_main_and_branches_of_its_own_repository(box):
         4,
         [
             ("pull_request", pull("stranger/kernel-matrix"), {}, "comes from stranger/kernel-matrix"),
+            ("pull_request", by_a_bot(pull(OURS)), {}, "a bot made the pull request"),
             ("pull_request", pull(None), {}, "comes from a repository that is gone"),
             ("pull_request", {}, {}, "comes from a repository that is gone"),
             ("pull_request_target", pull("stranger/kernel-matrix"), {}, "no job of the event 'pull_request_target'"),

@@ -67,7 +67,7 @@ def propose(repository: Repository, machine: Machine) -> Proposal:
 
 def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
     """Return the files that run the tests. matrix.yaml comes last, so that all that it names is there."""
-    files = {".github/workflows/kernel-matrix.yml": _text("workflow.yml", names)}
+    files = {".github/workflows/kernel-matrix.yml": _text("workflow.yml", names), ".gitignore": "/build/\n"}
     if names["containers"]:
         files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
         files["containers/toolchains/make-environments"] = _text("make-environments", names)
