@@ -171,14 +171,14 @@ def rule_states(project: Project, cases: Mapping[str, State], today: date) -> li
     return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
 
 
-def rule_states_of(project: Project, folders: Sequence[Path], now: datetime | None = None) -> list[RuleState]:
+def rule_states_of(project: Project, folders: Sequence[Path]) -> list[RuleState]:
     """Return the state of every expectation and exclusion, by the results of the folders or of this machine if any.
 
     Raises:
         UserError: a folder does not exist.
     """
     folders = folders or [folder for folder in [project.results] if folder.exists()]
-    now = now or clock()
+    now = clock()
     with judged(project, plan(project, "full"), folders, now=now) as results:
         return rule_states(project, results.states_of_expected(), now.date())
 

@@ -18,23 +18,21 @@ from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import suite
-from kernel_matrix.config.former import FormerError, read_former
 from kernel_matrix.config.load import MATRIX_FILE, Checked
-from kernel_matrix.config.loosened import Loosening
+from kernel_matrix.config.loosened import FormerError, Loosening, read_former
 from kernel_matrix.config.loosened import loosened as limits_loosened
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.selection import Selection, narrow, plan_with
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.machines import row_plan_file
-from kernel_matrix.machines.row_plan import RowPlan, make_row_plan
+from kernel_matrix.machines.row_plan import RowPlan, choose, make_row_plan
 from kernel_matrix.machines.rows import estimate, only_shard
-from kernel_matrix.machines.selection import choose
 from kernel_matrix.results import history, rest
 from kernel_matrix.results.history import History
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
-from kernel_matrix.run.schedule import Progress, Settings
+from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.cases import case_name
 from kernel_matrix.config.model import Bench, BenchOp, Matrix, Scalar, ScalarOrList, as_list, has_values
+from kernel_matrix.config.plan import case_name
 from kernel_matrix.store.record import BENCH
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
+from kernel_matrix.vendors.vendor import Device
 
 
 @dataclass(frozen=True)

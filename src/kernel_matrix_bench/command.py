@@ -6,7 +6,7 @@ import argparse
 import math
 
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.run import executors
+from kernel_matrix.run.settings import EXECUTORS
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_bench.run import Wish, bench
 
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--executor",
-        choices=[name for name in executors.NAMES if name != "container"],
+        choices=[name for name in EXECUTORS if name != "container"],
         default="venv",
         help="an environment for each lock, or this interpreter",
     )

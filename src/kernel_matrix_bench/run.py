@@ -18,8 +18,8 @@ from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.doctor.environment import examine
 from kernel_matrix.pipeline import Project
-from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
+from kernel_matrix.run.settings import load_executor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
@@ -67,7 +67,7 @@ def bench(project: Project, machine: Machine, wish: Wish, say: Callable[[str], N
         raise UserError("this machine has no device of these platforms: what is emulated or only compiled has no time")
     files: list[Path] = []
     with ExitStack() as stack:
-        prepare = stack.enter_context(executors.load(wish.executor))
+        prepare = stack.enter_context(load_executor(wish.executor))
         for place in places:
             cases = narrowed(cases_at(project.matrix, place, quick=wish.quick), wish.cases)
             for group in _groups(project, place, wish, prepare, say):

@@ -15,7 +15,7 @@ from kernel_matrix.pipeline import Project
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import decide
-from kernel_matrix.run.schedule import Progress, Settings
+from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_calibrate.noise import Noise, noise_of
 

@@ -10,7 +10,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, add_run_options, load_project, selection_of
 from kernel_matrix.run.progress import Console
-from kernel_matrix.run.schedule import Settings
+from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_calibrate.calibrate import build_folder, calibrate, seeded
 from kernel_matrix_calibrate.calibration_text import alarm_lines, as_json, markdown, proposed, yaml

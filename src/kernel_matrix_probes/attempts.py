@@ -10,8 +10,7 @@ from typing import Literal
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.faults import first_fault
+from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.diagnosis import Diagnosis, Rule, diagnose
 from kernel_matrix.report.toolchains import SweptOp, SweptProbe

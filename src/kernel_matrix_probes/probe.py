@@ -16,12 +16,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from kernel_matrix.base.errors import UserError, unknown
-from kernel_matrix.base.faults import first_fault
+from kernel_matrix.base.errors import UserError, first_fault, unknown
 from kernel_matrix.base.versions import by_name, required, satisfies
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.model.fields import Name
-from kernel_matrix.config.names import NeedName
+from kernel_matrix.config.model.fields import Name, NeedName
 from kernel_matrix.diagnosis.rule import Pattern
 
 _HEADER = re.compile(r"^# /// probe\n((?:#.*\n)+?)# ///\n?", re.MULTILINE)

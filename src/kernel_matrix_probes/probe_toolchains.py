@@ -18,8 +18,8 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import diagnose, in_words
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project
-from kernel_matrix.run import executors
 from kernel_matrix.run.executors import InstallError, Interpreter, Request, UnavailableError
+from kernel_matrix.run.settings import load_executor
 from kernel_matrix.store import write as store
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
@@ -188,7 +188,7 @@ def interpreter_of(
     """
     job = Job("", toolchain, ())  # of no platform: it runs no case
     request = Request(project.root, project.build, project.matrix, job, None, say)
-    with executors.load(executor) as prepare:
+    with load_executor(executor) as prepare:
         yield prepare(request)
 
 

@@ -13,7 +13,7 @@ from kernel_matrix.config.plan import Case
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run import schedule
 from kernel_matrix.run.progress import Silent
-from kernel_matrix.run.schedule import Settings
+from kernel_matrix.run.settings import Settings
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine

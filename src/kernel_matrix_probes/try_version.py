@@ -16,7 +16,7 @@ from kernel_matrix.report.toolchains import SweptOp, SweptProbe
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError, Interpreter
 from kernel_matrix.run.progress import Silent
-from kernel_matrix.run.schedule import Settings
+from kernel_matrix.run.settings import Settings
 from kernel_matrix.run.supervise import death
 from kernel_matrix_probes.attempts import Attempt, Stage
 from kernel_matrix_probes.expected import judge_all

@@ -45,12 +45,14 @@ from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.run.docker.engine import connect
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.job_command import BESIDE_OTHERS
-from kernel_matrix.run.schedule import Settings, run
+from kernel_matrix.run.schedule import run
+from kernel_matrix.run.settings import Settings
 from kernel_matrix.store import names, write
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.names import JobFiles
 from kernel_matrix.store.record import Record
-from kernel_matrix.vendors.machine import Device, Machine, detect
+from kernel_matrix.vendors.machine import Machine, detect
+from kernel_matrix.vendors.vendor import Device
 
 
 def records_in(folder: Path, job: str = "") -> list[Record]:

@@ -18,13 +18,14 @@ from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.load import load
-from kernel_matrix.config.read_by_jobs import differences
+from kernel_matrix.config.reads import differences
 from kernel_matrix.job.budget import Pair
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.report.make_document import distinct_commits
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import is_bench_record, is_case_record
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_bench.cases import cases_at, places_of, toolchains_at
 from kernel_matrix_bench.inside.cpu import BusyMeter, CpuClock, last_cache
 from kernel_matrix_bench.inside.judging import Rules, judge

@@ -26,7 +26,8 @@ from kernel_matrix.machines.row_plan import make_row_plan
 from kernel_matrix.machines.services import buildkite, gitlab
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.store.record import Record
-from kernel_matrix.vendors.machine import Device, Machine, detect
+from kernel_matrix.vendors.machine import Machine, detect
+from kernel_matrix.vendors.vendor import Device
 
 HARNESS = ROOT / "src" / "kernel_matrix"
 TEXTS = sorted(

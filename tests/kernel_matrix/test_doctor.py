@@ -24,8 +24,11 @@ from kernel_matrix.doctor.reachable import prospects
 from kernel_matrix.run.docker.engine import Engine
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import UnavailableError
-from kernel_matrix.vendors import Device, Finding, Machine, cpu, detect, nvidia, system
+from kernel_matrix.vendors import cpu, nvidia, system
+from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.system import Answer, is_on_pci_bus
+from kernel_matrix.vendors.vendor import Device
 
 # The variables of pytest, of package indexes and of the Docker engine: what tests set and no compiler reads.
 OF_NO_COMPILER = ("PYTEST_", "PIP_", "UV_", "DOCKER_", "KERNEL_MATRIX_")

@@ -19,11 +19,12 @@ from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
-from kernel_matrix.run import executors
 from kernel_matrix.run.docker import container, engine
-from kernel_matrix.run.docker.terminal import attach
+from kernel_matrix.run.docker.shell import attach
 from kernel_matrix.run.executors import UnavailableError
-from kernel_matrix.vendors import Device, amd, nvidia
+from kernel_matrix.run.settings import choose_executor
+from kernel_matrix.vendors import amd, nvidia
+from kernel_matrix.vendors.vendor import Device
 
 GPU = Device("nvidia", "a GPU", ("any",), "570.86")
 
@@ -45,14 +46,14 @@ def gone(pid: int) -> bool:
 
 def test_without_an_engine_a_platform_s_jobs_run_in_environments_and_the_reason_is_said(matrix, no_engine):
     platform = matrix.platforms["cpu-llvm"]
-    assert executors.choose("auto", platform) == ("venv", f"no Docker engine answers at {no_engine}")
-    assert executors.choose("container", platform) == ("container", "as asked")
+    assert choose_executor("auto", platform) == ("venv", f"no Docker engine answers at {no_engine}")
+    assert choose_executor("container", platform) == ("container", "as asked")
     without = platform.model_copy(update={"container": None})
-    assert executors.choose("auto", without) == ("venv", "matrix.yaml names no container for it")
+    assert choose_executor("auto", without) == ("venv", "matrix.yaml names no container for it")
 
 
 def test_with_an_engine_they_run_in_containers(matrix, engine):
-    name, why = executors.choose("auto", matrix.platforms["cpu-llvm"])
+    name, why = choose_executor("auto", matrix.platforms["cpu-llvm"])
     assert name == "container"
     assert why.startswith("a Docker engine answers at unix://")
 

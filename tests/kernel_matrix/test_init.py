@@ -12,13 +12,14 @@ from ruamel.yaml import YAML
 from kernel_matrix import cli
 from kernel_matrix.adopt import requirements
 from kernel_matrix.adopt.lock import resolve
-from kernel_matrix.adopt.metadata import metadata_of
+from kernel_matrix.adopt.project_file import metadata_of
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Installer
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
 
 PYPROJECT = (
     '[project]\nname = "own-kernels"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["numpy>=2"]\n'

@@ -11,10 +11,8 @@ from conftest import END, ROOT, Doubles, harness
 from ruamel.yaml import YAML
 
 from kernel_matrix import pipeline
-from kernel_matrix.config.former import read_former
-from kernel_matrix.config.loosened import loosened
+from kernel_matrix.config.loosened import is_wider, loosened, read_former
 from kernel_matrix.config.plan import plan
-from kernel_matrix.config.wider import is_wider
 
 EXCLUSION = "{ where: { toolchain: good, tokens: 2 }, reason: it is too slow here, " + END + " }"
 EXPECTATION = ("{ where: { toolchain: wrong, tokens: [1, 2] }, outcome: error, stage: launch, match: no such device, "

@@ -11,7 +11,9 @@ from judges import judge
 from kernel_matrix.config.plan import plan
 from kernel_matrix.run.decide import decide
 from kernel_matrix.store.record import Record
-from kernel_matrix.vendors import Device, Machine, amd, cpu, detect, nvidia
+from kernel_matrix.vendors import amd, cpu, nvidia
+from kernel_matrix.vendors.machine import Machine, detect
+from kernel_matrix.vendors.vendor import Device
 
 
 @pytest.mark.parametrize(

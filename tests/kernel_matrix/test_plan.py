@@ -10,10 +10,9 @@ from ruamel.yaml import YAML
 from kernel_matrix import pipeline
 from kernel_matrix.audit.planned import planned as audit
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.cases import case_name
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Tier
-from kernel_matrix.config.plan import plan
+from kernel_matrix.config.plan import case_name, plan
 from kernel_matrix.config.selection import Selection, narrow, plan_with
 from kernel_matrix.pipeline import load as load_project
 

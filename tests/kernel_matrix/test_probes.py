@@ -20,7 +20,8 @@ from kernel_matrix.run.environments import venv
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
 from kernel_matrix.store.record import Record
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_probes.expected import judge, judge_all, record_id
 from kernel_matrix_probes.forked import first_imports, groups
 from kernel_matrix_probes.probe import Probe, load_probes, select_probes

@@ -15,7 +15,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
 from kernel_matrix.results import repeat as repro
 from kernel_matrix.store.record import Record
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
 
 FACTS = {"commit": "0123456789ab", "executor": "container", "lock.sha256": "aa11", "image": "kernel-matrix/cuda:bb22",
          "device": "NVIDIA H200", "driver": "580.1"}  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,12 @@ ROOMS = {room for line in ORDER for room in line}
 
 def name_of(path: Path) -> list[str]:
     """Return ``["cli", "run"]`` for cli/run.py, and the own name of a package."""
-    parts = list(path.relative_to(HARNESS).with_suffix("").parts)
+    return name_in(HARNESS, path)
+
+
+def name_in(folder: Path, path: Path) -> list[str]:
+    """Return the parts of a module's name below the folder of its distribution."""
+    parts = list(path.relative_to(folder).with_suffix("").parts)
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
@@ -88,6 +94,20 @@ def test_a_distribution_imports_itself_and_the_core_only(folder):
     others = {other.name for other in PLUGINS} - {folder.name} | {"mhc"}
     for path in folder.rglob("*.py"):
         assert not {parts[0] for parts in all_imports(path)} & others, path
+
+
+@pytest.mark.parametrize("folder", [HARNESS, *PLUGINS], ids=lambda path: path.name)
+def test_no_modules_import_each_other_in_a_circle(folder):
+    files = {".".join([folder.name, *name_in(folder, path)]): path for path in folder.rglob("*.py")}
+    imported = {name: {module_of(parts, files) for parts in all_imports(path)} for name, path in files.items()}
+    graph = {name: modules - {name, ""} for name, modules in imported.items()}
+    TopologicalSorter(graph).prepare()  # raises a CycleError, which names the circle
+
+
+def module_of(parts: list[str], files: Mapping[str, Path]) -> str:
+    """Return the module that a dotted name is or lies in; empty for one of another distribution, and the top folder."""
+    names = (".".join(parts[:length]) for length in range(len(parts), 1, -1))
+    return next((name for name in names if name in files), "")
 
 
 def test_every_module_stands_in_a_room():

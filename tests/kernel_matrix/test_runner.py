@@ -19,7 +19,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.owner import owner
 from kernel_matrix.cli.ci.labels import labels
 from kernel_matrix.config.load import load
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
 
 RUNNER = ROOT / "ci" / "runner"
 OURS = "owner/kernel-matrix"

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from conftest import ROOT
 
 
@@ -15,6 +16,7 @@ def scale(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_made_up_results_are_reported_from_both_forms(tmp_path):
     made = scale("--cases", "960", "--jobs", "4", "--parquet", "--into", str(tmp_path))
     assert made.returncode == 0, made.stderr
@@ -24,6 +26,9 @@ def test_made_up_results_are_reported_from_both_forms(tmp_path):
     assert [line[: line.index(" in ")] for line in measured.stdout.splitlines()] == [
         "junit: 960 cases", "tables: 960 cases"
     ]  # fmt: skip
+
+
+def test_too_few_cases_for_the_jobs_are_refused(tmp_path):
     refused = scale("--cases", "100", "--jobs", "10", "--into", str(tmp_path / "none"))
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "10 jobs have at least 2400 cases" in refused.stderr

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from conftest import ROOT
 
-from kernel_matrix.config.cases import expand
+from kernel_matrix.config.plan import expand
 
 MOST_STREAMS, WIDEST, MANY_TOKENS = 16, 7168, 16384
 

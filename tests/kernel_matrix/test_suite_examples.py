@@ -15,7 +15,7 @@ from judges import judged_files
 from kernel_matrix import pipeline
 from kernel_matrix.config.load import load
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.run.schedule import Settings
+from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 
 EXAMPLES = ROOT / "examples" / "suite"

@@ -17,7 +17,8 @@ from test_probes import make
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.pipeline import Project, load
 from kernel_matrix.report.toolchains import SweptOp, SweptProbe
-from kernel_matrix.vendors.machine import Device, Machine
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_probes.attempts import Attempt, Sweep, keep, read
 from kernel_matrix_probes.bisect import bisect, differences, state_of_case, state_of_probe
 from kernel_matrix_probes.probe import load_probes

@@ -22,7 +22,6 @@ from test_samples import record as with_sample
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.store import ahead as known
 from kernel_matrix.store import checks, journal, junit, names
 from kernel_matrix.store import database as sql
 from kernel_matrix.store.ahead import checked_ahead
@@ -477,14 +476,14 @@ def test_tables_that_were_checked_ahead_are_not_opened_again(folder, monkeypatch
 
 def test_what_another_thread_looks_at_is_waited_for_and_not_looked_at_again(folder, monkeypatch):
     [files] = names.find(folder)
-    state = known.state_of(files, SMALL)
+    state = checks._state_of(files, SMALL)
     monkeypatch.setattr(checks, "_check_columns", None)
     monkeypatch.setattr(checks, "connect", None)
     with ThreadPoolExecutor(1) as pool:
-        with known.alone({state}):
+        with checks._alone({state}):
             other = pool.submit(checks.check, [files], SMALL)
             assert wait([other], 0.1).not_done
-            known.GOOD.add(state)
+            checks._GOOD.add(state)
         assert other.result(10) == {}
 
 

@@ -25,22 +25,17 @@ from kernel_matrix.diagnosis import diagnose, rules_of
 from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import Prospect, prospects
 from kernel_matrix.machines.rows import rows
-from kernel_matrix.run.decide import decide
+from kernel_matrix.run.decide import decide, preview
 from kernel_matrix.run.docker.container import Containers
 from kernel_matrix.run.docker.sandbox import Sandbox
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request, UnavailableError
 from kernel_matrix.run.job_command import specification
-from kernel_matrix.run.preview import preview
 from kernel_matrix.store import junit
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import (
-    Device,
-    Finding,
-    Machine,
     amd,
     apple,
-    detect,
     device_files,
     google,
     huawei,
@@ -49,9 +44,12 @@ from kernel_matrix.vendors import (
     registry,
     software,
     system,
-    vendor_named,
     webgpu,
 )
+from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.machine import Machine, detect
+from kernel_matrix.vendors.registry import vendor_named
+from kernel_matrix.vendors.vendor import Device
 
 # All that a maintainer with a new vendor's machine writes, as the docs say it.
 PAGE = ROOT / "docs" / "how-to" / "vendor.md"

@@ -13,7 +13,7 @@ from kernel_matrix.job.test_names import COLLECTED, IMPORT
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.terminal import summary
-from kernel_matrix.run.schedule import Progress, Settings
+from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
 _EXECUTOR = "venv"  # an image would take minutes

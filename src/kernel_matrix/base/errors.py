@@ -1,9 +1,13 @@
-"""The error that a user reads, and the hints that it gives."""
+"""The error that a user reads, the hints that it gives, and the faults that pydantic finds, in words."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # pydantic takes long to import
+    from pydantic import ValidationError
 
 _LONGEST_HINT = 300  # a plan has thousands of names
 
@@ -31,3 +35,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if close:
         return f" Did you mean '{close[0]}'?"
     return f" There are: {', '.join(words)}." if words else ""
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the first fault, after the place where it is: ``rows.0.id: Field required``."""
+    fault = error.errors()[0]
+    place = ".".join(str(part) for part in fault["loc"])
+    return f"{place}: {fault['msg']}"

@@ -52,6 +52,8 @@ FORMER = {
     "sweep": "toolchains sweep",
     "take-junit": "ci take-junit",
 }
+# A command that became a script of the checkout.
+OUTSIDE = {"scale": "python benchmarks/scale"}
 
 
 def commands() -> dict[str, str]:
@@ -64,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
     interrupt_on_signals()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in FORMER:
-        now = line_here(command(FORMER[words[0]].split()))
+    if words and words[0] in {**FORMER, **OUTSIDE}:
+        now = OUTSIDE.get(words[0]) or line_here(command(FORMER[words[0]].split()))
         print(f"kernel-matrix: {words[0]} is no command any more: type {now}", file=sys.stderr)
         return UserError.exit_code
     if extra := _extra_of(words):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.commands import here
-from kernel_matrix.base.counted import counted
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
@@ -15,6 +14,7 @@ from kernel_matrix.config.edits import edited
 from kernel_matrix.config.plan import outputs_not_named
 from kernel_matrix.config.schema import schema
 from kernel_matrix.report.ended import ended_lines, state_lines
+from kernel_matrix.report.words import counted
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
 from kernel_matrix.base.commands import here
-from kernel_matrix.base.counted import counted
+from kernel_matrix.report.words import counted
 from kernel_matrix.run.progress import Console, Lines
 from kernel_matrix.vendors.machine import detect
 

@@ -18,7 +18,7 @@ from kernel_matrix.matrix.everything import run_everything
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.matrix.toolchains import probing
 from kernel_matrix.report.terminal import summary
-from kernel_matrix.run.preview import preview
+from kernel_matrix.run.decide import preview
 from kernel_matrix.run.progress import Console
 from kernel_matrix.vendors.machine import detect
 

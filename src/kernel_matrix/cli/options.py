@@ -10,8 +10,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
-from kernel_matrix.run import executors
-from kernel_matrix.run.schedule import Settings
+from kernel_matrix.run.settings import AUTO, EXECUTORS, Settings
 from kernel_matrix.vendors.machine import detect
 
 
@@ -87,8 +86,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that runs jobs."""
     parser.add_argument(
         "--executor",
-        choices=(executors.AUTO, *executors.NAMES),
-        default=executors.AUTO,
+        choices=(AUTO, *EXECUTORS),
+        default=AUTO,
         help="where the jobs run (auto: in containers where an engine answers)",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many jobs at a time")

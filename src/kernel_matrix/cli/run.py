@@ -18,7 +18,7 @@ from kernel_matrix.cli.options import (
 from kernel_matrix.report.ended import ended_lines
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.results import repeat
-from kernel_matrix.run.preview import preview
+from kernel_matrix.run.decide import preview
 from kernel_matrix.run.progress import Console
 from kernel_matrix.vendors.machine import detect
 

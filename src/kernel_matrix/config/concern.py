@@ -10,7 +10,7 @@ A job reads the files that :func:`readers_of` finds, and no others:
 - the suite, and the settings of pytest in the folders above it;
 - in a container, what its image is made from.
 
-Of ``matrix.yaml`` it reads parts (:mod:`kernel_matrix.config.read_by_jobs`), and its lock stands in its facts.
+Of ``matrix.yaml`` it reads parts (:mod:`kernel_matrix.config.reads`), and its lock stands in its facts.
 """
 
 from __future__ import annotations

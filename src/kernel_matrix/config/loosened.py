@@ -1,17 +1,25 @@
-"""Two matrices -> what the later one allows and the earlier one did not. Pure functions."""
+"""A former matrix.yaml and the present one -> what the later one allows and the earlier one did not. Pure functions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from kernel_matrix.config.former import NO_END
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from kernel_matrix.config.model import Expectation, Matrix, Rule, as_list
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.config.rule_state import rules_with_cases
 from kernel_matrix.config.until import last_day
-from kernel_matrix.config.wider import is_wider
 
 
 @dataclass(frozen=True)
@@ -173,3 +181,108 @@ def _is_narrower(before: str, after: str) -> bool:
 def _where(rule: Rule) -> str:
     """Return the ``where`` of an entry in words."""
     return "; ".join(f"{key}: {', '.join(map(str, as_list(values)))}" for key, values in rule.where.items())
+
+
+def is_wider(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Return whether some versions meet all requirements of ``after`` and not all of ``before``.
+
+    Between two versions that a requirement names it is met by all versions or by none. So it is enough to try the
+    named ones, their neighbours, and one beyond them.
+    """
+    old, new = _by_name(before), _by_name(after)
+    for name, specifiers in old.items():
+        others = new.get(name, SpecifierSet())
+        for version in _samples([*specifiers, *others]):
+            if others.contains(version, prereleases=True) and not specifiers.contains(version, prereleases=True):
+                return True
+    return False
+
+
+def _by_name(texts: Iterable[str]) -> dict[str, SpecifierSet]:
+    by_name: dict[str, SpecifierSet] = {}
+    for requirement in map(Requirement, texts):
+        name = canonicalize_name(requirement.name)
+        by_name[name] = by_name.get(name, SpecifierSet()) & requirement.specifier
+    return by_name
+
+
+def _samples(specifiers: Iterable[object]) -> Iterator[Version]:
+    """Yield the versions that specifiers name, the ones next to them, the least and a very late one."""
+    yield Version("0.dev0")
+    yield Version("999999")
+    for specifier in specifiers:
+        try:
+            version = Version(str(getattr(specifier, "version", "")).removesuffix(".*"))
+        except InvalidVersion:  # === takes any text
+            continue
+        yield version
+        release = version.release
+        yield Version(f"{version.base_version}.0.0.1")
+        for length in range(1, len(release) + 1):
+            for step in (1, -1):
+                near = (*release[: length - 1], max(release[length - 1] + step, 0))
+                text = ".".join(map(str, near))
+                yield from (Version(text), Version(f"{text}.dev0"), Version(f"{text}.99999"))
+        if not (version.is_prerelease or version.is_postrelease):
+            yield from (Version(f"{version}.dev0"), Version(f"{version}.post1"), Version(f"{version}rc1"))
+
+
+NO_END = "9999-12-31"  # stands for the end of an entry of a form in which entries had none
+_UNKNOWN = {"owner": "not known", "link": "not-known", "until": NO_END, "source": "not known: of an earlier form"}
+_ROUNDS = 5  # what is put right can show another fault
+
+
+class FormerError(Exception):
+    """A former matrix.yaml cannot be read; the text says why, as a part of a sentence."""
+
+
+def read_former(text: str, present: Matrix) -> Matrix:
+    """Return the matrix of a former text.
+
+    Keys that the model has no longer are left out. Keys inside of a section that it had not yet are as in the
+    ``present`` matrix, or "not known" where that is different for each entry. A limit may be a plain number.
+
+    Raises:
+        FormerError: it is no YAML, or it differs from the model in something else.
+    """
+    try:
+        data = YAML(typ="safe").load(text)
+    except YAMLError as error:
+        raise FormerError(f"it is no YAML: {str(error).splitlines()[0]}") from None
+    defaults = present.model_dump()
+    for _ in range(_ROUNDS):
+        try:
+            return Matrix.model_validate(data)
+        except ValidationError as error:
+            faults = error.errors()
+            mended = [_mended(data, fault, defaults) for fault in faults]
+            if not any(mended):
+                place = ".".join(map(str, faults[0]["loc"]))
+                raise FormerError(f"{place}: {faults[0]['msg']}") from None
+    raise FormerError("it is of a form that has too little in common with the present one")
+
+
+def _mended(data: Any, fault: Mapping[str, Any], defaults: Any) -> bool:
+    """Put one fault of the data right; return whether that could be done."""
+    *places, key = fault["loc"]
+    parent = _at(data, places)
+    if fault["type"] == "extra_forbidden" and isinstance(parent, dict):
+        return parent.pop(key, None) is not None
+    if fault["type"] == "missing" and places and isinstance(parent, dict):
+        same = _at(defaults, places)
+        if key not in _UNKNOWN and not (isinstance(same, dict) and key in same):
+            return False
+        parent[key] = _UNKNOWN[key] if key in _UNKNOWN else same[key]
+        return True
+    if places[:1] == ["accuracy"] and isinstance(fault["input"], (int, float)) and "model" in fault["type"]:
+        parent[key] = {"limit": fault["input"], "source": _UNKNOWN["source"]}
+        return True
+    return False
+
+
+def _at(node: Any, places: list[str | int]) -> Any:
+    """Return the node at a place, from which the parts are left out that only the model has."""
+    for key in places:
+        with suppress(KeyError, IndexError, TypeError):
+            node = node[key]
+    return node

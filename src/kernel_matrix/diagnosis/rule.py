@@ -13,8 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.faults import first_fault
+from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.base.versions import satisfies
 
 Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernel_matrix.config.model import Matrix, Platform
 from kernel_matrix.doctor import image_checks, machine_checks, network_checks
-from kernel_matrix.doctor.needs import programs_needed, purpose_of
+from kernel_matrix.doctor.reachable import programs_needed, purpose_of
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named, vendors

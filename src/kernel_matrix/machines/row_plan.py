@@ -1,16 +1,19 @@
-"""Plan -> RowPlan: the rows that an event asks for. As a file it travels to the machines and to ``report``."""
+"""Plan -> RowPlan: the rows that an event asks for. As a file it travels to the machines and to ``report``.
+
+Changed files choose the jobs that they concern, each with its reason.
+"""
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kernel_matrix.base.errors import unknown
-from kernel_matrix.config.concern import lock_files
+from kernel_matrix.config.concern import concerned, lock_files
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.machines.rows import Row, estimate, rows
-from kernel_matrix.machines.selection import choose
 from kernel_matrix.store.validation import Asked
 from kernel_matrix.vendors.registry import vendor_named
 
@@ -109,3 +112,33 @@ def _reason(row_plan: RowPlan, job: Job) -> str:
     """Return why a job is in the plan. A reason has the job's id from before the job was placed and cut."""
     keys = (key for key in row_plan.reasons if job.id == key or job.id.startswith(f"{key}."))
     return row_plan.reasons.get(next(keys, ""), "")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The jobs that are left, and why each was taken."""
+
+    jobs: tuple[Job, ...]
+    reasons: dict[str, str]
+
+
+def choose(matrix: Matrix, jobs: Sequence[Job], paths: Sequence[str]) -> Choice:
+    """Keep the jobs that the changed files concern, and the sentinels, which always run."""
+    files = concerned(matrix, paths)
+    kept: list[Job] = []
+    reasons: dict[str, str] = {}
+    for job in jobs:
+        if path := files.file_for(job.platform, job.toolchain):
+            kept.append(job)
+            reasons[job.id] = f"{path} was changed"
+            continue
+        cases = tuple(case for case in job.cases if is_sentinel(matrix, case.cell.id))
+        if cases:
+            kept.append(replace(job, cases=cases))
+            reasons[job.id] = "a sentinel, which runs whatever has changed"
+    return Choice(tuple(kept), reasons)
+
+
+def is_sentinel(matrix: Matrix, cell: str) -> bool:
+    """Return whether a cell is a sentinel: it runs whatever has changed."""
+    return any(fnmatch.fnmatchcase(cell, pattern) for pattern in matrix.ci.sentinels)

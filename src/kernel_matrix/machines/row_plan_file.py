@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.faults import first_fault
+from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Case, Job, Plan
 from kernel_matrix.config.suite import with_new_tests
@@ -51,16 +48,16 @@ class _File(_Model):
 
 def to_json(row_plan: RowPlan) -> str:
     """Return the text of the file."""
-    document: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "event": row_plan.event,
-        "tier": row_plan.tier,
-        "excluded": row_plan.excluded,
-        "left_out": row_plan.left_out,
-        "reasons": dict(row_plan.reasons),
-        "rows": [_row(row) for row in row_plan.rows],
-    }
-    return json.dumps(document, indent=1) + "\n"
+    file = _File(
+        schema_version=SCHEMA_VERSION,
+        event=row_plan.event,
+        tier=row_plan.tier,
+        excluded=row_plan.excluded,
+        left_out=row_plan.left_out,
+        reasons=dict(row_plan.reasons),
+        rows=[_row(row) for row in row_plan.rows],
+    )
+    return file.model_dump_json(indent=1) + "\n"
 
 
 def tier_of(path: Path) -> Tier:
@@ -96,24 +93,18 @@ def from_json(path: Path, planned: Plan) -> RowPlan:
     return RowPlan(file.event, file.tier, tuple(rows), file.excluded, file.left_out, file.reasons)
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: Row) -> _Row:
     jobs = [
-        {
-            "platform": job.platform,
-            "toolchain": job.toolchain,
-            "shard": job.shard,
-            "cases": [case.id for case in job.cases],
-        }
+        _Job(
+            platform=job.platform,
+            toolchain=job.toolchain,
+            shard=job.shard,
+            cases=[case.id for case in job.cases],
+        )
         for job in row.jobs
     ]
-    return {
-        "id": row.id,
-        "platform": row.platform,
-        "labels": list(row.labels),
-        "own": row.own,
-        "seconds": round(row.seconds, 1),
-        "jobs": jobs,
-    }
+    seconds = round(row.seconds, 1)
+    return _Row(id=row.id, platform=row.platform, labels=[*row.labels], own=row.own, seconds=seconds, jobs=jobs)
 
 
 def _cases(path: Path, row: str, names: list[str], cases: dict[str, Case]) -> tuple[Case, ...]:

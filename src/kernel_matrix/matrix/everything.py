@@ -17,8 +17,8 @@ from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.results import repeat
-from kernel_matrix.run import executors, schedule
-from kernel_matrix.run.schedule import Progress, Settings
+from kernel_matrix.run import schedule
+from kernel_matrix.run.settings import Progress, Settings, choose_executor
 from kernel_matrix.store import names
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
@@ -100,7 +100,7 @@ def _remember(keeper: Keeper, judged: Judged, jobs: Iterable[Job], depends: Mapp
 
 def _made_from(project: Project, settings: Settings, job: Job) -> list[str]:
     """Return what a job's results depend on, beside the source and the machine."""
-    executor, _ = executors.choose(settings.executor, project.matrix.platforms[job.platform])
+    executor, _ = choose_executor(settings.executor, project.matrix.platforms[job.platform])
     return [executor, *(case.id for case in job.cases)]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from kernel_matrix.base.counted import counted
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.report.annotations import escape
+from kernel_matrix.report.words import counted
 
 
 def ended_lines(file: Path | None, ended: Sequence[RuleState]) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
-from kernel_matrix.base.counted import counted
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
+from kernel_matrix.report.words import counted
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict

@@ -107,3 +107,8 @@ def _words(output: str, noise: Noise) -> str:
     if noise.misrounded is not None:
         text += f" (misrounded {percent(noise.misrounded)}, baseline {percent(noise.floor_misrounded)})"
     return text
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, with an s behind it unless the number is one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -18,8 +18,7 @@ from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.concern import Concerned, read_by_results
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.read_by_jobs import differences
-from kernel_matrix.config.reads import Checkout, is_outside, says_what_it_read
+from kernel_matrix.config.reads import Checkout, differences, is_outside, says_what_it_read
 from kernel_matrix.store.record import Record, versions_of
 
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes

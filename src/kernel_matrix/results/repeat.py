@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError, unknown
-from kernel_matrix.config.cases import expand
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import TIMED, Case, Plan
+from kernel_matrix.config.plan import TIMED, Case, Plan, expand
 from kernel_matrix.config.selection import ids
 from kernel_matrix.results.noise import in_words
 from kernel_matrix.results.states import STATES, Verdict

@@ -1,4 +1,4 @@
-"""The executors of jobs: their protocols, and the choice of one.
+"""The protocols of the executors of jobs.
 
 An executor is a module with a context manager ``executor``. That yields a function, which turns the :class:`Request` of
 each job into an :class:`Interpreter` in which the toolchain is installed. It raises :class:`UnavailableError` where
@@ -8,27 +8,15 @@ starts the job's processes through the interpreter, and knows nothing else of th
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kernel_matrix.base.errors import unknown
 from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.config.plan import Job
 from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix.vendors.vendor import Device, Vendor
-
-# The module of each executor.
-_MODULES = {
-    "container": "kernel_matrix.run.docker.container",
-    "venv": "kernel_matrix.run.environments.venv",
-    "current": "kernel_matrix.run.environments.current",
-}
-NAMES = tuple(_MODULES)
-AUTO = "auto"  # a container where an engine answers, else an environment
 
 
 class UnavailableError(Exception):
@@ -126,31 +114,3 @@ class Interpreter(Protocol):
 
 
 Prepare = Callable[[Request], Interpreter]
-
-
-def load(name: str) -> AbstractContextManager[Prepare]:
-    """Return the executor of that name, for one run.
-
-    Raises:
-        UserError: there is none.
-    """
-    if name not in NAMES:
-        raise unknown("--executor", "executor", name, (*NAMES, AUTO))
-    executor: AbstractContextManager[Prepare] = importlib.import_module(_MODULES[name]).executor()
-    return executor
-
-
-def choose(asked: str, platform: Platform) -> tuple[str, str]:
-    """Return the executor for a platform's jobs, and the reason; one that was asked for by name is never replaced."""
-    if asked != AUTO:
-        return asked, "as asked"
-    if platform.container is None:
-        return "venv", "matrix.yaml names no container for it"
-    from kernel_matrix.run.docker.engine import connect  # which imports this module
-
-    try:
-        engine = connect()
-    except UnavailableError as reason:
-        return "venv", str(reason)
-    engine.client.close()
-    return "container", f"a Docker engine answers at {engine.address}"

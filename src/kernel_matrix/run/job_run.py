@@ -18,11 +18,10 @@ from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.results.states import detection
-from kernel_matrix.run import executors
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.run.quiet import Quiet
-from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.run.settings import Progress, Settings, choose_executor, load_executor
 from kernel_matrix.run.supervise import Supervisor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record, versions_of
@@ -165,7 +164,7 @@ class Preparation:
             device_of(job, decisions),
             lambda text: self.progress.job(job.id, text),
         )
-        executor, _ = executors.choose(self.settings.executor, request.platform)
+        executor, _ = choose_executor(self.settings.executor, request.platform)
         return JobRun(request, self.settings, self.progress, executor, decisions)
 
     def make_environment(self, run: JobRun) -> None:
@@ -173,7 +172,7 @@ class Preparation:
         if not run.actions:
             return
         if run.executor not in self.loaded:
-            self.loaded[run.executor] = self.stack.enter_context(executors.load(run.executor))
+            self.loaded[run.executor] = self.stack.enter_context(load_executor(run.executor))
         try:
             run.interpreter = self.loaded[run.executor](run.request)
         except UnavailableError as reason:

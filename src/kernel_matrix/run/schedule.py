@@ -23,8 +23,6 @@ _SMALL = 10  # cases: a job with fewer takes less time than the other work
 # Jobs that time something, at a time: one prepares while another does, and each waits until the other is ready too.
 _PAIR = 2
 
-__all__ = ["Progress", "Settings", "run"]
-
 
 def run(
     matrix: Matrix,

@@ -1,12 +1,25 @@
-"""The settings of a run, and the protocol of its progress."""
+"""The settings of a run, the executor that they choose, and the protocol of the run's progress."""
 
 from __future__ import annotations
 
+import importlib
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kernel_matrix.run import executors
+from kernel_matrix.base.errors import unknown
+from kernel_matrix.config.model import Platform
+from kernel_matrix.run.executors import Prepare, UnavailableError
+
+# The module of each executor.
+_MODULES = {
+    "container": "kernel_matrix.run.docker.container",
+    "venv": "kernel_matrix.run.environments.venv",
+    "current": "kernel_matrix.run.environments.current",
+}
+EXECUTORS = tuple(_MODULES)
+AUTO = "auto"  # a container where an engine answers, else an environment
 
 
 class Progress(Protocol):
@@ -25,7 +38,7 @@ class Settings:
 
     root: Path
     build: Path
-    executor: str = executors.AUTO
+    executor: str = AUTO
     workers: int = 1
     resume: bool = False
     excluded: bool = False  # try the excluded cases too
@@ -34,3 +47,31 @@ class Settings:
     def results(self) -> Path:
         """Return the folder of the result files."""
         return self.build / "results"
+
+
+def load_executor(name: str) -> AbstractContextManager[Prepare]:
+    """Return the executor of that name, for one run.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name not in EXECUTORS:
+        raise unknown("--executor", "executor", name, (*EXECUTORS, AUTO))
+    executor: AbstractContextManager[Prepare] = importlib.import_module(_MODULES[name]).executor()
+    return executor
+
+
+def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
+    """Return the executor for a platform's jobs, and the reason; one that was asked for by name is never replaced."""
+    if asked != AUTO:
+        return asked, "as asked"
+    if platform.container is None:
+        return "venv", "matrix.yaml names no container for it"
+    from kernel_matrix.run.docker.engine import connect  # the library of Docker takes long to import
+
+    try:
+        engine = connect()
+    except UnavailableError as reason:
+        return "venv", str(reason)
+    engine.client.close()
+    return "container", f"a Docker engine answers at {engine.address}"

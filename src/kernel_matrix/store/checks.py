@@ -7,15 +7,15 @@ without making a copy of each, so that a small file that unpacks to a large one 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernel_matrix.store import ahead
-from kernel_matrix.store.ahead import Known
 from kernel_matrix.store.database import connect, literals
 from kernel_matrix.store.names import TABLES, JobFiles
 from kernel_matrix.store.record import BENCH, NOT_OUTPUTS, PROBE, Outcome
@@ -25,6 +25,11 @@ from kernel_matrix.store.validation import FINITE, Bounds, RefusedError, check_n
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
 _OF_CASES = ("outputs", "samples")  # the tables whose rows are of cases of the run
 _KEYS = {"jobs": "run", "cases": '"case"', **dict.fromkeys(_OF_CASES, '"case", output')}  # of a row in its run
+
+Known = tuple[Bounds, tuple[tuple[str, int, int], ...]]
+_GOOD: set[Known] = set()  # those that were found to be good
+_BUSY: set[Known] = set()  # those that a thread looks at
+_CHANGED = threading.Condition()  # a thread has ended
 
 
 def check(runs: Iterable[JobFiles], bounds: Bounds | None = None, *, rows: bool = True) -> dict[JobFiles, str]:
@@ -46,8 +51,8 @@ def checked(
     """
     limits, together = bounds or Bounds(), _Together()
     for part in _parts([*runs]):
-        states = {files: ahead.state_of(files, limits) for files in part}
-        with ahead.alone({*states.values()}):
+        states = {files: _state_of(files, limits) for files in part}
+        with _alone({*states.values()}):
             refused = _refused(states, limits, together, rows=rows)
         yield part, refused
 
@@ -62,14 +67,14 @@ def _refused(
     refused: dict[JobFiles, str] = {}
     for files, state in states.items():
         try:
-            together.add(_check_files(files, bounds, is_known=state in ahead.GOOD), bounds)
+            together.add(_check_files(files, bounds, is_known=state in _GOOD), bounds)
         except RefusedError as error:
             refused[files] = str(error)
     if not rows:
         return refused
     whole = [files for files in states if files not in refused]
-    faults = _check_rows([files for files in whole if states[files] not in ahead.GOOD], bounds)
-    ahead.GOOD.update(states[files] for files in whole if files not in faults)
+    faults = _check_rows([files for files in whole if states[files] not in _GOOD], bounds)
+    _GOOD.update(states[files] for files in whole if files not in faults)
     return refused | faults
 
 
@@ -358,3 +363,26 @@ def _figure(name: str, value: str) -> str:
 
 def _not_outputs() -> str:
     return f"({', '.join(repr(name) for name in NOT_OUTPUTS)})"
+
+
+def _state_of(files: JobFiles, bounds: Bounds) -> Known:
+    """Return what changes when somebody writes one of the files; nothing if one cannot be looked at."""
+    try:
+        states = ((str(path), status.st_size, status.st_mtime_ns) for path in files.paths if (status := path.stat()))
+        return bounds, tuple(states)
+    except OSError:
+        return bounds, ()
+
+
+@contextmanager
+def _alone(states: set[Known]) -> Iterator[None]:
+    """Wait until no other thread looks at files with these states, and let no other look at them in the block."""
+    with _CHANGED:
+        _CHANGED.wait_for(lambda: _BUSY.isdisjoint(states))
+        _BUSY.update(states)
+    try:
+        yield
+    finally:
+        with _CHANGED:
+            _BUSY.difference_update(states)
+            _CHANGED.notify_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernel_matrix.vendors.registry import vendor_named, vendors
-from kernel_matrix.vendors.vendor import Device as Device
+from kernel_matrix.vendors.vendor import Device
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ import fnmatch
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernel_matrix.config.cases import expand
 from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Direction, Matrix, PlatformToolchain, Scalar, Tier
-from kernel_matrix.config.plan import Plan, chooses, ops_of
+from kernel_matrix.config.plan import Plan, chooses, expand, ops_of
 
 _TIERS: tuple[Tier, Tier] = ("full", "quick")
 _CasesOfTiers = Sequence[Sequence[Mapping[str, Scalar]]]  # the axes of each case, by tier as in _TIERS

@@ -7,8 +7,7 @@ from functools import cached_property
 from pydantic import Field
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.config.model.fields import Driver, Name, ScalarOrList, Section, Target
-from kernel_matrix.config.names import ProgramName, VendorName
+from kernel_matrix.config.model.fields import Driver, Name, ProgramName, ScalarOrList, Section, Target, VendorName
 
 
 class Installer(Section):

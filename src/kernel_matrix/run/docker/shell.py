@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.locking import BusyError, locked
@@ -14,8 +19,9 @@ from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run import job_command
 from kernel_matrix.run.decide import device_for
 from kernel_matrix.run.docker.container import Containers
+from kernel_matrix.run.docker.engine import answering
 from kernel_matrix.run.docker.interpreter import ContainerInterpreter
-from kernel_matrix.run.docker.terminal import attach
+from kernel_matrix.run.docker.ownership import remove
 from kernel_matrix.run.executors import InstallError, MachineError, Request, UnavailableError
 from kernel_matrix.vendors.machine import Machine
 
@@ -69,3 +75,46 @@ def run_in(request: Request, interpreter: ContainerInterpreter, words: Sequence[
     environment = {**job_command.environment(request, interpreter), "PATH": f"{folder}:{interpreter.search_path}"}
     environment["PYTHONPATH"] = ":".join(filter(None, (environment["PYTHONPATH"], packages)))
     return attach(interpreter, words, environment)
+
+
+_DETACH_KEYS = "ctrl-^,ctrl-^"  # by default ctrl-p begins them, and a shell wants that key
+
+
+def attach(interpreter: ContainerInterpreter, command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the command in a container of its own, with this terminal if it is one; return its exit status.
+
+    Raises:
+        UserError: there is a terminal, and no Docker client that can connect it.
+    """
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    client = shutil.which("docker")
+    if is_terminal:
+        if client is None:
+            raise UserError(
+                "a terminal in a container needs Docker's client, and no 'docker' is on PATH. Install it, "
+                "or give a command after -- and send its output to a file or a pipe."
+            )
+        environment = {**environment, "TERM": os.environ.get("TERM", "xterm")}
+    interpreter.sandbox.prepare()
+    container = interpreter.create(command, environment, tty=is_terminal, stdin_open=is_terminal)
+    try:
+        if is_terminal and client:
+            start = [client, "--host", interpreter.engine.address, "start", "--attach", "--interactive"]
+            return subprocess.run([*start, f"--detach-keys={_DETACH_KEYS}", container.id], check=False).returncode
+        with answering("to run a container"):
+            _show(container)
+            return int(container.wait(timeout=None)["StatusCode"])
+    finally:
+        remove(container)
+        interpreter.sandbox.settle()
+
+
+def _show(container: Any) -> None:
+    """Start the container, and pass on what it prints."""
+    output = container.attach(stream=True, demux=True)
+    container.start()
+    for out, err in output:
+        for stream, data in ((sys.stdout, out), (sys.stderr, err)):
+            if data:
+                stream.buffer.write(data)
+                stream.flush()
