@@ -19,8 +19,7 @@ from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of
 from kernel_matrix.pipeline import Project, plan
-from kernel_matrix.report.measurements import measurements
-from kernel_matrix.report.side import Side, is_address, is_site, read_address, read_site
+from kernel_matrix.report.runs import Side, is_address, is_site, measurements, read_address, read_site
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present

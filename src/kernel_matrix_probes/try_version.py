@@ -127,6 +127,8 @@ def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> SweptO
     )
     if not jobs:
         raise UserError(f"--case {identity}: the full plan has no such case or cell.")
+    from kernel_matrix.report.cells import Sources  # DuckDB takes long to import
+
     shutil.rmtree(build, ignore_errors=True)
     build.mkdir(parents=True)
     (build / "envs").symlink_to(subject.folder / "envs")
@@ -134,15 +136,14 @@ def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> SweptO
     selected = Selected(planned, jobs)
     files = pipeline.run_selected(project, selected, subject.machine, settings, Silent())
     with judging.judged(project, selected.part, files) as judged:
-        cell, verdicts = judged.cells()[0], judged.verdicts()
-    worst = next(verdict for verdict in verdicts if (verdict.case.cell, verdict.state) == (cell.cell, cell.state))
+        cell = Sources(project.matrix, judged, project.rules).cells[0]
     return SweptOp(
         case=identity,
         state=cell.state,
         evidence=cell.evidence,
-        cases=", ".join(f"{count} {state}" for state, count in cell.counts.items()),
-        stage=worst.record.stage if worst.record else "",
-        reason=worst.reason.splitlines()[0][:500] if worst.reason else "",
+        cases=", ".join(f"{count} {state}" for state, count in cell.cases.items()),
+        stage=cell.stage,
+        reason=cell.reason.splitlines()[0][:500] if cell.reason else "",
     )
 
 

@@ -19,7 +19,7 @@ from kernel_matrix.diagnosis import Rule
 from kernel_matrix.judge import verdicts
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import site as sites
-from kernel_matrix.report.cells import Sources
+from kernel_matrix.report.cells import Sources, cell_states
 from kernel_matrix.report.difference import difference, read
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.make_document import document
@@ -81,7 +81,8 @@ def found(judged: Judged) -> Found:
     ]
     by_cell = {cell: tuple(group) for cell, group in groupby(verdicts, lambda verdict: verdict.case.cell)}
     cells = tuple(
-        CellFound(cell.cell, cell.state, cell.evidence, cell.stale, by_cell[cell.cell]) for cell in judged.cells()
+        CellFound(cell, found.state, found.evidence, found.stale, by_cell[cell])
+        for cell, found in zip(judged.planned.cells, cell_states(judged), strict=True)
     )
     return Found(cells, judged.is_red, judged.notes, judged.ended, judged.not_taken, judged.unplanned)
 

@@ -20,8 +20,7 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.report import badges, table
 from kernel_matrix.report.document import Cell, SilentLane
 from kernel_matrix.report.grid import MOST_COLUMNS, THEMES, grid
-from kernel_matrix.report.markdown import MOST_BYTES, within
-from kernel_matrix.report.texts import summary
+from kernel_matrix.report.markdown import MOST_BYTES, summary, within
 from kernel_matrix.results.states import RED, STATES
 from kernel_matrix.store.record import Record
 

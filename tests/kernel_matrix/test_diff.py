@@ -20,7 +20,7 @@ from kernel_matrix.cli import main
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.accuracy import measure
 from kernel_matrix.job.sample import take
-from kernel_matrix.report import less_exact
+from kernel_matrix.report.difference import ratio_limit
 from kernel_matrix.results import history, trend
 from kernel_matrix.results.history import Measurement
 from kernel_matrix.store import junit
@@ -229,16 +229,16 @@ def test_another_order_of_summation_is_not_less_exact():
             halves, other = pairwise.sum(axis=1), values[:, ::-1].reshape(elements, 32, 2).sum(axis=2).sum(axis=1)
             floor = measure(np.add.reduce(values, axis=1), golden).rel_fro
             one, two = (measure(result.astype(np.float32), golden).rel_fro / floor for result in (halves, other))
-            assert two <= less_exact.ratio_limit(one, elements)[0]
+            assert two <= ratio_limit(one, elements)[0]
 
 
 def test_the_limit_follows_the_spread_of_earlier_runs():
-    alone, few = less_exact.ratio_limit(1.0, 10_000)[0], less_exact.ratio_limit(1.0, 10_000, [1.0] * 4)[0]
+    alone, few = ratio_limit(1.0, 10_000)[0], ratio_limit(1.0, 10_000, [1.0] * 4)[0]
     assert alone == few == pytest.approx(1.3)
-    steady, why = less_exact.ratio_limit(1.0, 10_000, [1.0] * 5)
+    steady, why = ratio_limit(1.0, 10_000, [1.0] * 5)
     assert steady == pytest.approx(1.04)
     assert why == "the scatter of 10000 elements"
-    scattered, why = less_exact.ratio_limit(1.0, 10_000, [1.0, 1.4, 1.1, 0.9, 1.2])
+    scattered, why = ratio_limit(1.0, 10_000, [1.0, 1.4, 1.1, 0.9, 1.2])
     assert scattered == pytest.approx(1.9)
     assert why == "the spread of 5 earlier runs"
 

@@ -17,8 +17,7 @@ from test_compare import TRITON
 
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import terminal
-from kernel_matrix.report.document import Noise
-from kernel_matrix.report.ratios import in_short
+from kernel_matrix.report.document import Noise, ratio_in_short
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results import repeat
 from kernel_matrix.store.record import Record
@@ -182,7 +181,7 @@ def test_a_cell_of_the_page_says_output_and_evidence_of_its_noise(planned, passi
      (1e30, "1e30"), (123456.0, "1e5"), ("inf", "∞"), ("nan", "∞")],
 )  # fmt: skip
 def test_a_ratio_is_short(ratio, text):
-    assert in_short(ratio) == text
+    assert ratio_in_short(ratio) == text
 
 
 def test_a_cell_without_numbers_shows_no_ratio(cases, make):

@@ -13,7 +13,7 @@ from kernel_matrix.cli.options import add_matrix_options, load_project, selectio
 from kernel_matrix.config.edits import edited
 from kernel_matrix.config.plan import outputs_not_named
 from kernel_matrix.config.schema import schema
-from kernel_matrix.report.ended import ended_lines, state_lines
+from kernel_matrix.report.terminal import ended_lines, state_lines
 from kernel_matrix.report.words import counted
 
 

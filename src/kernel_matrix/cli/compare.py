@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernel_matrix import judging
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.report import side_by_side
+from kernel_matrix.report.terminal import side_by_side
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,5 +27,5 @@ def main(options: argparse.Namespace) -> int:
     )
     for sentence in broken:
         print(f"kernel-matrix: {sentence}", file=sys.stderr)
-    print("\n".join(side_by_side.lines(options.one, options.other, pairs)))
+    print("\n".join(side_by_side(options.one, options.other, pairs)))
     return 2 if broken else 0

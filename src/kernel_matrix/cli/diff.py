@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the difference; 1 if something broke or became less exact."""
-    from kernel_matrix.report import runs, texts, words  # the template engine takes long to import
+    from kernel_matrix.report import markdown, runs, words  # the template engine takes long to import
 
     project = load_project(options)
     planned = pipeline.plan_for(project, selection_of(options))
@@ -37,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(runs.as_json(found), indent=1))
     elif options.markdown:
-        print(texts.runs(found, before.name, now.name), end="")
+        print(markdown.runs(found, before.name, now.name), end="")
     else:
         print("\n".join(words.in_lines(found)))
     return int(found.is_worse)

@@ -15,8 +15,7 @@ from kernel_matrix.cli.options import (
     project_to_run,
     settings_of,
 )
-from kernel_matrix.report.ended import ended_lines
-from kernel_matrix.report.terminal import summary
+from kernel_matrix.report.terminal import ended_lines, summary
 from kernel_matrix.results import repeat
 from kernel_matrix.run.decide import preview
 from kernel_matrix.run.progress import Console

@@ -16,8 +16,7 @@ from kernel_matrix.live.jobs import LiveJobs, LiveRun
 from kernel_matrix.machines.rows import Seconds, estimate
 from kernel_matrix.matrix.toolchains import toolchain_view
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report.document import FILE
-from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.document import FILE, RunNotes
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History
 

@@ -12,12 +12,11 @@ from kernel_matrix.audit import sampled as sampling
 from kernel_matrix.matrix.toolchains import toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import difference
-from kernel_matrix.report.annotations import annotate
+from kernel_matrix.report.annotations import annotate, ended_annotations
 from kernel_matrix.report.difference import Difference
-from kernel_matrix.report.document import Document
-from kernel_matrix.report.ended import ended_annotations, ended_lines
-from kernel_matrix.report.measurements import measurements
-from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.document import Document, RunNotes
+from kernel_matrix.report.runs import measurements
+from kernel_matrix.report.terminal import ended_lines
 from kernel_matrix.report.words import headline
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History

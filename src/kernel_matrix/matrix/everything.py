@@ -15,7 +15,7 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.matrix.dashboard import Dashboard, write_dashboard
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project, Selected
-from kernel_matrix.report.notes import RunNotes
+from kernel_matrix.report.document import RunNotes
 from kernel_matrix.results import repeat
 from kernel_matrix.run import schedule
 from kernel_matrix.run.settings import Progress, Settings, choose_executor

@@ -1,12 +1,15 @@
-"""Verdicts -> annotations, which GitHub shows on the lines of the tests that failed."""
+"""Verdicts, and entries that have ended -> annotations, which GitHub shows on the lines of tests and of matrix.yaml."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
 
@@ -52,3 +55,15 @@ def escape(text: str, *, inside: bool = False) -> str:
     text = "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
     text = text.replace("%", "%25").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if inside else text
+
+
+def ended_annotations(file: Path | None, ended: Sequence[RuleState]) -> list[str]:
+    """Return GitHub's annotations of the entries that have ended, on their lines of ``file``."""
+    if not ended or file is None:
+        return []
+    document = Document(file)
+    return [
+        f"::error file={escape(file.name, inside=True)},line={document.line((state.section, state.index))},"
+        f"title={state.section[:-1]} {state.state}::{escape(state.sentence)}"
+        for state in ended
+    ]

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
 from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Determinism, Noise, Number, Timed
-from kernel_matrix.results.cells import CellFigures, Time, Worst
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
+from kernel_matrix.results.noise import ratio_of
+from kernel_matrix.results.noise_sums import noise_of_cells, pooled
 from kernel_matrix.results.repeat import Commands
-from kernel_matrix.results.states import State
+from kernel_matrix.results.states import STATES, State
 from kernel_matrix.store.database import rows
 from kernel_matrix.store.record import Record
 
@@ -98,31 +101,85 @@ class Sources:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of the document in the order of the plan."""
-        figures = self.judged.cells()
-        made = _Cells(self, figures)
-        cells: list[Cell] = []
-        figures.reverse()  # of many cells, figures and cells together take much memory
-        while figures:
-            cells.append(made.cell(len(cells), figures.pop()))
-        return tuple(cells)
+        return _Cells(self).made()
+
+
+class CellState(NamedTuple):
+    """The state of a cell by its cases, and which of these are worst.
+
+    ``repeated`` is the number of the record that is repeated to see the state; None if no machine sent one.
+    """
+
+    state: State
+    evidence: Evidence
+    reason: str
+    worst_case: int
+    counts: dict[State, int]
+    planned: int
+    stale: str
+    stale_cases: int
+    repeated: int | None
+    seconds: float
+    injected: int
+    caught: int
+
+
+def cell_states(judged: Judged) -> list[CellState]:
+    """Return the states of all cells in the order of the plan; a cell is excluded only if all of its cases are."""
+    states = {}
+    for row in rows(judged.connection, _STATES):
+        cell, state, level, reason, worst, counts, cases, stale, stale_cases, repeated, is_first, seconds, *found = row
+        states[cell] = CellState(
+            state=STATES[state - 1] if state else "excluded",
+            evidence=EVIDENCE[level - 1] if level else "planned",
+            reason=reason,
+            worst_case=worst,
+            counts={STATES[number - 1]: counts[number] for number in sorted(counts)},
+            planned=cases,
+            stale=stale,
+            stale_cases=stale_cases,
+            repeated=repeated if is_first else None,
+            seconds=sum(seconds or ()),
+            injected=int(found[0]),
+            caught=int(found[1]),
+        )
+    return [states[cell] for cell in range(len(judged.planned.cells))]
 
 
 class _Cells:
-    """Make the cells from the figures of columns."""
+    """Make the cells from sums over their cases."""
 
-    def __init__(self, sources: Sources, figures: Sequence[CellFigures]) -> None:
-        """``figures`` are those of all cells in the order of the plan."""
+    def __init__(self, sources: Sources) -> None:
         self._sources, self._judged, self._matrix = sources, sources.judged, sources.matrix
-        package = sources.matrix.package
+        package, connection = sources.matrix.package, sources.judged.connection
         self._shown = [*package.distributions, package.name] if package.distributions else []
         self._versions: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {}
-        self._worst = self._worst_cases([cell.worst_case for cell in figures])
-        self._repeated = self._records([cell.repeated for cell in figures if cell.repeated is not None])
+        with ThreadPoolExecutor(1) as pool:  # DuckDB answers the next question while objects are made of an answer
+            states, accuracy = pool.submit(cell_states, self._judged), pool.submit(rows, connection, _ACCURACY)
+            noise = pool.submit(pooled, connection)
+            more = [pool.submit(rows, connection, question) for question in (_ARTIFACTS, _REPEATS, _TIMED, _JOBS)]
+            self._states = states.result()
+            self._accuracy = {cell: _accuracy(*worst) for cell, *worst in accuracy.result()}
+            self._noise = noise_of_cells(*noise.result())
+            artifacts, repeats, timed, jobs = (answer.result() for answer in more)
+        self._artifacts = {cell: _artifact(*artifact) for cell, *artifact in artifacts}
+        self._determinism = {cell: Determinism(repeats=int(n), differing=int(d)) for cell, n, d in repeats if n}
+        self._timed: dict[int, list[Timed]] = {}
+        for cell, number, *times in timed:
+            name = self._judged.planned.names[int(self._judged.planned.named[number])].name
+            self._timed.setdefault(cell, []).append(_times(name, *times))
+        self._jobs = {cell: tuple(of_cell) for cell, of_cell in jobs}
+        self._worst = self._worst_cases([cell.worst_case for cell in self._states])
+        self._repeated = self._records([cell.repeated for cell in self._states if cell.repeated is not None])
         self._measured = self._jobs_that_measured()
 
-    def cell(self, number: int, cell: CellFigures) -> Cell:
-        """Return the cell with a number, of these figures."""
-        place, worst = cell.cell, self._worst[cell.worst_case]
+    def made(self) -> tuple[Cell, ...]:
+        """Return the cells in the order of the plan."""
+        self._states.reverse()  # of many cells, their states and they together take much memory
+        return tuple(self._cell(number, self._states.pop()) for number in range(len(self._states)))
+
+    def _cell(self, number: int, cell: CellState) -> Cell:
+        place, worst = self._judged.planned.cells[number], self._worst[cell.worst_case]
         places = self._sources.places_of_jobs
         repeated = self._repeated[cell.repeated] if cell.repeated is not None else None
         return Cell(
@@ -144,16 +201,16 @@ class _Cells:
             reason=cell.reason,
             diagnosis=self._diagnosis(worst),
             error=worst.message if cell.state == "known" else "",
-            accuracy=_accuracy(cell.accuracy),
+            accuracy=self._accuracy.get(number),
             noise={
-                dtype: {output: _noise(pooled) for output, pooled in outputs.items()}
-                for dtype, outputs in cell.noise.items()
+                dtype: {output: _noise(one) for output, one in outputs.items()}
+                for dtype, outputs in self._noise.pop(number, {}).items()
             },
-            artifact=_artifact(cell),
-            canaries=_canaries(cell),
-            determinism=_determinism(cell),
-            timed=tuple(map(_timed, cell.timed)),
-            versions=self._versions_of(cell.jobs),
+            artifact=self._artifacts.get(number),
+            canaries=Canaries(injected=cell.injected, caught=cell.caught) if cell.injected else None,
+            determinism=self._determinism.get(number),
+            timed=tuple(self._timed.get(number, ())),
+            versions=self._versions_of(self._jobs.get(number, ())),
             lock=self._matrix.lock_of(place.platform, place.toolchain),
             repeat=self._sources.commands.command(place.id, repeated),
             seconds=cell.seconds,
@@ -202,41 +259,29 @@ class _Cells:
         return self._versions[jobs]
 
 
-def _accuracy(worst: Worst | None) -> Accuracy | None:
-    if worst is None:
-        return None
+def _accuracy(case: str, output: str, figure: str, error: float, limit: float, share: float, *rest: Any) -> Accuracy:
+    """Return the error that came nearest to its limit; ``rest`` are the figures that the noise ratio follows from."""
+    known = zip(("elements", "nan", "inf", "rel_fro", "floor_rel_fro"), rest, strict=True)
+    ratio = ratio_of({name: value for name, value in known if value is not None})
     return Accuracy(
-        case=worst.case,
-        output=worst.output,
-        figure=worst.figure,
-        error=number(worst.error),
-        limit=number(worst.limit),
-        share=number(worst.share),
-        noise_ratio=_known(worst.noise_ratio),
+        case=case,
+        output=output,
+        figure=figure,
+        error=number(error),
+        limit=number(limit),
+        share=number(share),
+        noise_ratio=_known(ratio),
     )
 
 
-def _canaries(cell: CellFigures) -> Canaries | None:
-    counts = cell.canaries
-    return Canaries(injected=counts.injected, caught=counts.caught) if counts.injected else None
+def _artifact(kinds: Sequence[str], names: Sequence[str] | None, values: Sequence[float] | None) -> Artifact:
+    largest = {name: number(value) for name, value in zip(names or (), values or (), strict=True)}
+    return Artifact(kinds=tuple(kinds), largest=largest)
 
 
-def _determinism(cell: CellFigures) -> Determinism | None:
-    repeats, differing = cell.repeats
-    return Determinism(repeats=repeats, differing=differing) if repeats else None
-
-
-def _timed(time: Time) -> Timed:
-    run, baseline, ratio = (float(f"{value:.5g}") for value in (time.run, time.eager, time.ratio))
-    case = time.case.removesuffix(TIMED)
-    return Timed(case=case, run=run, baseline=baseline, ratio=ratio, rounds=int(time.rounds))
-
-
-def _artifact(cell: CellFigures) -> Artifact | None:
-    if not cell.kinds:
-        return None
-    largest = {name: number(value) for name, value in cell.largest.items()}
-    return Artifact(kinds=cell.kinds, largest=largest)
+def _times(name: str, run: float, eager: float, ratio: float, rounds: float) -> Timed:
+    run, eager, ratio = (float(f"{value:.5g}") for value in (run, eager, ratio))
+    return Timed(case=name.removesuffix(TIMED), run=run, baseline=eager, ratio=ratio, rounds=int(rounds))
 
 
 def _noise(pooled: Pooled) -> Noise:
@@ -272,3 +317,89 @@ def number(value: float) -> Number:
 
 def _known(value: float | None) -> Number | None:
     return None if value is None else number(value)
+
+
+def _share(figure: str) -> str:
+    """Return the SQL for the share of the limit that an output's error has; null without a limit."""
+    error, most = f"o.{figure}", f"o.limit_{figure}"
+    share = f"CASE WHEN isfinite({error}) THEN {error} / {most} ELSE 'inf'::DOUBLE END"
+    return f"CASE WHEN {error} IS NOT NULL AND coalesce({most}, 0) <> 0 AND NOT isnan({most}) THEN {share} END"
+
+
+_NAMES = ", ".join(f"'{state}'" for state in STATES)
+_LEVELS = ", ".join(f"'{level}'" for level in EVIDENCE)
+_STATES = f"""
+    WITH numbered AS (
+        SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{_NAMES}], v.state) AS badness,
+               list_position([{_LEVELS}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
+               t.injected, t.caught, t.record IS NULL OR NOT coalesce(j.has_facts, false) AS nowhere
+        FROM verdicts v JOIN planned p USING (planned)
+        LEFT JOIN taken t USING (planned)
+        LEFT JOIN (SELECT job, cardinality(facts) > 0 AS has_facts FROM jobs) j ON j.job = t.job
+    ),
+    ranked AS (  -- the larger, the worse and the earlier in the plan
+        SELECT *, (badness::BIGINT << 40) + planned AS place,
+               (nowhere::BIGINT << 50) + (badness::BIGINT << 40) + planned AS to_repeat
+        FROM numbered
+    )
+    SELECT cell, min(place) FILTER (counts) >> 40, min(level) FILTER (counts),
+           coalesce(arg_min(reason, place) FILTER (counts), arg_min(reason, place)),
+           coalesce(min(place) FILTER (counts), min(place)) & 1099511627775,
+           histogram(badness), count(*), coalesce(arg_min(stale, planned) FILTER (stale <> ''), ''),
+           count(*) FILTER (stale <> ''), arg_min(record, to_repeat) FILTER (record IS NOT NULL),
+           min(to_repeat) FILTER (record IS NOT NULL) = min(to_repeat),
+           list(seconds ORDER BY planned) FILTER (seconds IS NOT NULL),
+           coalesce(sum(trunc(injected)), 0), coalesce(sum(trunc(caught)), 0)
+    FROM ranked GROUP BY cell
+"""
+_ACCURACY = f"""
+    WITH shares AS (
+        SELECT t.cell, t.planned, t.record, o.place, {_share("max_abs")} AS max_abs, {_share("rel_fro")} AS rel_fro
+        FROM taken t JOIN outputs o USING (record)
+    ),
+    largest AS (SELECT cell, max(greatest(max_abs, rel_fro)) AS share FROM shares GROUP BY cell),
+    worst AS (
+        SELECT cell, planned, record, place, share,
+               CASE WHEN max_abs = share THEN 'max_abs' ELSE 'rel_fro' END AS figure
+        FROM shares JOIN largest USING (cell) WHERE share IN (max_abs, rel_fro)
+        QUALIFY row_number() OVER (PARTITION BY cell ORDER BY planned, place) = 1
+    )
+    SELECT w.cell, c."case", o.output, figure,
+           CASE figure WHEN 'max_abs' THEN o.max_abs ELSE o.rel_fro END,
+           CASE figure WHEN 'max_abs' THEN o.limit_max_abs ELSE o.limit_rel_fro END,
+           share, o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro
+    FROM worst w JOIN cases c USING (record) JOIN outputs o ON o.record = w.record AND o.place = w.place
+"""
+# The kinds of code by cell, and the largest of each resource in the order in which they first come.
+_ARTIFACTS = """
+    WITH figures AS (
+        SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry,
+               generate_subscripts(map_keys(c.figures), 1) AS place
+        FROM taken t JOIN cases c USING (record) WHERE t.cell IN (SELECT cell FROM taken WHERE kind <> '')
+    ),
+    resources AS (
+        SELECT cell, entry.key AS name, greatest(max(entry.value), 0) AS largest,
+               min(planned::BIGINT << 16 | place) AS first
+        FROM figures WHERE starts_with(entry.key, 'artifact.') GROUP BY ALL
+    ),
+    of_cells AS (
+        SELECT cell, list(substring(name, 10) ORDER BY first) AS names, list(largest ORDER BY first) AS values
+        FROM resources GROUP BY cell
+    )
+    SELECT k.cell, k.kinds, names, values
+    FROM (SELECT cell, list_sort(list(DISTINCT kind)) AS kinds FROM taken WHERE kind <> '' GROUP BY cell) k
+    LEFT JOIN of_cells USING (cell)
+"""
+_TIMED = """
+    SELECT t.cell, t.planned, figures['time.run'], figures['time.eager'], figures['time.ratio'],
+           figures['time.rounds']
+    FROM taken t JOIN cases c USING (record)
+    WHERE t.state = 'pass' AND figures['time.run'] IS NOT NULL AND figures['time.eager'] IS NOT NULL
+      AND figures['time.ratio'] IS NOT NULL AND figures['time.rounds'] IS NOT NULL
+    ORDER BY t.planned
+"""
+_JOBS = "SELECT cell, list_sort(list(DISTINCT job)) FROM taken GROUP BY cell"
+_REPEATS = """
+    SELECT t.cell, coalesce(sum(c.figures['repeats']), 0), coalesce(sum(c.figures['repeats_differing']), 0)
+    FROM taken t JOIN cases c USING (record) GROUP BY t.cell
+"""

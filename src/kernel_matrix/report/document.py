@@ -6,18 +6,29 @@ The JSON Schema of compat.json is made from these models.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.agreement import AgreementReport
-from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.history import LaneHistory
 from kernel_matrix.results.states import State
+
+
+class RunNotes(BaseModel):
+    """Two sentences about the run; each is empty if it does not apply."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    running: str = Field(default="", description="How many jobs of a run have ended, while it still goes on.")
+    kept: str = Field(default="", description="Which results were kept from earlier runs.")
+
 
 FILE = "compat.json"
 SCHEMA_VERSION = 2
@@ -327,12 +338,6 @@ def cell_as_json(cell: Cell, indent: int | None = None) -> bytes:
     return _CELL.serializer.to_json(cell, indent=indent)
 
 
-def cell_as_dict(cell: Cell) -> dict[str, Any]:
-    """Return the same as a value."""
-    value: dict[str, Any] = _CELL.dump_python(cell, mode="json")
-    return value
-
-
 def schema() -> str:
     """Return the JSON Schema of compat.json."""
     content = Document.model_json_schema(mode="serialization")
@@ -340,3 +345,24 @@ def schema() -> str:
     content["title"] = FILE
     content["properties"]["schema_version"]["const"] = SCHEMA_VERSION
     return json.dumps(content, indent=2, sort_keys=True) + "\n"
+
+
+def least_exact(outputs: Iterable[tuple[str, Noise]]) -> tuple[str, Noise]:
+    """Return the output with the largest noise ratio."""
+    return max(outputs, key=lambda item: -1.0 if item[1].ratio is None else as_float(item[1].ratio))
+
+
+def as_float(ratio: float | str) -> float:
+    """Return a number of the document, which writes Inf and NaN as words; NaN counts as Inf."""
+    value = float(ratio)
+    return math.inf if math.isnan(value) else value
+
+
+def ratio_in_short(ratio: float | str) -> str:
+    """Return a ratio in four characters or less, where it is no larger than 9999."""
+    value = as_float(ratio)
+    if math.isinf(value):
+        return "∞"
+    if value >= 9999.5:
+        return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

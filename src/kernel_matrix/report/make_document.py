@@ -21,13 +21,13 @@ from kernel_matrix.report.document import (
     Lane,
     PlatformEntry,
     Run,
+    RunNotes,
     SilentLane,
     StaleReason,
     TimedCase,
     Times,
     UndiagnosedError,
 )
-from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History, LaneHistory

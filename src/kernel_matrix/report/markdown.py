@@ -1,8 +1,22 @@
-"""Write texts of results as Markdown that they cannot break out of, and cut a summary to the size that GitHub shows."""
+"""Document, difference and loosened limits -> Markdown that no text of a result breaks out of; badges as pictures."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kernel_matrix.config.loosened import Loosening
+from kernel_matrix.report.badges import Badge
+from kernel_matrix.report.difference import Difference
+from kernel_matrix.report.document import Document
+from kernel_matrix.report.words import counts, headline, noise_words, percent
+from kernel_matrix.results.states import STATES
+
+if TYPE_CHECKING:  # it takes long to import
+    from jinja2 import Environment
+
 
 MOST_BYTES = 1024 * 1024  # of one step's summary: GitHub shows none of a larger one
 _MOST_CHARACTERS = 10_000  # of a text in a table
@@ -49,3 +63,69 @@ def _open_fence(text: str) -> str:
         elif len(ticks) >= len(fence) and not rest.strip():
             fence = ""
     return f"\n{fence}" if fence else ""
+
+
+def loosened_table(rows: Sequence[Loosening], since: str) -> str:
+    """Return a heading with the table of all that became looser since a commit, or a sentence that nothing did."""
+    name = cell(since)
+    if not rows:
+        return f"Nothing in matrix.yaml became looser since {name}.\n"
+    return "\n".join(_of_loosened(rows, name)) + "\n"
+
+
+def _of_loosened(rows: Sequence[Loosening], since: str) -> Iterator[str]:
+    yield f"### Looser in matrix.yaml since {since}\n"
+    yield "| where | what | before | now | cases |"
+    yield "| --- | --- | --- | --- | --- |"
+    for row in rows:
+        yield f"| {cell(row.place)} | {cell(row.change)} | {cell(row.before)} | {cell(row.after)} | {_concerned(row)} |"
+
+
+def _concerned(row: Loosening) -> str:
+    """Return how many cases a row concerns, and one of them; a limit concerns all."""
+    if not row.cases:
+        return "all"
+    return f"{len(row.cases)}, such as {cell(row.cases[0])}"
+
+
+_MOST_OF_A_NOTE = 500  # of a note, or of a broken result
+_MOST_LINES = 50  # of a list in the summary, such as that of broken results
+_MOST_ROWS = 2_000  # of its table: more are no summary, and GitHub shows a megabyte
+_BAD = ("fail", "error", "fixed", "missing", "flaky")
+_MOST_BAD = 200  # of the cells of which it says what is wrong, the worst first
+
+
+def summary(document: Document, difference: Difference | None) -> str:
+    """Return the summary in Markdown: what differs from an earlier report, else the whole table."""
+    template = _environment().get_template("difference.md.j2" if difference else "summary.md.j2")
+    most = {"most": _MOST_LINES, "most_text": _MOST_OF_A_NOTE, "most_rows": _MOST_ROWS, "most_bad": _MOST_BAD}
+    bad = sorted((cell for cell in document.cells if cell.state in _BAD), key=lambda cell: STATES.index(cell.state))
+    return within(template.render(document=document, difference=difference, bad=bad, **most))
+
+
+def runs(difference: Difference, before: str, now: str) -> str:
+    """Return the difference of two runs in Markdown."""
+    template = _environment().get_template("runs.md.j2")
+    text = template.render(difference=difference, before=before, now=now, counts=counts(difference))
+    return within(text.rstrip() + "\n")
+
+
+def picture(badge: Badge) -> str:
+    """Return a badge as SVG."""
+    return _environment().get_template("badge.svg.j2").render(badge=badge)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader("kernel_matrix.report"),
+        autoescape=select_autoescape(("svg.j2",)),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"headline": headline, "cell": cell, "fenced": fenced}
+    environment.filters |= {"noise_words": noise_words, "percent": percent}
+    return environment

@@ -21,12 +21,12 @@ from kernel_matrix.report.document import (
     Number,
     PlatformEntry,
     Run,
+    RunNotes,
     SilentLane,
     StaleReason,
     TimedCase,
     UndiagnosedError,
 )
-from kernel_matrix.report.notes import RunNotes
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.states import State
 

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from pydantic_core import PydanticSerializationError
+from pydantic import BaseModel
 
 from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.difference import Difference
-from kernel_matrix.report.document import Cell, Document, cell_as_dict, cell_as_json
+from kernel_matrix.report.document import Cell, Document
 from kernel_matrix.report.page_cases import Cases, PageCases
-from kernel_matrix.report.page_data import HistoryData, Transition, Trend
+from kernel_matrix.report.page_data import CellChunk, CellDetail, HistoryData, SpeedData, Transition, Trend
 from kernel_matrix.report.page_overview import LETTERS, Columns, overview
 from kernel_matrix.report.scripts import MOST_CHARACTERS, encoded, remove_others, shortened, write_script
 from kernel_matrix.results.history import Measurement, Measurements, lane_id
-from kernel_matrix.results.states import STATES, State
+from kernel_matrix.results.states import STATES
 
 FOLDER = "data"
 CHUNK = 200_000  # characters of a file of cells, about
-_OF_CASE, _OF_OUTPUT = 150, 200  # characters of a case without its outputs, and of an output, about
+_OF_CELL, _OF_CASE, _OF_OUTPUT = 1_300, 150, 200  # characters, about; each without its parts
 _MOST_OF_A_REASON = 300  # characters
 _LETTERS = np.frombuffer("".join(LETTERS[state] for state in STATES).encode(), np.uint8)
 
@@ -34,117 +33,80 @@ def write_data(document: Document, sources: Sources, site: Path, history: Histor
     The overview comes last: a page that reads it finds all other files.
     """
     folder = site / FOLDER
-    files, order, in_journal = CellFiles(folder, document), _by_lane(document), sources.judged.in_journal
-    for place, (cases, start) in zip(order, PageCases(sources).cells(order), strict=True):
-        cell = document.cells[place]
-        files.add(cell, cases, start, in_journal.get(cell.id, {}))
-    files.finish()
+    columns, written = _write_cells(document, sources, folder)
     others = _others(document, history or HistoryData(transitions=[], trends=[]))
-    for name, value in others.items():
-        write_script(folder / f"{name}.js", name, encoded(value))
-    write_script(folder / "overview.js", "overview", encoded(overview(document, files.columns, list(others))))
-    remove_others(folder, {*files.written, *(folder / f"{name}.js" for name in ("overview", *others))})
+    files = {**others, "overview": overview(document, columns, list(others))}
+    for name, value in files.items():
+        write_script(folder / f"{name}.js", name, encoded(value.model_dump(mode="json")))
+    remove_others(folder, {*written, *(folder / f"{name}.js" for name in files)})
 
 
-def _by_lane(document: Document) -> list[int]:
-    """Return the places of the cells, so that those of one lane come together."""
-    lanes: dict[str, int] = {}
-    of_cells = [lanes.setdefault(lane_id(cell.id), len(lanes)) for cell in document.cells]
-    return sorted(range(len(of_cells)), key=of_cells.__getitem__)
-
-
-def _others(document: Document, history: HistoryData) -> dict[str, Any]:
+def _others(document: Document, history: HistoryData) -> dict[str, BaseModel]:
     """Return the values of the other files that have something to show, by name."""
     agreement, toolchains = document.agreement, document.toolchains
-    others: dict[str, Any] = {}
+    others: dict[str, BaseModel] = {}
     if document.speed or document.bench:
-        others["speed"] = {
-            "bench": [result.model_dump(mode="json") for result in document.bench],
-            "cases": [timed.model_dump(mode="json") for timed in document.speed],
-        }
+        others["speed"] = SpeedData(bench=list(document.bench), cases=list(document.speed))
     if agreement.tables or agreement.refused or agreement.without:
-        others["agreement"] = agreement.model_dump(mode="json")
+        others["agreement"] = agreement
     if toolchains.families or toolchains.sweeps or toolchains.headline:
-        others["toolchains"] = toolchains.model_dump(mode="json")
+        others["toolchains"] = toolchains
     if history.transitions or history.trends:
-        others["history"] = history.model_dump(mode="json")
+        others["history"] = history
     return others
 
 
-class CellFiles:
-    """Write the cells as they come, and keep the columns of the overview. Cells of one lane should come together."""
-
-    def __init__(self, folder: Path, document: Document) -> None:
-        """``folder`` is the folder of all data."""
-        self.folder = folder
-        self.written: set[Path] = set()
-        self.columns = Columns()
-        self._file = _File(0)
-        self._lane = ""
-        for cell in document.cells:  # lanes and operators keep the order of the grid
-            self.columns.place_of_lane(lane_id(cell.id))
-            self.columns.place_of_op(cell.op, cell.direction)
-
-    def add(self, cell: Cell, cases: Cases, start: int, in_journal: Mapping[str, State]) -> None:
-        """Take in a cell whose cases begin at a place of some tables, behind those of the cell before.
-
-        ``in_journal`` has the states of the cases that only a journal knows, by name.
-        """
-        lane, file = lane_id(cell.id), self._file
-        if file.size >= CHUNK or (lane != self._lane and file.size >= CHUNK // 2) or file.cases is not cases:
-            self.finish()
-        self._lane = lane
+def _write_cells(document: Document, sources: Sources, folder: Path) -> tuple[Columns, set[Path]]:
+    """Write the files of cells. Return the columns of the overview, and the files."""
+    columns, file, written = Columns(document), None, set[Path]()
+    lanes = [columns.lanes[lane_id(cell.id)] for cell in document.cells]
+    order = sorted(range(len(lanes)), key=lanes.__getitem__)  # the cells of a lane come together
+    for place, (cases, start) in zip(order, PageCases(sources).cells(order), strict=True):
+        cell, lane = document.cells[place], lanes[place]
+        if file is None or not file.takes(cases, lane):
+            written |= {file.write(folder)} if file else set()
+            file = _File(len(written), cases, start)
+        file.add(cell, lane)
         end = start + cell.planned
-        if not self._file.ids:
-            self._file.cases, self._file.start = cases, start
-        self._file.add(cell, cases.outputs_of(start, end))
         states = _LETTERS[cases.states(start, end)].tobytes().decode()
-        self.columns.add(cell, cases.names(start, end), states, self._file.number, in_journal)
-
-    def finish(self) -> None:
-        """Write what is left."""
-        if self._file.ids:
-            self.written.add(self._file.write(self.folder))
-            self._file = _File(self._file.number + 1)
+        in_journal = sources.judged.in_journal.get(cell.id, {})
+        columns.add(place, cell, cases.names(start, end), states, file.number, in_journal)
+    return columns, written | ({file.write(folder)} if file else set())
 
 
+@dataclass
 class _File:
-    """The cells of one file. Their cases are in some tables, from ``start`` on."""
+    """The cells of one file, whose cases follow one another in some tables from ``start`` on."""
 
-    def __init__(self, number: int) -> None:
-        self.number, self.size = number, 0
-        self.ids: list[str] = []
-        self.cases: Cases | None = None
-        self.start = 0
-        self._cells: list[bytes] = []
-        self._planned = 0
+    number: int
+    cases: Cases
+    start: int
+    planned: int = 0
+    size: int = 0
+    lane: int = -1
+    cells: dict[str, CellDetail] = field(default_factory=dict)
 
-    def add(self, cell: Cell, outputs: int) -> None:
-        """Take in a cell whose cases have a number of outputs together."""
-        outline = _outline(cell)
-        self._cells.append(b'%b:{"cell":%b,"first":%d}' % (encoded(cell.id), outline, self._planned))
-        self.ids.append(cell.id)
-        self.size += len(outline) + _OF_CASE * cell.planned + _OF_OUTPUT * outputs
-        self._planned += cell.planned
+    def takes(self, cases: Cases, lane: int) -> bool:
+        """Return whether a cell of a lane, with its cases in these tables, belongs into the file."""
+        return self.cases is cases and self.size < (CHUNK if lane == self.lane else CHUNK // 2)
+
+    def add(self, cell: Cell, lane: int) -> None:
+        """Take in the cell that comes next."""
+        self.lane, first = lane, self.planned
+        self.planned += cell.planned
+        if len(cell.reason) > MOST_CHARACTERS or len(cell.error) > MOST_CHARACTERS:
+            cell = replace(cell, reason=shortened(cell.reason), error=shortened(cell.error))
+        self.cells[cell.id] = CellDetail(cell=cell, first=first)
+        outputs = self.cases.outputs_of(self.start + first, self.start + self.planned)
+        self.size += _OF_CELL + _OF_CASE * cell.planned + _OF_OUTPUT * outputs
 
     def write(self, folder: Path) -> Path:
         """Write the file."""
-        assert self.cases is not None
-        cases, outputs = map(b64encode, self.cases.written(self.start, self.start + self._planned))
-        path = folder / "cells" / f"{self.number}.js"
-        content = b'{"cells":{%b},"cases":"%b","outputs":"%b"}' % (b",".join(self._cells), cases, outputs)
-        write_script(path, f"cells/{self.number}", content)
+        tables = self.cases.written(self.start, self.start + self.planned)
+        cases, outputs = (b64encode(table).decode() for table in tables)
+        path, chunk = folder / "cells" / f"{self.number}.js", CellChunk(cells=self.cells, cases=cases, outputs=outputs)
+        write_script(path, f"cells/{self.number}", chunk.model_dump_json().encode())
         return path
-
-
-def _outline(cell: Cell) -> bytes:
-    """Return a cell without its cases as JSON."""
-    if len(cell.reason) > MOST_CHARACTERS or len(cell.error) > MOST_CHARACTERS:
-        cell = replace(cell, reason=shortened(cell.reason), error=shortened(cell.error))
-    try:
-        return cell_as_json(cell)
-    except PydanticSerializationError:  # UTF-8 does not have some text
-        return encoded(cell_as_dict(cell))
 
 
 def history_data(

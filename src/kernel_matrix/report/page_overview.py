@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.document import Cell, Document, Number
-from kernel_matrix.report.page_data import NOT_PLANNED, SCHEMA_VERSION
-from kernel_matrix.report.ratios import as_float, least_exact
+from kernel_matrix.report.document import Cell, Document, Number, UndiagnosedError, as_float, least_exact
+from kernel_matrix.report.page_data import NOT_PLANNED, SCHEMA_VERSION, CellColumns, Op, Overview, StateWord
 from kernel_matrix.report.scripts import shortened
 from kernel_matrix.report.words import MEANING, STALE, headline
 from kernel_matrix.results.history import lane_id
@@ -40,49 +39,52 @@ def _in_short(text: str) -> str:
 
 
 class Columns:
-    """The columns of the overview, and the lists that they refer to."""
+    """The columns of the overview, and the lists that they refer to, in the order of the grid."""
 
-    def __init__(self) -> None:
-        self.ops: dict[tuple[str, str], int] = {}  # their places, by operator and direction
-        self.cases: list[dict[str, int]] = []  # of each op the names, with their places
-        self._in_order: list[list[str]] = []  # the same names as a list
-        self.lanes: dict[str, int] = {}
+    def __init__(self, document: Document) -> None:
+        cells = document.cells
+        self.lanes: dict[str, int] = {}  # their places, and so are those of the ops
+        self.ops: dict[tuple[str, str], int] = {}
+        for cell in cells:
+            self.lanes.setdefault(lane_id(cell.id), len(self.lanes))
+            self.ops.setdefault((cell.op, cell.direction), len(self.ops))
+        self.cases: list[dict[str, int]] = [{} for _ in self.ops]  # of each op the names, with their places
         self.texts: dict[str, int] = {"": 0}  # their places
-        self.rows: list[dict[str, Any]] = []
-        self.backends: dict[str, str] = {}  # by lane
-        self.noise: list[Mapping[str, tuple[Number | None, str, int]]] = []
+        self.backends = {lane_id(cell.id): cell.backend for cell in cells}
+        self._in_order: list[list[str]] = [[] for _ in self.ops]  # the names of the cases as lists
+        self._odd = _odd(document)
+        self._rows: list[dict[str, Any]] = [{} for _ in cells]
+        self._noise: list[Mapping[str, tuple[Number | None, str, int]]] = [{} for _ in cells]
 
-    def add(self, cell: Cell, names: Sequence[str], states: str, chunk: int, in_journal: Mapping[str, State]) -> None:
+    def add(
+        self, row: int, cell: Cell, names: Sequence[str], states: str, chunk: int, in_journal: Mapping[str, State]
+    ) -> None:
         """Take in a cell that stands in the file ``cells/CHUNK``; ``states`` has a letter for each name of a case."""
-        op = self.place_of_op(cell.op, cell.direction)
+        op = self.ops[cell.op, cell.direction]
         case_states = self._states(op, names, states)
-        place = self.place_of_text
         ratios = {dtype: least_exact(outputs.items()) for dtype, outputs in cell.noise.items() if outputs}
         noise = {dtype: (one.ratio, output, EVIDENCE.index(one.evidence)) for dtype, (output, one) in ratios.items()}
         known = [ratio for ratio, _, _ in noise.values() if ratio is not None]
-        lane = lane_id(cell.id)
-        self.backends[lane] = cell.backend
-        self.rows.append({
-            "id": cell.id,
-            "lane": self.place_of_lane(lane),
+        self._rows[row] = {
+            "lane": self.lanes[lane_id(cell.id)],
             "op": op,
             "state": STATES.index(cell.state),
             "evidence": EVIDENCE.index(cell.evidence),
             "case_states": case_states,
             "in_journal": _letters(self.cases[op], {name: LETTERS[state] for name, state in in_journal.items()}),
             "stale": cell.stale_cases,
-            "reason": place(_in_short(cell.reason)),
-            "stage": place(cell.stage),
-            "rule": place(cell.diagnosis.rule if cell.diagnosis else ""),
+            "reason": self._place(_in_short(cell.reason)),
+            "stage": self._place(cell.stage),
+            "rule": self._place(cell.diagnosis.rule if cell.diagnosis else ""),
             "noise": max(known, key=as_float, default=None),
             "share": cell.accuracy.share if cell.accuracy else None,
             "speed": max((timed.ratio for timed in cell.timed), default=None),
             "seconds": round(cell.seconds, 3),
-            "odd": False,
+            "odd": cell.id in self._odd,
             "differing": cell.determinism.differing if cell.determinism else None,
             "chunk": chunk,
-        })  # fmt: skip
-        self.noise.append(noise)
+        }
+        self._noise[row] = noise
 
     def _states(self, op: int, names: Sequence[str], states: str) -> str:
         """Return the letters in the order of the op's names, and add the names that are new."""
@@ -95,42 +97,62 @@ class Columns:
         self._in_order[op] = list(places)
         return _letters(places, dict(zip(names, states, strict=True)))
 
-    def place_of_text(self, text: str) -> int:
+    def _place(self, text: str) -> int:
         """Return the place of a text among the texts, and add it if it is new."""
         return self.texts.setdefault(text, len(self.texts))
 
-    def place_of_lane(self, lane: str) -> int:
-        """Return the place of a lane among the lanes, and add it if it is new."""
-        return self.lanes.setdefault(lane, len(self.lanes))
-
-    def place_of_op(self, op: str, direction: str) -> int:
-        """Return the place of an operator in one direction among the ops, and add it if it is new."""
-        if (op, direction) not in self.ops:
-            self.ops[op, direction] = len(self.ops)
-            self.cases.append({})
-            self._in_order.append([])
-        return self.ops[op, direction]
-
-    def in_order(self, order: Mapping[str, int], odd: Collection[str]) -> dict[str, Any]:
-        """Return the columns with the cells in the order of the grid; ``odd`` are the cells that were the odd one out.
-
-        ``order`` has the place of each cell in the grid, by its id.
-        """
-        pairs = sorted(zip(self.rows, self.noise, strict=True), key=lambda pair: order[pair[0]["id"]])
-        rows, noise = [row for row, _ in pairs], [ratios for _, ratios in pairs]
-        names = [name for name in (rows[0] if rows else ()) if name != "id"]
-        columns: dict[str, Any] = {name: [row[name] for row in rows] for name in names}
-        columns["odd"] = [row["id"] in odd for row in rows]
+    def cells(self) -> CellColumns:
+        """Return the columns of all cells."""
+        names = [name for name in CellColumns.model_fields if not name.startswith("noise_")]
+        columns: dict[str, Any] = {name: [row[name] for row in self._rows] for name in names}
         if not any(columns["in_journal"]):
             columns["in_journal"] = []
-        dtypes = sorted({dtype for ratios in noise for dtype in ratios})
-        by_dtype = {dtype: [ratios.get(dtype, (None, "", -1)) for ratios in noise] for dtype in dtypes}
-        columns["noise_by_dtype"] = {dtype: [ratio for ratio, _, _ in by_dtype[dtype]] for dtype in dtypes}
-        columns["noise_output"] = {
-            dtype: [self.place_of_text(output) for _, output, _ in by_dtype[dtype]] for dtype in dtypes
-        }
-        columns["noise_evidence"] = {dtype: [level for _, _, level in by_dtype[dtype]] for dtype in dtypes}
-        return columns
+        dtypes = sorted({dtype for ratios in self._noise for dtype in ratios})
+        by_dtype = {dtype: [ratios.get(dtype, (None, "", -1)) for ratios in self._noise] for dtype in dtypes}
+        return CellColumns(
+            **columns,
+            noise_by_dtype={dtype: [ratio for ratio, _, _ in of_cells] for dtype, of_cells in by_dtype.items()},
+            noise_output={dtype: [self._place(output) for _, output, _ in by_dtype[dtype]] for dtype in dtypes},
+            noise_evidence={dtype: [level for _, _, level in of_cells] for dtype, of_cells in by_dtype.items()},
+        )
+
+
+def overview(document: Document, columns: Columns, has: list[str]) -> Overview:
+    """Return the overview; ``has`` are the names of the other files of data, without the cells'."""
+    lanes = {lane.id: lane for lane in document.lanes}
+    cells = columns.cells()
+    return Overview(
+        schema_version=SCHEMA_VERSION,
+        title=document.run.package,
+        headline=headline(document),
+        run=document.run,
+        run_notes=document.run_notes,
+        silent_days=document.silent_days,
+        states=[
+            StateWord(letter=LETTERS[state], name=state, meaning=meaning, red=state in RED, color=color)
+            for state in STATES
+            for color, meaning in [MEANING[state]]
+        ],
+        stale_meaning=STALE,
+        evidence=list(EVIDENCE),
+        platforms=list(document.platforms),
+        lanes=[lanes[name] for name in columns.lanes],
+        backends=[columns.backends[name] for name in columns.lanes],
+        ops=[
+            Op(op=op, direction=direction, cases=list(columns.cases[n])) for (op, direction), n in columns.ops.items()
+        ],
+        cells=cells,
+        texts=list(columns.texts),
+        silent=list(document.silent),
+        stale=list(document.stale),
+        undiagnosed=[
+            UndiagnosedError(stage=error.stage, message=_in_short(error.message), cases=error.cases)
+            for error in document.undiagnosed[:_MOST_UNDIAGNOSED]
+        ],
+        notes=[shortened(text, _MOST_OF_A_NOTE) for text in document.notes],
+        problems=[shortened(text, _MOST_OF_A_NOTE) for text in document.problems],
+        has=has,
+    )
 
 
 def _letters(names: Mapping[str, int], states: Mapping[str, str]) -> str:
@@ -141,43 +163,6 @@ def _letters(names: Mapping[str, int], states: Mapping[str, str]) -> str:
     for name, state in states.items():
         row[names[name]] = state
     return "".join(row)
-
-
-def overview(document: Document, columns: Columns, has: list[str]) -> dict[str, Any]:
-    """Return the overview; ``has`` are the names of the other files of data, without the cells'."""
-    lanes = {lane.id: lane for lane in document.lanes}
-    cells = columns.in_order({cell.id: place for place, cell in enumerate(document.cells)}, _odd(document))
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "title": document.run.package,
-        "headline": headline(document),
-        "run": document.run.model_dump(mode="json"),
-        "run_notes": document.run_notes.model_dump(mode="json"),
-        "silent_days": document.silent_days,
-        "states": [
-            {"letter": LETTERS[state], "name": state, "meaning": MEANING[state][1], "red": state in RED,
-             "color": MEANING[state][0]}
-            for state in STATES
-        ],
-        "stale_meaning": STALE,
-        "evidence": list(EVIDENCE),
-        "platforms": [platform.model_dump(mode="json") for platform in document.platforms],
-        "lanes": [lanes[name].model_dump(mode="json") for name in columns.lanes],
-        "backends": [columns.backends[name] for name in columns.lanes],
-        "ops": [{"op": op, "direction": direction, "cases": list(columns.cases[place])}
-                for (op, direction), place in columns.ops.items()],
-        "cells": cells,
-        "texts": list(columns.texts),
-        "silent": [lane.model_dump(mode="json") for lane in document.silent],
-        "stale": [reason.model_dump(mode="json") for reason in document.stale],
-        "undiagnosed": [
-            {"stage": error.stage, "message": _in_short(error.message), "cases": error.cases}
-            for error in document.undiagnosed[:_MOST_UNDIAGNOSED]
-        ],
-        "notes": [shortened(text, _MOST_OF_A_NOTE) for text in document.notes],
-        "problems": [shortened(text, _MOST_OF_A_NOTE) for text in document.problems],
-        "has": has,
-    }  # fmt: skip
 
 
 def _odd(document: Document) -> set[str]:

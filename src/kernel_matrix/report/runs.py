@@ -1,17 +1,163 @@
-"""Two sides -> their Difference: cells, noise, outputs element by element where both have them, and times."""
+"""The runs that ``diff`` compares: read from a site, an address or results, measured for the history, and compared."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urljoin
 
-from kernel_matrix.report.difference import Difference, Transition, difference, with_unplanned
-from kernel_matrix.report.document import Outline
-from kernel_matrix.report.less_exact import LessExact
-from kernel_matrix.report.side import Side
-from kernel_matrix.results import trend
+from pydantic import ValidationError
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.report.difference import Difference, LessExact, Transition, difference, with_unplanned
+from kernel_matrix.report.document import FILE, BenchResult, Cell, Document, Noise, Outline, as_float
+from kernel_matrix.results import history, trend
 from kernel_matrix.results.history import Measurement, Measurements
 from kernel_matrix.results.moved import Moved, movement
+from kernel_matrix.store.record import BENCH, Record
+
+
+def measurements(document: Document) -> dict[str, Measurement]:
+    """Return the noise ratios and times of every cell that has some, by cell."""
+    of_cells = {cell.id: _measurement(document, cell) for cell in document.cells if cell.noise or cell.timed}
+    return of_cells | _of_bench(document.bench)
+
+
+def _of_bench(results: Iterable[BenchResult]) -> dict[str, Measurement]:
+    """Return the times of the benchmark, of the device that was used last, by ``bench:`` and the cell's id."""
+    by_cell: dict[str, list[BenchResult]] = {}
+    for one in results:
+        if one.time and not one.quick:
+            cell = f"{BENCH}{one.platform}/{one.target}/{one.toolchain}/{one.op}.{one.direction}"
+            by_cell.setdefault(cell, []).append(one)
+    made = {}
+    for cell, given in by_cell.items():
+        last = max(given, key=lambda one: one.started)
+        same = [one for one in given if one.device == last.device]
+        made[cell] = Measurement(
+            started=last.started,
+            commit=last.commit[:100],
+            device=last.device[:400],
+            speed={one.case: ratio for one in same if (ratio := _baseline_ratio(one)) is not None},
+            seconds={one.case: one.time.median_us / 1e6 for one in same if one.time},
+        )
+    return made
+
+
+def _baseline_ratio(one: BenchResult) -> float | None:
+    """Return how many times as fast as the baseline it is; None where that was not timed."""
+    ratio = one.figures.get("baseline_ratio")
+    return float(ratio) if isinstance(ratio, (int, float)) else None
+
+
+def _measurement(document: Document, cell: Cell) -> Measurement:
+    jobs = [document.jobs[place] for place in cell.measured]
+    return Measurement(
+        started=max((job.get("started", "") for job in jobs), default="")[:40],
+        commit=", ".join(sorted({job.get("commit", "") for job in jobs}))[:100],
+        device="; ".join(sorted({job.get("device", "") for job in jobs}))[:400],
+        noise=_ratios(cell),
+        speed={timed.case: timed.ratio for timed in cell.timed},
+        seconds={timed.case: timed.run for timed in cell.timed},
+    )
+
+
+def _ratios(cell: Cell) -> dict[str, float]:
+    """Return the finite noise ratios: JSON has no other numbers, and a result that is Inf fails anyhow."""
+    ratios = {
+        f"{dtype}/{output}": _ratio(noise) for dtype, outputs in cell.noise.items() for output, noise in outputs.items()
+    }
+    return {name: ratio for name, ratio in ratios.items() if ratio < float("inf")}
+
+
+def _ratio(noise: Noise) -> float:
+    return float("inf") if noise.ratio is None else as_float(noise.ratio)
+
+
+_MOST_BYTES = 64 * 2**20
+_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run: the part of its report that is compared, its history with itself, and its records where they are here.
+
+    A published report has no records, so that its outputs cannot be compared element by element.
+    """
+
+    name: str
+    outline: Outline
+    measurements: Measurements = field(default_factory=dict)
+    records: tuple[Record, ...] = ()
+
+
+def is_address(name: str) -> bool:
+    """Return whether a run is named by the address of its compat.json."""
+    return name.startswith(("https://", "http://"))
+
+
+def is_site(path: Path) -> bool:
+    """Return whether a path is a site or its compat.json, and not a folder of results."""
+    return path.name == FILE or (path / FILE).is_file()
+
+
+def read_site(path: Path) -> Side:
+    """Read a site, or its compat.json, and the history beside it.
+
+    Raises:
+        UserError: a file cannot be read, or is of another form.
+    """
+    file = path if path.name == FILE else path / FILE
+    past = file.with_name(history.FILE)
+    try:
+        text = file.read_bytes()
+        former = past.read_bytes() if past.is_file() else b""
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}. Name a site, or a folder of results.") from None
+    return _side(str(path), text, former)
+
+
+def read_address(address: str) -> Side:
+    """Fetch a published compat.json, and the history beside it where there is one.
+
+    Raises:
+        UserError: it cannot be fetched, is too large, or is of another form.
+    """
+    if not address.rpartition("/")[2].partition("?")[0]:
+        address = urljoin(address, FILE)
+    text = _fetch(address)
+    try:
+        former = _fetch(urljoin(address, history.FILE))
+    except UserError:
+        former = b""
+    return _side(address, text, former)
+
+
+def _side(name: str, text: bytes, former: bytes) -> Side:
+    try:
+        outline = Outline.model_validate_json(text)
+        past = history.from_json(former).measurements if former else {}
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"{name}: {place}: {first['msg']}. It is no report that can be compared.") from None
+    return Side(name, outline, past)
+
+
+def _fetch(address: str) -> bytes:
+    try:
+        with urllib.request.urlopen(address, timeout=_SECONDS) as response:  # noqa: S310 - is_address has checked it
+            text: bytes = response.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise UserError(f"{address}: {reason}. Name the address of a published {FILE}.") from None
+    if len(text) > _MOST_BYTES:
+        raise UserError(f"{address}: it is larger than {_MOST_BYTES >> 20} MiB. Name the address of a {FILE}.")
+    return text
 
 
 def compare_runs(before: Side, now: Side) -> Difference:

@@ -14,10 +14,10 @@ from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import FILE, Document, cell_as_json
 from kernel_matrix.report.grid import THEMES, grid, places_of
-from kernel_matrix.report.measurements import measurements
+from kernel_matrix.report.markdown import picture, summary
 from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.report.page_files import history_data, write_data
-from kernel_matrix.report.texts import picture, summary
+from kernel_matrix.report.runs import measurements
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History
 from kernel_matrix.store import junit

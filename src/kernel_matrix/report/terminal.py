@@ -1,21 +1,30 @@
-"""Verdicts -> lines for a terminal: the counts, and for what is red the cause and the command that repeats it."""
+"""Verdicts, two cells side by side, and entries that have ended -> lines for a terminal."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
+from kernel_matrix.config.document import Document
+from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
+from kernel_matrix.report.agreement import exact
 from kernel_matrix.report.words import counted
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
+from kernel_matrix.store.record import Record
 
-if TYPE_CHECKING:  # DuckDB takes long to import
+if TYPE_CHECKING:  # DuckDB and NumPy take long to import
     from kernel_matrix.results.judged import Judged
+    from kernel_matrix.results.side_by_side import CasePair, OutputPair
+    from kernel_matrix.results.ulp import Distance
+
 
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_REASONS = 5  # why cases are unavailable
@@ -70,3 +79,120 @@ def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> 
     if record and verdict.state == "error":
         yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules))}"
     yield f"  repeat it: {line_here(commands.command(case.id, record))}"
+
+
+_HEAD = ("output", "bits", "ULP median", "p99", "max", "max_abs A", "max_abs B", "noise A", "noise B")
+
+
+def side_by_side(one: str, other: str, pairs: Sequence[CasePair]) -> Iterator[str]:
+    """Yield the cases with the distances of their outputs, and errors and noise ratios of both sides."""
+    yield f"A: {one}"
+    yield f"B: {other}"
+    for pair in pairs:
+        yield ""
+        yield f"{pair.name}: A {_state(pair.one)}, B {_state(pair.other)}"
+        if pair.reason:
+            yield f"  not compared: {pair.reason}"
+            continue
+        yield from _table([_HEAD, *(_row(pair, output) for output in pair.outputs)])
+        yield from (line for output in pair.outputs for line in _difference(output))
+    yield ""
+    yield _of_pairs(pairs)
+
+
+def _state(record: Record | None) -> str:
+    if record is None:
+        return "no result"
+    return f"{record.outcome}{f' in {record.stage}' if record.stage else ''}"
+
+
+def _row(pair: CasePair, output: OutputPair) -> tuple[str, ...]:
+    name = output.one if output.one == output.other else f"{output.one} | {output.other}"
+    far = output.distance
+    figures = (
+        ("-",) * 4 if far is None else (_bits(far), *(f"{value:.3g}" for value in (far.median, far.p99, far.largest)))
+    )
+    sides = ((pair.one, output.one), (pair.other, output.other))
+    errors = [_metric(record, f"{side}.max_abs") for record, side in sides]
+    return name, *figures, *errors, *(_ratio(record, side) for record, side in sides)
+
+
+def _bits(far: Distance) -> str:
+    if far.identical:
+        return "same"
+    return "same in the sample" if far.sample_identical else "differ"
+
+
+def _metric(record: Record | None, name: str) -> str:
+    value = record.metrics.get(name) if record else None
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _ratio(record: Record | None, output: str) -> str:
+    """Return the error over that of the baseline; ``-`` where it is not known or the baseline has none."""
+    ratio = noises.ratios(record).get(output) if record else None
+    return "-" if ratio is None else f"{ratio:.3g}"
+
+
+def _difference(output: OutputPair) -> Iterator[str]:
+    """Yield where an output differs first, or why it was not compared."""
+    if output.reason:
+        yield f"  {output.one}: not compared: {output.reason}"
+    elif output.distance and (first := output.distance.first):
+        index = list(first.index)
+        yield f"  {output.one} differs first at {index}: A {exact(first.one)}, B {exact(first.other)}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Yield rows as aligned columns: two of text, then numbers."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    for row in rows:
+        texts = [text.ljust(width) for text, width in zip(row[:2], widths[:2], strict=True)]
+        numbers = [text.rjust(width) for text, width in zip(row[2:], widths[2:], strict=True)]
+        yield f"  {'  '.join([*texts, *numbers])}".rstrip()
+
+
+def _of_pairs(pairs: Sequence[CasePair]) -> str:
+    compared = [pair for pair in pairs if pair.outputs]
+    same = sum(pair.identical for pair in compared)
+    text = f"{len(pairs)} cases, {len(compared)} compared: {same} bit-equal in all outputs"
+    far = [
+        (output.distance.p99, output.distance.largest, output.one, pair.name)
+        for pair in compared
+        for output in pair.outputs
+        if output.distance and not output.distance.identical
+    ]
+    if not far:
+        return f"{text}."
+    p99, largest, output_name, case = max(far)
+    return f"{text}. Furthest: {output_name} of {case}, p99 {p99:.3g} and max {largest:.3g} ULP."
+
+
+def ended_lines(file: Path | None, ended: Sequence[RuleState]) -> list[str]:
+    """Return what is wrong with the entries that have ended, and the edit of ``file`` that takes them out."""
+    if not ended or file is None:
+        return []
+    document = Document(file)
+    lines = [f"{_place(document, state)}: {state.sentence}" for state in ended]
+    if edits := [state.edit for state in ended if state.edit]:
+        lines.append("The edit, which `kernel-matrix check --expectations --write` makes:")
+        lines += diff(file.read_text(encoding="utf-8"), edits, file.name).splitlines()
+    return lines
+
+
+def state_lines(file: Path, states: Iterable[RuleState]) -> Iterator[str]:
+    """Yield one line for each entry: its state, its end, its owner and how many cases it covers."""
+    document = Document(file)
+    for state in states:
+        rule = state.rule
+        yield (
+            f"{state.state:15} {_place(document, state)} {state.name}: until {rule.until}, "
+            f"{counted(len(state.cases), 'case')}, {rule.owner}, {rule.link}"
+        )
+        if state.reason:
+            yield f"{'':15} {state.reason}"
+
+
+def _place(document: Document, state: RuleState) -> str:
+    """Return the file and the line of an entry."""
+    return f"{document.path.name}:{document.line((state.section, state.index))}"

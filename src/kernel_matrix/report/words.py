@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from kernel_matrix.base.commands import line_here
 from kernel_matrix.report.badges import RED_FIRST
 from kernel_matrix.report.difference import Difference
-from kernel_matrix.report.document import Cell, Document, Noise, Number
-from kernel_matrix.report.ratios import in_short, least_exact
+from kernel_matrix.report.document import Cell, Document, Noise, Number, least_exact, ratio_in_short
 from kernel_matrix.results.states import State
 
 # The colour that each state has everywhere, and what a reader needs to know of it.
@@ -103,7 +102,7 @@ def percent(share: Number | None) -> str:
 
 
 def _words(output: str, noise: Noise) -> str:
-    text = f"{output} {'exact in the baseline' if noise.ratio is None else f'{in_short(noise.ratio)} ×'}"
+    text = f"{output} {'exact in the baseline' if noise.ratio is None else f'{ratio_in_short(noise.ratio)} ×'}"
     if noise.misrounded is not None:
         text += f" (misrounded {percent(noise.misrounded)}, baseline {percent(noise.floor_misrounded)})"
     return text

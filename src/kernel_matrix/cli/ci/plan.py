@@ -13,7 +13,7 @@ from kernel_matrix.machines import services
 from kernel_matrix.machines.row_plan import describe
 from kernel_matrix.machines.row_plan_file import to_json
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report.loosened import table
+from kernel_matrix.report.markdown import loosened_table
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def _print_loosened(project: Project, options: argparse.Namespace) -> None:
     since = options.limits_since or options.changed_since
     if not since:
         return
-    text = table(pipeline.loosened(project, since), since)
+    text = loosened_table(pipeline.loosened(project, since), since)
     print(text, file=sys.stdout if options.rows else sys.stderr)
     if options.summary:
         with options.summary.open("a", encoding="utf-8") as summary:
