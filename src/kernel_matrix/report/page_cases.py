@@ -94,19 +94,21 @@ def _coded(column: pa.Array) -> pa.Array:
     if pa.types.is_floating(column.type):
         coded = column.dictionary_encode()
         if len(coded.dictionary) < min(_FEW, len(column) // 2):
-            return _used(coded)
+            return pa.DictionaryArray.from_arrays(coded.indices.cast(pa.uint8()), coded.dictionary)
     return pa.concat_arrays([column])  # the stream of a slice would have more than its values
 
 
 def _used(column: pa.DictionaryArray) -> pa.DictionaryArray:
     """Return a coded column with the values that are used, and bytes as places where these are few."""
-    places = column.indices.fill_null(-1).to_numpy()
-    used, inverse = np.unique(places, return_inverse=True)
-    if absent := bool(used.size) and used[0] < 0:
-        used, inverse = used[1:], inverse - 1
+    indices = column.indices.fill_null(-1) if column.null_count else column.indices
+    places = indices.to_numpy()
+    is_used = np.zeros(len(column.dictionary) + 1, np.bool_)  # the last is that of -1, which stands for null
+    is_used[places] = True
+    used = np.flatnonzero(is_used[:-1])
     kind = np.uint8 if used.size <= _FEW else np.int32
-    numbers = pa.array(inverse.astype(kind), mask=places < 0 if absent else None)
-    return pa.DictionaryArray.from_arrays(numbers, column.dictionary.take(pa.array(used)))
+    numbers = (np.cumsum(is_used) - 1).astype(kind)[places]
+    of_file = pa.array(numbers, mask=places < 0 if column.null_count else None)
+    return pa.DictionaryArray.from_arrays(of_file, column.dictionary.take(pa.array(used)))
 
 
 class PageCases:
