@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 from worlds import as_audited, world
 
-from kernel_matrix import pipeline
+from kernel_matrix import judging, pipeline
 from kernel_matrix.audit import _present
 from kernel_matrix.audit.planned import planned as plan_by_loops
 from kernel_matrix.audit.raw import read
@@ -145,7 +145,7 @@ def project():
 def test_the_audit_allows_every_verdict_of_the_kept_results(project):
     plan = pipeline.plan(project, "quick")
     content = {**project.matrix.model_dump(), "accuracy": project.matrix.accuracy.limits()}
-    with pipeline.judged(project, plan, [ROOT / "docs" / "results"]) as results:
+    with judging.judged(project, plan, [ROOT / "docs" / "results"]) as results:
         files = list(results.loaded.files)
         audited = Judge(content, plan_by_loops(content, "quick"), read(files), _present(project.matrix, ROOT))
         found = results.verdicts()
