@@ -20,7 +20,7 @@ from kernel_matrix.store.database import connect, literals
 from kernel_matrix.store.names import TABLES, JobFiles
 from kernel_matrix.store.record import BENCH, NOT_OUTPUTS, PROBE, Outcome
 from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION, VERSION_KEY
-from kernel_matrix.store.validation import FINITE, Bounds, RefusedError, check_name
+from kernel_matrix.store.validation import FINITE, Bounds, RefusedError, Together, check_name
 
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
 _OF_CASES = ("outputs", "samples")  # the tables whose rows are of cases of the run
@@ -49,7 +49,7 @@ def checked(
 
     What another thread looks at meanwhile is waited for, and not looked at again.
     """
-    limits, together = bounds or Bounds(), _Together()
+    limits, together = bounds or Bounds(), Together()
     for part in _parts([*runs]):
         states = {files: _state_of(files, limits) for files in part}
         with _alone({*states.values()}):
@@ -62,7 +62,7 @@ def _parts(runs: list[JobFiles]) -> Iterator[list[JobFiles]]:
 
 
 def _refused(
-    states: Mapping[JobFiles, Known], bounds: Bounds, together: _Together, *, rows: bool
+    states: Mapping[JobFiles, Known], bounds: Bounds, together: Together, *, rows: bool
 ) -> dict[JobFiles, str]:
     refused: dict[JobFiles, str] = {}
     for files, state in states.items():
@@ -76,27 +76,6 @@ def _refused(
     faults = _check_rows([files for files in whole if states[files] not in _GOOD], bounds)
     _GOOD.update(states[files] for files in whole if files not in faults)
     return refused | faults
-
-
-@dataclass
-class _Together:
-    """The number and the bytes of all runs that were taken so far."""
-
-    number: int = 0
-    size: int = 0
-
-    def add(self, size: int, bounds: Bounds) -> None:
-        """Add the files of a run.
-
-        Raises:
-            RefusedError: all together are too many or too large.
-        """
-        self.size += size
-        if self.number >= bounds.files:
-            raise RefusedError(f"there are more than {bounds.files} files")
-        if self.size > bounds.all_bytes:
-            raise RefusedError(f"all files together are larger than {bounds.all_bytes} bytes")
-        self.number += 1
 
 
 def _check_files(files: JobFiles, bounds: Bounds, *, is_known: bool) -> int:

@@ -43,23 +43,38 @@ class Bounds:
 STREAMED = Bounds(files=100_000, all_bytes=64 * 2**30)
 
 
+@dataclass
+class Together:
+    """The number and the bytes of all files, or of all runs, that were taken so far."""
+
+    number: int = 0
+    size: int = 0
+
+    def add(self, size: int, bounds: Bounds) -> None:
+        """Add the bytes of the next.
+
+        Raises:
+            RefusedError: all together are too many or too large.
+        """
+        self.size += size
+        if self.number >= bounds.files:
+            raise RefusedError(f"there are more than {bounds.files} files")
+        if self.size > bounds.all_bytes:
+            raise RefusedError(f"all files together are larger than {bounds.all_bytes} bytes")
+        self.number += 1
+
+
 def find(folder: Path, paths: Iterable[Path], bounds: Bounds) -> tuple[list[Path], list[tuple[Path, str]]]:
     """Return the files to read of those below a folder, and those that are not read, each with the reason."""
     good: list[Path] = []
     bad: list[tuple[Path, str]] = []
-    total = 0
+    together = Together()
     for path in paths:
         try:
-            total += check_name(path, folder, bounds)
+            together.add(check_name(path, folder, bounds), bounds)
+            good.append(path)
         except RefusedError as error:
             bad.append((path, str(error)))
-            continue
-        if len(good) >= bounds.files:
-            bad.append((path, f"there are more than {bounds.files} files"))
-        elif total > bounds.all_bytes:
-            bad.append((path, f"all files together are larger than {bounds.all_bytes} bytes"))
-        else:
-            good.append(path)
     return good, bad
 
 
