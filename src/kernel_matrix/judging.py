@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config.model import Tier
-from kernel_matrix.config.plan import Plan
+from kernel_matrix.config.plan import Plan, outputs_not_named
 from kernel_matrix.config.rule_state import RuleState, locked_versions
 from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of
 from kernel_matrix.pipeline import Project, plan
 from kernel_matrix.report.runs import Side, is_address, is_site, measurements, read_address, read_site
-from kernel_matrix.results import compare as comparing
 from kernel_matrix.results import history, repeat
-from kernel_matrix.results.compare import State
-from kernel_matrix.results.fixed import fixed
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.present import present as present_with
+from kernel_matrix.results.states import State
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.validation import STREAMED
 
@@ -141,7 +139,7 @@ def _judged(
         planned.tier,
         loaded,
         jobs,
-        notes=(*([presence.note] if presence and presence.note else []), *comparing.outputs_not_named(planned)),
+        notes=(*([presence.note] if presence and presence.note else []), *outputs_not_named(planned)),
         not_taken=tuple(load.not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,
         presence=presence,
@@ -168,7 +166,7 @@ def rule_states(project: Project, cases: Mapping[str, State], today: date) -> li
         return []
     matrix = project.matrix
     states = config_rules.rule_states(matrix, checked.full, locked_versions(matrix, project.root), today)
-    of_results = {(state.section, state.index): state for state in fixed(matrix, checked.full, cases)}
+    of_results = {(state.section, state.index): state for state in config_rules.fixed(matrix, checked.full, cases)}
     return [of_results.get((s.section, s.index), s) if s.state == "holds" else s for s in states]
 
 

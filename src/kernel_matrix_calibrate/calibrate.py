@@ -12,7 +12,7 @@ from kernel_matrix.config.model import Matrix, Op
 from kernel_matrix.config.plan import Case, Job
 from kernel_matrix.config.selection import Selection, narrow
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.compare import Verdict
+from kernel_matrix.results.states import Verdict
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import decide
 from kernel_matrix.run.settings import Progress, Settings

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from kernel_matrix.config.model import Accuracy, Scalar
 from kernel_matrix.config.plan import Cell
 from kernel_matrix.job.budget import Pair, least_noise
-from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.noise import ratio_of
+from kernel_matrix.results.states import Verdict
 
 TARGET = 2 / 3  # a proposed limit leaves the largest error at this share of its budget
 _LIMIT = ".limit_max_abs"

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernel_matrix.config.plan import Case, Cell
-from kernel_matrix.results.compare import Verdict
+from kernel_matrix.results.states import Verdict
 from kernel_matrix_launches.naming import kernel_of
 from kernel_matrix_launches.recording import Options, Recording
 

@@ -38,9 +38,10 @@ from kernel_matrix.config import plan as planning
 from kernel_matrix.config import selection
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix, Tier
+from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import SuiteTests
-from kernel_matrix.results.limits import limits_of
+from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.run.docker.engine import connect
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.job_command import BESIDE_OTHERS
@@ -363,13 +364,29 @@ def job_of(case: Case) -> dict[str, str]:
     return {**place, **device, "started": "2026-01-01T00:00:00Z", "version.torch": "2.13.0"}
 
 
+def limits_of(figures: Mapping[str, float], owed: Owed) -> Pair:
+    """Return the limits of one output, computed from its figures and matrix.yaml's ``accuracy``."""
+    rules = owed.rules("")
+    return limits(
+        Pair(figures["floor_max_abs"], figures["floor_rel_fro"]),
+        Pair(figures["conditioning_max_abs"], figures["conditioning_rel_fro"]),
+        largest=figures["largest"],
+        itemsize=int(figures["itemsize"]),
+        steps=figures["steps"],
+        factor=rules.factor,
+        rounded=rules.rounded,
+        ulps=rules.ulps,
+        cap=rules.cap * figures["unit"],
+    )
+
+
 def output_figures(case: Case, **given: float) -> dict[str, float]:
     """Return the figures of one output, with those given, and the limits that follow from them by matrix.yaml."""
     noise = {"floor_max_abs": 2e-7, "floor_rel_fro": 2e-7, "conditioning_max_abs": 1e-7, "conditioning_rel_fro": 1e-7}
     figures = {"elements": 8.0, "nan": 0.0, "inf": 0.0, "max_abs": 1e-7, "rel_fro": 1e-7, **noise}
     figures |= {"unit": 1.0, "steps": 1.0, "largest": 1.0, "itemsize": 4.0, **given}
-    limits = limits_of(figures, case.owed)
-    return {**figures, "limit_max_abs": limits.max_abs, "limit_rel_fro": limits.rel_fro}
+    made = limits_of(figures, case.owed)
+    return {**figures, "limit_max_abs": made.max_abs, "limit_rel_fro": made.rel_fro}
 
 
 @pytest.fixture(scope="session")

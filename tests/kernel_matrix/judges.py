@@ -14,7 +14,7 @@ from typing import Any
 from kernel_matrix import judging
 from kernel_matrix.audit import audit
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Cell, Plan
+from kernel_matrix.config.plan import Case, Cell, Job, Plan, outputs_not_named
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.judge import verdicts
 from kernel_matrix.pipeline import Project
@@ -23,10 +23,10 @@ from kernel_matrix.report.cells import Sources, cell_states
 from kernel_matrix.report.difference import difference, read
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.make_document import document
-from kernel_matrix.results.compare import STATES, Verdict, outputs_not_named
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.present import Present
+from kernel_matrix.results.states import STATES, Verdict
 from kernel_matrix.store.database import database
 from kernel_matrix.store.load import Loaded
 from kernel_matrix.store.record import Record
@@ -108,7 +108,7 @@ def judged(
         records, samples, runs = [*records], Samples(Bounds()), {}
         for record in records:
             runs.setdefault(str(record.job), f"{len(runs):016x}")
-        records = [replace(record, run=runs[str(record.job)]) for record in records]
+        records = [replace(record, run=record.run or runs[str(record.job)]) for record in records]
         add_records(connection, "records of a test", records)
         samples.add(records)
         planned = of_plan(plan)
@@ -122,6 +122,13 @@ def compare(plan: Plan, records: Iterable[Record], present: Present | None = Non
     """Return all verdicts of records."""
     with judged(plan, records, present) as results:
         return found(results)
+
+
+def judge(case: Case, records: Iterable[Record], present: Present | None = None) -> Verdict:
+    """Return the verdict of one case, where no other case is planned."""
+    alone = Plan("package", "quick", (Job(case.cell.platform, case.cell.toolchain, (case,)),))
+    [verdict] = compare(alone, records, present).verdicts
+    return verdict
 
 
 def make_document(

@@ -13,7 +13,7 @@ from judges import Found, found
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.results.compare import Verdict
+from kernel_matrix.results.states import Verdict
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.store.load import Collected, collect
 from kernel_matrix.vendors.machine import Machine

@@ -25,8 +25,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report.document import Document
-from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.present import Pins, Present
+from kernel_matrix.results.states import STATES
 from kernel_matrix.store import junit
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record

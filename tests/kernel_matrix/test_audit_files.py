@@ -88,11 +88,16 @@ def test_a_file_that_cannot_be_read_is_a_difference_where_the_page_says_nothing_
     assert any("a file that cannot be read" in text for text in found), found
 
 
+def says(chosen):
+    """Return what the chosen files say, without the paths that tell their jobs apart."""
+    return {case: [raw._replace(run="") for raw in raws] for case, raws in chosen.by_case.items()}
+
+
 def test_nothing_behind_a_link_counts_and_no_file_that_the_page_says_was_refused(project):
     whole = choose([project.results], ())
     copy_of(project, "good")
     (project.results / "link").symlink_to(project.results / "again")
-    assert choose([project.results], ()).by_case == whole.by_case
+    assert says(choose([project.results], ())) == says(whole), "one of two equal files counts"
     shutil.rmtree(project.results / "again")
     sentence = f"elsewhere/jobs/{table_of(project, 'good').name}: refused: it is too large."
     told = choose([project.results], [sentence])

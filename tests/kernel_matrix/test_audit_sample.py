@@ -19,7 +19,7 @@ from kernel_matrix.audit.sampled import Sample, Source
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.document import Document
-from kernel_matrix.results.compare import STATES
+from kernel_matrix.results.states import STATES
 from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 

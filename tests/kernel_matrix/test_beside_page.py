@@ -21,7 +21,7 @@ from kernel_matrix.report import badges, table
 from kernel_matrix.report.document import Cell, SilentLane
 from kernel_matrix.report.grid import MOST_COLUMNS, THEMES, grid
 from kernel_matrix.report.markdown import MOST_BYTES, summary, within
-from kernel_matrix.results.compare import RED, STATES
+from kernel_matrix.results.states import RED, STATES
 from kernel_matrix.store.record import Record
 
 HOSTILE = "</script><img src=x onerror=alert(1)> | `` ``` ``````` \0 @someone [x](javascript:x) #1\n::error::x\r\n```"

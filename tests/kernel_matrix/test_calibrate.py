@@ -14,7 +14,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.config.model import Accuracy
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.budget import Pair, limits
-from kernel_matrix.results.compare import Verdict
+from kernel_matrix.results.states import Verdict
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.vendor import Device

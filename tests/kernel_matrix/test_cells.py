@@ -8,13 +8,10 @@ from random import Random
 import pytest
 from judges import judged, write_site
 from shown import Page
-from worlds import world
+from worlds import raw_of, world
 
 from kernel_matrix.audit import figures
-from kernel_matrix.audit.raw import Raw
 from kernel_matrix.store.record import Record
-
-NOT_OUTPUTS = ("", "artifact", "canary", "time")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -44,15 +41,3 @@ def with_other_figures(record: Record) -> Record:
         return record
     others = {f"{name.partition('.')[0]}.other": 1.5 for name in record.metrics if name.endswith(".max_abs")}
     return replace(record, metrics={**record.metrics, **others, "artifact.registers": 12.0})
-
-
-def raw_of(record: Record) -> Raw:
-    """Return a record as the audit reads it."""
-    subjects: dict[str, dict[str, float]] = {}
-    for key, value in record.metrics.items():
-        subject, _, figure = key.rpartition(".")
-        subjects.setdefault(subject, {})[figure] = value
-    outputs = {subject: values for subject, values in subjects.items() if subject not in NOT_OUTPUTS}
-    same = {name: getattr(record, name) for name in ("case", "outcome", "action", "stage", "message", "seconds")}
-    return Raw("a test", **same, text=record.text, attempts=tuple(record.attempts), metrics=dict(record.metrics),
-               outputs=outputs, subjects=subjects, facts=dict(record.facts), job=dict(record.job))  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import ROOT, few_cases, figures_of, job_of
-from judges import write_site
+from judges import compare, write_site
 from serving import served
 from test_compare import TRITON, compiled
 from test_report import all_cases
@@ -22,7 +22,6 @@ from kernel_matrix.job.accuracy import measure
 from kernel_matrix.job.sample import take
 from kernel_matrix.report.difference import ratio_limit
 from kernel_matrix.results import history, trend
-from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import Measurement
 from kernel_matrix.store import junit
 from kernel_matrix.store.record import Record

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import few_cases
-from judges import write_site
+from judges import compare, write_site
 from test_compare import TRITON
 from test_report import all_cases
 
@@ -16,7 +16,7 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.report import annotations as annotate
 from kernel_matrix.report import markdown
 from kernel_matrix.report.difference import read
-from kernel_matrix.results.compare import RED, compare
+from kernel_matrix.results.states import RED
 from kernel_matrix.store.record import Record
 
 TRACEBACK = """Traceback (most recent call last):

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 
 import pytest
 from conftest import END, Doubles, harness
-from judges import judged_files
+from judges import judge, judged_files
 from shown import Page
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.config.edits import Edit, edited
-from kernel_matrix.results.compare import judge
 from kernel_matrix.results.present import Present
 from kernel_matrix.store import junit
 from kernel_matrix.store.record import Record

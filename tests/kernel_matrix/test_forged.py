@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from conftest import ROOT, few_cases, figures_of, job_of
+from conftest import ROOT, few_cases, figures_of, job_of, limits_of
 from judges import write_site
 from shown import Page
 from together import first_are_quick
@@ -22,7 +22,6 @@ from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.report.document import Document
-from kernel_matrix.results.limits import limits_of
 from kernel_matrix.results.present import Pins, Present
 from kernel_matrix.store import junit
 from kernel_matrix.store.load import collect

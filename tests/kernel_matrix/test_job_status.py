@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Doubles, harness
+from judges import compare
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
@@ -20,7 +21,6 @@ from kernel_matrix.machines.rows import Row
 from kernel_matrix.machines.services import github
 from kernel_matrix.report.badges import GREEN, GREY, of_history
 from kernel_matrix.results import history
-from kernel_matrix.results.compare import compare
 from kernel_matrix.results.history import History, LaneHistory
 from kernel_matrix.store.record import Record
 

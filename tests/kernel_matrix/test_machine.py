@@ -5,9 +5,10 @@ from __future__ import annotations
 import stat
 
 import pytest
+from conftest import figures_of
+from judges import judge
 
 from kernel_matrix.config.plan import plan
-from kernel_matrix.results.place import misplaced
 from kernel_matrix.run.decide import decide
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import amd, cpu, nvidia
@@ -121,5 +122,7 @@ def test_a_record_of_an_emulated_cpu_is_taken_and_of_an_emulated_native_one_is_n
     for target, taken in (("neoverse-n1", True), ("x86-64-v3", False), ("sm_90", False)):
         case = cases[target]
         job = {"platform": case.cell.platform, "toolchain": "tvm-0.27", "device.targets": target}
-        record = Record(case.id, "pass", "emulate", job=job | {"device.vendor": case.cell.vendor})
-        assert (misplaced(case, record) == "") is taken
+        job |= {"device.vendor": case.cell.vendor}
+        verdict = judge(case, [Record(case.id, "pass", "emulate", metrics=figures_of(case), job=job)])
+        assert (verdict.state == "error") is not taken
+        assert taken or "action of this toolchain" in verdict.reason

@@ -8,10 +8,9 @@ from shown import Page
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.canaries import canary_cases, group_of
-from kernel_matrix.config.plan import plan
+from kernel_matrix.config.plan import outputs_not_named, plan
 from kernel_matrix.job.budget import Pair, limits
-from kernel_matrix.results.canaries import detection
-from kernel_matrix.results.compare import outputs_not_named
+from kernel_matrix.results.states import detection
 from kernel_matrix.store.record import Record
 
 

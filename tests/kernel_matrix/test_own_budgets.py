@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import harness, output_figures
+from judges import compare
 from shown import Page
 from together import first_are_quick
 
@@ -17,7 +18,6 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.job.case import OutOfBudgetError, RunningCase
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.suite_compare import Comparer
-from kernel_matrix.results.compare import compare
 from kernel_matrix.store.record import Record
 from kernel_matrix_bench.inside.judging import Rules as BenchRules
 from kernel_matrix_calibrate.calibration_text import present_limits

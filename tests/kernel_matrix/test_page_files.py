@@ -23,8 +23,8 @@ from kernel_matrix.report.page_data import CellChunk, HistoryData, Overview, Pag
 from kernel_matrix.report.page_files import write_data
 from kernel_matrix.report.scripts import encoded, write_script
 from kernel_matrix.results import history
-from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.history import History, Measurement
+from kernel_matrix.results.states import STATES
 from kernel_matrix.store.record import Record
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\0\u2028\u2029 ]]> <!--"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from judges import judged_files
+from judges import compare, judge, judged_files
 from ruamel.yaml import YAML
 from test_compare import TRITON, case_of, compiled
 
@@ -21,7 +21,6 @@ from kernel_matrix.config import load as loading
 from kernel_matrix.config.concern import Concerned, concerned, read_by_results
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.results.compare import compare, judge
 from kernel_matrix.results.present import Pins, Present, present
 from kernel_matrix.store import junit
 from kernel_matrix.store.record import Record

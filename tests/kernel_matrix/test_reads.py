@@ -70,7 +70,7 @@ def edit(path: Path, text: str = "\nNEW = 1\n") -> None:
         ("run/progress.py", ""),
         ("run/schedule.py", ""),
         ("run/job_run.py", ""),
-        ("results/compare.py", ""),
+        ("judge/verdicts.py", ""),
         ("vendors/nvidia.py", ""),
         ("job/suite_plugin.py", ""),
         ("run/docker/sandbox.py", ""),

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from judges import judged
 from test_samples import record
 
 from kernel_matrix.config.canaries import canary_cases
 from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Case, plan
+from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.results import rest
-from kernel_matrix.results.canaries import CAUGHT, INJECTED, detection, faults_of_jobs
+from kernel_matrix.results.states import CAUGHT, INJECTED, detection
 from kernel_matrix.store import write as store
+from kernel_matrix.store.database import rows
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
 
@@ -43,7 +45,8 @@ def commits(results: Path, planned: dict[str, Case]) -> dict[str, set[str]]:
     records = collect([results]).records
     for each in records:
         found.setdefault(each.case, []).append(each)
-    assert faults_of_jobs(planned.values(), found, records) == {}
+    with judged(Plan("doubles", "full", (Job("here", "good", tuple(planned.values())),)), records) as judgement:
+        assert rows(judgement.connection, "FROM faulty_jobs") == []
     return {name: {each.job["commit"] for each in of_case} for name, of_case in found.items()}
 
 

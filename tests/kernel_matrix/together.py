@@ -30,7 +30,7 @@ LONGEST = (
     *("test_cpu_platform", "test_images", "test_examples", "test_launch_toolchains", "test_tvm_gpu", "test_container"),
     "test_act",
     *("test_kernel_mutants", "test_suite", "test_docs_commands", "test_without_gpu", "test_mutated_page"),
-    *("test_launches", "test_columns", "test_package", "test_machines", "test_run"),
+    *("test_launches", "test_judge", "test_package", "test_machines", "test_run"),
     *("test_probes", "test_harness_image", "test_scale", "test_tables", "test_suite_examples", "test_query"),
     *("test_everything", "test_audit", "test_ascend", "test_bench", "test_diff"),
 )

@@ -1,20 +1,25 @@
-"""Make plans and results at random, in which every rule of judging is reached."""
+"""Make plans and results at random, in which every rule of judging is reached, also as the audit reads them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 from conftest import output_figures
 
+from kernel_matrix.audit.planned import Facts
+from kernel_matrix.audit.raw import Raw
+from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Exclusion, Expectation
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell, Job, Plan
 from kernel_matrix.results.present import Pins, Present
-from kernel_matrix.store.record import Record
+from kernel_matrix.store.record import NOT_OUTPUTS, Record
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 COMMIT = "abcdef123456"
@@ -58,20 +63,27 @@ _ODD = [
 _MESSAGES = ["h: max_abs 1 is over 0.1", "ValueError: no such function", "segfault at 0", "", "two\n\n  lines\tof it"]
 
 
-def world(random: Random) -> tuple[Plan, list[list[Record]], Present | None]:
-    """Return a plan, the records of some files, and perhaps the present that they must agree with."""
+def world(random: Random, op: str = "op") -> tuple[Plan, list[list[Record]], Present | None]:
+    """Return a plan of one operator, the records of some files, and perhaps the present that they must agree with."""
     outputs = random.choice([("h", "m"), ("h", "m"), ("h",), ()])
     owed = Owed(
         outputs, 4.0, 8.0, random.choice([1.0, 4.0]), 0.5, True, outputs[:1], (2.5, 1.0) if len(outputs) == 1 else None
     )
     names = random.sample([f"tokens{n}" for n in range(9)], random.randint(3, 9))
-    cases = [case for cell in random.sample(_CELLS, random.randint(2, 6)) for case in _cases(random, cell, names, owed)]
+    cases = [
+        case
+        for cell in random.sample(_CELLS, random.randint(2, 6))
+        for case in _cases(random, replace(cell, op=op), names, owed)
+    ]
     if random.random() < 0.3:
-        cases += _cases(random, _TESTS, names, replace(owed, outputs=(), sums=(), growth=None, asserted=True))
+        cases += _cases(
+            random, replace(_TESTS, op=op), names, replace(owed, outputs=(), sums=(), growth=None, asserted=True)
+        )
     plan = Plan("package", "quick", tuple(Job(c.cell.platform, c.cell.toolchain, (c,)) for c in cases))
     jobs = [_job(random, random.choice(cases).cell) for _ in range(random.randint(4, 24))]
     faulty = random.choice([0.0, 0.1, 0.4])
     files = [_file(random, cases, job, faulty) for job in jobs]
+    files = [[replace(record, run=f"{number:016x}") for record in file] for number, file in enumerate(files)]
     if random.random() < 0.2:
         files.append([record for file in files for record in _again(random.sample(file, len(file) // 2))])
     presence = random.choice([PRESENT, PRESENT, None])
@@ -82,8 +94,7 @@ def world(random: Random) -> tuple[Plan, list[list[Record]], Present | None]:
 
 def _again(records: list[Record]) -> list[Record]:
     """Return the records of a job as another file has them: with a job of their own."""
-    jobs = {id(record.job): dict(record.job) for record in records}
-    return [replace(record, job=jobs[id(record.job)]) for record in records]
+    return [replace(record, run=f"{int(record.run, 16) + 256:016x}") for record in records]
 
 
 def _cases(random: Random, cell: Cell, names: list[str], owed: Owed) -> list[Case]:
@@ -253,3 +264,85 @@ def _spoil(random: Random, metrics: dict[str, float], facts: dict[str, str]) -> 
             metrics.clear()
         case 13:
             metrics |= {f"{output}.max_abs": 1e-7, f"{output}.rel_fro": random.choice([0.0, 1e-9])}
+
+
+def as_audited(plan: Plan, files: list[list[Record]], presence: Present | None) -> tuple[Judge, dict[int, Record]]:
+    """Return the audit's judge of a world, and the records by the identity of the raw results that it has of them."""
+    records = [record for file in files for record in file]
+    raws: dict[str, list[Raw]] = {}
+    of_raws: dict[int, Record] = {}
+    for record in records:
+        raw = raw_of(record)
+        raws.setdefault(record.case, []).append(raw)
+        of_raws[id(raw)] = record
+    cases = {case.id: _facts(case) for case in plan.cases}
+    locks = {
+        (case.cell.platform, case.cell.toolchain): PRESENT.toolchains[case.cell.toolchain].sha256 for case in plan.cases
+    }
+    now = Now(NOW, COMMIT, locks) if presence else Now(datetime(2000, 1, 1, tzinfo=UTC), "", {})
+    return _Told(content(plan), cases, raws, now, presence), of_raws
+
+
+class _Told(Judge):
+    """Judge as the audit does, and be told which results are stale where git would have to say it."""
+
+    def __init__(self, *given: Any) -> None:
+        *given, self.presence = given
+        super().__init__(*given)
+
+    def _fresh(self, raw: Raw) -> bool:
+        if self.presence is None:
+            return True
+        platform, _, toolchain = raw.case.split("/")[:3]
+        told = not self.presence.stale(platform, toolchain, Record(raw.case, "pass", job=raw.job))
+        assert super()._fresh(raw) in (None, told)
+        return told
+
+
+def content(plan: Plan) -> dict[str, Any]:
+    """Return the part of matrix.yaml that the audit judges by, from which this plan could have been made."""
+    cells, owed = {case.cell: None for case in plan.cases}, next(case.owed for case in plan.cases)
+    platforms: dict[str, Any] = {}
+    for cell in cells:
+        platform = platforms.setdefault(cell.platform, {"device": cell.vendor, "toolchains": {}})
+        entry = {"toolchain": cell.toolchain, "runs": cell.action != "compile", "emulated": cell.action == "emulate"}
+        platform["toolchains"][cell.toolchain] = entry
+    whole = next((case.owed for case in plan.cases if not case.owed.asserted), owed)
+    directions = [direction for direction in ("forward", "backward") if whole.outputs]
+    limits: dict[str, Any] = {name: getattr(owed, name) for name in ("factor", "rounded", "ulps")}
+    limits["caps"] = dict.fromkeys(("forward", "backward", "tests"), owed.cap)
+    if whole.growth:
+        limits["growth"] = dict(zip(("sums", "others"), whole.growth, strict=True))
+    return {
+        "accuracy": limits,
+        "ops": {next(iter(cells)).op: {"sums": whole.sums, "outputs": dict.fromkeys(directions, whole.outputs)}},
+        "platforms": {name: {**of, "toolchains": [*of["toolchains"].values()]} for name, of in platforms.items()},
+        "toolchains": {name: {"requires": pins.requires} for name, pins in PRESENT.toolchains.items()},
+        "exclusions": _rules(plan, [_EXCLUSION], lambda case: [case.exclusion]),
+        "expectations": _rules(plan, _EXPECTATIONS, lambda case: case.expectations),
+    }
+
+
+def _rules(plan: Plan, rules: list[Any], of: Callable[[Case], Iterable[Any]]) -> list[dict[str, Any]]:
+    """Return the entries of a section, each with the ids of its cases."""
+    return [
+        {**rule.model_dump(), "where": {"id": [case.id for case in plan.cases if rule in of(case)]}} for rule in rules
+    ]
+
+
+def _facts(case: Case) -> Facts:
+    cell = case.cell
+    place = {"platform": cell.platform, "target": cell.target, "toolchain": cell.toolchain}
+    return {**case.axes, **place, "op": cell.op, "direction": cell.direction, "id": case.id}
+
+
+def raw_of(record: Record) -> Raw:
+    """Return a record as the audit reads it."""
+    subjects: dict[str, dict[str, float]] = {}
+    for key, value in record.metrics.items():
+        subject, _, figure = key.rpartition(".")
+        subjects.setdefault(subject, {})[figure] = value
+    outputs = {subject: values for subject, values in subjects.items() if subject not in ("", *NOT_OUTPUTS)}
+    same = {name: getattr(record, name) for name in ("case", "outcome", "action", "stage", "message", "seconds", "run")}
+    return Raw("a test", **same, text=record.text, attempts=tuple(record.attempts), metrics=dict(record.metrics),
+               outputs=outputs, subjects=subjects, facts=dict(record.facts), job=dict(record.job))  # fmt: skip

@@ -74,9 +74,9 @@ def _end_of(path: str) -> tuple[str, ...]:
 
 def _is_copy(by_case: dict[str, list[Raw]], before: dict[tuple[str, str], list[_Content]]) -> bool:
     """Return whether all jobs of a file are in files before it; keep them for those behind it."""
-    jobs: dict[int, list[Raw]] = {}
+    jobs: dict[str, list[Raw]] = {}
     for raw in (raw for raws in by_case.values() for raw in raws):
-        jobs.setdefault(id(raw.job), []).append(raw)
+        jobs.setdefault(raw.run, []).append(raw)
     contents = [(raws[0].job, _content(raws)) for raws in jobs.values()]
     is_copy = bool(contents)
     for job, content in contents:
@@ -91,4 +91,4 @@ def _is_copy(by_case: dict[str, list[Raw]], before: dict[tuple[str, str], list[_
 def _content(raws: list[Raw]) -> _Content:
     """Return all that the results of a job say, in one order."""
     ordered = sorted(raws, key=lambda raw: (raw.case, raw.outcome, raw.action, raw.text, raw.seconds))
-    return [(ordered[0].job,), *(tuple(raw)[1:-1] for raw in ordered)]
+    return [(ordered[0].job,), *(tuple(raw)[1:-2] for raw in ordered)]

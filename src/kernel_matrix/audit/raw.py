@@ -29,13 +29,14 @@ class Raw(NamedTuple):
     subjects: dict[str, dict[str, float]]  # the figures by what they are of, such as an output or "time"
     facts: dict[str, str]
     job: dict[str, str]
+    run: str  # the key of the job: the path of its file, and its place in a file of several jobs
 
 
 class _Reader:
     """Take in a file as expat reads it. A tree of it would take most of the audit's time."""
 
     def __init__(self, path: Path, by_case: dict[str, list[Raw]]) -> None:
-        self.file, self.by_case = path.name, by_case
+        self.path, self.by_case, self.jobs = path, by_case, 0
         self.job: dict[str, str] = {}
         self.case: dict[str, str] = {}  # the attributes of a test case, and so on below
         self.given: dict[str, str] = self.job
@@ -58,6 +59,7 @@ class _Reader:
             self.case, self.given, self.results, self.flaky = attributes, {}, {}, []
         elif name == "testsuite":
             self.job = self.given = {}
+            self.jobs += 1
         elif name in ("failure", "error", "skipped"):
             self.text = self.results[name] = [attributes.get("message", "")]
         elif name in ("flakyFailure", "flakyError"):
@@ -82,7 +84,7 @@ class _Reader:
         metrics = {key[7:]: float(value) for key, value in given.items() if key.startswith("metric.")}
         subjects = _by_subject(metrics)
         return Raw(
-            file=self.file,
+            file=self.path.name,
             case=given.get("case", f"{self.case.get('classname')}/{self.case.get('name')}"),
             outcome=_outcome(set(results), self.case.get("status", ""), given.get("outcome", "")),
             action=given.get("action", ""),
@@ -96,6 +98,7 @@ class _Reader:
             subjects=subjects,
             facts={key[5:]: value for key, value in given.items() if key.startswith("fact.")},
             job=self.job,
+            run=f"{self.path} {self.jobs}",
         )
 
 
@@ -140,6 +143,7 @@ def _of_tables(jobs: Path) -> Iterator[Raw]:
             subjects=subjects,
             facts=dict(row["facts"]),
             job=job,
+            run=str(jobs),
         )
 
 
@@ -158,6 +162,7 @@ def _of_journal(path: Path) -> Iterator[Raw]:
             subjects=subjects,
             facts=end["facts"],
             job=first["facts"],
+            run=str(path),
         )
 
 

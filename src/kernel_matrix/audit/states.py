@@ -1,4 +1,4 @@
-"""The state of each case, by counting over the raw results: a second road beside ``results.compare``."""
+"""The state of each case, by counting over the raw results: the second opinion on the judge."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Judge:
         """Take the plain content of matrix.yaml, the planned cases, the raw results, and the present."""
         self.matrix, self.cases, self.now = matrix, cases, now
         self.raws = {case: raws.get(case, []) for case in cases}
-        of_jobs: dict[tuple[int, str], bool | None] = {}  # every result of a job is as fresh as the others
+        of_jobs: dict[tuple[str, str], bool | None] = {}  # every result of a job is as fresh as the others
         self.fresh: dict[int, bool | None] = {}
         for raw in (raw for group in self.raws.values() for raw in group):
-            key = id(raw.job), raw.case.split("/")[2]
+            key = raw.run, raw.case.split("/")[2]
             if raw.outcome in ("pass", "fail", "error") and key not in of_jobs:
                 of_jobs[key] = self._fresh(raw)
             self.fresh[id(raw)] = of_jobs[key] if raw.outcome in ("pass", "fail", "error") else True
@@ -84,15 +84,29 @@ class Judge:
         taken = [raw for raw in group if not self._has_other_inputs(case, raw)]
         if not taken:
             return [("missing", group[0])]
-        pool = [raw for raw in taken if self.fresh[id(raw)] in (None, not stale)] or taken
-        most = max(map(_weight, pool))
-        heaviest = pool if len(pool) < len(taken) else [raw for raw in pool if _weight(raw) == most]
+        if None in (self.fresh[id(raw)] for raw in taken):
+            pool = [raw for raw in taken if self.fresh[id(raw)] in (None, not stale)] or taken
+            heaviest = pool if len(pool) < len(taken) else _heaviest(pool)
+        else:
+            heaviest = self._deciding(taken)
         states: list[tuple[str, Raw | None]] = [(self._state(case, raw), raw) for raw in heaviest]
         if _inputs(case) in self.mixed:
             states += [
                 (state, raw) for raw in heaviest if raw.outcome == "pass" for state in ("pass", "error", "missing")
             ]
         return states
+
+    def _deciding(self, taken: list[Raw]) -> list[Raw]:
+        """Return the results that may decide a case, where it is known which are stale: those that tried most.
+
+        A stale one decides only if it tried more than all fresh ones, and the worst of these did not go wrong.
+        """
+        now = _heaviest([raw for raw in taken if self.fresh[id(raw)]])
+        before = _heaviest([raw for raw in taken if not self.fresh[id(raw)]])
+        if not now or not before:
+            return now or before
+        is_wrong = now[0].outcome in ("fail", "error")
+        return now if is_wrong or _weight(now[0])[0] >= _weight(before[0])[0] else before
 
     def _state(self, case: str, raw: Raw) -> str:
         if raw.outcome in ("excluded", "missing"):
@@ -136,7 +150,7 @@ class Judge:
         place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action
         if place != (platform, toolchain, device, action if entry.get("runs", True) else "compile"):
             return True
-        if target not in job.get("device.targets", "").split() or id(job) in self.missed:
+        if target not in job.get("device.targets", "").split() or raw.run in self.missed:
             return True
         if _only_asserts(raw):
             return False
@@ -250,21 +264,21 @@ class Judge:
         common = self.inputs.get(_inputs(case))
         return bool(digest) and common is not None and digest != common
 
-    def _jobs_that_missed(self, every: Mapping[str, list[Raw]]) -> set[int]:
-        """Return the identities of the jobs whose comparison missed a canary, or that lack canaries they owe.
+    def _jobs_that_missed(self, every: Mapping[str, list[Raw]]) -> set[str]:
+        """Return the runs of the jobs whose comparison missed a canary, or that lack canaries they owe.
 
         Canaries are counted in ``every`` result of a case. They are owed by those that are planned and not refused.
         """
-        counted: dict[int, list[Raw]] = {}
+        counted: dict[str, list[Raw]] = {}
         for case, raws in every.items():
             for raw in raws if not case.startswith(("probe/", "bench:")) else ():
-                counted.setdefault(id(raw.job), []).append(raw)
-        owing: dict[int, list[tuple[tuple[str, str], Raw]]] = {}
+                counted.setdefault(raw.run, []).append(raw)
+        owing: dict[str, list[tuple[tuple[str, str], Raw]]] = {}
         for case, raws in self.raws.items():
             group = case.rpartition("/")[0], str(self.cases[case].get("dtype"))
             for raw in raws:
                 if not self._has_other_inputs(case, raw):
-                    owing.setdefault(id(raw.job), []).append((group, raw))
+                    owing.setdefault(raw.run, []).append((group, raw))
         missed = {job for job, raws in counted.items() if _missed(raws)}
         return missed | {job for job, members in owing.items() if _lacks(members)}
 
@@ -278,6 +292,7 @@ class Judge:
                     name: f
                     for name, f in raw.outputs.items()
                     if all(math.isfinite(f.get(k, math.nan)) for k in _MADE_FROM)
+                    and math.isfinite(f.get("elements", 0))
                 }
                 for name in dict.fromkeys(name.split("@")[0] for name in whole):
                     chosen = whole.get(name) or next(f for other, f in whole.items() if other.split("@")[0] == name)
@@ -363,6 +378,12 @@ def _draws_alone(raw: Raw) -> bool:
 
 def _inputs(case: str) -> tuple[str, ...]:
     return tuple(case.split("/")[3:])
+
+
+def _heaviest(raws: list[Raw]) -> list[Raw]:
+    """Return the results that tried most, and of these the worst."""
+    most = max(map(_weight, raws), default=None)
+    return [raw for raw in raws if _weight(raw) == most]
 
 
 def _weight(raw: Raw) -> tuple[int, int]:

@@ -11,10 +11,10 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.config.edits import edited
+from kernel_matrix.config.plan import outputs_not_named
 from kernel_matrix.config.schema import schema
 from kernel_matrix.report.terminal import ended_lines, state_lines
 from kernel_matrix.report.words import counted
-from kernel_matrix.results.compare import outputs_not_named
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

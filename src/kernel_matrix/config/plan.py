@@ -106,6 +106,18 @@ def plan(matrix: Matrix, tier: Tier) -> Plan:
     return Plan(matrix.package.name, tier, tuple(_jobs(matrix, tier)))
 
 
+def outputs_not_named(plan: Plan) -> tuple[str, ...]:
+    """Return a sentence about the operators whose outputs matrix.yaml does not name; none if it names all."""
+    names = {
+        f"{case.cell.op}.{case.cell.direction}": None
+        for case in plan.cases
+        if not (case.owed.outputs or case.owed.asserted)
+    }
+    if not names:
+        return ()
+    return (f"matrix.yaml does not name the outputs of {', '.join(names)}: a result is taken with any one output.",)
+
+
 def targets_with_machine(platform: Platform) -> Sequence[str]:
     """Return the targets of a platform that have a machine: named, or all where any machine will do."""
     if platform.machines is not None:

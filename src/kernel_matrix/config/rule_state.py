@@ -1,6 +1,6 @@
-"""The state of each expectation and exclusion: whether it holds, is over, or matches nothing. Pure functions.
+"""The state of each expectation and exclusion: whether it holds, is over, matches nothing, or is fixed.
 
-The results say a fourth state, ``fixed``: see :mod:`kernel_matrix.results.fixed`.
+Pure functions. That an expectation is fixed, so that its cases no longer fail, follows from the results.
 """
 
 from __future__ import annotations
@@ -63,6 +63,34 @@ def rules_with_cases(matrix: Matrix, full: Plan) -> Iterator[tuple[str, int, Rul
     for section, rules in sections:
         for index, rule in enumerate(rules):
             yield section, index, rule, tuple(covered.get(id(rule), ()))
+
+
+def fixed(matrix: Matrix, full: Plan, states: Mapping[str, str]) -> Iterator[RuleState]:
+    """Yield the expectations that a case shows to be fixed, with the edit that follows from it.
+
+    ``states`` has the states of the cases with an expectation, by id. An entry is taken out unless some of its cases
+    still fail as it says. Then it is narrowed to the cases that do not pass.
+    """
+    for section, index, rule, cases in rules_with_cases(matrix, full):
+        if section != "expectations":
+            continue
+        passing = {case.id for case in cases if states.get(case.id) == "fixed"}
+        if not passing:
+            continue
+        known = [case.id for case in cases if states.get(case.id) == "known"]
+        ended = passing if known else {case.id for case in cases}
+        edit = ending_edit(section, index, cases, ended)
+        reason = _no_longer_fails(sorted(passing), known, len(cases), narrow=edit is not None)
+        yield RuleState(section, index, rule, cases, "fixed", reason, edit)
+
+
+def _no_longer_fails(passing: Sequence[str], known: Sequence[str], cases: int, *, narrow: bool) -> str:
+    """Return which of the cases of an entry pass, and what this means for the entry."""
+    text = f"no longer fails: {len(passing)} of its {cases} cases pass, such as {passing[0]}"
+    if not known:
+        return text
+    text += f"; {len(known)} still fail as it says"
+    return text if narrow else f"{text}. No single key of 'where' separates them: write an entry for each"
 
 
 def locked_versions(matrix: Matrix, root: Path) -> dict[str, dict[str, str]]:

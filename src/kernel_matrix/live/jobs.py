@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.git import commit
-from kernel_matrix.config.canaries import group_of
-from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Case, Cell, Job
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.keys import key_file
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.canaries import INJECTED
 from kernel_matrix.store import names
 from kernel_matrix.store.journal import Ends
 from kernel_matrix.store.record import Record
@@ -47,6 +44,11 @@ class LiveRun:
     def goes_on(self) -> bool:
         """True if a run holds a job."""
         return bool(self.jobs)
+
+    @property
+    def ends(self) -> list[Record]:
+        """The results that the journals of the jobs have."""
+        return [record for job in self.jobs for record in job.ends.values()]
 
     @property
     def ended(self) -> int:
@@ -138,27 +140,6 @@ class LiveJobs:
             "started": f"{datetime.fromtimestamp(reader.path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}",
             **reader.ends.facts,
         }
-
-
-def to_judge(run: LiveRun, cases: Mapping[str, Case]) -> list[Record]:
-    """Return the records that can be judged before their jobs have ended.
-
-    A job shows by canaries that it compares. A pass waits for the case of its cell and dtype that carries them, unless
-    a case of these ended in another way.
-    """
-    ends = [(job.id, record) for job in run.jobs for record in job.ends.values()]
-    ready = {
-        (job, group_of(cases[record.case]))
-        for job, record in ends
-        if record.outcome != "pass" or record.metrics.get(INJECTED, 0) > 0
-    }
-    return [
-        record
-        for job, record in ends
-        if record.action not in ("run", "emulate")
-        or cases[record.case].cell.direction == ASSERTED
-        or (job, group_of(cases[record.case])) in ready
-    ]
 
 
 def _held(folder: Path) -> dict[str, int]:

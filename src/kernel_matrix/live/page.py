@@ -12,7 +12,7 @@ from pathlib import Path
 from kernel_matrix import judging
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Plan
-from kernel_matrix.live.jobs import LiveJobs, LiveRun, to_judge
+from kernel_matrix.live.jobs import LiveJobs, LiveRun
 from kernel_matrix.machines.rows import Seconds, estimate
 from kernel_matrix.matrix.toolchains import toolchain_view
 from kernel_matrix.pipeline import Project
@@ -68,8 +68,7 @@ class LivePage:
         project = self.project
         folders = [project.results] if project.results.is_dir() else []
         words = in_words(run, self.seconds_of(run), os.cpu_count() or 1, time.time())
-        provisional = to_judge(run, self.jobs.cases)
-        with judging.judged(project, self.planned, folders, earlier=self.earlier, provisional=provisional) as judged:
+        with judging.judged(project, self.planned, folders, earlier=self.earlier, provisional=run.ends) as judged:
             sources = Sources(project.matrix, judged, project.rules)
             made = document(
                 sources,

@@ -10,8 +10,8 @@ from pathlib import Path
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
-from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.repeat import Commands
+from kernel_matrix.results.states import Verdict
 
 _MOST = 10  # GitHub shows no more errors of one step
 _MOST_CHARACTERS = 2_000

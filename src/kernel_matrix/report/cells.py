@@ -16,12 +16,12 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
 from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Determinism, Noise, Number, Timed
-from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
 from kernel_matrix.results.noise import ratio_of
 from kernel_matrix.results.noise_sums import noise_of_cells, pooled
 from kernel_matrix.results.repeat import Commands
+from kernel_matrix.results.states import STATES, State
 from kernel_matrix.store.database import rows
 from kernel_matrix.store.record import Record
 

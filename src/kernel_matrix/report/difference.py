@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import FILE, CellOutline, Noise, Outline, as_float
-from kernel_matrix.results.compare import RED, State
 from kernel_matrix.results.history import Measurement, Measurements
+from kernel_matrix.results.states import RED, State
 from kernel_matrix.results.trend import Slower
 
 WORKS: frozenset[State] = frozenset({"pass", "flaky", "fixed", "held", "compiled", "lowered"})

@@ -17,8 +17,8 @@ from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.toolchains import Toolchains
-from kernel_matrix.results.compare import State
 from kernel_matrix.results.history import LaneHistory
+from kernel_matrix.results.states import State
 
 
 class RunNotes(BaseModel):

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.report.document import Cell, Document
 from kernel_matrix.report.words import MEANING, headline
-from kernel_matrix.results.compare import STATES, State
+from kernel_matrix.results.states import STATES, State
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")

@@ -30,8 +30,8 @@ from kernel_matrix.report.document import (
 )
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
-from kernel_matrix.results.compare import STATES, State
 from kernel_matrix.results.history import History, LaneHistory
+from kernel_matrix.results.states import STATES, State
 from kernel_matrix.store.database import rows
 from kernel_matrix.vendors.registry import vendor_named
 

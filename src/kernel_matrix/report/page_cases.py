@@ -18,9 +18,9 @@ import pyarrow as pa
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.cells import DIAGNOSED, Sources
 from kernel_matrix.report.scripts import encoded, shortened
-from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.noise import MOST_ELEMENTS
 from kernel_matrix.results.repeat import is_plain
+from kernel_matrix.results.states import STATES
 from kernel_matrix.store.database import Connection, enter, temporary
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.schema import FIGURES

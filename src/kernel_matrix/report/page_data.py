@@ -28,7 +28,7 @@ from kernel_matrix.report.document import (
     UndiagnosedError,
 )
 from kernel_matrix.report.toolchains import Toolchains
-from kernel_matrix.results.compare import State
+from kernel_matrix.results.states import State
 
 SCHEMA_VERSION = 3
 NOT_PLANNED = "."  # in ``case_states``: the cell has no such case

@@ -17,8 +17,8 @@ from kernel_matrix.report.page_cases import Cases, PageCases
 from kernel_matrix.report.page_data import CellChunk, CellDetail, HistoryData, SpeedData, Transition, Trend
 from kernel_matrix.report.page_overview import LETTERS, Columns, overview
 from kernel_matrix.report.scripts import MOST_CHARACTERS, encoded, remove_others, shortened, write_script
-from kernel_matrix.results.compare import STATES
 from kernel_matrix.results.history import Measurement, Measurements, lane_id
+from kernel_matrix.results.states import STATES
 
 FOLDER = "data"
 CHUNK = 200_000  # characters of a file of cells, about

@@ -10,8 +10,8 @@ from kernel_matrix.report.document import Cell, Document, Number, UndiagnosedErr
 from kernel_matrix.report.page_data import NOT_PLANNED, SCHEMA_VERSION, CellColumns, Op, Overview, StateWord
 from kernel_matrix.report.scripts import shortened
 from kernel_matrix.report.words import MEANING, STALE, headline
-from kernel_matrix.results.compare import RED, STATES, State
 from kernel_matrix.results.history import lane_id
+from kernel_matrix.results.states import RED, STATES, State
 
 _MOST_IN_SHORT = 300  # characters of a text of a cell
 _MOST_OF_A_NOTE = 2_000

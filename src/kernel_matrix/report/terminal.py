@@ -16,8 +16,8 @@ from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.report.agreement import exact
 from kernel_matrix.report.words import counted
 from kernel_matrix.results import noise as noises
-from kernel_matrix.results.compare import Verdict
 from kernel_matrix.results.repeat import Commands
+from kernel_matrix.results.states import Verdict
 from kernel_matrix.store.record import Record
 
 if TYPE_CHECKING:  # DuckDB and NumPy take long to import

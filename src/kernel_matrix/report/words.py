@@ -8,7 +8,7 @@ from kernel_matrix.base.commands import line_here
 from kernel_matrix.report.badges import RED_FIRST
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Cell, Document, Noise, Number, least_exact, ratio_in_short
-from kernel_matrix.results.compare import State
+from kernel_matrix.results.states import State
 
 # The colour that each state has everywhere, and what a reader needs to know of it.
 MEANING: dict[State, tuple[str, str]] = {

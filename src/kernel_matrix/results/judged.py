@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
-from kernel_matrix.results.compare import RED, STATES, State, Verdict
 from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.noise_sums import noise_of_cells, pooled
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
+from kernel_matrix.results.states import RED, STATES, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
 from kernel_matrix.store.record import BENCH, PROBE, Record
@@ -188,11 +188,16 @@ class Judged:
 
     def all_records(self) -> list[Record]:
         """Return all results that count, whole."""
-        return self.loaded.records(self.connection, self._numbers("true"), self.jobs)
+        question = f"SELECT record FROM cases JOIN sources USING (source) {_COUNTS} ORDER BY position, record"
+        numbers = [number for (number,) in rows(self.connection, question)]
+        return self.loaded.records(self.connection, numbers, self.jobs)
 
     def every(self) -> list[Record]:
         """Return all records of cases without the figures of their outputs, planned or not."""
-        numbers = self._numbers(OF_CASES)
+        question = f"""
+            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {OF_CASES} ORDER BY position, record
+        """
+        numbers = [number for (number,) in rows(self.connection, question)]
         found = self.records(numbers)
         return [found[number] for number in numbers]
 
@@ -202,18 +207,20 @@ class Judged:
 
     def probes(self) -> list[Record]:
         """Return the records of probes."""
-        return self.loaded.records(self.connection, self._numbers(f"starts_with(\"case\", '{PROBE}')"), self.jobs)
+        return self._named(PROBE)
 
     def benchmark(self) -> list[Record]:
         """Return the records of the benchmark."""
-        return self.loaded.records(self.connection, self._numbers(f"starts_with(\"case\", '{BENCH}')"), self.jobs)
+        return self._named(BENCH)
 
-    def _numbers(self, condition: str) -> list[int]:
-        """Return the numbers of the records that count and meet a condition."""
+    def _named(self, prefix: str) -> list[Record]:
         question = f"""
-            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {condition} ORDER BY position, record
+            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND starts_with("case", '{prefix}')
+            ORDER BY position, record
         """
-        return [number for (number,) in rows(self.connection, question)]
+        numbers = [number for (number,) in rows(self.connection, question)]
+        found = records_of(self.connection, numbers, self.jobs)
+        return [found[number] for number in numbers]
 
     def states_of_expected(self) -> dict[str, State]:
         """Return the states of the cases with an expectation, by id."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -67,15 +66,7 @@ class Present:
         """Return why a record is stale for the toolchain on the platform; empty if it is not."""
         if record.outcome not in _MEASURED:
             return ""
-        key = (id(record.job), platform, toolchain)  # the records of one file share their job
-        if key not in self._reasons:
-            self._reasons[key] = record.job, "; ".join(self._differences(platform, toolchain, record.job))
-        return self._reasons[key][1]
-
-    @cached_property
-    def _reasons(self) -> dict[tuple[int, str, str], tuple[Mapping[str, str], str]]:
-        """The reasons by job, toolchain and platform. The job is kept too, so that no other object gets its id."""
-        return {}
+        return "; ".join(self._differences(platform, toolchain, record.job))
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
         yield from _start_time(job.get("started", ""), self.now)

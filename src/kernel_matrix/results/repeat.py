@@ -10,8 +10,8 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED, Case, Plan, expand
 from kernel_matrix.config.selection import ids
-from kernel_matrix.results.compare import STATES, Verdict
 from kernel_matrix.results.noise import in_words
+from kernel_matrix.results.states import STATES, Verdict
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named

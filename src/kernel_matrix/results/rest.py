@@ -11,7 +11,7 @@ from pathlib import Path
 from kernel_matrix.config.canaries import canary_cases, group_of
 from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Case
-from kernel_matrix.results.canaries import CAUGHT, INJECTED, detection
+from kernel_matrix.results.states import CAUGHT, INJECTED, detection
 from kernel_matrix.store import journal, names, write
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.validation import Bounds, RefusedError

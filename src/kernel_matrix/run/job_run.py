@@ -17,7 +17,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
-from kernel_matrix.results.canaries import detection
+from kernel_matrix.results.states import detection
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.run.quiet import Quiet

@@ -4,6 +4,26 @@
 -- owes canaries, in an accepted result, for every cell and dtype of which cases passed by a comparison. It owes none
 -- where one of these cases ended in another way: that one may have carried them, and the cell is not green already.
 -- A test of a suite owes them by itself (see the step on proof).
+--
+-- A job that has not ended owes nothing yet: what it has compared waits for the case that carries the canaries, as if it
+-- had not come.
+CREATE OR REPLACE TEMP TABLE groups_that_owe AS
+SELECT job, cell, dtype, any_value(operator) AS operator, any_value(target) AS target, min(planned) AS first
+FROM accepted JOIN plan_cells USING (cell) WHERE NOT ends_with(operator, '.tests') GROUP BY job, cell, dtype
+HAVING bool_or(outcome = 'pass' AND action IN ('run', 'emulate')) AND bool_and(outcome IN ('pass', 'excluded'))
+   AND NOT bool_or(coalesce(injected, 0) > 0);
+
+CREATE OR REPLACE TEMP VIEW jobs_that_go_on AS
+SELECT job FROM jobs JOIN sources USING (source) WHERE path = 'journals of jobs that have not ended';
+
+CREATE OR REPLACE TEMP TABLE waiting AS
+SELECT record FROM accepted a JOIN groups_that_owe g
+    ON g.job = a.job AND g.cell = a.cell AND g.dtype IS NOT DISTINCT FROM a.dtype
+WHERE action IN ('run', 'emulate') AND a.job IN (FROM jobs_that_go_on);
+DELETE FROM results WHERE record IN (FROM waiting);
+DELETE FROM outputs WHERE record IN (FROM waiting);
+DELETE FROM cases WHERE record IN (FROM waiting);
+
 CREATE OR REPLACE TEMP TABLE faulty_jobs AS
 WITH carriers AS (
     SELECT job, record, missed, coalesce(injected, 0) AS injected, coalesce(caught, 0) AS caught
@@ -32,14 +52,9 @@ told AS (  -- the same as numbers; -1 and -1 if one of the texts is none
         FROM said
     )
 ),
-groups_that_owe AS (
-    SELECT job, cell, dtype, min(planned) AS first FROM accepted GROUP BY job, cell, dtype
-    HAVING bool_or(outcome = 'pass' AND action IN ('run', 'emulate')) AND bool_and(outcome IN ('pass', 'excluded'))
-       AND NOT bool_or(coalesce(injected, 0) > 0)
-),
 owing AS (
     SELECT job, arg_min([operator, coalesce(dtype, ''), target], first) AS named, count(*) - 1 AS others
-    FROM groups_that_owe JOIN plan_cells USING (cell) WHERE NOT ends_with(operator, '.tests') GROUP BY job
+    FROM groups_that_owe WHERE job NOT IN (FROM jobs_that_go_on) GROUP BY job
 ),
 faults AS (
     SELECT job, CASE

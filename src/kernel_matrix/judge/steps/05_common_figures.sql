@@ -2,8 +2,9 @@
 -- differ: the usual figures of an output are the medians over all accepted results that ran.
 --
 -- There are medians for each name of a case, output, and whether the results are stale. Fewer than three results have
--- none: two that differ do not say which of them is wrong. Of the variants of one result the one that was chosen counts,
--- else the first. Tests of a suite that do not say which inputs they had are not compared with one another.
+-- none: two that differ do not say which of them is wrong. Figures that are no numbers do not count. Of the variants of
+-- one result the one that was chosen counts, else the first. Tests of a suite that do not say which inputs they had are
+-- not compared with one another.
 CREATE OR REPLACE TEMP VIEW ran_outputs AS
 SELECT a.key, a.stale > 0 AS is_stale, a.ordinal, o.place, split_part(o.output, '@', 1) AS name,
        substring(o.output, length(split_part(o.output, '@', 1)) + 1) AS variant, o.elements, o.floor_max_abs,
@@ -16,11 +17,11 @@ WHERE a.action IN ('run', 'emulate')
 CREATE OR REPLACE TEMP TABLE common_sources AS
 SELECT key, name, is_stale, coalesce(elements, 0) AS elements, floor_max_abs, floor_rel_fro, conditioning_max_abs,
        conditioning_rel_fro, unit, steps, largest, itemsize, ordinal, variant,
-       CASE WHEN variant IN ('', '@') THEN -1 - place ELSE place END AS rank
+       CASE WHEN variant = '' THEN -1 ELSE place END AS rank
 FROM ran_outputs
 WHERE isfinite(floor_max_abs) AND isfinite(floor_rel_fro) AND isfinite(conditioning_max_abs)
   AND isfinite(conditioning_rel_fro) AND isfinite(unit) AND isfinite(steps) AND isfinite(largest)
-  AND isfinite(itemsize);
+  AND isfinite(itemsize) AND isfinite(coalesce(elements, 0));
 
 -- One variant of each result. Few results have several.
 DELETE FROM common_sources WHERE rowid IN (
