@@ -99,7 +99,7 @@ def answers_of(audited, of_raws, case, *, stale):
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(100), *(pytest.param(range(n, n + 100), marks=pytest.mark.slow) for n in range(100, 1000, 100))]
+    "seeds", [range(100), *(pytest.param(range(n, n + 100), marks=pytest.mark.slow) for n in (100, 200))]
 )
 def test_the_audit_allows_every_verdict_of_worlds_at_random(tables, seeds):
     judged(tables, seeds)

@@ -162,7 +162,8 @@ def test_a_machine_without_pyarrow_leaves_a_journal_that_makes_the_same_tables(d
     assert counts[0][0]["pass"] == 3
     of_journal, of_tables = raw.read([path]), raw.read([made])
     assert of_journal.keys() == of_tables.keys()
-    assert all(of_journal[case][0]._replace(file="") == of_tables[case][0]._replace(file="") for case in of_tables)
+    for case in of_tables:  # each names its own file
+        assert of_journal[case][0]._replace(file="", run="") == of_tables[case][0]._replace(file="", run="")
 
 
 @pytest.mark.slow

@@ -175,7 +175,7 @@ def sentences(refused: Mapping[Path, str]) -> list[str]:
 
 
 def reasons_by_job(refused: Mapping[Path, str]) -> dict[str, str]:
-    """Return the first reason of each job: that of a JUnit file comes before that of its tables."""
+    """Return the first reason of each job: a reason of its tables comes before one of its JUnit XML."""
     reasons: dict[str, str] = {}
     for path, reason in refused.items():
         reasons.setdefault(printable(job_of(path)), reason)
