@@ -55,7 +55,9 @@ IN_ROOM = f"room.good.{TARGET}"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(ACT is None, reason="act is not here; it comes with: pip install -r ci/locks/act.txt"),
+    pytest.mark.skipif(
+        ACT is None, reason="act is not here; this installs it: ci/nox -s tests -- tests/ci/test_act.py"
+    ),
 ]
 
 

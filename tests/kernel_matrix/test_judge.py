@@ -98,9 +98,7 @@ def answers_of(audited, of_raws, case, *, stale):
         yield (state, evidence_of(state, raw) if raw else "planned", is_stale, comparable(raw and of_raws[id(raw)]))
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(100), *(pytest.param(range(n, n + 100), marks=pytest.mark.slow) for n in (100, 200))]
-)
+@pytest.mark.parametrize("seeds", [range(100), pytest.param(range(100, 200), marks=pytest.mark.slow)])
 def test_the_audit_allows_every_verdict_of_worlds_at_random(tables, seeds):
     judged(tables, seeds)
 
