@@ -18,11 +18,9 @@ import docker.errors
 from kernel_matrix.base.locking import locked
 from kernel_matrix.run.docker import network
 from kernel_matrix.run.docker.build_steps import Steps
-from kernel_matrix.run.docker.engine import explained
+from kernel_matrix.run.docker.engine import SILENT_SECONDS, explained
 from kernel_matrix.run.docker.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
-
-SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from kernel_matrix.plugins import installing
 from kernel_matrix.run.executors import MachineError, UnavailableError
 
 SOCKET = "unix:///var/run/docker.sock"
+SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
 
 HAS_LIBRARY = importlib.util.find_spec("docker") is not None  # the extra `containers` brings it
 if HAS_LIBRARY:
@@ -84,6 +85,19 @@ def explained(error: BaseException) -> str:
         cause.explanation for cause in causes if isinstance(cause, docker.errors.APIError) and cause.explanation
     ]
     return str(messages[0] if messages else causes[-1]).strip()
+
+
+@contextmanager
+def patience(client: docker.DockerClient) -> Iterator[None]:
+    """Give the engine more time to answer in this block: to load or commit some GB takes longer than the client waits.
+
+    The SDK has no such option for one request. Requests of other threads get the same time meanwhile.
+    """
+    usual, client.api.timeout = client.api.timeout, SILENT_SECONDS
+    try:
+        yield
+    finally:
+        client.api.timeout = usual
 
 
 @contextmanager
