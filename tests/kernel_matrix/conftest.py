@@ -20,8 +20,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import together
@@ -29,7 +27,6 @@ from browsing import address, chromium, contexts, new_tab, page_site, tab, web  
 from docker import DockerClient
 from hypothesis import settings
 from judges import Found, compare
-from ruamel.yaml import YAML
 
 from kernel_matrix import cli
 from kernel_matrix.config import document as documents
@@ -103,13 +100,8 @@ os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / BYTECODE)
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 
-@lru_cache(maxsize=64)
-def parsed(text: str) -> Any:
-    """Return the content of a matrix.yaml. Nobody changes it, and most tests read one of the same few texts."""
-    return YAML(typ="rt").load(text)
-
-
-documents.YAML = lambda typ: SimpleNamespace(load=parsed)
+# Nobody changes the content of a matrix.yaml, and most tests read one of the same few texts.
+documents.parsed = lru_cache(maxsize=64)(documents.parsed)
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any-machine", deadline=None)
