@@ -40,6 +40,7 @@ from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import SuiteTests
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.run.docker.engine import connect
+from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.job_command import BESIDE_OTHERS
 from kernel_matrix.run.schedule import run
@@ -258,6 +259,7 @@ class Doubles:
 def no_plugins_in_jobs() -> None:
     """Keep the plugins of this environment's pytest out of jobs: importing Hypothesis is half of a small job's time."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    variables.SYSTEM += ("PYTEST_DISABLE_PLUGIN_AUTOLOAD",)
 
 
 @pytest.fixture(scope="session")
