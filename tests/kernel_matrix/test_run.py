@@ -128,9 +128,9 @@ def test_a_case_that_compares_nothing_is_an_error(doubles: Doubles):
     assert "no number was checked" in middle(comparison).reason
 
 
-def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(doubles: Doubles, tmp_path, monkeypatch):
+def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(doubles: Doubles, tmp_path):
     doubles.edit("job: 120 }", "job: 120, attempts: 2 }")
-    monkeypatch.setenv("DOUBLES_FLAKY", str(tmp_path / "tried"))
+    doubles.edit("DOUBLES_SCRATCH:", f"DOUBLES_FLAKY: {tmp_path / 'tried'}, DOUBLES_SCRATCH:")
     comparison = doubles.run("flaky")
     assert states(comparison) == ["flaky", "pass", "pass"]
     assert comparison.cells[0].state == "flaky"
@@ -140,8 +140,8 @@ def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(dou
 
 
 @pytest.mark.slow
-def test_a_suite_that_does_not_import_is_an_error_of_every_case_with_its_exact_message(doubles: Doubles, monkeypatch):
-    monkeypatch.setenv("DOUBLES_BROKEN_SUITE", "1")
+def test_a_suite_that_does_not_import_is_an_error_of_every_case_with_its_exact_message(doubles: Doubles):
+    doubles.edit("DOUBLES_SCRATCH:", 'DOUBLES_BROKEN_SUITE: "1", DOUBLES_SCRATCH:')
     comparison = doubles.run("good")
     assert states(comparison) == ["error"] * 3
     record = middle(comparison).record
