@@ -124,12 +124,12 @@ def collect_tests(
         return project
     jobs = [
         job
-        for job in planning.plan(suite.with_tests(project.matrix, suite.SuiteTests()), "full").jobs
+        for job in planning.plan(suite.with_tests(project.matrix, {}), "full").jobs
         if (not selection.platforms or job.platform in selection.platforms)
         and (not selection.toolchains or job.toolchain in selection.toolchains)
     ]
     collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
-    suite.write(project.results, suite.read([project.results]).together(suite.SuiteTests(collected)))
+    suite.write(project.results, {**suite.read([project.results]), **collected})
     return with_tests(project, [])
 
 

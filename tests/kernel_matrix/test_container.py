@@ -18,8 +18,7 @@ from test_run import middle, states
 from kernel_matrix.base.owner import OWNER, is_dead, owner
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
-from kernel_matrix.run.docker.engine import connect
-from kernel_matrix.run.docker.ownership import sweep
+from kernel_matrix.run.docker.engine import connect, sweep
 from kernel_matrix.run.docker.recipe import source_of
 from kernel_matrix.store import names
 

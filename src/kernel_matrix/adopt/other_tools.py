@@ -9,17 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.git import commit
 from kernel_matrix.config import suite
 from kernel_matrix.config.model import ASSERTED
-from kernel_matrix.config.plan import plan
+from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key, case_of, numbered, op_named
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.decide import Decision, decide
+from kernel_matrix.run.executors import Request
+from kernel_matrix.run.job_run import facts_of
 from kernel_matrix.store import junit, write
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.record import Record
@@ -51,15 +52,21 @@ def take(project: Project, files: Sequence[Path], platform: str, toolchain: str,
     taken = [_taken(record, lane, key, decision.action) for record, key in zip(records, keys, strict=True)]
     whole = _id(lane, (SUITE, COLLECTED))
     taken.insert(0, Record(whole, "pass", decision.action, metrics={"tests": float(len(taken))}))
-    known = suite.read([project.results])
-    suite.write(project.results, known.together(suite.SuiteTests({job: tuple(keys)})))
-    return write.replace(project.results, _facts(project, platform, toolchain, decision, files), taken)
+    suite.write(project.results, {**suite.read([project.results]), job: tuple(keys)})
+    request = Request(project.root, project.build, matrix, Job(platform, toolchain, ()), decision.device, print)
+    facts = {
+        "files": " ".join(file.name for file in files),
+        "commit": commit(project.root),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    devices = [decision.device] if decision.device else []
+    return write.replace(project.results, facts_of(request, "another tool", devices) | facts, taken)
 
 
 def _place(project: Project, platform: str, toolchain: str, machine: Machine) -> tuple[str, Decision]:
     """Return the first target of the lane that this machine has, and what it does with its cases."""
     reasons = []
-    planned = suite.with_tests(project.matrix, suite.SuiteTests())
+    planned = suite.with_tests(project.matrix, {})
     jobs = [job for job in plan(planned, "quick").jobs if (job.platform, job.toolchain) == (platform, toolchain)]
     for case in (case for job in jobs for case in job.cases):
         decision = decide(planned, case, machine)
@@ -106,23 +113,3 @@ def _taken(record: Record, lane: str, key: Key, action: str) -> Record:
         facts={"test": record.case[:2000]},
         job={},
     )
-
-
-def _facts(
-    project: Project, platform: str, toolchain: str, decision: Decision, files: Sequence[Path]
-) -> dict[str, str]:
-    device = decision.device
-    return {
-        "job": f"{platform}.{toolchain}",
-        "platform": platform,
-        "toolchain": toolchain,
-        "executor": "another tool",
-        "files": " ".join(file.name for file in files),
-        "device": device.name if device else "none",
-        "driver": device.driver if device else "",
-        "device.vendor": device.vendor if device else "",
-        "device.targets": " ".join(device.targets) if device else "",
-        "commit": commit(project.root),
-        "lock.sha256": sha256((project.root / project.matrix.lock_of(platform, toolchain)).read_bytes()).hexdigest(),
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }

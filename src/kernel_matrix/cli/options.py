@@ -37,29 +37,16 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row", help="only this row of the plan's file")
 
 
-def add_subject_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a command that tries versions of a package."""
-    add_matrix_options(parser)
-    parser.add_argument("package", help="the package whose versions are tried")
-    parser.add_argument("--probe", action="append", help="only this probe (repeatable); all that apply by default")
-    parser.add_argument("--case", help="run this case or cell in each version, by its id")
-    parser.add_argument("--discard", action="store_true", help="delete each environment when it was tried")
-
-
 def load_project(options: argparse.Namespace) -> Project:
     """Load the matrix.yaml that the options name.
 
     Raises:
         UserError: the file cannot be used.
     """
-    given = [Path(name) for name in (*(vars(options).get("results") or ()), *_compared(options))]
+    named = vars(options)  # "before" and "now" are the two runs that diff compares
+    given = [Path(name) for name in (*(named.get("results") or ()), named.get("before"), named.get("now")) if name]
     project = pipeline.load(options.matrix, options.build)
     return pipeline.with_tests(project, [path for path in given if path.exists()])
-
-
-def _compared(options: argparse.Namespace) -> list[str]:
-    """Return the names of the two runs that ``diff`` compares; none of another command."""
-    return [str(name) for key in ("before", "now") if (name := vars(options).get(key))]
 
 
 def selection_of(options: argparse.Namespace) -> Selection:

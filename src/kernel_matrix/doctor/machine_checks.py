@@ -96,14 +96,9 @@ def writable_folders(build: Path) -> Iterator[Finding]:
     """Write to every folder that a run writes to."""
     cache = os.environ.get("UV_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     yield _writable("build folder", build, "give the command --build /writable/folder", needed=True)
-    yield from writable_own_folders()
-    yield _writable("uv's cache", Path(cache), "export UV_CACHE_DIR=/writable/folder")
-
-
-def writable_own_folders() -> Iterator[Finding]:
-    """Write to the folders that compilers write to."""
     yield _writable("home", Path.home(), "export HOME=/writable/folder (toolchains keep caches below it)")
     yield _writable("temporary folder", Path(tempfile.gettempdir()), "export TMPDIR=/writable/folder")
+    yield _writable("uv's cache", Path(cache), "export UV_CACHE_DIR=/writable/folder")
 
 
 def _writable(name: str, folder: Path, remedy: str, *, needed: bool = False) -> Finding:

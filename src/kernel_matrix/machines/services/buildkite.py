@@ -8,8 +8,6 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.services import block_style, command_of, minutes, started
 
-TITLE = "Buildkite"
-
 
 def render(matrix: Matrix, row_plan: RowPlan) -> str:
     """Return the steps. One tag per label chooses the agent of a step."""

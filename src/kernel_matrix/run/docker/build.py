@@ -70,17 +70,16 @@ def name_of(recipe: Recipe) -> str:
     return f"{recipe.reference.replace('/', '-').replace(':', '-')}-{os.getuid()}"
 
 
-def build_stage(client: docker.DockerClient, recipe: Recipe, stage: str, say: Callable[[str], None]) -> str:
-    """Return the id of the image of one stage of the recipe's Dockerfile, which has no name and no label."""
-    return _follow(client, recipe, say, target=stage)
-
-
 def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> None:
-    _follow(client, recipe, say, tag=recipe.reference, labels=dict(recipe.labels))
+    follow(client, recipe, say, tag=recipe.reference, labels=dict(recipe.labels))
 
 
-def _follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None], **options: Any) -> str:
-    """Let the engine build the recipe, say each step, and return the id of the last layer."""
+def follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None], **options: Any) -> str:
+    """Let the engine build the recipe with options of its own, say each step, and return the id of the last layer.
+
+    Raises:
+        InstallError: it cannot be built; the engine's own words.
+    """
     steps = Steps(recipe, say)
     with context(recipe.files) as archive:
         try:

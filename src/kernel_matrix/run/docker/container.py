@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +11,11 @@ from packaging.version import Version
 
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
-from kernel_matrix.run.docker.engine import Engine, connect
+from kernel_matrix.run.docker.engine import Engine, connect, sweep
 from kernel_matrix.run.docker.interpreter import ContainerInterpreter
-from kernel_matrix.run.docker.ownership import sweep
 from kernel_matrix.run.docker.recipe import Source, source_of
 from kernel_matrix.run.docker.sandbox import Sandbox
-from kernel_matrix.run.executors import InstallError, Prepare, Request, UnavailableError
+from kernel_matrix.run.executors import InstallError, Request, UnavailableError
 
 _RESULTS = 64 << 20  # bytes that a job's folder must have room for
 
@@ -29,8 +27,8 @@ class Containers:
     engine: Engine | None = None
     made: dict[tuple[str, bool], Image | InstallError] = field(default_factory=dict)
 
-    def __enter__(self) -> Containers:
-        return self
+    def __enter__(self) -> Callable[[Request], ContainerInterpreter]:
+        return self.prepare
 
     def __exit__(self, *_: object) -> None:
         if self.engine is not None:
@@ -76,11 +74,7 @@ class Containers:
         return image
 
 
-@contextlib.contextmanager
-def executor() -> Iterator[Prepare]:
-    """Give every platform its image, made or found once per run."""
-    with Containers() as containers:
-        yield containers.prepare
+executor = Containers  # gives every platform its image, made or found once per run
 
 
 def _demand_device(request: Request) -> None:

@@ -56,7 +56,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Source:
-    """What the repository puts into a platform's image: its Dockerfile, and a lock for each environment.
+    """The repository's part of a platform's image: its Dockerfile, and a lock for each environment.
 
     ``gpu``: with the builds that the platform's GPUs need, instead of those for CPUs.
     """

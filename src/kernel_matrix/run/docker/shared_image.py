@@ -15,10 +15,9 @@ import docker
 import docker.errors
 from docker.types import Mount
 
-from kernel_matrix.run.docker.build import build_stage, context, name_of
+from kernel_matrix.run.docker.build import context, follow, name_of
 from kernel_matrix.run.docker.build_steps import Printed, lines_of
-from kernel_matrix.run.docker.engine import patience
-from kernel_matrix.run.docker.ownership import remove
+from kernel_matrix.run.docker.engine import patience, remove
 from kernel_matrix.run.docker.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
 
@@ -34,7 +33,7 @@ def make_shared(client: docker.DockerClient, recipe: Recipe, say: Callable[[str]
     Raises:
         InstallError: it cannot be made; the words of the engine or of the installer.
     """
-    base = build_stage(client, recipe, STAGE, say)
+    base = follow(client, recipe, say, target=STAGE)  # it has no name and no label
     with patience(client), _container(client, recipe, base) as container:
         files = {name.rpartition("/")[2]: content for name, content in {**recipe.files, **recipe.transient()}.items()}
         with context(files) as archive:
