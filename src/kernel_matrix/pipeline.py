@@ -122,12 +122,8 @@ def collect_tests(
     """
     if not suite.is_suite(project.matrix):
         return project
-    jobs = [
-        job
-        for job in planning.plan(suite.with_tests(project.matrix, {}), "full").jobs
-        if (not selection.platforms or job.platform in selection.platforms)
-        and (not selection.toolchains or job.toolchain in selection.toolchains)
-    ]
+    planned = planning.plan(suite.with_tests(project.matrix, {}), "full")
+    jobs = narrow(project.matrix, planned, planned.jobs, replace(selection, cases=()))
     collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
     suite.write(project.results, {**suite.read([project.results]), **collected})
     return with_tests(project, [])

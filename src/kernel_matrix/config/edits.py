@@ -45,7 +45,8 @@ def diff(text: str, edits: Iterable[Edit], name: str) -> str:
 
 def _narrowed(text: str, entry: Any, edit: Edit) -> str:
     """Return the text in which ``where`` of an entry has other values for a key, which it may not have yet."""
-    where, values = _value(entry, "where"), _flow(edit.values)
+    where, texts = _value(entry, "where"), [_scalar(value) for value in edit.values]
+    values = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     for key, value in where.value:
         if key.value == edit.key:
             return text[: value.start_mark.index] + values + text[_end(value) :]
@@ -101,12 +102,6 @@ def _end(node: Any) -> int:
 
 def _value(mapping: Any, key: str) -> Any:
     return next(value for name, value in mapping.value if name.value == key)
-
-
-def _flow(values: Sequence[Scalar]) -> str:
-    """Return values as YAML on one line: one as it is, several as a list."""
-    texts = [_scalar(value) for value in values]
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _scalar(value: Scalar) -> str:

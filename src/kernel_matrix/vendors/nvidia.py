@@ -21,18 +21,13 @@ _GPU = re.compile(r"(.+), (\d+)\.(\d+), ([^,]+)")
 def detect() -> list[Device]:
     """Return the GPUs that nvidia-smi lists; none where it is absent, fails or does not answer."""
     answer = _nvidia_smi()
-    return [] if answer is None else _devices_in(answer)
+    lines = answer.output.splitlines() if answer and not answer.fault else []
+    gpus = filter(None, map(_GPU.fullmatch, lines))
+    return [Device("nvidia", gpu[1].strip(), (f"sm_{gpu[2]}{gpu[3]}",), gpu[4].strip()) for gpu in gpus]
 
 
 def _nvidia_smi() -> Answer | None:
     return ask(_QUERY) if shutil.which("nvidia-smi") else None
-
-
-def _devices_in(answer: Answer) -> list[Device]:
-    if answer.fault:
-        return []
-    gpus = filter(None, map(_GPU.fullmatch, answer.output.splitlines()))
-    return [Device("nvidia", gpu[1].strip(), (f"sm_{gpu[2]}{gpu[3]}",), gpu[4].strip()) for gpu in gpus]
 
 
 def driver(devices: Sequence[Device]) -> Finding:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernel_matrix.base.git import commit
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.run.docker.images import pack
+from kernel_matrix.run.docker.packing import pack
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.run.docker.images import pack_image
+from kernel_matrix.run.docker.packing import pack_image
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
