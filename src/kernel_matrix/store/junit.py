@@ -283,7 +283,7 @@ class _Reading:
 
     def _record(self, case: Mapping[str, str]) -> Record:
         """Return the record of a test. Of the elements of several results the worst counts."""
-        printed, name = self._results.pop("system-out", []), case.get("name", "")
+        printed, name, time = self._results.pop("system-out", []), case.get("name", ""), case.get("time", "")
         element = max(self._results, key=_ELEMENTS.index, default="")
         results = self._results.get(element, [])  # a test of some tools has several failures
         if not element and case.get("status") in _NOT_RUN:
@@ -296,7 +296,7 @@ class _Reading:
             outcome=_outcome(element, ""),
             message="; ".join(dict.fromkeys(message for message, *_ in results if message)),
             detail="\n".join(dict.fromkeys(texts)),
-            seconds=_seconds(case.get("time", "")),
+            seconds=float(time or 0) if self._is_ours else _seconds(time),
             attempts=tuple(sorted(self._tries, key=["fail", "error"].index)),
             job=self._job,
             run=self._run,
