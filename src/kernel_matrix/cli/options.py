@@ -1,17 +1,23 @@
-"""The options that several commands share, and the values that they stand for."""
+"""The options that several commands share, the values that they stand for, and the output of a dashboard."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_matrix import pipeline
+from kernel_matrix.base.commands import here
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.run.settings import AUTO, EXECUTORS, Settings
 from kernel_matrix.vendors.machine import detect
+
+if TYPE_CHECKING:  # it takes long to import
+    from kernel_matrix.matrix.dashboard import Dashboard
 
 
 def add_matrix_options(parser: argparse.ArgumentParser) -> None:
@@ -107,3 +113,10 @@ def settings_of(options: argparse.Namespace, project: Project, selected: Selecte
         options.resume,
         options.excluded or selected.excluded,
     )
+
+
+def print_dashboard(dashboard: Dashboard) -> None:
+    """Print what a dashboard shows, and which files could not be used for it."""
+    print(here("\n".join(dashboard.lines)))
+    for problem in dashboard.problems:
+        print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)

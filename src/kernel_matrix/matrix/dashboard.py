@@ -31,39 +31,19 @@ _MOST_RED = 20_000  # cases that annotations are made of
 class Dashboard:
     """A dashboard that was written, and what is said about it.
 
-    ``differences`` has a sentence for each figure that, as the audit finds, does not follow from the results.
-    ``not_taken`` has a sentence for each file that could not be used, or not all of it. ``ended`` are lines about the
-    expectations and exclusions that have ended, and ``annotations`` those for GitHub, if they were asked for.
+    ``lines`` are those about it for a terminal. ``problems`` has a sentence for each file that could not be used, or
+    not all of it, and for each of the ``differences``: the figures that, as the audit finds, do not follow from the
+    results. ``exit_status`` is 2 if a result file was not taken; 1 if a case is red, a probe has changed, or a figure
+    is wrong; else 0. ``annotations`` are lines for GitHub, if they were asked for.
     """
 
     index: Path
     document: Document
+    lines: tuple[str, ...]
+    problems: tuple[str, ...]
     differences: tuple[str, ...]
-    is_red: bool
-    broken: tuple[str, ...]
-    not_taken: tuple[str, ...]
-    earlier: History
-    ended: tuple[str, ...] = ()
+    exit_status: int
     annotations: tuple[str, ...] = ()
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines about it for a terminal."""
-        lines = [headline(self.document), self.document.toolchains.headline, *self.ended, f"dashboard: {self.index}"]
-        return [line for line in lines if line]
-
-    @property
-    def problems(self) -> list[str]:
-        """One sentence for each file that could not be used, or not all of it."""
-        differences = [f"audit: {difference}" for difference in self.differences]
-        return [*self.broken, *self.not_taken, *self.earlier.problems, *differences]
-
-    @property
-    def exit_status(self) -> int:
-        """2: a result file was not taken; 1: a case is red, a probe has changed, or a figure is wrong; else 0."""
-        if self.broken:
-            return 2
-        return int(self.is_red or bool(self.document.toolchains.changed or self.differences))
 
 
 def write_dashboard(
@@ -104,20 +84,11 @@ def write_dashboard(
     site.write_junit(project.site, judged.all_records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
     annotations = _annotations(project, judged) if with_annotations else ()
-    return _dashboard(project, judged, document, tuple(differences), earlier, annotations)
-
-
-def _dashboard(
-    project: Project,
-    judged: Judged,
-    document: Document,
-    differences: tuple[str, ...],
-    earlier: History,
-    annotations: tuple[str, ...],
-) -> Dashboard:
-    index, broken, ended = project.site / "index.html", judged.loaded.broken, ended_lines(project.file, judged.ended)
-    red, not_taken = judged.is_red, judged.not_taken
-    return Dashboard(index, document, differences, red, broken, not_taken, earlier, tuple(ended), annotations)
+    index, probes, broken = project.site / "index.html", document.toolchains, judged.loaded.broken
+    lines = (headline(document), probes.headline, *ended_lines(project.file, judged.ended), f"dashboard: {index}")
+    problems = (*broken, *judged.not_taken, *earlier.problems, *(f"audit: {difference}" for difference in differences))
+    status = 2 if broken else int(judged.is_red or bool(probes.changed or differences))
+    return Dashboard(index, tuple(filter(None, lines)), problems, tuple(differences), status, annotations)
 
 
 def _sample(judged: Judged) -> sampling.Sample | None:

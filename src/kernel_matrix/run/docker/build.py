@@ -17,7 +17,7 @@ import docker.errors
 
 from kernel_matrix.base.locking import locked
 from kernel_matrix.run.docker import network
-from kernel_matrix.run.docker.build_steps import Steps
+from kernel_matrix.run.docker.build_steps import follow_steps
 from kernel_matrix.run.docker.engine import SILENT_SECONDS, explained
 from kernel_matrix.run.docker.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
@@ -80,7 +80,6 @@ def follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], Non
     Raises:
         InstallError: it cannot be built; the engine's own words.
     """
-    steps = Steps(recipe, say)
     with context(recipe.files) as archive:
         try:
             output = client.api.build(
@@ -94,10 +93,9 @@ def follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], Non
                 timeout=SILENT_SECONDS,
                 **options,
             )
-            steps.follow(output)
+            return follow_steps(recipe, output, say)
         except docker.errors.APIError as error:  # the build did not begin: the Dockerfile cannot be read
             raise InstallError(f"{recipe.dockerfile}: {explained(error)}") from error
-    return steps.layer
 
 
 @contextmanager
