@@ -85,10 +85,11 @@ def write_dashboard(
     differences = () if notes and notes.running else _audited(project, judged, sample)
     annotations = _annotations(project, judged) if with_annotations else ()
     index, probes, broken = project.site / "index.html", document.toolchains, judged.loaded.broken
-    lines = (headline(document), probes.headline, *ended_lines(project.file, judged.ended), f"dashboard: {index}")
+    said = (headline(document), probes.headline, *ended_lines(project.file, judged.ended), f"dashboard: {index}")
+    lines = tuple(line for line in said if line)
     problems = (*broken, *judged.not_taken, *earlier.problems, *(f"audit: {difference}" for difference in differences))
     status = 2 if broken else int(judged.is_red or bool(probes.changed or differences))
-    return Dashboard(index, tuple(filter(None, lines)), problems, tuple(differences), status, annotations)
+    return Dashboard(index, document, lines, problems, tuple(differences), status, annotations)
 
 
 def _sample(judged: Judged) -> sampling.Sample | None:
