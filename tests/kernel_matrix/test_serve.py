@@ -24,7 +24,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.keys import key_file
+from kernel_matrix.job.keys import hold
 from kernel_matrix.live import jobs as live_jobs
 from kernel_matrix.live import page as live_page
 from kernel_matrix.live.jobs import LiveJob, LiveJobs, LiveRun
@@ -64,7 +64,7 @@ def held(project):
 
 
 def journal_of(folder, key="k" * 32):
-    key_file(folder.parent.parent, folder.name).write_text(key)
+    hold(folder.parent.parent, folder.name, key)
     return Journal(folder / "journal.jsonl", key)
 
 
