@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,25 +128,11 @@ def of_tables(folder: Path) -> History:
     from kernel_matrix.results.past import past  # DuckDB and pyarrow take long to import
 
     known = past(folder)
-    lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known["lanes"].items()}
+    lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known.lanes.items()}
     measurements: dict[str, tuple[Measurement, ...]] = {}
-    for trend in known["trends"]:
-        for place, started in enumerate(trend["started"]):
-            run = Measurement(
-                started=started,
-                commit=trend["commits"][place][:100],
-                device=trend["device"][:400],
-                noise=_at(trend["noise"], place),
-                speed=_at(trend["speed"], place),
-                seconds=_at(trend["seconds"], place),
-            )
-            measurements = with_run(measurements, {trend["cell"]: run})
-    return History(lanes, known["seconds"], measurements, known["problems"])
-
-
-def _at(series: Mapping[str, Sequence[float | None]], place: int) -> dict[str, float]:
-    """Return the figures that a run has."""
-    return {name: value for name, values in series.items() if (value := values[place]) is not None}
+    for cell, figures in known.measurements:
+        measurements = with_run(measurements, {cell: Measurement(**figures)})
+    return History(lanes, known.seconds, measurements, known.problems)
 
 
 def together(one: History, other: History) -> History:
