@@ -19,7 +19,7 @@ from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, De
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
 from kernel_matrix.results.noise import ratio_of
-from kernel_matrix.results.noise_sums import noise_of_cells, pooled
+from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import STATES, State
 from kernel_matrix.store.database import rows
@@ -156,11 +156,11 @@ class _Cells:
         self._versions: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {}
         with ThreadPoolExecutor(1) as pool:  # DuckDB answers the next question while objects are made of an answer
             states, accuracy = pool.submit(cell_states, self._judged), pool.submit(rows, connection, _ACCURACY)
-            noise = pool.submit(pooled, connection)
+            noise = pool.submit(noise_of_cells, connection)
             more = [pool.submit(rows, connection, question) for question in (_ARTIFACTS, _REPEATS, _TIMED, _JOBS)]
             self._states = states.result()
             self._accuracy = {cell: _accuracy(*worst) for cell, *worst in accuracy.result()}
-            self._noise = noise_of_cells(*noise.result())
+            self._noise = noise.result()
             artifacts, repeats, timed, jobs = (answer.result() for answer in more)
         self._artifacts = {cell: _artifact(*artifact) for cell, *artifact in artifacts}
         self._determinism = {cell: Determinism(repeats=int(n), differing=int(d)) for cell, n, d in repeats if n}

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.results.noise import Noise
-from kernel_matrix.results.noise_sums import noise_of_cells, pooled
+from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.states import RED, STATES, State, Verdict
@@ -78,8 +78,8 @@ class Judged:
 
     def noise(self) -> dict[str, dict[str, dict[str, Noise]]]:
         """Return the noise by the id of the cell, dtype and output."""
-        groups, sums = pooled(self.connection, self.where)
-        return {self.planned.cells[cell].id: noise for cell, noise in noise_of_cells(groups, sums).items()}
+        noise = noise_of_cells(self.connection, self.where)
+        return {self.planned.cells[cell].id: of_cell for cell, of_cell in noise.items()}
 
     @property
     def asked(self) -> set[str]:
