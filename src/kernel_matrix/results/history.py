@@ -131,8 +131,8 @@ def of_tables(folder: Path) -> History:
     lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known.lanes.items()}
     measurements: dict[str, tuple[Measurement, ...]] = {}
     for cell, figures in known.measurements:
-        measurements = with_run(measurements, {cell: Measurement(**figures)})
-    return History(lanes, known.seconds, measurements, known.problems)
+        measurements[cell] = (*measurements.get(cell, ()), Measurement(**figures))
+    return History(lanes, known.seconds, merged({}, measurements), known.problems)
 
 
 def together(one: History, other: History) -> History:
@@ -146,11 +146,7 @@ def together(one: History, other: History) -> History:
             or (lane.last_result and lane.last_result >= before.last_result)
         ):
             lanes[name] = lane
-    measurements: Measurements = one.measurements
-    for cell, series in other.measurements.items():
-        for measurement in series:
-            measurements = with_run(measurements, {cell: measurement})
-    return replace(one, lanes=lanes, measurements=measurements)
+    return replace(one, lanes=lanes, measurements=merged(one.measurements, other.measurements))
 
 
 def from_json(text: bytes) -> History:
@@ -199,15 +195,19 @@ def carry_on(
 
 
 def with_run(before: Measurements, run: Mapping[str, Measurement]) -> dict[str, tuple[Measurement, ...]]:
-    """Return the measurements with those of one run added, the last ``MOST_MEASUREMENTS`` of each cell.
+    """Return the measurements with those of one run added, which are by cell."""
+    return merged(before, {cell: (measurement,) for cell, measurement in run.items()})
+
+
+def merged(before: Measurements, more: Measurements) -> dict[str, tuple[Measurement, ...]]:
+    """Return the measurements of both, the oldest first, the last ``MOST_MEASUREMENTS`` of each cell.
 
     A run is added once: the report of results that were reported before does not make their history longer.
     """
     together = dict(before)
-    for cell, measurement in run.items():
-        others = [other for other in before.get(cell, ()) if other.started != measurement.started]
-        ordered = sorted([*others, measurement], key=lambda one: one.started)
-        together[cell] = tuple(ordered[-MOST_MEASUREMENTS:])
+    for cell, series in more.items():
+        by_start = {run.started: run for run in (*before.get(cell, ()), *series)}
+        together[cell] = tuple(by_start[started] for started in sorted(by_start))[-MOST_MEASUREMENTS:]
     return together
 
 
