@@ -76,6 +76,7 @@ def test_a_test_that_compares_has_a_state_as_our_own_cases_have(comparison):
     }
 
 
+@pytest.mark.slow
 def test_figures_canaries_and_samples_are_recorded(comparison):
     record = case_named(comparison, "test_compares_two").record
     assert record.metrics["elements"] == 2 * 6 * 33
