@@ -44,6 +44,7 @@ def forged_end(*after: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("after", first_are_quick(1, ["os._exit(0)", "double(x, out)"]))
+@pytest.mark.slow
 def test_an_end_that_the_kernel_writes_into_the_journal_is_not_believed(doubles: Doubles, after: str):
     cheat(doubles, *forged_end(after))
     comparison = doubles.run("wrong")
@@ -85,6 +86,7 @@ KEY = "key_file(journal.parents[2], journal.parent.name)"
     ),
     ids=["reads", "links", "moves", "memory of the process that compares", "memory of the harness"],
 )
+@pytest.mark.slow
 def test_a_kernel_does_not_get_the_key_that_signs_the_journal(doubles: Doubles, theft: str, refusal: str):
     if not keys.can_be_kept_away():
         pytest.skip("needs Linux 5.19 or later with Landlock")
@@ -118,6 +120,7 @@ def test_where_landlock_is_absent_the_record_says_that_the_keys_are_within_reach
     assert {verdict.record.job["keys"] for verdict in cell.cases} == {"within reach"}
 
 
+@pytest.mark.slow
 def test_a_kernel_that_kills_the_process_that_compares_costs_its_case(doubles: Doubles):
     cheat(doubles, "os.kill(os.getppid(), 9)", "time.sleep(60)")
     comparison = doubles.run("wrong")
@@ -125,6 +128,7 @@ def test_a_kernel_that_kills_the_process_that_compares_costs_its_case(doubles: D
     assert middle(comparison).reason.startswith("the process died of SIGKILL in stage")
 
 
+@pytest.mark.slow
 def test_a_process_that_the_kernel_leaves_behind_is_ended_and_red(doubles: Doubles, tmp_path: Path):
     left = tmp_path / "left"
     cheat(
@@ -147,6 +151,7 @@ def test_a_process_that_the_kernel_leaves_behind_is_ended_and_red(doubles: Doubl
         os.kill(int(left.read_text()), signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_process_that_compares_may_not_import_the_backend(doubles: Doubles):
     (doubles.root / "src" / "doubles" / "good.py").write_text("")
     doubles.edit("source: src,", "source: src, backends: src/doubles,")
@@ -167,6 +172,7 @@ def test_a_process_that_compares_may_not_import_the_backend(doubles: Doubles):
     ),
     ids=["no limit", "no error"],
 )
+@pytest.mark.slow
 def test_a_comparison_that_sees_no_fault_is_an_error(doubles: Doubles, blindness: str):
     change_suite(doubles, "from kernel_matrix.job import accuracy, canaries", blindness)
     comparison = doubles.run("good")
@@ -178,6 +184,7 @@ def test_a_comparison_that_sees_no_fault_is_an_error(doubles: Doubles, blindness
     assert comparison.is_red
 
 
+@pytest.mark.slow
 def test_a_case_that_owes_canaries_and_has_none_is_an_error(doubles: Doubles):
     change_suite(doubles, "from kernel_matrix.job import case as of_case", "of_case.try_canaries = lambda *_: []")
     [cell] = doubles.run("good").cells

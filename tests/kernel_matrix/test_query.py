@@ -109,6 +109,7 @@ def test_a_run_that_starts_in_the_future_is_no_part_of_the_past(past):
     assert rows("SELECT count(*) FROM transitions", past) == [(3,)]
 
 
+@pytest.mark.slow
 def test_runs_without_a_start_are_no_part_of_the_past(tmp_path):
     write_results(tmp_path, [replace(timed(20, 2.0), job={**JOB, "started": "soon"})])
     known = history.read(tmp_path)
@@ -122,6 +123,7 @@ def test_from_compiled_to_ran_is_a_transition(tmp_path):
     assert [(one["before"], one["after"]) for one in transitions(tmp_path)] == [("compiled", "pass")]
 
 
+@pytest.mark.slow
 def test_a_run_that_comes_twice_counts_once_and_the_order_of_copying_does_not_matter(past, tmp_path):
     once = rows("SELECT * FROM transitions ORDER BY ALL", past)
     merged = tmp_path / "merged"

@@ -23,6 +23,8 @@ def import_harness(folder: Path) -> None:
 def main() -> int:
     """Run pytest with the arguments of this program, and return its exit status; or be the kernel's process."""
     import_harness(Path(__file__).resolve().parents[2])
+    if sys.flags.optimize:
+        sys.exit("Python runs without assertions (PYTHONOPTIMIZE, -O), and the checks of a suite are assertions")
     if sys.argv[1:2] == ["--kernel"]:
         from kernel_matrix.job import worker
 

@@ -47,8 +47,13 @@ class Supervisor:
         ended: Callable[[Record], None],
         stop: threading.Event,
         share: Share,
+        known: Mapping[str, str],
     ) -> None:
-        """``actions`` says for each case of the job that is to run what to do; ``ended`` gets each case's record."""
+        """``actions`` says for each case of the job that is to run what to do; ``ended`` gets each case's record.
+
+        ``known`` are the facts of the job that are known before it runs: what it reads, and its environment.
+        """
+        self.known = known
         self.request, self.actions, self.interpreter, self.stop = request, actions, interpreter, stop
         self.share, self.looked = share, time.monotonic()
         self.folder, self.limits = request.folder, request.matrix.limits
@@ -86,7 +91,7 @@ class Supervisor:
     def _begin(self, cases: Sequence[Case], *, resume: bool) -> None:
         """Take up the journal of an interrupted run of the same cases, or begin anew."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        specification = job_command.specification(self.request, self.actions, cases)
+        specification = job_command.specification(self.request, self.actions, cases, known=self.known)
         job_file, key = self.folder / "job.json", key_file(self.request.build, self.request.job.id)
         files_are_there = self.journal.path.exists() and job_file.exists() and key.exists()
         if resume and files_are_there and job_file.read_text() == specification:
@@ -100,6 +105,11 @@ class Supervisor:
         job_file.write_text(specification)
         self.cases.take_in()
         self.cases.end_in_flight("crash", "the job was interrupted while this case ran")
+
+    def forget(self) -> None:
+        """Remove the journal, so that no later run goes on with it."""
+        self.journal.close()
+        self.journal.path.unlink(missing_ok=True)
 
     def _take_key(self, path: Path, *, anew: bool) -> None:
         """Sign the journal with a key that only this process and the one that compares get to know.

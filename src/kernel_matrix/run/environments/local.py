@@ -7,9 +7,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import Child, MachineError
 
 # Wait for a line from the harness. When the harness dies, however it dies, the pipe closes without one: end the job.
@@ -57,8 +58,12 @@ class LocalInterpreter:
     """A Python of this machine, by its path."""
 
     python: Path
-    facts: Mapping[str, str] = field(default_factory=dict)
-    isolated: bool = True  # from the import path of whoever started the harness
+    inherits: tuple[str, ...] = ()  # names of variables, beside those that every job gets from the shell
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Return the variables that its processes get from the shell."""
+        return variables.facts_of(variables.inherited(self.inherits))
 
     def seen(self, path: Path) -> str:
         """Return the path: the job sees this machine's folders."""
@@ -66,10 +71,7 @@ class LocalInterpreter:
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
         """Start Python in a process group of its own, so that its children can be ended with it."""
-        inherited = dict(os.environ)
-        if self.isolated:
-            inherited.pop("PYTHONHOME", None)
-            inherited.pop("PYTHONPATH", None)
+        inherited = variables.inherited(self.inherits)
         search = [environment.get("PYTHONPATH", ""), inherited.get("PYTHONPATH", "")]
         try:
             with log.open("ab") as output:
