@@ -44,6 +44,7 @@ def forged_end(*after: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("after", first_are_quick(1, ["os._exit(0)", "double(x, out)"]))
+@pytest.mark.slow
 def test_an_end_that_the_kernel_writes_into_the_journal_is_not_believed(doubles: Doubles, after: str):
     cheat(doubles, *forged_end(after))
     comparison = doubles.run("wrong")
@@ -101,6 +102,7 @@ KEY = "key_file(journal.parents[2], journal.parent.name)"
         "memory of the harness",
     ],
 )
+@pytest.mark.slow
 def test_a_kernel_does_not_get_the_key_that_signs_the_journal(doubles: Doubles, theft: str, refusal: str):
     if not keys.can_be_kept_away():
         pytest.skip("needs Linux 5.19 or later with Landlock")
@@ -134,6 +136,7 @@ def test_where_landlock_is_absent_the_record_says_that_the_keys_are_within_reach
     assert {verdict.record.job["keys"] for verdict in cell.cases} == {"within reach"}
 
 
+@pytest.mark.slow
 def test_a_kernel_cannot_end_the_process_that_compares(doubles: Doubles):
     if keys.abi() < keys.ABI_OF_SIGNALS:
         pytest.skip("needs Linux 6.12 or later with Landlock")
@@ -178,6 +181,7 @@ def test_without_landlock_no_key_is_kept_and_a_resumed_run_begins_anew(doubles: 
     assert journal.read_text() != before
 
 
+@pytest.mark.slow
 def test_a_process_that_the_kernel_leaves_behind_is_ended_and_red(doubles: Doubles, tmp_path: Path):
     left = tmp_path / "left"
     cheat(
@@ -200,6 +204,7 @@ def test_a_process_that_the_kernel_leaves_behind_is_ended_and_red(doubles: Doubl
         os.kill(int(left.read_text()), signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_process_that_compares_may_not_import_the_backend(doubles: Doubles):
     (doubles.root / "src" / "doubles" / "good.py").write_text("")
     doubles.edit("source: src,", "source: src, backends: src/doubles,")
@@ -220,6 +225,7 @@ def test_a_process_that_compares_may_not_import_the_backend(doubles: Doubles):
     ),
     ids=["no limit", "no error"],
 )
+@pytest.mark.slow
 def test_a_comparison_that_sees_no_fault_is_an_error(doubles: Doubles, blindness: str):
     change_suite(doubles, "from kernel_matrix.job import accuracy, canaries", blindness)
     comparison = doubles.run("good")
@@ -231,6 +237,7 @@ def test_a_comparison_that_sees_no_fault_is_an_error(doubles: Doubles, blindness
     assert comparison.is_red
 
 
+@pytest.mark.slow
 def test_a_case_that_owes_canaries_and_has_none_is_an_error(doubles: Doubles):
     change_suite(doubles, "from kernel_matrix.job import case as of_case", "of_case.try_canaries = lambda *_: []")
     [cell] = doubles.run("good").cells
