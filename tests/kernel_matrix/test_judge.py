@@ -159,6 +159,3 @@ def test_the_plan_as_columns_has_the_same_cases(project):
     plan = pipeline.plan(project, "quick")
     planned = of_plan(plan)
     assert tuple(planned.case(number) for number in range(len(planned.cell))) == plan.cases
-    table = planned.table()
-    assert table.column("case").to_pylist() == [case.id for case in plan.cases]
-    assert table.column("outputs").to_pylist() == [[*case.owed.outputs] for case in plan.cases]
