@@ -66,6 +66,7 @@ def test_no_module_rule_or_template_names_the_way_that_this_repository_starts_th
     assert [path for path in named if path != own] == []
 
 
+@pytest.mark.slow
 def test_every_command_in_a_text_is_marked():
     names = "|".join(cli.commands())
     for path in HARNESS.rglob("*.py"):

@@ -259,6 +259,7 @@ def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_p
     assert sorted(root.rglob("*")) == before, "a build leaves files beside the source"
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_built_is_named_and_does_not_stop_it(tmp_path, resolved, capsys):
     root = lay(
         tmp_path,

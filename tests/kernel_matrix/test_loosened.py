@@ -156,6 +156,7 @@ def planned(branch: Doubles, *words: str):
     return harness("ci", "plan", "--matrix", str(branch.root / "matrix.yaml"), *words)
 
 
+@pytest.mark.slow
 def test_the_plan_prints_the_table_and_adds_it_to_a_summary(branch: Doubles, tmp_path, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     summary = tmp_path / "summary.md"

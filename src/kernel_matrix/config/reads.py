@@ -84,9 +84,12 @@ class Checkout:
         return self._facts[key]
 
     def files_of(self, platform: str, toolchain: str, executor: str) -> dict[str, tuple[str, int]]:
-        """Return the hash and the time of each file of the repository that a job reads now, by its name."""
+        """Return the hash of each file of the repository that a job reads now, and when it was changed, by its name.
+
+        The time is the one that no program can set.
+        """
         return {
-            name: (_digest_of(path), path.stat().st_mtime_ns)
+            name: (_digest_of(path), path.stat().st_ctime_ns)
             for name, path, _ in self._files
             if path == self.root / name and self.is_read(name, platform, toolchain, executor)
         }

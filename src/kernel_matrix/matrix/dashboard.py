@@ -81,7 +81,7 @@ def write_dashboard(
     changes = _changes(document, against, earlier) if against else None
     seconds = judged.seconds(site.MOST_SECONDS)
     site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
-    site.write_junit(project.site, judged.all_records() if with_junit else None)
+    site.write_junit(project.site, judged.records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
     annotations = _annotations(project, judged) if with_annotations else ()
     index, probes, broken = project.site / "index.html", document.toolchains, judged.loaded.broken
