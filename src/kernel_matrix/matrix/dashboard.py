@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,17 +80,30 @@ def write_dashboard(
         run_notes=notes,
     )
     changes = _changes(document, against, earlier) if against else None
-    seconds = judged.seconds(site.MOST_SECONDS)
-    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
+    times = judged.seconds(site.MOST_SECONDS)
+    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=times)
     site.write_junit(project.site, judged.records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
-    annotations = _annotations(project, judged) if with_annotations else ()
-    index, probes, broken = project.site / "index.html", document.toolchains, judged.loaded.broken
-    said = (headline(document), probes.headline, *ended_lines(project.file, judged.ended), f"dashboard: {index}")
-    lines = tuple(line for line in said if line)
+    dashboard = _dashboard(project, judged, document, tuple(differences), earlier)
+    return replace(dashboard, annotations=_annotations(project, judged)) if with_annotations else dashboard
+
+
+def _dashboard(
+    project: Project, judged: Judged, document: Document, differences: tuple[str, ...], earlier: History
+) -> Dashboard:
+    lines, broken = tuple(_lines(project, judged, document)), judged.loaded.broken
     problems = (*broken, *judged.not_taken, *earlier.problems, *(f"audit: {difference}" for difference in differences))
-    status = 2 if broken else int(judged.is_red or bool(probes.changed or differences))
-    return Dashboard(index, document, lines, problems, tuple(differences), status, annotations)
+    status = 2 if broken else int(judged.is_red or bool(document.toolchains.changed or differences))
+    return Dashboard(project.site / "index.html", document, lines, problems, differences, status)
+
+
+def _lines(project: Project, judged: Judged, document: Document) -> Iterator[str]:
+    """Yield the lines about a dashboard for a terminal."""
+    yield headline(document)
+    if document.toolchains.headline:
+        yield document.toolchains.headline
+    yield from ended_lines(project.file, judged.ended)
+    yield f"dashboard: {project.site / 'index.html'}"
 
 
 def _sample(judged: Judged) -> sampling.Sample | None:
