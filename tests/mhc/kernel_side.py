@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import surroundings
+import threads
 from draws import OPS, allocated, spec_of
 from guards import Guarded, Scratch
 from kernel_matrix.job.inputs import Array
@@ -93,6 +94,17 @@ def through_torch(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs
     given = _inputs(arrays, kernel, inputs, torch.device(kernel["device"]))
     differing = through_autograd.differences(kernel, backend, given, _empty)
     return differing, {}
+
+
+def in_threads(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any]) -> Answer:
+    """Run the kernel in two threads at once, each on its inputs; return the names of the outputs with other bits.
+
+    The second has the same tokens in the reverse order.
+    """
+    backend, device = kernel_of(kernel), torch.device(kernel["device"])
+    given = _inputs(arrays, kernel, inputs, device)
+    both = given, threads.reversed_tokens(given)
+    return threads.differing(backend, both, kernel, _empty, lambda: _wait(device)), {}
 
 
 def compile_ahead(_: Mapping[str, Array], *, kernel: dict[str, Any], axes: dict[str, Any]) -> Answer:
