@@ -75,6 +75,7 @@ def test_a_summary_of_many_cells_has_their_lanes_and_those_of_few_has_them_all(w
     assert summary(whole, None).count(f"\n| {whole.cells[0].platform} |") > 10
 
 
+@pytest.mark.slow
 def test_a_summary_names_so_many_cells_that_are_wrong_and_counts_the_rest(whole):
     text = summary(many(whole, 300, state="fail", reason="it broke"), None)
     assert text.count("\n## p/t") == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kernel_matrix.adopt.lock import resolve
 from kernel_matrix.adopt.project_file import metadata_of
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
+from kernel_matrix.adopt.words import next_lines
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Installer
@@ -260,6 +262,7 @@ def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_p
     assert sorted(root.rglob("*")) == before, "a build leaves files beside the source"
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_built_is_named_and_does_not_stop_it(tmp_path, resolved, capsys):
     root = lay(
         tmp_path,
@@ -308,6 +311,19 @@ def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pin
     assert "run: kernel-matrix report --cases build/cases.txt" in text, (
         "what a hosted machine was not asked for is not missing"
     )
+
+
+@pytest.mark.parametrize("named", ["kernel-matrix==0.9", ""])
+def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(package, resolved, monkeypatch, named):
+    monkeypatch.setattr("kernel_matrix.base.commands.requirement", lambda: named)
+    text = propose(look(package), CPU).files[".github/workflows/kernel-matrix.yml"]
+    [command] = re.findall(r'pip install "(.*)"', text)
+    assert command == named or (not named and command.endswith("github.com/OWNER/kernel-matrix@COMMIT"))
+    lock = package / "ci" / "locks" / "numpy.txt"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    said = "\n".join(next_lines(look(package), lock.relative_to(package)))
+    assert ("write the address of kernel-matrix" in said) == (not named)
 
 
 def test_what_a_run_writes_is_no_part_of_the_repository(package, resolved):

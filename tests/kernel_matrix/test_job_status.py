@@ -57,6 +57,7 @@ def status(**facts: str) -> JobStatus:
         (status(conclusion="success"), "missing", "ended as 'success' on box-1 and left no result"),
     ],
 )
+@pytest.mark.slow
 def test_a_job_without_a_result_gives_cells_with_the_reason(made, known, outcome, words):
     planned, row_plan = made
     statuses = {known.row: known} if known else {}
@@ -220,6 +221,7 @@ def test_history_comes_from_the_newest_run_of_main_that_has_one(gh, tmp_path, mo
     assert "select(.head_repository.full_name == .repository.full_name)" in words.read_text()
 
 
+@pytest.mark.slow
 def test_a_repository_without_a_run_has_no_history_and_says_so(gh, tmp_path, monkeypatch, capsys):
     gh('case "$*" in *default_branch*) echo main;; esac')
     monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")

@@ -178,6 +178,7 @@ def planned(branch: Doubles, *words: str):
     return harness("ci", "plan", "--matrix", str(branch.root / "matrix.yaml"), *words)
 
 
+@pytest.mark.slow
 def test_the_plan_prints_the_table_and_adds_it_to_a_summary(branch: Doubles, tmp_path, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     summary = tmp_path / "summary.md"
@@ -222,6 +223,7 @@ def test_a_former_file_that_cannot_be_read_is_a_row_and_not_silent(branch: Doubl
     assert "git fetch origin nowhere" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_file_of_this_repository_can_be_compared_with_its_own_earlier_forms():
     project = pipeline.load(ROOT / "matrix.yaml")
     data = YAML(typ="safe").load((ROOT / "matrix.yaml").read_text())

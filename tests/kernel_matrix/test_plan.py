@@ -32,11 +32,13 @@ def test_a_group_is_the_product_of_its_axes(matrix):
                 assert hidden >= {512, 200}, "sizes that are and are not a multiple of a block"
 
 
+@pytest.mark.slow
 def test_ids_are_unique_and_every_case_is_in_one_job(matrix):
     ids = [case.id for case in plan(matrix, "full").cases]
     assert len(ids) == len(set(ids)) > 0
 
 
+@pytest.mark.slow
 def test_the_full_tier_holds_the_quick_one(matrix):
     quick, full = ({case.id for case in plan(matrix, tier).cases} for tier in ("quick", "full"))
     assert quick < full

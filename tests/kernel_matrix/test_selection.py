@@ -88,6 +88,7 @@ def test_a_toolchain_that_an_event_leaves_out_runs_when_its_lock_changes(matrix)
         assert ("tilelang-0.1.8" in {job.toolchain for job in made.jobs}) is there
 
 
+@pytest.mark.slow
 def test_a_sentinel_that_is_no_cell_is_bad_input(tmp_path):
     for name in ("src", "tests", "ci", "containers", "probes", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)

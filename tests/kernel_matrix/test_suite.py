@@ -66,6 +66,7 @@ def test_has_a_broken_teardown(leaves):
 """
 
 
+@pytest.mark.slow
 def test_each_test_is_a_case_with_a_state_of_its_own(tmp_path):
     comparison = Suite.made(tmp_path, {"tests/test_ends.py": ENDS}).run()
     assert states(comparison) == {
@@ -120,6 +121,7 @@ def here_target():
     return detect().devices[0].targets[-1]
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_run(tmp_path):
     suite = Suite.made(tmp_path, {
         "tests/test_bad.py": "import nothing_of_this_name\n",
@@ -159,6 +161,7 @@ def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_ru
         ],
     ),
 )
+@pytest.mark.slow
 def test_a_conftest_that_ends_pytest_ends_in_one_error_with_its_words(tmp_path, conftest, words):
     suite = Suite.made(tmp_path, {"tests/conftest.py": conftest, "tests/test_a.py": "def test_one(): pass\n"})
     [(name, verdict)] = verdicts(suite.run()).items()
@@ -399,6 +402,7 @@ def test_a_list_of_tests_is_read_as_it_was_written(tmp_path):
     assert read([tmp_path]) == tests
 
 
+@pytest.mark.slow
 def test_the_suite_keeps_its_own_configuration(tmp_path):
     suite = Suite.made(tmp_path, {
         "pyproject.toml": '[tool.pytest.ini_options]\nmarkers = ["ours"]\naddopts = "--strict-markers -x"\n',

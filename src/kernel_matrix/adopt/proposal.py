@@ -12,9 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import kernel_matrix
 from kernel_matrix.adopt import lock, requirements
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
+from kernel_matrix.base import commands
 from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Installer
 from kernel_matrix.vendors.machine import Machine
@@ -57,7 +57,7 @@ def propose(repository: Repository, machine: Machine) -> Proposal:
         "interpreted": "triton" in repository.toolchains,
         "gpu": bool(repository.kernels or repository.cuda or {"triton", "tilelang"} & {*repository.toolchains}),
         "containers": repository.python == lock.OLDEST_PYTHON,  # the Python of the images
-        "version": kernel_matrix.__version__,
+        "requirement": commands.requirement(),
     }
     files = {f"ci/locks/{toolchain}.in": source, f"ci/locks/{toolchain}.txt": text}
     if repository.suite is not None:

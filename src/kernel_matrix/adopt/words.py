@@ -9,6 +9,7 @@ from pathlib import Path
 from kernel_matrix.adopt import requirements
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.adopt.writing import Written
+from kernel_matrix.base import commands
 from kernel_matrix.base.git import is_checkout
 from kernel_matrix.run.docker.network import wheels_of
 
@@ -44,6 +45,8 @@ def next_lines(repository: Repository, lock: Path) -> Iterator[str]:
     """Yield what a person can do next: the whole suite, and the kernels of a package that has some."""
     if repository.suite is not None:
         yield "all tests, and the page: `kernel-matrix matrix`"
+        if not commands.requirement():
+            yield "in .github/workflows/kernel-matrix.yml, write the address of kernel-matrix, which it installs"
     if repository.kernels:
         yield "an environment for the package: uv venv .venv"
         yield f"what belongs into it: uv pip install --python .venv {_backend(repository.root / lock)}-r {_word(lock)}"

@@ -101,7 +101,7 @@ def write_dashboard(
     changes = _changes(document, against, earlier) if against else None
     seconds = judged.seconds(site.MOST_SECONDS)
     site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
-    site.write_junit(project.site, judged.all_records() if with_junit else None)
+    site.write_junit(project.site, judged.records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
     annotations = _annotations(project, judged) if with_annotations else ()
     return _dashboard(project, judged, document, tuple(differences), earlier, annotations)

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
-from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.toolchains import Toolchains
+from kernel_matrix.results.agreement_tables import AgreementReport
 from kernel_matrix.results.history import LaneHistory
 from kernel_matrix.results.states import State
 

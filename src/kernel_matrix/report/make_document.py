@@ -9,7 +9,6 @@ from datetime import datetime
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.report import badges
-from kernel_matrix.report.agreement import agreement_report
 from kernel_matrix.report.bench import bench_results
 from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.document import (
@@ -30,6 +29,7 @@ from kernel_matrix.report.document import (
 )
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
+from kernel_matrix.results.agreement import agreement
 from kernel_matrix.results.history import History, LaneHistory
 from kernel_matrix.results.states import STATES, State
 from kernel_matrix.store.database import rows
@@ -72,7 +72,7 @@ def document(
         notes=(*judged.notes, *judged.loaded.samples.note, *ended, *judged.not_taken, *more_notes),
         run_notes=run_notes or RunNotes(),
         toolchains=toolchains or Toolchains(),
-        agreement=agreement_report(judged.sampled()),
+        agreement=agreement(judged.sampled()),
         cells=cells,
         jobs=sources.jobs,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,25 +128,11 @@ def of_tables(folder: Path) -> History:
     from kernel_matrix.results.past import past  # DuckDB and pyarrow take long to import
 
     known = past(folder)
-    lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known["lanes"].items()}
+    lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known.lanes.items()}
     measurements: dict[str, tuple[Measurement, ...]] = {}
-    for trend in known["trends"]:
-        for place, started in enumerate(trend["started"]):
-            run = Measurement(
-                started=started,
-                commit=trend["commits"][place][:100],
-                device=trend["device"][:400],
-                noise=_at(trend["noise"], place),
-                speed=_at(trend["speed"], place),
-                seconds=_at(trend["seconds"], place),
-            )
-            measurements = with_run(measurements, {trend["cell"]: run})
-    return History(lanes, known["seconds"], measurements, known["problems"])
-
-
-def _at(series: Mapping[str, Sequence[float | None]], place: int) -> dict[str, float]:
-    """Return the figures that a run has."""
-    return {name: value for name, values in series.items() if (value := values[place]) is not None}
+    for cell, figures in known.measurements:
+        measurements[cell] = (*measurements.get(cell, ()), Measurement(**figures))
+    return History(lanes, known.seconds, merged({}, measurements), known.problems)
 
 
 def together(one: History, other: History) -> History:
@@ -160,11 +146,7 @@ def together(one: History, other: History) -> History:
             or (lane.last_result and lane.last_result >= before.last_result)
         ):
             lanes[name] = lane
-    measurements: Measurements = one.measurements
-    for cell, series in other.measurements.items():
-        for measurement in series:
-            measurements = with_run(measurements, {cell: measurement})
-    return replace(one, lanes=lanes, measurements=measurements)
+    return replace(one, lanes=lanes, measurements=merged(one.measurements, other.measurements))
 
 
 def from_json(text: bytes) -> History:
@@ -213,15 +195,19 @@ def carry_on(
 
 
 def with_run(before: Measurements, run: Mapping[str, Measurement]) -> dict[str, tuple[Measurement, ...]]:
-    """Return the measurements with those of one run added, the last ``MOST_MEASUREMENTS`` of each cell.
+    """Return the measurements with those of one run added, which are by cell."""
+    return merged(before, {cell: (measurement,) for cell, measurement in run.items()})
+
+
+def merged(before: Measurements, more: Measurements) -> dict[str, tuple[Measurement, ...]]:
+    """Return the measurements of both, the oldest first, the last ``MOST_MEASUREMENTS`` of each cell.
 
     A run is added once: the report of results that were reported before does not make their history longer.
     """
     together = dict(before)
-    for cell, measurement in run.items():
-        others = [other for other in before.get(cell, ()) if other.started != measurement.started]
-        ordered = sorted([*others, measurement], key=lambda one: one.started)
-        together[cell] = tuple(ordered[-MOST_MEASUREMENTS:])
+    for cell, series in more.items():
+        by_start = {run.started: run for run in (*before.get(cell, ()), *series)}
+        together[cell] = tuple(by_start[started] for started in sorted(by_start))[-MOST_MEASUREMENTS:]
     return together
 
 

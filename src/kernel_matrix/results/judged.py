@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -15,7 +15,7 @@ import pyarrow as pa
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.results.noise import Noise
-from kernel_matrix.results.noise_sums import noise_of_cells, pooled
+from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.states import RED, STATES, State, Verdict
@@ -78,8 +78,8 @@ class Judged:
 
     def noise(self) -> dict[str, dict[str, dict[str, Noise]]]:
         """Return the noise by the id of the cell, dtype and output."""
-        groups, sums = pooled(self.connection, self.where)
-        return {self.planned.cells[cell].id: noise for cell, noise in noise_of_cells(groups, sums).items()}
+        noise = noise_of_cells(self.connection, self.where)
+        return {self.planned.cells[cell].id: of_cell for cell, of_cell in noise.items()}
 
     @property
     def asked(self) -> set[str]:
@@ -186,41 +186,23 @@ class Judged:
         found = rows(self.connection, f"SELECT record FROM results WHERE {self.where} ORDER BY ordinal")
         return self.loaded.records(self.connection, [number for (number,) in found], self.jobs)
 
-    def all_records(self) -> list[Record]:
-        """Return all results that count, whole."""
-        question = f"SELECT record FROM cases JOIN sources USING (source) {_COUNTS} ORDER BY position, record"
-        numbers = [number for (number,) in rows(self.connection, question)]
+    def records(self, condition: str = "true") -> list[Record]:
+        """Return all results that count and meet a condition in SQL, whole."""
+        question = f"SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {condition}"
+        numbers = [number for (number,) in rows(self.connection, f"{question} ORDER BY position, record")]
         return self.loaded.records(self.connection, numbers, self.jobs)
 
-    def every(self) -> list[Record]:
-        """Return all records of cases without the figures of their outputs, planned or not."""
-        question = f"""
-            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {OF_CASES} ORDER BY position, record
-        """
-        numbers = [number for (number,) in rows(self.connection, question)]
-        found = self.records(numbers)
-        return [found[number] for number in numbers]
-
-    def records(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Return records without the figures of their outputs, by number."""
-        return records_of(self.connection, numbers, self.jobs, outputs=False)
+    def of_cases(self) -> list[Record]:
+        """Return all records of cases, planned or not."""
+        return self.records(OF_CASES)
 
     def probes(self) -> list[Record]:
         """Return the records of probes."""
-        return self._named(PROBE)
+        return self.records(f"""starts_with("case", '{PROBE}')""")
 
     def benchmark(self) -> list[Record]:
         """Return the records of the benchmark."""
-        return self._named(BENCH)
-
-    def _named(self, prefix: str) -> list[Record]:
-        question = f"""
-            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND starts_with("case", '{prefix}')
-            ORDER BY position, record
-        """
-        numbers = [number for (number,) in rows(self.connection, question)]
-        found = records_of(self.connection, numbers, self.jobs)
-        return [found[number] for number in numbers]
+        return self.records(f"""starts_with("case", '{BENCH}')""")
 
     def states_of_expected(self) -> dict[str, State]:
         """Return the states of the cases with an expectation, by id."""
@@ -237,7 +219,7 @@ class Judged:
         yield from zip(sampled.values(), self.loaded.records(self.connection, [*sampled], self.jobs), strict=True)
         # One record of each lane without samples is counted, and never compared.
         lanes = {record: number for number, record in rows(self.connection, _WITHOUT_SAMPLES, [[*sampled]])}
-        records = self.records(lanes)
+        records = records_of(self.connection, lanes, self.jobs, outputs=False)
         for record, number in lanes.items():
             yield self.planned.case(number), records[record]
 
@@ -323,14 +305,10 @@ _DECIDING = """
     WHERE action IN ('run', 'emulate') ORDER BY cell, planned
 """
 _WITHOUT_SAMPLES = """
-    WITH of_cells AS (  -- the first of each cell, so that few ids are taken apart
-        SELECT cell, arg_min(record, planned) AS record, min(planned) AS planned
-        FROM taken WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
-          AND NOT list_contains($1::BIGINT[], record)
-        GROUP BY cell
-    )
-    SELECT arg_min(planned, cell), arg_min(record, cell) FROM of_cells JOIN plan_cells USING (cell)
-    GROUP BY regexp_extract(id, '^[^/]*/[^/]*/[^/]*') ORDER BY min(cell)
+    WITH in_order AS (SELECT *, (cell::BIGINT << 32) + planned AS place FROM taken JOIN plan_cells USING (cell))
+    SELECT arg_min(planned, place), arg_min(record, place) FROM in_order
+    WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail') AND NOT list_contains($1::BIGINT[], record)
+    GROUP BY platform, target, toolchain ORDER BY min(place)
 """
 _COUNTS = "WHERE position IS NOT NULL"
 _IS_RED = f"state IN ({', '.join(repr(state) for state in sorted(RED))})"

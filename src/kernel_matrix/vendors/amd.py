@@ -70,6 +70,7 @@ VENDOR = Vendor(
     docker_flags="--device /dev/kfd --device /dev/dri --group-add $(stat -c %g /dev/kfd)",
     container_options=container_options,
     driver=driver,
+    variables=("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "KERNEL_MATRIX_HIPCC"),
     programs=(
         Program(
             name="hipcc",

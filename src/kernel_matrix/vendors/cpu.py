@@ -117,6 +117,7 @@ VENDOR = Vendor(
     docker_flags="",
     why_no_flags="every container has the CPU",
     hosted=True,
+    variables=("CC",),
     programs=(
         Program(
             name="g++",

@@ -65,6 +65,10 @@ VENDOR = Vendor(
     docker_flags="",
     why_no_flags="the interpreter runs on the CPU; a TPU needs a privileged container, so its jobs run in environments",
     driver=driver,
+    variables=(
+        *("TPU_VISIBLE_CHIPS", "TPU_ACCELERATOR_TYPE", "TPU_CHIPS_PER_HOST_BOUNDS", "TPU_HOST_BOUNDS"),
+        *("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES", "TPU_SKIP_MDS_QUERY"),
+    ),
     stand_in=stand_in,
     stood_in_for=frozenset({INTERPRETER}),
 )

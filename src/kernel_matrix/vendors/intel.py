@@ -81,6 +81,7 @@ VENDOR = Vendor(
     docker_flags="--device /dev/dri --group-add $(stat -c %g /dev/dri/renderD128)",
     container_options=container_options,
     driver=driver,
+    variables=("ZE_AFFINITY_MASK", "ONEAPI_ROOT"),
     programs=(
         Program(
             name="ocloc",

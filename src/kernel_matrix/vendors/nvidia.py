@@ -69,6 +69,10 @@ VENDOR = Vendor(
     docker_flags="--gpus all",
     container_options=container_options,
     driver=driver,
+    variables=(
+        *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+        "KERNEL_MATRIX_CUDA_HOME",
+    ),
     programs=(
         Program(
             name="nvcc",

@@ -52,6 +52,7 @@ VENDOR = Vendor(
     detect=detect,
     docker_flags="",
     driver=runtimes,
+    variables=("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"),
     why_no_flags="the device comes with the toolchain or the image, on the CPU",
     with_device="emulated",
     limit="it is a device in software, and runs nothing on hardware",

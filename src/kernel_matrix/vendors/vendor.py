@@ -46,6 +46,8 @@ class Vendor:
     hosted: Whether the machines of every CI service have such a device.
     driver: Look whether this machine's devices can be used; None where no driver is needed.
     programs: What toolchains start to make code for the devices.
+    variables: The environment variables that a job gets from the shell: they choose devices, or say where software is.
+        None of them may change a result.
     with_device: The best evidence where a device is.
     without_device: The best evidence where none is. ``planned``: without a device there is nothing to compile.
     limit: Why there is no better evidence than ``with_device``, where that is less than ``ran``.
@@ -67,6 +69,7 @@ class Vendor:
     hosted: bool = False
     driver: Callable[[Sequence[Device]], Finding] | None = None
     programs: tuple[Program, ...] = ()
+    variables: tuple[str, ...] = ()
     with_device: Evidence = "ran"
     without_device: Evidence = "compiled"
     limit: str = ""

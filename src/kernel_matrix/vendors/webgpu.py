@@ -46,6 +46,7 @@ VENDOR = Vendor(
     docker_flags="",
     why_no_flags="the device is a program in the image and runs on the CPU",
     driver=driver,
+    variables=_VARIABLES,
     with_device="emulated",
     limit="it is a device in software, and runs nothing on hardware",
     stand_in=stand_in,
