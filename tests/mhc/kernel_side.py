@@ -147,16 +147,30 @@ def race(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[st
         results |= {f"{repeat} {name}": _bytes(tensor) for name, tensor in out._asdict().items() if tensor is not None}
     surroundings.forget_reference(kernel["backend"] in WITH_EQUATIONS)
     _raced.clear()
-    _raced.update({"launch": lambda: launch(backend), "inputs": given, "out": out})
+    _raced.update({"backend": backend, "inputs": [given], "out": out, "target": target, "device": device})
     return {"times": times, "threads": torch.get_num_threads()}, results
 
 
+def vary_raced(_: Mapping[str, Array], *, added: list[float]) -> Answer:
+    """Make variants of the inputs of the last race: a number of ``added`` is added to the whole first input of each."""
+    [given] = _raced["inputs"]
+    _raced["inputs"] = [given._replace(**{given._fields[0]: given[0] + number}) for number in added]
+    _wait(_raced["device"])
+    return None, {}
+
+
 def run_raced(_: Mapping[str, Array], *, firsts: list[float]) -> Answer:
-    """Run the kernel of the last race once for each number of ``firsts``, the first element of the first input."""
-    place = _raced["inputs"][0].view(-1)[:1]
-    for first in firsts:
-        place.fill_(first)
-        _raced["launch"]()
+    """Run the kernel of the last race once for each number of ``firsts``, the first element of the first input.
+
+    The runs take the variants of the inputs in turns.
+    """
+    backend, variants, device = _raced["backend"], _raced["inputs"], _raced["device"]
+    places = [inputs[0].view(-1)[:1] for inputs in variants]
+    for run, first in enumerate(firsts):
+        variant = run % len(variants)
+        places[variant].fill_(first)
+        backend.run(variants[variant], _raced["out"], _raced["target"])
+        _wait(device)
     return None, {}
 
 
