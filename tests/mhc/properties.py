@@ -7,7 +7,7 @@ token that reads its neighbour, an equation that is right for one scale only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,6 @@ Run = Callable[[Any], Any]
 # Two results that differ by the order of fp32 sums only; coefficients are of order one.
 ROUNDING = 2e-5
 
-FEW = 7  # tokens up to which each gradient is asked for alone
 MANY = 65_536  # tokens that 16 bits can count, and one more than a GPU's grid has blocks in its second dimension
 
 
@@ -128,15 +127,26 @@ def _scale_is_divided_out(run: Run, inputs: Any, out: Any) -> None:
 
 
 def _only_what_is_asked(run: Run, inputs: Any, out: Any) -> None:
-    """Ask for a part of the gradients: those come, bit for bit, and no other.
+    """Ask for the first of the gradients, and for all others: those come, bit for bit, and no other."""
+    _ask_for(run, inputs, out, [[0], range(1, len(inputs.needs))])
 
-    For few tokens each is asked for alone. With the run for all of them, each two are then together, one without the
-    other, and both missing.
+
+def check_each_gradient(run: Run, inputs: Any, out: Any) -> None:
+    """Ask for each of the gradients but the first alone, where any can be asked for.
+
+    With the runs of :func:`_only_what_is_asked` and that for all of them, each two are together, one without the other,
+    and both missing.
+
+    Raises:
+        AssertionError: one is missing, too many, or has other bits than where all are asked for.
     """
-    places = range(len(inputs.needs))
-    alone = [place for place in places if out[place] is not None] if inputs[0].shape[0] == FEW else [0]
-    for asked in (places[1:], *([place] for place in alone)):
-        needs = tuple(place in asked for place in places)
+    places = range(1, len(getattr(inputs, "needs", ())))
+    _ask_for(run, inputs, out, [[place] for place in places if out[place] is not None])
+
+
+def _ask_for(run: Run, inputs: Any, out: Any, parts: Iterable[Sequence[int]]) -> None:
+    for asked in parts:
+        needs = tuple(place in asked for place in range(len(inputs.needs)))
         some = run(inputs._replace(needs=needs))
         for name, needed, part, whole in zip(out._fields, needs, some, out, strict=True):
             there = (part is not None) == (needed and whole is not None)
