@@ -315,7 +315,7 @@ def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pin
 @pytest.mark.parametrize("named", ["kernel-matrix==0.9", ""])
 def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(package, resolved, monkeypatch, named):
     monkeypatch.setattr("kernel_matrix.base.commands.requirement", lambda: named)
-    text = propose(look(package), CPU).files[".github/workflows/kernel-matrix.yml"]
+    text = propose(look(package), CPU)[1][".github/workflows/kernel-matrix.yml"]
     [command] = re.findall(r'pip install "(.*)"', text)
     assert command == named or (not named and command.endswith("github.com/OWNER/kernel-matrix@COMMIT"))
     lock = package / "ci" / "locks" / "numpy.txt"
