@@ -15,7 +15,9 @@ BENCH = "bench:"  # begins those of the benchmark; all other records are of case
 
 NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # their figures are of no output
 
-_UNPRINTED = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Control characters, apart from the tab and the end of a line; for Python and for DuckDB.
+CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_UNPRINTED = re.compile(rf"{CONTROL}|[\ud800-\udfff\ufffe\uffff]")
 
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
