@@ -156,6 +156,23 @@ def test_uvx_is_named_with_what_it_was_given(tmp_path, installed, monkeypatch, o
     assert here(LINE) == f"all tests: {words} matrix --executor venv, then `ls`"
 
 
+@pytest.mark.parametrize(
+    ("origin", "named"),
+    [
+        (None, "kernel-matrix==0.9"),
+        ('{"url": "file:///a/clone", "dir_info": {}}', ""),
+        (
+            '{"url": "https://host.example/k", "vcs_info": {"vcs": "git", "commit_id": "abc"}}',
+            "kernel-matrix @ git+https://host.example/k@abc",
+        ),
+    ],
+)
+def test_another_machine_gets_what_is_installed_here_and_a_folder_is_nowhere_else(monkeypatch, origin, named):
+    distribution = SimpleNamespace(read_text=lambda _: origin, version="0.9")
+    monkeypatch.setattr(told.importlib.metadata, "distribution", lambda _: distribution)
+    assert told.requirement() == named
+
+
 def test_what_started_the_process_is_named_also_in_a_line_that_is_pasted(installed, monkeypatch):
     installed("here")
     monkeypatch.setenv("KERNEL_MATRIX_START", "ci/kernel-matrix")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -439,3 +442,18 @@ def test_the_process_does_not_get_the_variables_that_are_for_the_comparing_one(t
         assert process.call("told:told", {}, {}, lambda _: None)[0] == ["FOR_BOTH"]
     finally:
         process.close()
+
+
+def test_the_cpu_time_of_a_process_is_that_of_all_processes_below_it():
+    code = "import os\nos.fork()\nwhile True: pass"
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    try:
+        end = time.monotonic() + 60
+        while processes.cpu_seconds(process.pid) < 0.5 and time.monotonic() < end:
+            time.sleep(0.05)
+        alone = float(Path(f"/proc/{process.pid}/stat").read_text().split()[13]) / os.sysconf("SC_CLK_TCK")
+        assert processes.cpu_seconds(process.pid) > 1.2 * alone
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert processes.cpu_seconds(process.pid) == 0.0

@@ -46,6 +46,9 @@ def hide(repository: Path, how: str) -> None:  # noqa: F811
         case "a new .gitignore in the suite":
             edit(repository / "suite" / ".gitignore", "*\n")
             edit(repository / hidden)
+        case "a conftest.py above the suite":
+            edit(repository / ".git" / "info" / "exclude", "conftest.py\n")
+            edit(repository / "conftest.py")
         case "a new .gitignore in the package":
             edit(repository / "src" / "doubles" / ".gitignore", "*\n")
             edit(repository / "src" / "doubles" / "more.py")
@@ -57,7 +60,7 @@ def hide(repository: Path, how: str) -> None:  # noqa: F811
 @pytest.mark.parametrize(
     "how",
     ["assume-unchanged", "skip-worktree", "exclude", "a user's excludes", "untracked files are not shown",
-     "a new .gitignore in the suite", "a new .gitignore in the package", "removed"],
+     "a new .gitignore in the suite", "a conftest.py above the suite", "a new .gitignore in the package", "removed"],
 )  # fmt: skip
 def test_a_changed_tree_is_not_hidden(repository, doubles, how):  # noqa: F811
     clean = snapshot(doubles).commit()

@@ -135,8 +135,12 @@ def _names(root: Path) -> Iterator[str]:
 
 
 def _hidden(root: Path, suite: Path) -> Iterator[str]:
-    """Yield the files of the suite that change what its tests do, also where git ignores them."""
-    return (name for name in _walked(root, suite) if is_code(name))
+    """Yield the files of the suite and above it that change what its tests do, also where git ignores them."""
+    yield from (name for name in _walked(root, suite) if is_code(name))
+    for folder in suite.parents if suite.is_relative_to(root) and suite != root else ():
+        yield str((folder / "conftest.py").relative_to(root))
+        if folder == root:
+            return
 
 
 def _walked(root: Path, top: Path) -> Iterator[str]:
