@@ -52,6 +52,7 @@ def test_a_test_that_passed_on_a_repeat_says_so():
     assert attempts["kernels/scale::doubles"] == ()
 
 
+@pytest.mark.slow
 def test_results_of_other_tools_are_named_on_the_terminal_and_on_the_page(doubles: Doubles, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     shutil.copytree(FILES, doubles.root / "build" / "results")
@@ -204,6 +205,7 @@ def of_tools(tmp_path) -> Suite:
         ],
     ),
 )
+@pytest.mark.slow
 def test_the_tests_of_another_tool_are_cases_like_those_of_pytest(of_tools, tool, states, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     file = of_tools.root / "matrix.yaml"

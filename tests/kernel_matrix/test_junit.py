@@ -35,6 +35,7 @@ def test_records_come_back_as_they_went(tmp_path):
 
 
 @given(text=st.text(), number=st.floats())
+@pytest.mark.slow
 def test_any_text_and_number_survives(tmp_path_factory, text, number):
     path = tmp_path_factory.mktemp("xml") / "a.xml"
     junit.write(path, "job", [Record("a/b", "error", "run", "launch", text, text, metrics={"m": number})], {})

@@ -100,6 +100,7 @@ def test_a_device_in_software_may_be_missing(doubles: Doubles):
     assert "unavailable, 1 case: the device does not answer" in lines
 
 
+@pytest.mark.slow
 def test_a_case_whose_device_is_here_may_not_skip(doubles: Doubles):
     comparison = doubles.run("no-device")
     assert states(comparison) == ["pass", "error", "pass"]
@@ -107,6 +108,7 @@ def test_a_case_whose_device_is_here_may_not_skip(doubles: Doubles):
     assert middle(comparison).reason == reason
 
 
+@pytest.mark.slow
 def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
     record = middle(doubles.run("segfault")).record
     assert record is not None
@@ -122,12 +124,14 @@ def test_a_record_names_no_folder_of_its_machine(doubles: Doubles):
     assert str(doubles.root) not in record.detail
 
 
+@pytest.mark.slow
 def test_a_case_that_compares_nothing_is_an_error(doubles: Doubles):
     comparison = doubles.run("asserts-nothing")
     assert states(comparison) == ["error"] * 3
     assert "no number was checked" in middle(comparison).reason
 
 
+@pytest.mark.slow
 def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(doubles: Doubles, tmp_path):
     doubles.edit("job: 120 }", "job: 120, attempts: 2 }")
     doubles.edit("DOUBLES_SCRATCH:", f"DOUBLES_FLAKY: {tmp_path / 'tried'}, DOUBLES_SCRATCH:")
@@ -171,6 +175,7 @@ def test_the_job_limit_ends_the_case_in_flight_and_leaves_the_rest_missing(doubl
     assert record.stage == "timeout"
 
 
+@pytest.mark.slow
 def test_a_job_that_fills_its_folder_is_ended_and_gives_the_disk_back(doubles: Doubles, monkeypatch):
     monkeypatch.setattr(room, "_SECONDS", 0.0)
     folder = doubles.root / "build" / "jobs" / "here.fills-disk"
@@ -218,6 +223,7 @@ def test_a_folder_of_many_files_is_measured_less_often(tmp_path, monkeypatch):
     assert of_folder.outgrown()
 
 
+@pytest.mark.slow
 def test_an_interpreter_without_the_toolchain_makes_cells_unavailable_and_says_why(doubles: Doubles):
     doubles.edit(
         "good: { backend: good, lock: lock.txt, requires: [numpy]",

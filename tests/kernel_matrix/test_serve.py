@@ -24,7 +24,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.keys import key_file
+from kernel_matrix.job.keys import hold
 from kernel_matrix.live import jobs as live_jobs
 from kernel_matrix.live import page as live_page
 from kernel_matrix.live.jobs import LiveJob, LiveJobs, LiveRun
@@ -64,7 +64,7 @@ def held(project):
 
 
 def journal_of(folder, key="k" * 32):
-    key_file(folder.parent.parent, folder.name).write_text(key)
+    hold(folder.parent.parent, folder.name, key)
     return Journal(folder / "journal.jsonl", key)
 
 
@@ -83,6 +83,7 @@ def shown(project) -> Page:
     return Page(project.build / "serve")
 
 
+@pytest.mark.slow
 def test_a_case_that_only_a_journal_knows_is_missing_and_says_what_the_journal_says(project, held):
     journal = journal_of(held)
     end(journal, CASES[0], "pass")
@@ -127,6 +128,7 @@ def in_journal(project, held, **facts):
     return shown(project).rows[CELL]["in_journal"]
 
 
+@pytest.mark.slow
 def test_a_case_that_passes_and_is_expected_to_fail_is_fixed(doubles, held):
     assert in_journal(with_expectation(doubles), held) == "pX"
 
@@ -148,12 +150,14 @@ def test_a_compilation_that_is_expected_to_fail_is_fixed_too(doubles, held):
     assert shown(project).rows[CELL]["in_journal"] == "cX"
 
 
+@pytest.mark.slow
 def test_a_pass_without_proof_is_no_pass_in_the_page_of_a_run(project, held):
     end(journal_of(held), CASES[0], "pass", metrics={**METRICS, "out.max_abs": 1.0})
     page_of(project).refresh()
     assert shown(project).rows[CELL]["in_journal"] == "E"
 
 
+@pytest.mark.slow
 def test_a_pass_waits_for_the_case_that_carries_the_canaries_of_its_cell(project, held):
     journal = journal_of(held)
     without = {name: value for name, value in METRICS.items() if not name.startswith("canary.")}
@@ -167,6 +171,7 @@ def test_a_pass_waits_for_the_case_that_carries_the_canaries_of_its_cell(project
     assert shown(project).rows[CELL]["in_journal"] == "pp"
 
 
+@pytest.mark.slow
 def test_a_result_takes_the_place_of_its_journal(project, held):
     end(journal_of(held), CASES[0], "pass")
     page = page_of(project)
@@ -182,6 +187,7 @@ def test_a_result_takes_the_place_of_its_journal(project, held):
     assert "1 of 1 jobs have ended" in shown(project).overview["run_notes"]["running"]
 
 
+@pytest.mark.slow
 def test_nothing_is_written_anew_where_nothing_has_changed(project, held, monkeypatch):
     seconds = itertools.count(1)  # each look at the clock takes a second, however busy the machine is
     monkeypatch.setattr(live_page, "time", SimpleNamespace(monotonic=lambda: next(seconds), time=time.time))
@@ -197,6 +203,7 @@ def test_nothing_is_written_anew_where_nothing_has_changed(project, held, monkey
     assert not page.refresh(), "making the page takes a part of the time only"
 
 
+@pytest.mark.slow
 def test_the_journal_of_an_earlier_run_does_not_count_for_a_job_that_waits(project, held):
     end(journal_of(held), CASES[0], "pass")
     old = time.time() - 3600
@@ -207,6 +214,7 @@ def test_the_journal_of_an_earlier_run_does_not_count_for_a_job_that_waits(proje
     assert "and 0 run. 0 of 3 cases" in shown(project).overview["run_notes"]["running"]
 
 
+@pytest.mark.slow
 def test_a_forged_or_broken_journal_gives_nothing(project, held):
     journal = journal_of(held)
     end(journal, CASES[0], "pass")
@@ -241,6 +249,7 @@ def test_the_cases_of_a_part_of_a_job_are_those_that_its_run_has_written(project
     assert jobs.look().jobs[0].cases == (CASES[1],)
 
 
+@pytest.mark.slow
 def test_without_a_run_the_page_is_that_of_the_last_report(doubles):
     options = ("--matrix", str(doubles.root / "matrix.yaml"))
     (doubles.root / "build" / "results").mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,9 @@ def hide(repository: Path, how: str) -> None:  # noqa: F811
         case "a new .gitignore in the suite":
             edit(repository / "suite" / ".gitignore", "*\n")
             edit(repository / hidden)
+        case "a conftest.py above the suite":
+            edit(repository / ".git" / "info" / "exclude", "conftest.py\n")
+            edit(repository / "conftest.py")
         case "a new .gitignore in the package":
             edit(repository / "src" / "doubles" / ".gitignore", "*\n")
             edit(repository / "src" / "doubles" / "more.py")
@@ -56,7 +60,7 @@ def hide(repository: Path, how: str) -> None:  # noqa: F811
 @pytest.mark.parametrize(
     "how",
     ["assume-unchanged", "skip-worktree", "exclude", "a user's excludes", "untracked files are not shown",
-     "a new .gitignore in the suite", "a new .gitignore in the package", "removed"],
+     "a new .gitignore in the suite", "a conftest.py above the suite", "a new .gitignore in the package", "removed"],
 )  # fmt: skip
 def test_a_changed_tree_is_not_hidden(repository, doubles, how):  # noqa: F811
     clean = snapshot(doubles).commit()
@@ -123,7 +127,8 @@ def test_files_that_a_suite_writes_beside_its_tests_are_no_change_and_a_conftest
 
 def test_a_file_that_was_changed_and_changed_back_counts(doubles: Doubles):
     before, path = snapshot(doubles), doubles.root / PACKAGE
-    text = path.read_text()
+    text, times = path.read_text(), path.stat()
     path.write_text("")
     path.write_text(text)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert before.changed_since() == [PACKAGE]

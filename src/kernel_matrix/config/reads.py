@@ -84,9 +84,12 @@ class Checkout:
         return self._facts[key]
 
     def files_of(self, platform: str, toolchain: str, executor: str) -> dict[str, tuple[str, int]]:
-        """Return the hash and the time of each file of the repository that a job reads now, by its name."""
+        """Return the hash of each file of the repository that a job reads now, and when it was changed, by its name.
+
+        The time is the one that no program can set.
+        """
         return {
-            name: (_digest_of(path), path.stat().st_mtime_ns)
+            name: (_digest_of(path), path.stat().st_ctime_ns)
             for name, path, _ in self._files
             if path == self.root / name and self.is_read(name, platform, toolchain, executor)
         }
@@ -132,8 +135,12 @@ def _names(root: Path) -> Iterator[str]:
 
 
 def _hidden(root: Path, suite: Path) -> Iterator[str]:
-    """Yield the files of the suite that change what its tests do, also where git ignores them."""
-    return (name for name in _walked(root, suite) if is_code(name))
+    """Yield the files of the suite and above it that change what its tests do, also where git ignores them."""
+    yield from (name for name in _walked(root, suite) if is_code(name))
+    for folder in suite.parents if suite.is_relative_to(root) and suite != root else ():
+        yield str((folder / "conftest.py").relative_to(root))
+        if folder == root:
+            return
 
 
 def _walked(root: Path, top: Path) -> Iterator[str]:

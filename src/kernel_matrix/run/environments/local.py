@@ -69,7 +69,9 @@ class LocalInterpreter:
         """Return the path: the job sees this machine's folders."""
         return str(path)
 
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
+    def start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
+    ) -> Child:
         """Start Python in a process group of its own, so that its children can be ended with it."""
         inherited = variables.inherited(self.inherits)
         search = [environment.get("PYTHONPATH", ""), inherited.get("PYTHONPATH", "")]
@@ -79,11 +81,14 @@ class LocalInterpreter:
                     [self.python, *arguments],
                     cwd=cwd,
                     env={**inherited, **environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
         except OSError as error:
             raise MachineError(f"{self.python} does not start: {error.strerror or error}") from None
+        assert process.stdin
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(key.encode())
         return LocalChild(process)
