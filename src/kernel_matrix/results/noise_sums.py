@@ -37,9 +37,8 @@ _SUMS = f"""
     ),
     weighted AS (SELECT *, floor <> 0 AND floor < 'inf'::DOUBLE AS known, error / floor AS ratio FROM compared)
     SELECT cell, dtype, output, count(*), if(bool_or(emulated), 'emulated', 'ran'), sum(weight),
-           coalesce(sum(weight) FILTER (known), 0),
-           coalesce(sum(weight * ratio * ratio) FILTER (known AND error <> 0), 0),
-           coalesce(sum(weight) FILTER (narrow), 0),
-           coalesce(sum(weight * wrong) FILTER (narrow), 0), coalesce(sum(weight * floor_wrong) FILTER (narrow), 0)
+           sqrt(sum(if(error = 0, 0, weight * ratio * ratio)) FILTER (known) / nullif(sum(weight) FILTER (known), 0)),
+           sum(weight * wrong) FILTER (narrow) / nullif(sum(weight) FILTER (narrow), 0),
+           sum(weight * floor_wrong) FILTER (narrow) / nullif(sum(weight) FILTER (narrow), 0)
     FROM weighted GROUP BY ALL ORDER BY cell, dtype, output
 """
