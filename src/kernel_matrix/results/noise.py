@@ -70,15 +70,6 @@ def in_words(record: Record, most: int | None = None) -> str:
     return ", ".join(texts)
 
 
-def least_exact_first(outputs: Mapping[str, Noise]) -> dict[str, Noise]:
-    """Return the noise of some outputs, the least exact output first."""
-    return dict(sorted(outputs.items(), key=lambda item: (-_known(item[1].ratio), item[0])))
-
-
-def _known(value: float | None) -> float:
-    return -1.0 if value is None else value
-
-
 def _magnitude(value: float) -> float:
     """Return a figure of a record; Inf for NaN, and for a negative one, which no error is."""
     return value if value >= 0 else math.inf
