@@ -106,6 +106,8 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
       lane("rocm", "gfx942", "triton-3.6"),
     ],
     backends: ["tilelang", "tilelang", "triton"],
+    devices: [["NVIDIA H200"], [], []],
+    names: { "cuda/sm_90": "H100 H200 Hopper", "rocm/gfx942": "MI300 MI300X CDNA3" },
     ops: [
       { op: "scale", direction: "forward", cases: CASES },
       { op: "scale", direction: "backward", cases: CASES },
