@@ -12,7 +12,7 @@ export function known(model: Model, cells: readonly number[]): Child[] {
   const inState = (name: string): number => count((cell) => model.stateName(cell) === name);
   const red = count((cell) => model.red[model.state(cell)] === true);
   const parts: Child[] = [];
-  if (red > 0) parts.push(h("b", { class: "bad" }, `${red} red`));
+  if (red > 0) parts.push(h("span", { class: "bad" }, `${red} red`));
   const reached = new Set<string>();
   for (const [level, words] of [
     ["ran", "ran"],
