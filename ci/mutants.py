@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from kernel_matrix.base.errors import UserError, did_you_mean  # noqa: E402
+from kernel_matrix.config.canaries import canary_cases  # noqa: E402
 from kernel_matrix.config.load import load  # noqa: E402
 from kernel_matrix.config.model import Matrix  # noqa: E402
 from kernel_matrix.config.plan import Case, Job, plan, platform_toolchain  # noqa: E402
@@ -92,6 +93,7 @@ def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
         if not case.timed and not case.exclusion and not case.expectations
     ]
     few = [case for case in cases if int(case.axes["tokens"]) <= MOST_TOKENS]
+    with_canaries = canary_cases([case for case in few if case.id in quick])  # these are also called as users call
     vendor = vendor_named(matrix.platforms[job.platform].device)
     software = vendor.emulates or target in vendor.stood_in_for
     action = "emulate" if entry.emulated or software else "run"
@@ -111,6 +113,8 @@ def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
                 "axes": dict(case.axes),
                 "action": action,
                 "tier": "quick" if case.id in quick else "full",
+                "canary": case.id in with_canaries,
+                "sums": matrix.ops[case.cell.op].sums,
             }
             for case in sorted(few, key=lambda case: (case.id not in quick, *_order(case, software)))
         ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from kernel_matrix_bench.cases import BenchCase, Place, bench_of, rivals_of
 _PACKAGES = (Path(kernel_matrix.__file__).parent, Path(__file__).parent)
 # Started as a module: as a script, its folder would be the first on the import path.
 _PROGRAM = ("-m", "kernel_matrix_bench.inside.program")
+_THREADS = ("OMP_NUM_THREADS",)  # from the shell: the results say how many threads there were
 _PARTS = ("__init__.py", "job/*.py", "inside/*.py")
 
 
@@ -157,6 +159,7 @@ def _environment(project: Project, asked: Asked, interpreter: Interpreter, harne
         "PYTHONPYCACHEPREFIX": f"{cache}/bytecode",
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONFAULTHANDLER": "1",
+        **{name: os.environ[name] for name in _THREADS if name in os.environ},
         **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
         **{name: value for variables in own for name, value in variables.items()},
     }

@@ -131,6 +131,7 @@ def test_a_history_is_handed_to_the_report_if_there_is_one(tmp_path):
     assert made.step("Report").stdout == f"{words}<--history><build/old site>"
 
 
+@pytest.mark.slow
 def test_what_could_not_begin_has_no_page_to_upload(tmp_path):
     made = runner(tmp_path, "--toolchain nobody")
     assert made.step("Run").returncode == 2

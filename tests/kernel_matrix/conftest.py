@@ -20,8 +20,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import together
@@ -29,7 +27,6 @@ from browsing import address, chromium, contexts, new_tab, page_site, tab, web  
 from docker import DockerClient
 from hypothesis import settings
 from judges import Found, compare
-from ruamel.yaml import YAML
 
 from kernel_matrix import cli
 from kernel_matrix.config import document as documents
@@ -43,6 +40,7 @@ from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import SuiteTests
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.run.docker.engine import connect
+from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.job_command import BESIDE_OTHERS
 from kernel_matrix.run.schedule import run
@@ -102,13 +100,8 @@ os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / BYTECODE)
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 
-@lru_cache(maxsize=64)
-def parsed(text: str) -> Any:
-    """Return the content of a matrix.yaml. Nobody changes it, and most tests read one of the same few texts."""
-    return YAML(typ="rt").load(text)
-
-
-documents.YAML = lambda typ: SimpleNamespace(load=parsed)
+# Nobody changes the content of a matrix.yaml, and most tests read one of the same few texts.
+documents.parsed = lru_cache(maxsize=64)(documents.parsed)
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any-machine", deadline=None)
@@ -123,7 +116,7 @@ def project_is_loaded_once() -> Iterator[None]:
     plans: dict[tuple[int, Tier], Plan] = {}
 
     def load_once(given: Path, tests: SuiteTests | None = None) -> loading.Checked:
-        if given != path or tests not in (None, SuiteTests()):
+        if given != path or tests:
             return load_file(given, tests)
         key = given.read_bytes()
         if key not in loaded:
@@ -266,6 +259,7 @@ class Doubles:
 def no_plugins_in_jobs() -> None:
     """Keep the plugins of this environment's pytest out of jobs: importing Hypothesis is half of a small job's time."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    variables.SYSTEM += ("PYTEST_DISABLE_PLUGIN_AUTOLOAD",)
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,7 @@ def site(matrix, planned, passing, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_compat_json_has_members_groups_pairs_and_the_odd_one_out(site):
     agreement = json.loads((site / "compat.json").read_text())["agreement"]
     table = next(
@@ -94,6 +95,7 @@ def test_the_page_names_what_was_not_compared(site):
     assert f"{CPU}/tilelang-0.1.8: other inputs (cdcdcdcdcdcdcdcd) than most have" in refused
 
 
+@pytest.mark.slow
 def test_a_report_without_samples_says_so_and_has_no_table(matrix, planned, passing, tmp_path):
     records = [passing(case) for case in planned.cases if case.cell.id.startswith(f"{CPU}/reference")]
     write_site(matrix, planned, records, tmp_path)

@@ -112,6 +112,7 @@ def audited(whole, one_op, tmp_path):
     return tmp_path / "site", lambda: audit(tmp_path / "site", files, one_op, ROOT, asked, now)
 
 
+@pytest.mark.slow
 def test_the_page_of_results_that_end_in_all_ways_has_no_difference(audited):
     site, differences = audited
     shown = json.loads((site / "compat.json").read_text())
@@ -297,6 +298,7 @@ def test_a_result_file_that_was_changed_afterwards_is_seen(audited, whole):
         path.write_text(text)
 
 
+@pytest.mark.slow
 def test_the_plan_that_is_made_by_loops_is_the_plan(matrix):
     for tier in ("quick", "full"):
         assert set(plan_by_loops(matrix.model_dump(), tier)) == {case.id for case in plan(matrix, tier).cases}
@@ -309,6 +311,7 @@ def test_every_key_of_the_document_is_audited_or_is_no_figure():
     assert set(Document.model_fields) - words == {"run", "lanes", "stale", "speed", "bench", "undiagnosed", "cells"}
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_1_where_a_figure_differs_and_with_2_without_a_page(doubles):
     options = ("--matrix", str(doubles.root / "matrix.yaml"))
     (doubles.root / "build" / "results").mkdir(parents=True)
@@ -324,6 +327,7 @@ def test_the_command_ends_with_1_where_a_figure_differs_and_with_2_without_a_pag
     assert "4711 is shown, and the results make" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkeypatch):
     options = ("--matrix", str(doubles.root / "matrix.yaml"))
     (doubles.root / "build" / "results").mkdir(parents=True)

@@ -64,6 +64,7 @@ def test_a_report_that_ignored_a_file_is_named(project):
     assert any("here/any/wrong/double.forward" in text and "missing is shown" in text for text in found), found
 
 
+@pytest.mark.slow
 def test_a_report_that_counted_a_copy_twice_is_named(project, monkeypatch):
     """The page counts results of cases that are planned no longer, one by one."""
     path = project.root / "matrix.yaml"
@@ -81,6 +82,7 @@ def test_a_report_that_counted_a_copy_twice_is_named(project, monkeypatch):
     assert "compat.json: run.unplanned: 3 is shown, and the results make 2" in found, found
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_read_is_a_difference_where_the_page_says_nothing_of_it(project):
     table_of(project, "wrong").write_bytes(b"PAR1 no more")
     assert differences(project, project.results) == [], "the page says that it was refused"

@@ -50,6 +50,7 @@ def edit(path: Path, pattern: str, replacement: str) -> None:
     path.write_text(text)
 
 
+@pytest.mark.slow
 def test_no_job_of_a_true_page_has_a_difference(sites):
     _, sources, audit = sites
     assert len(sources) > 4

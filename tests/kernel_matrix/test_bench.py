@@ -391,6 +391,7 @@ def test_an_axis_without_a_value_is_an_error(doubles):
         cases_at(project.matrix, places_of(project.matrix, Machine((CPU,)))[0], quick=True)
 
 
+@pytest.mark.slow
 def test_a_changed_benchmark_makes_no_kept_result_stale():
     matrix = load(ROOT / "matrix.yaml")
     of_bench = ["benchmarks/clocks.py", "src/kernel_matrix_bench/run.py"]

@@ -36,6 +36,7 @@ def calibrated(doubles: Doubles, *words: str):
     return harness("calibrate", "--matrix", str(doubles.root / "matrix.yaml"), "--executor", "current", *words)
 
 
+@pytest.mark.slow
 def test_every_seed_is_run_and_the_spread_is_printed_and_written(with_seeds: Doubles):
     before = (with_seeds.root / "matrix.yaml").read_text()
     done = calibrated(with_seeds, "--toolchain", "good", "--seeds", "4")

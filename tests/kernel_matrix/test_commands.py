@@ -66,6 +66,7 @@ def test_no_module_rule_or_template_names_the_way_that_this_repository_starts_th
     assert [path for path in named if path != own] == []
 
 
+@pytest.mark.slow
 def test_every_command_in_a_text_is_marked():
     names = "|".join(cli.commands())
     for path in HARNESS.rglob("*.py"):
@@ -153,6 +154,23 @@ def test_uvx_is_named_with_what_it_was_given(tmp_path, installed, monkeypatch, o
     distribution = SimpleNamespace(read_text=lambda _: origin)
     monkeypatch.setattr(told.importlib.metadata, "distribution", lambda _: distribution)
     assert here(LINE) == f"all tests: {words} matrix --executor venv, then `ls`"
+
+
+@pytest.mark.parametrize(
+    ("origin", "named"),
+    [
+        (None, "kernel-matrix==0.9"),
+        ('{"url": "file:///a/clone", "dir_info": {}}', ""),
+        (
+            '{"url": "https://host.example/k", "vcs_info": {"vcs": "git", "commit_id": "abc"}}',
+            "kernel-matrix @ git+https://host.example/k@abc",
+        ),
+    ],
+)
+def test_another_machine_gets_what_is_installed_here_and_a_folder_is_nowhere_else(monkeypatch, origin, named):
+    distribution = SimpleNamespace(read_text=lambda _: origin, version="0.9")
+    monkeypatch.setattr(told.importlib.metadata, "distribution", lambda _: distribution)
+    assert told.requirement() == named
 
 
 def test_what_started_the_process_is_named_also_in_a_line_that_is_pasted(installed, monkeypatch):

@@ -83,6 +83,7 @@ def test_a_failure_of_another_tool_that_names_no_action_is_no_evidence_that_anyt
     assert verdict.reason == "assert 1 == 2 (the record says that it failed, and does not say that anything ran)"
 
 
+@pytest.mark.slow
 def test_compiled_is_not_green_and_source_is_less_than_compiled(planned):
     case = case_of(planned, TRITON)
     assert judge(case, [compiled(case)]).state == "compiled"
@@ -91,6 +92,7 @@ def test_compiled_is_not_green_and_source_is_less_than_compiled(planned):
     assert judge(case, [replace(compiled(case), facts={})]).state == "error"
 
 
+@pytest.mark.slow
 def test_of_two_machines_the_one_that_ran_decides(planned, passing):
     case = case_of(planned, TRITON)
     assert judge(case, [compiled(case), passing(case)]).state == "pass"
@@ -108,6 +110,7 @@ def known_failure(case, message=MESSAGE, stage="lower", version="0.1.8"):
     return Record(case.id, "error", "compile", stage, message, job={"version.tilelang": version})
 
 
+@pytest.mark.slow
 def test_an_expected_failure_is_known_only_with_its_message_stage_and_version(planned):
     case = case_of(planned, KNOWN)
     assert judge(case, [known_failure(case)]).state == "known"
@@ -116,6 +119,7 @@ def test_an_expected_failure_is_known_only_with_its_message_stage_and_version(pl
     assert judge(case, [known_failure(case, version="0.1.15")]).state == "error"
 
 
+@pytest.mark.slow
 def test_an_expected_failure_that_passes_is_fixed_and_red(planned):
     case = case_of(planned, KNOWN)
     verdict = judge(case, [replace(compiled(case), job={"version.tilelang": "0.1.8"})])
@@ -134,6 +138,7 @@ def test_a_machine_cannot_exclude_what_the_matrix_does_not(planned):
     assert judge(case, [Record(case.id, "excluded", message="quiet")]).state == "missing"
 
 
+@pytest.mark.slow
 def test_a_cell_is_as_bad_as_its_worst_case(planned, passing):
     cases = [case for case in planned.cases if case.cell.id == TRITON]
     records = [passing(case) for case in cases]

@@ -68,6 +68,7 @@ def names_of(folder: Path) -> list[str]:
     return [record.case.rpartition("/")[2] for record in collect([folder / "a"]).records]
 
 
+@pytest.mark.slow
 def test_cells_are_compared_case_by_case(results):
     done = harness("compare", A, B, str(results))
     assert (done.returncode, done.stderr) == (0, "")
@@ -91,12 +92,14 @@ def test_cells_are_compared_case_by_case(results):
     )
 
 
+@pytest.mark.slow
 def test_two_cases_are_compared_by_their_ids(results):
     name = names_of(results)[1]
     done = harness("compare", f"{A}/{name}", f"{B}/{name}", str(results))
     assert done.stdout.splitlines()[-1].startswith("1 cases, 1 compared: 0 bit-equal")
 
 
+@pytest.mark.slow
 def test_a_variant_stands_beside_the_chosen_kernel_of_the_other_side(results):
     name = names_of(results)[0]
     array = matrix_of(name)
@@ -114,6 +117,7 @@ def test_a_variant_stands_beside_the_chosen_kernel_of_the_other_side(results):
         ({"samples": {}}, "no samples of B"),
     ],
 )
+@pytest.mark.slow
 def test_what_cannot_be_compared_is_said(results, change, words):
     name = names_of(results)[0]
     changed = replace(record(f"{B}/{name}", {"matrix": matrix_of(name)}), **change)
@@ -123,6 +127,7 @@ def test_what_cannot_be_compared_is_said(results, change, words):
     assert "not compared: only one side has a result" in printed  # of the two other cases
 
 
+@pytest.mark.slow
 def test_outputs_of_another_shape_are_not_compared(results):
     name = names_of(results)[0]
     write(results / "b", [record(f"{B}/{name}", {"matrix": matrix_of(name)[:3]})], {"job": "j"})
@@ -141,12 +146,14 @@ def test_outputs_of_another_shape_are_not_compared(results):
         ],
     ),
 )
+@pytest.mark.slow
 def test_an_input_that_cannot_be_used_is_refused(results, one, other, words):
     done = harness("compare", one, other, str(results))
     assert done.returncode == 2
     assert words in done.stderr
 
 
+@pytest.mark.slow
 def test_different_cases_have_nothing_in_common(results):
     first, second, _ = names_of(results)
     done = harness("compare", f"{A}/{first}", f"{B}/{second}", str(results))
@@ -154,6 +161,7 @@ def test_different_cases_have_nothing_in_common(results):
     assert "they have no case in common" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_file_that_was_refused_is_named_and_the_status_is_2(results):
     (results / "c.xml").write_bytes(b"<testsuites>")
     done = harness("compare", A, B, str(results))

@@ -63,6 +63,7 @@ def selected(matrix, cells) -> list[str]:
     return [case.id for case in chosen]
 
 
+@pytest.mark.slow
 def test_the_selected_cases_hold_all_that_is_to_be_combined_in_every_cell(cells, selected):
     for cases in cells.values():
         runs = [case for case in cases if not case.exclusion]

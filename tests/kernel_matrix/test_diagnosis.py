@@ -20,6 +20,7 @@ from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
 from kernel_matrix.diagnosis.rule import harness_rules, read_rules
+from kernel_matrix.report.document import Document
 from kernel_matrix.store.record import Record
 
 # The rules of the project: first those of its package, then those of the harness.
@@ -76,15 +77,33 @@ def test_a_rule_knows_its_recorded_error_before_any_other_does(rule):
     assert found.rule == rule.name
 
 
+@pytest.fixture(scope="module")
+def seeded_errors(matrix, tmp_path_factory) -> tuple[Page, dict[str, tuple[Case, Record]], Document]:
+    """Return the page of one case for each rule that ended with its recorded error, the cases, and the document."""
+    whole, rules = plan(matrix, "quick"), [rule for rule in RULES if rule.example_stage != "build"]
+    cases = [case for case in whole.cases if not case.exclusion and not case.expectations][: len(rules)]
+    jobs = tuple(Job(case.cell.platform, case.cell.toolchain, (case,)) for case in cases)
+    alone = [Plan(whole.package, whole.tier, (job,)) for job in jobs]
+    found = {rule.name: seeded(planned, rule) for planned, rule in zip(alone, rules, strict=True)}
+    folder = tmp_path_factory.mktemp("site")
+    records = [record for _, record in found.values()]
+    document = write_site(matrix, Plan(whole.package, whole.tier, jobs), records, folder, rules=RULES)
+    return Page(folder), found, document
+
+
 @pytest.mark.parametrize("rule", [r for r in RULES if r.example_stage != "build"], ids=lambda rule: rule.name)
-def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(matrix, one_case, rule, tmp_path):
-    case, record = seeded(one_case, rule)
-    whole = write_site(matrix, one_case, [record], tmp_path, rules=RULES)
-    result = Page(tmp_path).cells[case.cell.id]["results"][case.name]
+def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(seeded_errors, rule):
+    page, found, _ = seeded_errors
+    case, record = found[rule.name]
+    result = page.cells[case.cell.id]["results"][case.name]
     assert result["diagnosis"]["rule"] == rule.name
     assert result["diagnosis"]["remedy"] == rule.remedy
     assert result["reason"] == record.message, "the raw error stays"
-    assert whole.undiagnosed == ()
+
+
+def test_no_case_seeded_with_the_error_of_a_rule_is_undiagnosed(seeded_errors):
+    _, _, document = seeded_errors
+    assert document.undiagnosed == ()
 
 
 @pytest.mark.parametrize(("stage", "error"), HELD_OUT)
@@ -113,6 +132,7 @@ def test_stage_and_versions_narrow_a_rule():
     assert not rule.matches("exactly", "lower", {"torch": "2.13"})
 
 
+@pytest.mark.slow
 def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
     planned = plan(matrix, "quick")
     cases = [case for case in planned.cases if not case.exclusion and not case.expectations][:3]

@@ -122,6 +122,7 @@ def with_ratio(with_figures):
     return lambda ratio: with_figures(**noise(ratio))
 
 
+@pytest.mark.slow
 def test_two_equal_runs_do_not_differ(planned, site, good, diff):
     before, now = site("before", good), site("now", good)
     status, text, _ = diff(before, now)
@@ -134,6 +135,7 @@ def test_two_equal_runs_do_not_differ(planned, site, good, diff):
     assert "Nothing broke" in diff(before, now, "--markdown")[1]
 
 
+@pytest.mark.slow
 def test_what_broke_is_named_with_the_command_that_repeats_it(site, good, diff):
     before, now = site("before", good), site("now", of_triton(good, fail))
     status, text, _ = diff(before, now)
@@ -148,6 +150,7 @@ def test_what_broke_is_named_with_the_command_that_repeats_it(site, good, diff):
     assert (one["cell"], one["state"]) == (TRITON, "fail")
 
 
+@pytest.mark.slow
 def test_what_was_mended_is_no_reason_for_a_status(site, good, diff):
     status, text, _ = diff(site("before", of_triton(good, fail)), site("now", good))
     assert status == 0
@@ -166,6 +169,7 @@ def test_what_has_no_result_now_or_only_of_less_evidence_is_gone_and_not_broken(
     assert "broke:" not in text
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_not_planned_any_more_is_gone(matrix, planned, site, good, diff, tmp_path):
     before = site("before", good)
     less = replace(planned, jobs=tuple(job for job in planned.jobs if job.toolchain != "triton-3.6"))
@@ -178,6 +182,7 @@ def json_lines(text):
     return "\n".join(f"gone: {one['cell']}: {one['before']} -> {one['after']}" for one in json.loads(text)["gone"])
 
 
+@pytest.mark.slow
 def test_an_output_whose_noise_ratio_grew_is_less_exact(site, good, diff, with_ratio):
     before, now = site("before", good), site("now", of_triton(good, with_ratio(3.0)))
     status, text, _ = diff(before, now)
@@ -189,6 +194,7 @@ def test_an_output_whose_noise_ratio_grew_is_less_exact(site, good, diff, with_r
     assert diff(now, before)[0] == 0, "more exact is no fault"
 
 
+@pytest.mark.slow
 def test_runs_over_other_cases_are_not_compared_and_that_is_said(site, good, diff, with_ratio):
     """A full tier has other cases than a quick one, and so another noise ratio, without anything being less exact."""
     worse = of_triton(good, with_ratio(3.0))
@@ -199,6 +205,7 @@ def test_runs_over_other_cases_are_not_compared_and_that_is_said(site, good, dif
     assert f"less exact: {TRITON}, {dtype} " not in text
 
 
+@pytest.mark.slow
 def test_a_share_of_misrounded_elements_that_grew_is_less_exact(site, good, diff, with_figures):
     def narrow(share):
         return with_figures(itemsize=2.0, misrounded=share, floor_misrounded=0.01, elements=1000.0)
@@ -410,6 +417,7 @@ def stepped(array, steps):
 ARRAY = np.linspace(1, 2, 400, dtype=np.float32).reshape(20, 20)
 
 
+@pytest.mark.slow
 def test_outputs_with_the_same_bits_are_counted(sampled, diff):
     status, text, _ = diff(sampled("a", ARRAY), sampled("b", ARRAY.copy()))
     assert status == 0
@@ -418,6 +426,7 @@ def test_outputs_with_the_same_bits_are_counted(sampled, diff):
 
 
 @pytest.mark.parametrize(("steps", "expected"), [(0, 0), (6, 0), (7, 1), (64, 1)])
+@pytest.mark.slow
 def test_an_output_further_from_the_former_run_than_that_was_from_the_golden_is_less_exact(
     sampled, diff, steps, expected
 ):
@@ -428,6 +437,7 @@ def test_an_output_further_from_the_former_run_than_that_was_from_the_golden_is_
         assert "[0, 0] was 1 and is 1.00000" in text
 
 
+@pytest.mark.slow
 def test_outputs_of_other_inputs_are_not_compared(sampled, diff):
     before, now = sampled("a", ARRAY), sampled("b", stepped(ARRAY, 1000), **{"inputs.sha256": "cd" * 8})
     status, text, _ = diff(before, now)
@@ -435,6 +445,7 @@ def test_outputs_of_other_inputs_are_not_compared(sampled, diff):
     assert "No outputs were compared element by element: that needs samples of both runs." in text
 
 
+@pytest.mark.slow
 def test_a_result_that_became_nan_is_less_exact_and_its_json_can_be_read(sampled, diff):
     found = diff(sampled("a", ARRAY), sampled("b", ARRAY * np.float32(np.nan)), "--json")
     assert found[0] == 1
@@ -466,6 +477,7 @@ def published(tmp_path):
 
 
 @pytest.mark.parametrize("page", ["compat.json", ""])
+@pytest.mark.slow
 def test_a_published_report_is_a_run(site, good, diff, published, page):
     now = site("now", of_triton(good, fail))
     site("before", good)
@@ -499,6 +511,7 @@ def test_input_that_cannot_be_used_is_refused(site, good, diff, published, tmp_p
         assert "Traceback" not in error
 
 
+@pytest.mark.slow
 def test_a_hostile_report_cannot_break_out_of_the_markdown(site, good, diff):
     before, now = site("before", good), site("now", of_triton(good, fail))
     compat = json.loads((now / "compat.json").read_text())

@@ -112,6 +112,7 @@ def test_a_summary_stays_within_what_is_shown_and_says_that_it_was_cut(site, pla
     assert (site("large", every) / "summary.md").stat().st_size <= markdown.MOST_BYTES
 
 
+@pytest.mark.slow
 def test_an_annotation_stands_on_the_suite_s_innermost_line(matrix, planned, passing):
     [note] = annotate.annotate(matrix, red(compare(planned, fail(all_cases(planned, passing)))))[:1]
     assert note.startswith(
@@ -127,6 +128,7 @@ def test_annotations_are_no_more_than_are_shown_and_say_how_many_are_left(matrix
     assert "more cases are red, for" in notes[-1]
 
 
+@pytest.mark.slow
 def test_a_message_starts_no_command_of_its_own(matrix, planned, passing):
     hostile = fail(all_cases(planned, passing), "a%0A::c\r\n::add-mask::b")
     notes = annotate.annotate(matrix, red(compare(planned, hostile)))

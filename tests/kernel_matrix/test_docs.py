@@ -193,6 +193,7 @@ def test_contributing_has_the_order_of_the_rooms_that_imports_are_held_to():
     assert re.split(r", | <- ", arrows) == [room for line in ORDER for room in line]
 
 
+@pytest.mark.slow
 def test_generated_tables_are_up_to_date(tables):
     assert [page for page in PAGES if tables.page_is_old(ROOT / page, write=False)] == []
 
@@ -205,6 +206,7 @@ def test_every_generated_table_has_both_of_its_markers_and_stands_on_a_page_that
         assert not blocks or page in tables.PAGES
 
 
+@pytest.mark.slow
 def test_every_table_that_only_the_site_has_is_made_from_its_data(tables):
     pages = [page for page in PAGES if "<!-- on the site: " in read(page)]
     assert {"docs/mutants.md", "docs/toolchains.md"} <= set(pages)

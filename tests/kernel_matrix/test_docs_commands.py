@@ -139,6 +139,7 @@ def test_the_parser_sees_marks_titles_and_blocks():
     assert files_of("p", text) == {"x.py": "c\n"}
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_is_seen(tmp_path, programs):
     assert execute(Block("p", "kernel-matrix check\ntrue\n", "", 0), tmp_path, programs).returncode == 2
 

@@ -71,6 +71,7 @@ def only(folder: Path, *programs: str) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_this_machine_is_whole_enough_to_test_on(look):
     found = look()
     for what in ("Python", "uv", "g++", "build folder", "home", "temporary folder", "CA bundle", "package index"):
@@ -90,6 +91,7 @@ def test_without_a_compiler_the_cpu_platform_says_what_to_install(look, matrix, 
     assert (cpu.reaches, cpu.command) == ("planned", "sudo apt-get install g++")
 
 
+@pytest.mark.slow
 def test_a_compiler_that_does_not_compile_is_broken_with_its_own_words(look, tmp_path, monkeypatch):
     fake = tmp_path / "cxx"
     fake.write_text("#!/bin/sh\n[ \"$1\" = --version ] && exit\necho 'cannot execute cc1plus' >&2; exit 1\n")
@@ -124,6 +126,7 @@ def test_without_nvcc_and_hipcc_it_says_what_that_costs(look, matrix, tmp_path, 
     }
 
 
+@pytest.mark.slow
 def test_without_qemu_it_says_which_targets_are_lost_and_the_others_still_run(look, matrix, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", only(tmp_path / "bin", "uv"))
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
@@ -185,6 +188,7 @@ def test_the_doctor_s_answer_about_docker_is_that_of_the_runs(tmp_path, monkeypa
     assert machine_checks.docker_engine().remedy.startswith("sudo usermod -aG docker")
 
 
+@pytest.mark.slow
 def test_a_socket_that_nobody_answers_is_broken(look, tmp_path, monkeypatch):
     import socket
 
@@ -195,6 +199,7 @@ def test_a_socket_that_nobody_answers_is_broken(look, tmp_path, monkeypatch):
     assert look()["Docker"].status == "broken"
 
 
+@pytest.mark.slow
 def test_a_ca_bundle_that_is_not_there_is_named_with_its_variable(look, monkeypatch):
     monkeypatch.setenv("PIP_CERT", "/nowhere.pem")
     found = look()["CA bundle"]
@@ -202,6 +207,7 @@ def test_a_ca_bundle_that_is_not_there_is_named_with_its_variable(look, monkeypa
     assert "PIP_CERT=/nowhere.pem" in found.text
 
 
+@pytest.mark.slow
 def test_an_index_that_cannot_be_reached_is_diagnosed(look, monkeypatch):
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     monkeypatch.delenv("UV_INDEX", raising=False)
@@ -306,6 +312,7 @@ OTHER = """
 """
 
 
+@pytest.mark.slow
 def test_of_another_matrix_only_what_it_needs_is_told(doubles: Doubles, tmp_path, monkeypatch):
     """A matrix that needs no program compiles for a GPU without one, and the lack of a program is no fault of it."""
     doubles.edit("platforms:", f"platforms:{OTHER.rstrip()}")
@@ -333,6 +340,7 @@ def test_the_disk_needs_room_for_the_environments_of_the_matrix(tmp_path, monkey
     assert machine_checks.room(tmp_path, 5).text.endswith("all environments together want 12")
 
 
+@pytest.mark.slow
 def test_an_old_python_comes_first(look, matrix, monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 9, 1))
     found = list(look().values())
@@ -340,6 +348,7 @@ def test_an_old_python_comes_first(look, matrix, monkeypatch):
     assert {(p.reaches, p.lacking) for p in prospects(matrix, found, detect())} == {("planned", "Python first")}
 
 
+@pytest.mark.slow
 def test_a_disk_without_room_for_the_environments_is_said(matrix, small_disk, tmp_path):
     small_disk(tmp_path / "small")
     found = {finding.what: finding for finding in examine(matrix, ROOT, tmp_path / "small" / "build", detect())}

@@ -13,7 +13,8 @@ import pytest
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.run.environments.builds import is_among, pin_of
 from kernel_matrix.run.environments.bytecode import share_bytecode
-from kernel_matrix.run.environments.venv import variables_for
+from kernel_matrix.run.environments.venv import demand_unchanged, state_of, variables_for
+from kernel_matrix.run.executors import InstallError
 
 INSTALLER = Installer(builds_of="Many_Builds", cpu={"UV_TORCH_BACKEND": "cpu"}, gpu={"UV_TORCH_BACKEND": "auto"})
 
@@ -126,3 +127,27 @@ def test_copied_files_and_other_versions_have_bytecode_of_their_own(packages, tm
         share_bytecode(folder.parents[2], bytecode)
         imported(folder, bytecode)
     assert len(compiled(bytecode)) == 2
+
+
+@pytest.mark.parametrize("change", ["a new .pth", "a module", "a removed module", "nothing", "data", "bytecode"])
+def test_an_environment_whose_code_was_changed_is_not_used(tmp_path, change):
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    (packages / "thing" / "__pycache__").mkdir(parents=True)
+    (packages / "thing" / "__init__.py").write_text("VALUE = 1\n")
+    (tmp_path / "complete").write_text(state_of(tmp_path))
+    match change:
+        case "a new .pth":
+            (packages / "a.pth").write_text("import thing\n")
+        case "a module":
+            (packages / "thing" / "__init__.py").write_text("VALUE = 12\n")
+        case "a removed module":
+            (packages / "thing" / "__init__.py").unlink()
+        case "data":
+            (packages / "thing" / "tuned.json").write_text("{}")
+        case "bytecode":
+            (packages / "thing" / "__pycache__" / "a.py").write_text("")
+    if change in ("nothing", "data", "bytecode"):
+        demand_unchanged(tmp_path)
+    else:
+        with pytest.raises(InstallError, match="was changed since it was installed"):
+            demand_unchanged(tmp_path)

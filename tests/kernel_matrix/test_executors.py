@@ -58,6 +58,7 @@ def test_with_an_engine_they_run_in_containers(matrix, engine):
     assert why.startswith("a Docker engine answers at unix://")
 
 
+@pytest.mark.slow
 def test_containers_that_were_asked_for_are_not_replaced(doubles: Doubles, no_engine):
     doubles.in_containers()
     comparison = doubles.run("good", executor="container")
@@ -73,6 +74,7 @@ def test_a_terminal_in_a_container_needs_docker_s_client_and_says_so(monkeypatch
         attach(None, ["bash"], {})
 
 
+@pytest.mark.slow
 def test_an_engine_that_cannot_be_used_is_said_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
     with pytest.raises(UnavailableError, match="is another machine's, where this one's folders are not"):
@@ -90,6 +92,7 @@ def test_an_engine_that_cannot_be_used_is_said_in_a_sentence(tmp_path, monkeypat
         assert "UnavailableError: this user may not reach the Docker engine at" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_driver_older_than_the_image_needs_makes_cells_unavailable(doubles: Doubles, no_engine):
     doubles.in_containers()
     doubles.edit("device: cpu", 'device: nvidia\n    driver: "580"')
@@ -179,6 +182,7 @@ def test_an_nvidia_gpu_is_asked_for_by_a_device_request():
 
 
 @pytest.mark.parametrize("number", first_are_quick(1, [signal.SIGKILL, signal.SIGTERM]))
+@pytest.mark.slow
 def test_a_job_ends_with_its_harness_however_that_ends(doubles: Doubles, number):
     doubles.edit("targets: [any]", "targets: [x86-64]")
     doubles.edit("{ case: 15,", "{ case: 600,")

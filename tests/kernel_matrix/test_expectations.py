@@ -78,6 +78,7 @@ def states(comparison) -> list[str]:
     return [verdict.state for cell in comparison.cells for verdict in cell.cases]
 
 
+@pytest.mark.slow
 def test_an_expectation_ends_with_its_last_day(doubles: Doubles, compared):
     expecting(doubles)
     outcomes = {1: "pass", 2: "fail", 3: "pass"}
@@ -100,6 +101,7 @@ def test_an_expectation_that_is_over_makes_a_green_run_red(doubles: Doubles, com
     assert after.is_red
 
 
+@pytest.mark.slow
 def test_an_expectation_ends_with_the_version_that_a_result_names(doubles: Doubles, compared):
     expecting(doubles, until="'numpy>=3'")
     outcomes = {1: "pass", 2: "fail", 3: "pass"}
@@ -108,6 +110,7 @@ def test_an_expectation_ends_with_the_version_that_a_result_names(doubles: Doubl
     assert states(compared(doubles, outcomes, numpy="3.0")) == ["pass", "fail", "pass"]
 
 
+@pytest.mark.slow
 def test_an_expectation_ends_with_the_version_in_the_lock_and_only_there(doubles: Doubles, compared):
     (doubles.root / "new.txt").write_text("numpy==3.1\n")
     doubles.edit("wrong: { backend: wrong, lock: lock.txt", "wrong: { backend: wrong, lock: new.txt")
@@ -127,11 +130,13 @@ def test_an_entry_whose_end_makes_its_versions_impossible_is_over_and_no_fault(d
     assert [state.state for state in judging.rule_states(project, {}, LAST_DAY.date())] == ["over"]
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_over_does_not_disturb_a_run_of_other_cases(doubles: Doubles, compared):
     expecting(doubles)
     assert not compared(doubles, {1: "pass", 2: "pass", 3: "pass"}, DAY_AFTER, toolchain="good").is_red
 
 
+@pytest.mark.slow
 def test_an_exclusion_that_is_over_is_red_and_still_leaves_its_cases_out(doubles: Doubles, compared):
     path = doubles.root / "matrix.yaml"
     path.write_text(f"{path.read_text()}exclusions: [{{ where: {{ tokens: 2 }}, reason: it is too slow here, owner: "
@@ -144,6 +149,7 @@ def test_an_exclusion_that_is_over_is_red_and_still_leaves_its_cases_out(doubles
     assert after.is_red
 
 
+@pytest.mark.slow
 def test_an_expectation_that_no_longer_fails_is_taken_out(doubles: Doubles, compared):
     expecting(doubles, tokens="[1, 2]")
     comparison = compared(doubles, {1: "pass", 2: "pass", 3: "pass"})
@@ -153,6 +159,7 @@ def test_an_expectation_that_no_longer_fails_is_taken_out(doubles: Doubles, comp
     assert "2 of its 2 cases pass" in ended.reason
 
 
+@pytest.mark.slow
 def test_an_expectation_that_no_longer_fails_in_part_is_narrowed(doubles: Doubles, compared, passing):
     expecting(doubles, tokens="[1, 2, 3]")
     [ended] = compared(doubles, {1: "pass", 2: "fail", 3: "fail"}).ended
@@ -173,6 +180,7 @@ def day_after(monkeypatch):
     monkeypatch.setattr(judging, "clock", lambda: DAY_AFTER)
 
 
+@pytest.mark.slow
 def test_the_edit_is_printed_and_made_with_everything_else_as_it_was(doubles: Doubles, day_after):
     rest = expecting(doubles)
     path = doubles.root / "matrix.yaml"
@@ -190,6 +198,7 @@ def test_the_edit_is_printed_and_made_with_everything_else_as_it_was(doubles: Do
     assert harness("check", *matrix).returncode == 0
 
 
+@pytest.mark.slow
 def test_an_entry_that_matches_nothing_is_red_in_every_run(doubles: Doubles, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     rest = expecting(doubles, until="'numpy>=99'", tokens="99")
@@ -208,6 +217,7 @@ def test_an_entry_that_matches_nothing_is_red_in_every_run(doubles: Doubles, mon
     assert (doubles.root / "matrix.yaml").read_text() == rest
 
 
+@pytest.mark.slow
 def test_the_list_says_the_state_of_every_entry(doubles: Doubles, day_after):
     doubles.edit("limits:", f"exclusions: [{{ where: {{ tokens: 3 }}, reason: it is too slow here, {END} }}]\nlimits:")
     expecting(doubles)
@@ -254,6 +264,7 @@ def test_an_edit_changes_nothing_else(text, edits, after):
     assert edited(text, edits) == after
 
 
+@pytest.mark.slow
 def test_a_date_that_has_passed_does_not_concern_a_comparison_without_a_present(doubles: Doubles, passing):
     expecting(doubles)
     project = pipeline.load(doubles.root / "matrix.yaml")

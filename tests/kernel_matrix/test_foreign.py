@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ def test_a_test_that_passed_on_a_repeat_says_so():
     assert attempts["kernels/scale::doubles"] == ()
 
 
+@pytest.mark.slow
 def test_results_of_other_tools_are_named_on_the_terminal_and_on_the_page(doubles: Doubles, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     shutil.copytree(FILES, doubles.root / "build" / "results")
@@ -104,6 +106,85 @@ def test_all_failures_of_a_test_are_kept_and_what_it_printed_where_there_is_no_o
     assert records["scale/doubles"].detail == ""
 
 
+def read(tmp_path: Path, content: str | bytes, **attributes: str) -> dict[str, Record]:
+    """Return the records by case of a file that holds one suite with this content."""
+    given = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    path = tmp_path / "a.xml"
+    whole = content if isinstance(content, bytes) else f'<testsuite name="s"{given}>{content}</testsuite>'.encode()
+    path.write_bytes(whole)
+    return {record.case: record for record in junit.read(path)}
+
+
+OK = '<testcase classname="m" name="ok" time="0.1"/>'
+
+
+@pytest.mark.parametrize(
+    ("content", "attributes", "outcome", "words"),
+    [
+        ('<error message="setup died">no device</error>' + OK, {"errors": "1"}, "error", "setup died"),
+        (OK + "<failure>late</failure>", {}, "fail", ""),
+        (OK, {"failures": "1"}, "error", "by its own word 1 of its tests failed, and the file has 0 of them"),
+        (f'<testsuite name="s" errors="2">{OK}</testsuite>', {"errors": "2"}, "error", "2 of its tests failed"),
+    ],
+)
+def test_what_no_test_of_a_suite_says_is_a_result_of_its_own(tmp_path, content, attributes, outcome, words):
+    records = read(tmp_path, content, **attributes)
+    assert records.pop("m/ok").outcome == "pass"
+    [(case, record)] = records.items()
+    assert (case, record.outcome) == ("s/(the suite itself)", outcome)
+    assert words in record.message
+
+
+def test_words_of_another_tool_are_not_taken_for_ours(tmp_path):
+    names = ("case", "outcome", "action", "attempts", "job", "run", "metric.latency", "metric.elements", "fact.device")
+    words = "".join(f'<property name="{name}" value="{"fail" * 4}"/>' for name in names) + '<property value="x"/>'
+    inside = f"<properties>{words}</properties>"
+    records = read(tmp_path, f'{inside}<testcase classname="m" name="t">{inside}</testcase>')
+    assert records == {"m/t": Record("m/t", "pass")}
+
+
+def test_a_detail_that_cannot_be_used_costs_no_result(tmp_path):
+    times = {"0,123": 0.123, "1,234.5": 1234.5, "1.2s": 0, "NaN": 0, "1e999": 0, "-345345": 0, "": 0, "2": 2}
+    tests = "".join(f'<testcase classname="m" name="t{n}" time="{text}"/>' for n, text in enumerate(times))
+    records = read(tmp_path, tests, failures="many")
+    assert [record.seconds for record in records.values()] == [*times.values()]
+    loud = f"<failure>{'x' * 300_000}</failure><system-out>{'line ' * 100_000}</system-out>"
+    records = read(tmp_path, f'<testcase classname="m" name="loud">{loud}</testcase>{OK}')
+    assert [record.outcome for record in records.values()] == ["fail", "pass"]
+    assert len(records["m/loud"].detail) == 2**18
+
+
+@pytest.mark.parametrize("encoding", ["GBK", "utf8mb4"])
+def test_a_file_in_another_encoding_is_a_sentence_and_costs_only_itself(tmp_path, encoding):
+    content = f"<?xml version='1.0' encoding='{encoding}'?><testsuite name='s'>{OK}</testsuite>".encode()
+    (tmp_path / "other.xml").write_text(f'<testsuite name="s">{OK}</testsuite>')
+    (tmp_path / "a.xml").write_bytes(content)
+    collected = collect([tmp_path])
+    assert [record.case for record in collected.records] == ["m/ok"]
+    [sentence] = collected.broken
+    assert "a.xml: " in sentence
+    assert "encoding" in sentence
+    assert "write it in UTF-8" in sentence
+
+
+def test_a_reader_that_fails_costs_only_its_file(tmp_path, monkeypatch):
+    for name in "ab":
+        (tmp_path / f"{name}.xml").write_text(f'<testsuite name="{name}">{OK}</testsuite>')
+    read_any = junit.read_any
+    monkeypatch.setattr(junit, "read_any", lambda path, bounds: read_any(path, bounds) if path.stem == "b" else 1 / 0)
+    collected = collect([tmp_path])
+    assert len(collected.records) == 1
+    assert "a.xml: refused: it cannot be read (ZeroDivisionError: division by zero)." in collected.broken[0]
+
+
+def test_a_long_text_is_read_in_linear_time(tmp_path):
+    text = "line of a log with 40 characters in it..\n" * 250_000
+    began = time.process_time()
+    records = read(tmp_path, f'<testcase classname="m" name="loud"><system-out>{text}</system-out></testcase>')
+    assert time.process_time() - began < 5
+    assert records["m/loud"].outcome == "pass"
+
+
 @pytest.fixture
 def of_tools(tmp_path) -> Suite:
     target = detect().devices[0].targets[-1]
@@ -124,6 +205,7 @@ def of_tools(tmp_path) -> Suite:
         ],
     ),
 )
+@pytest.mark.slow
 def test_the_tests_of_another_tool_are_cases_like_those_of_pytest(of_tools, tool, states, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     file = of_tools.root / "matrix.yaml"
@@ -134,6 +216,33 @@ def test_the_tests_of_another_tool_are_cases_like_those_of_pytest(of_tools, tool
     counts = document["run"]["cases_by_state"]
     assert counts.pop("held") - 1 == states.pop("held")  # one is that there are tests
     assert counts == states
+
+
+def test_the_tests_of_a_class_are_one_operator_and_a_retry_is_flaky(of_tools, monkeypatch, capsys):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    file = of_tools.root / "matrix.yaml"
+    names = ("test_gemm[fp16/bf16-m=1]", "test_gemm[plain]", "test_gemm[path=/tmp/a]")
+    tests = [f'<testcase classname="tests.test_gemm" name="{name}"/>' for name in names]
+    failing = '<testcase classname="m" name="{}"><failure message="no"/></testcase>'
+    tests += [failing.format("t"), '<testcase classname="m" name="t"/>']
+    tests += ['<testcase classname="m" name="u"/>', failing.format("u")]
+    first, second = of_tools.root / "first.xml", of_tools.root / "second.xml"
+    first.write_text(f'<testsuite name="s">{"".join(tests)}</testsuite>')
+    second.write_text(f'<testsuite name="s">{"".join(tests[:3])}</testsuite>')
+    words = ["--matrix", str(file), "--platform", "here", "--toolchain", "plain"]
+    assert main(["ci", "take-junit", *words, str(first)]) == 0
+    assert "It replaces" not in capsys.readouterr().out
+    main(["report", "--matrix", str(file)])
+    page = Page(of_tools.root / "build" / "site")
+    states = {cell.rpartition("/")[2]: [*row["cases"].values()] for cell, row in page.rows.items()}
+    assert states["tests.test_gemm.tests"] == ["held"] * 3
+    assert states["m.tests"] == ["flaky", "held", "fail"]
+    [cell] = (cell for cell in page.cells if cell.endswith("/m.tests"))
+    assert page.cells[cell]["results"]["t"]["repeat"].endswith("ci take-junit --platform here --toolchain plain FILE")
+    capsys.readouterr()
+    assert main(["ci", "take-junit", *words, str(second)]) == 0
+    replaced = "It replaces an earlier take, of which 3 results are gone (2 pass, 1 fail), such as m/u."
+    assert replaced in capsys.readouterr().out
 
 
 def test_results_that_cannot_be_taken_say_why(of_tools, doubles, capsys, monkeypatch):

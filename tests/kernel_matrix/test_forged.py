@@ -200,6 +200,7 @@ def is_green(cell) -> bool:
     return cell.state in ("pass", "flaky") and not cell.stale
 
 
+@pytest.mark.slow
 def test_the_files_that_are_edited_below_are_green_without_an_edit(results):
     report = results.report()
     assert [is_green(cell_of(report, cell)) for cell in (EDITED, OTHER)] == [True, True]
@@ -252,6 +253,7 @@ OF_A_CASE = {
 
 
 @pytest.mark.parametrize("name", first_are_quick(12, OF_A_CASE))
+@pytest.mark.slow
 def test_an_edited_case_is_not_green_and_says_why(results, name):
     edit, words = OF_A_CASE[name]
     edit(results)
@@ -263,6 +265,7 @@ def test_an_edited_case_is_not_green_and_says_why(results, name):
     assert is_green(cell_of(report, OTHER)), "the results of others still count"
 
 
+@pytest.mark.slow
 def test_a_case_without_the_figures_of_an_output_is_not_green(results):
     for element in list(properties(results.first)):
         if element.attrib["name"].startswith("metric.h_res."):
@@ -271,6 +274,7 @@ def test_a_case_without_the_figures_of_an_output_is_not_green(results):
     assert cell_of(report, EDITED).reason == "the record owes the figures of h_res"
 
 
+@pytest.mark.slow
 def test_results_of_an_earlier_version_are_not_green_and_say_so(results):
     for case in results.cases:
         for element in list(properties(case)):
@@ -313,6 +317,7 @@ OF_A_JOB = {
 
 
 @pytest.mark.parametrize("name", first_are_quick(8, OF_A_JOB))
+@pytest.mark.slow
 def test_an_edited_job_is_green_nowhere_and_says_why(results, name):
     edit, words = OF_A_JOB[name]
     edit(results)
@@ -337,6 +342,7 @@ def test_an_edited_job_is_green_nowhere_and_says_why(results, name):
         ("metric.canary.caught", "nan"),
     ],
 )
+@pytest.mark.slow
 def test_a_figure_that_is_not_finite_loses_its_file_and_does_not_stop_the_report(results, figure, value):
     if figure == "time":
         results.first.set("time", value)
@@ -349,6 +355,7 @@ def test_a_figure_that_is_not_finite_loses_its_file_and_does_not_stop_the_report
 
 
 @pytest.mark.parametrize("cell", [f"rocm/gfx942/reference/{OP}", f"cpu-llvm/x86-64-v3/triton-3.6/{OP}"])
+@pytest.mark.slow
 def test_results_of_a_cpu_do_not_stand_for_another_platform_or_an_interpreted_toolchain(results, cell):
     for case in results.cases:
         put(case, "case", get(case, "case").replace(EDITED, cell))
@@ -357,6 +364,7 @@ def test_results_of_a_cpu_do_not_stand_for_another_platform_or_an_interpreted_to
     assert cell_of(report, EDITED).state == "missing"
 
 
+@pytest.mark.slow
 def test_a_second_file_does_not_make_a_failure_green(results):
     good = results.file("reference").read_bytes()
     (results.folder / "again").mkdir()
@@ -375,6 +383,7 @@ def test_a_second_file_does_not_make_a_failure_green(results):
     ],
     ids=["a case that is not planned", "a refused result"],
 )
+@pytest.mark.slow
 def test_what_a_job_says_of_its_canaries_holds_for_results_that_decide_nothing(results, edit, reason):
     count = str(6 * len(results.cases))
     job("canary.injected", count)(results)
@@ -386,6 +395,7 @@ def test_what_a_job_says_of_its_canaries_holds_for_results_that_decide_nothing(r
     assert reason in next(result["reason"] for result in tried if result["state"] == "missing")
 
 
+@pytest.mark.slow
 def test_one_outlier_with_numbers_that_are_not_finite_does_not_move_the_medians(results):
     metric("h_res.floor_rel_fro", "nan")(results)
     report = results.report()
@@ -393,6 +403,7 @@ def test_one_outlier_with_numbers_that_are_not_finite_does_not_move_the_medians(
     assert is_green(cell_of(report, OTHER))
 
 
+@pytest.mark.slow
 def test_with_two_results_nothing_is_said_of_figures_that_differ(results):
     results.file("tvm-0.27").unlink()
     for name, value in {"floor_max_abs": 8.1e-7, "limit_max_abs": 4 * 8.1e-7}.items():
@@ -400,6 +411,7 @@ def test_with_two_results_nothing_is_said_of_figures_that_differ(results):
     assert is_green(cell_of(results.report(), EDITED)), "two that differ do not say which of them is wrong"
 
 
+@pytest.mark.slow
 def test_a_floor_that_differs_as_floors_do_between_machines_stays_green(results):
     for name, value in {"floor_max_abs": 5.3e-7, "limit_max_abs": 4 * 5.3e-7}.items():
         metric(f"h_in.{name}", value)(results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from ruamel.yaml import YAML
 from kernel_matrix import cli
 from kernel_matrix.adopt import requirements
 from kernel_matrix.adopt.lock import resolve
-from kernel_matrix.adopt.project_file import metadata_of
+from kernel_matrix.adopt.project_file import by_extra, metadata_of
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
+from kernel_matrix.adopt.words import next_lines
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Installer
@@ -116,7 +118,7 @@ def test_kernels_get_triton_where_the_package_does_without_it_if_it_is_not_there
 
 
 def test_the_proposed_matrix_names_what_the_repository_has(package, resolved):
-    files = propose(look(package), CPU).files
+    files = propose(look(package), CPU)[1]
     assert list(files)[-1] == "matrix.yaml"
     matrix = YAML(typ="safe").load(files["matrix.yaml"])
     assert matrix["package"]["name"] == "own_kernels"
@@ -131,7 +133,7 @@ def test_the_proposed_matrix_names_what_the_repository_has(package, resolved):
 
 def test_without_kernels_and_torch_only_the_cpu_is_proposed(package, resolved):
     (package / "src" / "own_kernels" / "add.py").unlink()
-    files = propose(look(package), CPU).files
+    files = propose(look(package), CPU)[1]
     matrix = YAML(typ="safe").load(files["matrix.yaml"])
     assert list(matrix["platforms"]) == ["cpu"]
     assert list(matrix["toolchains"]) == ["python"]
@@ -253,13 +255,13 @@ def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_p
         },
     )
     before = sorted(root.rglob("*"))
-    metadata, note = metadata_of(root)
-    assert (note, metadata.name) == ("", "own")
-    assert metadata.needs == ("numpy>=2",)
-    assert metadata.extras == {"test": ("pytest>=8",)}
+    metadata, origin, note = metadata_of(root)
+    assert (metadata["name"], origin, note) == ("own", "the package's own build", "")
+    assert by_extra(metadata) == (["numpy>=2"], {"test": ["pytest>=8"]})
     assert sorted(root.rglob("*")) == before, "a build leaves files beside the source"
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_built_is_named_and_does_not_stop_it(tmp_path, resolved, capsys):
     root = lay(
         tmp_path,
@@ -298,7 +300,7 @@ def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pin
     from workflow_policy import read, violations
 
     name = ".github/workflows/kernel-matrix.yml"
-    text = propose(look(package), CPU).files[name]
+    text = propose(look(package), CPU)[1][name]
     ours = "\n".join(read(ROOT).values())
     uses = [line.strip() for line in text.splitlines() if "uses:" in line]
     assert len(uses) == 3
@@ -310,5 +312,18 @@ def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pin
     )
 
 
+@pytest.mark.parametrize("named", ["kernel-matrix==0.9", ""])
+def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(package, resolved, monkeypatch, named):
+    monkeypatch.setattr("kernel_matrix.base.commands.requirement", lambda: named)
+    text = propose(look(package), CPU).files[".github/workflows/kernel-matrix.yml"]
+    [command] = re.findall(r'pip install "(.*)"', text)
+    assert command == named or (not named and command.endswith("github.com/OWNER/kernel-matrix@COMMIT"))
+    lock = package / "ci" / "locks" / "numpy.txt"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    said = "\n".join(next_lines(look(package), lock.relative_to(package)))
+    assert ("write the address of kernel-matrix" in said) == (not named)
+
+
 def test_what_a_run_writes_is_no_part_of_the_repository(package, resolved):
-    assert propose(look(package), CPU).files[".gitignore"] == "/build/\n"
+    assert propose(look(package), CPU)[1][".gitignore"] == "/build/\n"

@@ -143,10 +143,9 @@ def twice(doubles: Doubles) -> Doubles:
         ],
     ),
 )
-def test_of_two_tests_of_a_case_the_worst_end_decides(
-    twice: Doubles, monkeypatch, toolchain, second, ends, stage, message
-):
-    monkeypatch.setenv("SECOND", second)
+@pytest.mark.slow
+def test_of_two_tests_of_a_case_the_worst_end_decides(twice: Doubles, toolchain, second, ends, stage, message):
+    twice.edit("DOUBLES_SCRATCH:", f"SECOND: {second}, DOUBLES_SCRATCH:")
     comparison = twice.run(toolchain)
     assert states(comparison) == ends
     record = middle(comparison).record

@@ -98,9 +98,8 @@ def answers_of(audited, of_raws, case, *, stale):
         yield (state, evidence_of(state, raw) if raw else "planned", is_stale, comparable(raw and of_raws[id(raw)]))
 
 
-@pytest.mark.parametrize("seeds", [range(100), pytest.param(range(100, 200), marks=pytest.mark.slow)])
-def test_the_audit_allows_every_verdict_of_worlds_at_random(tables, seeds):
-    judged(tables, seeds)
+def test_the_audit_allows_every_verdict_of_worlds_at_random(tables):
+    judged(tables, range(30))
 
 
 # A part of the reason of each rule, or its state.
@@ -118,8 +117,8 @@ RULES = (
 
 
 @pytest.mark.slow
-def test_the_worlds_reach_every_rule_and_every_state(tables):
-    found = judged(tables, range(200))
+def test_the_audit_allows_every_verdict_of_worlds_that_reach_every_rule_and_every_state(tables):
+    found = [*judged(tables, range(100)), *judged(tables, range(100, 200))]
     states, reasons, stale = ({verdict[part] for verdict in found} for part in (0, 2, 3))
     assert not [rule for rule in RULES if not any(rule in reason for reason in reasons)]
     assert states == set(STATES)
@@ -160,6 +159,3 @@ def test_the_plan_as_columns_has_the_same_cases(project):
     plan = pipeline.plan(project, "quick")
     planned = of_plan(plan)
     assert tuple(planned.case(number) for number in range(len(planned.cell))) == plan.cases
-    table = planned.table()
-    assert table.column("case").to_pylist() == [case.id for case in plan.cases]
-    assert table.column("outputs").to_pylist() == [[*case.owed.outputs] for case in plan.cases]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,6 +177,7 @@ def error_of(process: KernelProcess, function: str, **options) -> KernelProcessE
     return raised.value
 
 
+@pytest.mark.slow
 def test_a_call_returns_a_value_and_arrays(process: KernelProcess):
     sent = {"a": np.arange(4.0).reshape(2, 2).T, "none": np.zeros((0, 3), np.float32), "one": np.array(2.5)}
     value, arrays, _ = call(process, "echo", sent, options=[], text="ä", nothing=None)
@@ -255,6 +259,7 @@ def test_the_words_of_an_earlier_error_are_not_those_of_a_death(process: KernelP
     assert "on its way" not in error_of(process, "dies", how="SIGKILL").detail
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_between_two_calls_is_started_again(process: KernelProcess):
     call(process, "dies_later")
     give_up = time.monotonic() + 10
@@ -281,6 +286,7 @@ def test_a_death_is_seen_although_a_child_holds_the_pipe(process: KernelProcess)
     ],
     ids=["a huge array", "many dimensions", "no call", "another call", "no stage", "no kind"],
 )
+@pytest.mark.slow
 def test_a_message_that_the_kernel_makes_up_is_red_and_spoils_no_later_call(process: KernelProcess, header: dict):
     call(process, "echo")
     assert "sent what is no message" in error_of(process, "sends_message", header=header).text
@@ -300,6 +306,7 @@ def test_an_answer_that_was_sent_in_advance_is_not_taken_for_the_next_call(proce
     assert "is no answer to this call" in error_of(process, "echo").text
 
 
+@pytest.mark.slow
 def test_a_process_that_was_left_behind_is_named_and_ended(process: KernelProcess):
     call(process, "orphan")
     assert len(process.orphans()) == 1
@@ -399,6 +406,7 @@ def limited_group() -> Iterator[Path]:
         group.rmdir()
 
 
+@pytest.mark.slow
 def test_a_kernel_that_reaches_the_memory_limit_of_its_cgroup_is_said_to_have_done_so(
     limited_group: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -434,3 +442,18 @@ def test_the_process_does_not_get_the_variables_that_are_for_the_comparing_one(t
         assert process.call("told:told", {}, {}, lambda _: None)[0] == ["FOR_BOTH"]
     finally:
         process.close()
+
+
+def test_the_cpu_time_of_a_process_is_that_of_all_processes_below_it():
+    code = "import os\nos.fork()\nwhile True: pass"
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    try:
+        end = time.monotonic() + 60
+        while processes.cpu_seconds(process.pid) < 0.5 and time.monotonic() < end:
+            time.sleep(0.05)
+        alone = float(Path(f"/proc/{process.pid}/stat").read_text().split()[13]) / os.sysconf("SC_CLK_TCK")
+        assert processes.cpu_seconds(process.pid) > 1.2 * alone
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert processes.cpu_seconds(process.pid) == 0.0

@@ -308,6 +308,7 @@ def test_there_is_no_such_program_where_a_constant_cannot_be_written():
     assert reproducer(replace(LAUNCH, literals={"BLOCK": "64"}), known()["sm_90"])[0] == "", "it is in no module"
 
 
+@pytest.mark.slow
 def test_an_exception_of_the_autotuner_is_said_to_be_skipped(tmp_path):
     tuned = replace(LAUNCH, tuned=(1, 2))
     compiled = Compiled(LAUNCH.identity, "gfx942", "", 1.0, figures={"threads": 2048, "bytes": 10})

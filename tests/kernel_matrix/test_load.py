@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,6 +73,50 @@ def test_a_fault_is_named_by_line(doubles: Doubles, old, new, message):
         load(doubles.root / "matrix.yaml")
     assert message in str(caught.value)
     assert all(line.startswith("matrix.yaml:") for line in str(caught.value).splitlines())
+
+
+def aliases(lines: int) -> str:
+    """Return a list of ten, and lists that name the list before ten times each."""
+    first = "x0: &x0 [a, a, a, a, a, a, a, a, a, a]\n"
+    return first + "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 10)}]\n" for n in range(1, lines))
+
+
+SERIES = f"[{', '.join(map(str, range(300)))}]"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("limits:", "# \udce9\nlimits:", "matrix.yaml:2: this is no text in UTF-8. Save the file in UTF-8."),
+        ("limits:", "\0limits:", "matrix.yaml:2: special characters are not allowed. Take them out."),
+        ("limits:", "x: " + "[" * 10_000 + "\nlimits:", "matrix.yaml:2: there are more than 40 levels. "),
+        ("limits:", "x: " + "x" * 2**20 + "\nlimits:", "bytes, and 1048576 is the most. Take some out."),
+        ("limit: 4,", f"limit: {'9' * 5000},", "matrix.yaml:4: Exceeds the limit (4300 digits) for integer"),
+        ("tokens: [1, 2, 3]", f"tokens: [{'9' * 400}]", "this number has more than 64 bits. Correct the YAML at this"),
+        ("limits:", "x: 2001-99-99\nlimits:", "matrix.yaml:2: month must be in 1..12"),
+        ("ops:\n", "ops: &o\n  <<: *o\n", "matrix.yaml:32: this alias stands inside of what it names. Correct"),
+        ("[any]", "&a [*a]", "this alias stands inside of what it names."),
+        ("limits:", f"{aliases(10)}limits:", "there are more than 100000 values, each alias counted."),
+        ("limit: 4,", "limit: .inf,", "accuracy.factor.limit: this should be a finite number, and it is inf"),
+        (
+            "axes: [tokens]",
+            f"axes: [tokens, a, b]\n    defaults: {{ a: 1, b: 1 }}\n    timed: [{{ tokens: {SERIES}, a: {SERIES}, b: {SERIES} }}]",
+            "ops.double.cases: its cases in all cells are up to",
+        ),
+    ],
+)  # fmt: skip
+def test_a_hostile_matrix_is_one_sentence_in_a_second(doubles: Doubles, old, new, message):
+    path = doubles.root / "matrix.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_bytes(text.replace(old, new, 1).encode(errors="surrogateescape"))
+    began = time.process_time()
+    with pytest.raises(UserError) as caught:
+        load(path)
+    assert time.process_time() - began < 2
+    [line] = str(caught.value).splitlines()
+    assert line.startswith("matrix.yaml:")
+    assert message in line
 
 
 def expecting(doubles: Doubles, toolchain: str, version: str) -> None:

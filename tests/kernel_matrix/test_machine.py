@@ -117,6 +117,7 @@ def test_another_architecture_is_emulated_and_its_own_runs(matrix, monkeypatch):
     assert decide(matrix, cases["rv64gcv"], arm).action == "emulate"
 
 
+@pytest.mark.slow
 def test_a_record_of_an_emulated_cpu_is_taken_and_of_an_emulated_native_one_is_not(matrix):
     cases = {case.cell.target: case for case in plan(matrix, "quick").cases if case.cell.toolchain == "tvm-0.27"}
     for target, taken in (("neoverse-n1", True), ("x86-64-v3", False), ("sm_90", False)):

@@ -82,21 +82,25 @@ def test_the_ratio_is_made_from_the_two_errors_and_not_taken_from_the_record():
     assert noises.ratios(forged) == {"out": pytest.approx(3.0)}
 
 
+@pytest.mark.slow
 def test_an_output_whose_baseline_is_exact_has_no_ratio(pooled):
     assert noises.ratios(record(floor=0.0)) == {}
     assert pooled(record(floor=0.0)).ratio is None
 
 
+@pytest.mark.slow
 def test_a_case_of_few_elements_does_not_decide(pooled):
     many = [record(error=1e-7, elements=1e6), record(error=1.28e-6, elements=1.0)]
     assert pooled(*many).ratio == pytest.approx(1.08, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_large_case_does_not_hide_a_small_one(pooled):
     both = [record(error=1e-7, elements=4e6), record(error=1e-6, elements=1400.0)]
     assert pooled(*both).ratio == pytest.approx(math.sqrt(101 / 2))
 
 
+@pytest.mark.slow
 def test_a_case_that_is_computed_less_exactly_on_purpose_does_not_hide_the_others(pooled):
     """The baseline's own error is 1e-3 where both use tf32. An error of 1e-3 elsewhere must show."""
     tf32, fp32 = record(error=1e-3, floor=1e-3), record(error=1e-3, floor=1e-7)
@@ -105,6 +109,7 @@ def test_a_case_that_is_computed_less_exactly_on_purpose_does_not_hide_the_other
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.floats(), min_size=4, max_size=4))
+@pytest.mark.slow
 def test_no_figure_of_a_record_stops_the_report(values, pooled):
     names = ("error", "floor", "elements", "misrounded")
     one = record(itemsize=2.0, floor_misrounded=0.1, **dict(zip(names, values, strict=True)))
@@ -118,6 +123,7 @@ def test_a_result_with_nan_is_never_as_exact_as_the_baseline():
     assert noises.ratios(record(error=0.0, nan=1.0)) == {"out": math.inf}
 
 
+@pytest.mark.slow
 def test_misrounded_is_shown_of_outputs_that_are_narrower_than_fp32(pooled):
     shares = {"misrounded": 0.3, "floor_misrounded": 0.2}
     narrow, wide = (pooled(record(itemsize=size, **shares)) for size in (2.0, 4.0))
@@ -126,6 +132,7 @@ def test_misrounded_is_shown_of_outputs_that_are_narrower_than_fp32(pooled):
     assert noises.in_words(record(itemsize=2.0, **shares)) == "out 2 (misrounded 30.00%, baseline 20.00%)"
 
 
+@pytest.mark.slow
 def test_every_report_shows_the_noise_ratio(matrix, planned, cases, make):
     case = next(case for case in cases if case.axes["dtype"] == "bf16")
     outputs = {"h_in": {"error": 2.5e-7, "itemsize": 2.0, "misrounded": 0.125, "floor_misrounded": 0.0625}, "r": {}}
@@ -152,6 +159,7 @@ def test_every_report_shows_the_noise_ratio(matrix, planned, cases, make):
     assert any(line.startswith("noise ratio: h_in 2.5") for line in repeat.facts(matrix, TRITON, result))
 
 
+@pytest.mark.slow
 def test_the_page_has_the_noise_ratio_of_every_dtype_that_was_measured(cases, make):
     by_dtype = {case.axes["dtype"]: case for case in cases}
     errors = (4e-8, 1e-7, 9e-7)
@@ -165,6 +173,7 @@ def test_the_page_has_the_noise_ratio_of_every_dtype_that_was_measured(cases, ma
     assert {ratio for row in others for ratio in row["noise_by_dtype"].values()} == {None}
 
 
+@pytest.mark.slow
 def test_a_cell_of_the_page_says_output_and_evidence_of_its_noise(planned, passing, make):
     case = next(case for case in planned.cases if case.cell.id == EMULATED and case.axes["dtype"] == "fp32")
     _, site = make(passing(case, h_res={"rel_fro": 1.7e-7, "floor_rel_fro": 1e-7}))
@@ -184,6 +193,7 @@ def test_a_ratio_is_short(ratio, text):
     assert ratio_in_short(ratio) == text
 
 
+@pytest.mark.slow
 def test_a_cell_without_numbers_shows_no_ratio(cases, make):
     cell, site = make(Record(cases[0].id, "error", "run", "launch", "x"))
     assert cell.noise == {}

@@ -61,6 +61,7 @@ def test_a_fault_in_what_is_owed_is_named_with_its_line(doubles, given, words):
     assert str(error.value).startswith("matrix.yaml:")
 
 
+@pytest.mark.slow
 def test_a_package_that_does_not_name_its_outputs_hears_so(doubles):
     words = "does not name the outputs of double.forward: a result is taken with any one output."
     options = ("--matrix", str(doubles.root / "matrix.yaml"))
@@ -98,6 +99,7 @@ def test_canaries_are_in_cases_that_matrix_yaml_calls_apt(planned, matrix):
     assert all(case.owed.apt_for_canaries for case in chosen if (case.cell, case.axes["dtype"]) in apt)
 
 
+@pytest.mark.slow
 def test_a_job_carries_canaries_and_its_record_says_how_many_were_caught(doubles):
     comparison = doubles.run("good")
     records = [verdict.record for cell in comparison.cells for verdict in cell.cases]

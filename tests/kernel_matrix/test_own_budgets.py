@@ -46,6 +46,7 @@ def report(doubles) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("entry", "state"), first_are_quick(1, [("", "fail"), (LOOSE, "pass")]))
+@pytest.mark.slow
 def test_a_looser_budget_of_an_output_holds_in_the_job_the_comparison_and_the_audit(doubles, entry, state):
     if entry:
         own(doubles, entry)
@@ -75,6 +76,7 @@ def test_the_last_entry_that_names_a_limit_holds_and_an_output_without_an_entry_
     assert (of_out.factor, of_out.rounded, of_out.ulps) == (2, 3, 4)
 
 
+@pytest.mark.slow
 def test_figures_that_the_general_limits_allow_are_no_proof_where_the_own_ones_do_not(doubles):
     case = plan(doubles.matrix, "quick").cases[0]
     figures = {f"out.{name}": value for name, value in output_figures(case, max_abs=6e-7, rel_fro=6e-7).items()}
@@ -119,6 +121,7 @@ def test_a_budget_of_what_is_not_there_or_without_a_reason_is_refused(doubles, e
         assert own(doubles, entry).matrix
 
 
+@pytest.mark.slow
 def test_a_budget_of_its_own_is_calibrated_by_itself(doubles):
     matrix = own(doubles, LOOSE).matrix
     case = next(case for case in plan(matrix, "quick").cases)

@@ -121,6 +121,7 @@ def test_files_of_an_older_report_are_removed(make, planned, passing, monkeypatc
     assert not list(page.site.rglob("*.part"))
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_data_and_end_no_script(make, planned):
     case = planned.cases[0]
     _, page = make([Record(case.id, "error", "run", "launch", HOSTILE, HOSTILE, job={"device": HOSTILE})], [HOSTILE])
@@ -139,6 +140,7 @@ def test_any_text_comes_back_as_it_was(text, tmp_path):
 
 
 @pytest.mark.parametrize(("value", "word"), [(math.inf, "inf"), (-math.inf, "-inf"), (math.nan, "nan")])
+@pytest.mark.slow
 def test_a_number_that_is_not_finite_is_a_word(make, planned, passing, value, word):
     assert json.loads(encoded({"a": [1.5, value], "b": {"c": value}})) == {"a": [1.5, word], "b": {"c": word}}
     case = next(case for case in planned.cases if case.cell.id == TRITON)
@@ -158,6 +160,7 @@ def test_a_huge_message_is_cut_and_says_where_the_rest_is(make, planned):
     assert sum(path.stat().st_size for path in (page.site / "data").rglob("*.js")) < 3_000_000
 
 
+@pytest.mark.slow
 def test_every_state_has_a_letter_and_a_meaning(make):
     _, page = make([])
     assert [state["name"] for state in page.overview["states"]] == list(STATES)
@@ -165,6 +168,7 @@ def test_every_state_has_a_letter_and_a_meaning(make):
     assert all(state["meaning"] and state["color"] for state in page.overview["states"])
 
 
+@pytest.mark.slow
 def test_what_only_a_journal_says_stands_beside_the_states(matrix, make, planned, tmp_path):
     whole, page = make([])
     assert page.overview["cells"]["in_journal"] == []
@@ -219,6 +223,7 @@ def test_the_history_has_the_transitions_of_the_tables_of_earlier_runs(make, pla
     assert transition["versions"]["torch"] == ["2.12", "2.13"]
 
 
+@pytest.mark.slow
 def test_the_speed_file_has_the_timed_cases(make, planned, passing):
     case = next(case for case in planned.cases if case.timed and not case.exclusion)
     times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": 2.0, "time.rounds": 5.0}
@@ -227,6 +232,7 @@ def test_the_speed_file_has_the_timed_cases(make, planned, passing):
     assert SpeedData.model_validate(page.value("speed")).cases == list(whole.speed)
 
 
+@pytest.mark.slow
 def test_node_takes_every_file_as_a_script(make, planned):
     """A browser runs these files; Node reads scripts by the same rules."""
     case = planned.cases[0]

@@ -32,11 +32,13 @@ def test_a_group_is_the_product_of_its_axes(matrix):
                 assert hidden >= {512, 200}, "sizes that are and are not a multiple of a block"
 
 
+@pytest.mark.slow
 def test_ids_are_unique_and_every_case_is_in_one_job(matrix):
     ids = [case.id for case in plan(matrix, "full").cases]
     assert len(ids) == len(set(ids)) > 0
 
 
+@pytest.mark.slow
 def test_the_full_tier_holds_the_quick_one(matrix):
     quick, full = ({case.id for case in plan(matrix, tier).cases} for tier in ("quick", "full"))
     assert quick < full
@@ -172,7 +174,6 @@ def test_a_toolchain_may_have_other_cases_for_other_targets(doubles):
     names = [(case.cell.target, case.name) for case in planned.cases if case.cell.toolchain == "good"]
     assert [name for target, name in names if target == "other"] == ["tokens2"]
     assert len([name for target, name in names if target == "any"]) == 3
-    assert doubles.matrix.platforms["here"].entry("good", "other").cases == {"tokens": 2}
 
 
 @pytest.mark.parametrize(

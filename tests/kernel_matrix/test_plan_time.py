@@ -41,6 +41,7 @@ ops:
 """
 
 
+@pytest.mark.slow
 def test_a_plan_of_five_thousand_rows_takes_less_than_two_seconds(doubles):
     """This measures the CPU time of the whole command, with the start of Python: other work shares the machine."""
     names = [f"t{number}" for number in range(50)]

@@ -58,6 +58,7 @@ def here(**changes) -> Present:
     return replace(Present(NOW, HEAD, True, pins, known), **changes)
 
 
+@pytest.mark.slow
 def test_a_result_of_the_present_is_not_stale(case, measured):
     verdict = judge(case, [measured()], here())
     assert (verdict.state, verdict.stale) == ("pass", "")
@@ -76,11 +77,13 @@ def test_a_result_of_the_present_is_not_stale(case, measured):
         ({"started": "tomorrow"}, "its start time 'tomorrow' cannot be read"),
     ],
 )
+@pytest.mark.slow
 def test_what_differs_from_the_present_makes_a_result_stale_and_is_said(case, measured, job, reason):
     verdict = judge(case, [measured(**job)], here())
     assert (verdict.state, verdict.evidence, verdict.stale) == ("pass", "ran", reason)
 
 
+@pytest.mark.slow
 def test_a_toolchain_with_a_lock_of_its_own_on_a_platform_is_held_to_that_one(case, measured):
     place = (case.cell.platform, case.cell.toolchain)
     own = here(entries={place: Pins("locks/triton-here.txt", "2" * 64, ("triton==3.6.*",))})
@@ -91,6 +94,7 @@ def test_a_toolchain_with_a_lock_of_its_own_on_a_platform_is_held_to_that_one(ca
     assert judge(case, [measured()], elsewhere).stale == "", "another platform's lock does not concern it"
 
 
+@pytest.mark.slow
 def test_a_change_that_does_not_concern_the_toolchain_makes_nothing_stale(case, measured):
     other = here(changed={OLD: Concerned(toolchains={"inductor": "kernels/inductor/a.py"}, platforms={"rocm": "x"})})
     assert judge(case, [measured(commit=OLD)], other).stale == ""
@@ -98,22 +102,26 @@ def test_a_change_that_does_not_concern_the_toolchain_makes_nothing_stale(case, 
     assert judge(case, [measured(commit=OLD)], everything).stale == f"matrix.yaml was changed since commit {OLD}"
 
 
+@pytest.mark.slow
 def test_clocks_may_differ_by_some_minutes(case, measured):
     soon = (NOW + timedelta(minutes=5)).isoformat()
     assert judge(case, [measured(started=soon)], here()).stale == ""
 
 
+@pytest.mark.slow
 def test_a_working_tree_with_changes_agrees_with_what_was_measured_in_it(case, measured):
     changed = f"{HEAD}+changes"
     assert judge(case, [measured(commit=changed)], here(commit=changed)).stale == ""
 
 
+@pytest.mark.slow
 def test_a_copy_without_history_knows_its_own_commit_only(case, measured):
     copy = here(commit=HEAD + "0" * 28, is_checkout=False, changed={})
     assert judge(case, [measured()], copy).stale == "", "a shortened name is the same commit"
     assert "this is aaaaaaaaaaaa, without its history" in judge(case, [measured(commit=OLD)], copy).stale
 
 
+@pytest.mark.slow
 def test_outside_a_checkout_nothing_is_known_of_commits_and_that_is_said(planned, case, measured):
     nowhere = here(commit="", is_checkout=False, changed={})
     comparison = compare(planned, [measured(commit=STRANGE)], nowhere)
@@ -121,10 +129,12 @@ def test_outside_a_checkout_nothing_is_known_of_commits_and_that_is_said(planned
     assert comparison.notes == ("This is no git checkout: whether a result is of another commit is not known.",)
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_not_stale(case):
     assert judge(case, [Record(case.id, "unavailable", message="no device")], here()).stale == ""
 
 
+@pytest.mark.slow
 def test_a_stale_record_decides_only_where_it_tried_more_than_the_present_ones(case, measured):
     wrong = replace(measured(commit=OLD), outcome="fail", message="x")
     assert judge(case, [wrong, measured()], here()).state == "pass", "of equals the present one decides"
@@ -148,6 +158,7 @@ def verdict_of(comparison, record):
     return next(v for cell in comparison.cells for v in cell.cases if v.case.id == record.case)
 
 
+@pytest.mark.slow
 def test_other_inputs_than_most_results_of_the_case_have_are_refused(planned, passing):
     records = of_all_cells(planned, passing, ["odd", "even"])
     comparison = compare(planned, records)
@@ -158,6 +169,7 @@ def test_other_inputs_than_most_results_of_the_case_have_are_refused(planned, pa
     assert Counter(v.state for c in comparison.cells for v in c.cases)["pass"] == len(records) - 1
 
 
+@pytest.mark.slow
 def test_where_two_inputs_are_equally_frequent_none_is_taken(planned, passing):
     records = of_all_cells(planned, passing, ["odd", "even"])[:2]
     comparison = compare(planned, records)
@@ -166,12 +178,14 @@ def test_where_two_inputs_are_equally_frequent_none_is_taken(planned, passing):
         assert "than as many other results of the same case have" in verdict_of(comparison, record).reason
 
 
+@pytest.mark.slow
 def test_another_machine_s_result_with_the_common_inputs_still_counts(planned, passing):
     records = of_all_cells(planned, passing, ["even"])
     other = replace(records[0], outcome="fail", message="wrong", facts={"inputs.sha256": "odd"})
     assert verdict_of(compare(planned, [other, *records]), other).state == "pass"
 
 
+@pytest.mark.slow
 def test_the_present_s_inputs_are_not_outvoted_by_stale_ones(planned, passing):
     records = of_all_cells(planned, passing, ["new", "old"])
     records = [replace(r, job={**r.job, "commit": HEAD if r.facts["inputs.sha256"] == "new" else STRANGE})
@@ -411,6 +425,7 @@ def test_the_matrix_may_have_another_name(repository, doubles):
     assert changed == Concerned(everything="mine.yaml (accuracy)")
 
 
+@pytest.mark.slow
 def test_a_pipeline_compares_by_the_matrix_of_another_name(repository, doubles):
     (repository / "matrix.yaml").rename(repository / "mine.yaml")
     sh(repository, "git", "add", "-A")

@@ -278,6 +278,7 @@ def test_records_of_probes_travel_as_tables_and_a_lost_one_is_missing(tmp_path):
     assert [one.verdict for one in judge_all(probes, back[:1], ["tool"])] == ["works", "missing"]
 
 
+@pytest.mark.slow
 def test_every_environment_of_the_project_is_probed_once(doubles: Doubles):
     """All toolchains of the doubles share one lock, so there is one environment."""
     doubles.edit("suite: suite,", "suite: suite, probes: probes,")

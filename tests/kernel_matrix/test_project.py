@@ -21,6 +21,7 @@ def test_an_environment_that_cannot_be_made_is_an_install_error_in_uv_s_words(tm
         venv.uv("pip", "install", "--dry-run", "--python", sys.executable, "-r", str(lock))
 
 
+@pytest.mark.slow
 def test_sessions_come_from_the_matrix(matrix):
     listed = sh(sys.executable, "-m", "nox", "-l").stdout
     for name, platform in matrix.platforms.items():
@@ -46,6 +47,7 @@ def test_a_plain_nox_gets_what_the_harness_imports():
     assert own == sorted(["nox>=2026.10", *project["dependencies"], *project["optional-dependencies"]["containers"]])
 
 
+@pytest.mark.slow
 def test_a_job_imports_no_more_than_the_standard_library_pytest_and_numpy():
     """An import of the plugin must not import what only the harness has."""
     code = "import sys, kernel_matrix.job.plugin; print(*{name.partition('.')[0] for name in sys.modules})"

@@ -24,7 +24,7 @@ from together import first_are_quick
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.results import history
-from kernel_matrix.results.past import transitions, trends
+from kernel_matrix.results.past import transitions
 from kernel_matrix.store import names, views
 from kernel_matrix.store.query import Answer, ask, in_csv, in_json, in_lines, statements
 from kernel_matrix.store.record import Record
@@ -102,13 +102,14 @@ def test_a_run_of_fewer_cases_or_on_another_device_is_no_transition(past):
 
 @pytest.mark.slow
 def test_a_run_that_starts_in_the_future_is_no_part_of_the_past(past):
-    before = history.read(past), transitions(past), trends(past)
+    before = history.read(past), transitions(past)
     facts = {**job(20), "started": "2099-01-01T00:00:00Z"}
     write_results(past, [replace(timed(20, 9.0), job=facts, outcome="fail"), replace(GOOD, outcome="fail", job=facts)])
-    assert (history.read(past), transitions(past), trends(past)) == before
+    assert (history.read(past), transitions(past)) == before
     assert rows("SELECT count(*) FROM transitions", past) == [(3,)]
 
 
+@pytest.mark.slow
 def test_runs_without_a_start_are_no_part_of_the_past(tmp_path):
     write_results(tmp_path, [replace(timed(20, 2.0), job={**JOB, "started": "soon"})])
     known = history.read(tmp_path)
@@ -122,6 +123,7 @@ def test_from_compiled_to_ran_is_a_transition(tmp_path):
     assert [(one["before"], one["after"]) for one in transitions(tmp_path)] == [("compiled", "pass")]
 
 
+@pytest.mark.slow
 def test_a_run_that_comes_twice_counts_once_and_the_order_of_copying_does_not_matter(past, tmp_path):
     once = rows("SELECT * FROM transitions ORDER BY ALL", past)
     merged = tmp_path / "merged"
@@ -136,30 +138,28 @@ def test_a_run_that_comes_twice_counts_once_and_the_order_of_copying_does_not_ma
     assert ask("SELECT count(*) FROM jobs", [merged / "a", merged / "b", past]).rows == ((3,),)
 
 
-def test_trends_have_the_figures_of_each_run(past):
-    [trend] = trends(past)
-    assert (trend["cell"], trend["device"], trend["commits"]) == (CELL, "x", ["c20", "c21", "c22"])
-    assert trend["started"] == [f"2026-11-{day}T10:00:00Z" for day in (20, 21, 22)]
-    assert trend["speed"] == {"tokens1-fp32": [2.0, 2.0, 1.0]}
-    assert trend["seconds"] == {"tokens1-fp32": [0.5, 0.5, 1.0]}
-    assert trend["noise"]["fp32/out"] == pytest.approx([2.0, 2.1, 2.2])
+def test_the_past_has_the_figures_of_each_run(past):
+    runs = history.read(past).measurements[CELL]
+    assert [(one.device, one.commit) for one in runs] == [("x", "c20"), ("x", "c21"), ("x", "c22")]
+    assert [one.started for one in runs] == [f"2026-11-{day}T10:00:00Z" for day in (20, 21, 22)]
+    assert [one.speed for one in runs] == [{"tokens1-fp32": ratio} for ratio in (2.0, 2.0, 1.0)]
+    assert [one.seconds for one in runs] == [{"tokens1-fp32": seconds} for seconds in (0.5, 0.5, 1.0)]
+    assert [one.noise["fp32/out"] for one in runs] == pytest.approx([2.0, 2.1, 2.2])
 
 
-def test_the_page_takes_the_transitions_and_trends_as_they_are(past):
-    data = HistoryData.model_validate({"transitions": transitions(past), "trends": trends(past)})
-    assert (len(data.transitions), len(data.trends)) == (2, 1)
+def test_the_page_takes_the_transitions_as_they_are(past):
+    assert len(HistoryData.model_validate({"transitions": transitions(past), "trends": []}).transitions) == 2
 
 
-def test_the_jobs_of_one_day_and_commit_are_one_point_of_a_trend(tmp_path):
+def test_the_jobs_of_one_day_and_commit_are_one_measurement(tmp_path):
     write_results(tmp_path, [timed(20, 2.0)])
     other = timed(20, 2.0, job="here.good.2of2", started="2026-11-20T12:00:00Z")
     write_results(tmp_path, [replace(other, case=f"{CELL}/tokens7-fp32", metrics={**other.metrics, "time.run": 0.0})])
-    [trend] = trends(tmp_path)
-    assert trend["started"] == ["2026-11-20T12:00:00Z"]
+    assert [one.started for one in history.read(tmp_path).measurements[CELL]] == ["2026-11-20T12:00:00Z"]
 
 
 @pytest.mark.slow
-def test_trends_are_the_measurements_of_the_report():
+def test_the_past_has_the_measurements_of_the_report():
     """The ratios of a report come from the plan and from records, and those of the tables from SQL."""
     known = history.read(KEPT)
     made = {

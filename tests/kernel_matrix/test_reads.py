@@ -81,6 +81,7 @@ def edit(path: Path, text: str = "\nNEW = 1\n") -> None:
         ("vendors/cpu.py", "its job read another part of the harness"),
     ],
 )
+@pytest.mark.slow
 def test_an_edit_of_the_harness_makes_results_stale_where_a_job_reads_it(doubles, harness, module, reason):
     job = job_of(doubles)
     assert stale(doubles, job) == ""
@@ -88,6 +89,7 @@ def test_an_edit_of_the_harness_makes_results_stale_where_a_job_reads_it(doubles
     assert stale(doubles, job) == reason
 
 
+@pytest.mark.slow
 def test_what_an_image_is_made_from_is_read_in_containers_alone(doubles, harness):
     doubles.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
     for path in (harness / "run/docker/sandbox.py", doubles.root / "containers/here/Dockerfile",
@@ -98,6 +100,7 @@ def test_what_an_image_is_made_from_is_read_in_containers_alone(doubles, harness
         assert stale(doubles, outside) == "", path
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_backend_makes_the_results_of_its_toolchain_stale_and_no_others(kernels):
     good, wrong = job_of(kernels), job_of(kernels, "wrong")
     edit(kernels.root / "src/doubles/backends/wrong/kernel.py")
@@ -184,6 +187,7 @@ def test_the_code_of_a_text_is_the_same_with_every_python():
     )
 
 
+@pytest.mark.slow
 def test_uncommitted_changes_count_and_a_commit_alone_makes_nothing_stale(repository, doubles):  # noqa: F811
     job = job_of(doubles, commit=git.commit(repository))
     edit(repository / "README.md", "text\n")
@@ -208,6 +212,7 @@ def test_a_result_of_before_is_compared_by_its_commit_over_the_same_files(reposi
     assert stale(doubles, old) == f"src/kernel_matrix/job/comparison.py was changed since commit {old['commit']}"
 
 
+@pytest.mark.slow
 def test_a_run_writes_what_its_job_read(doubles):
     doubles.run("good")
     [first, *_] = collect([doubles.root / "build" / "results"]).records
@@ -218,6 +223,7 @@ def test_a_run_writes_what_its_job_read(doubles):
     assert stale(doubles, dict(first.job)) == "its job read another suite"
 
 
+@pytest.mark.slow
 def test_the_audit_knows_it_too(doubles):
     doubles.run("good")
     project = pipeline.load(doubles.root / "matrix.yaml")

@@ -33,13 +33,16 @@ def planned(matrix):
     return few_targets(few_cases(plan(matrix, "quick")))
 
 
+A_DAY_LATER = datetime(2026, 1, 2, tzinfo=UTC)  # than the start of the records' jobs
+
+
 @pytest.fixture
 def make(matrix, planned, tmp_path):
     """Write the site of some records and return (the document, the site's folder)."""
 
     def write(records, broken=(), present=None):
         site = tmp_path / "site"
-        return write_site(matrix, planned, records, site, present=present, broken=broken), site
+        return write_site(matrix, planned, records, site, present=present, broken=broken, now=A_DAY_LATER), site
 
     return write
 
@@ -77,11 +80,13 @@ def test_the_badge_is_green_only_when_something_ran_and_nothing_is_red(make, pla
     assert badge["message"] in "".join(ElementTree.parse(site / "badge.svg").getroot().itertext())
 
 
+@pytest.mark.slow
 def test_the_badge_of_what_was_only_compiled_is_not_green(make, planned):
     _, site = make([Record(case.id, "unavailable") if case.expectations else compiled(case) for case in planned.cases])
     assert json.loads((site / "badge.json").read_text())["color"] == "#6e7781"
 
 
+@pytest.mark.slow
 def test_the_page_opens_without_a_network(make, planned, passing):
     _, site = make(all_cases(planned, passing))
     page = (site / "index.html").read_text()
@@ -94,6 +99,7 @@ def test_the_page_opens_without_a_network(make, planned, passing):
         assert not re.findall(r"url\((?!data:)", text)
 
 
+@pytest.mark.slow
 def test_a_hostile_message_stays_text(make, planned):
     hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
     case = planned.cases[0]
@@ -106,6 +112,7 @@ def test_a_hostile_message_stays_text(make, planned):
     assert page.overview["problems"] == [hostile]
 
 
+@pytest.mark.slow
 def test_grey_is_never_drawn_green(make, planned):
     _, site = make([Record(case.id, "unavailable", message="no such device") for case in planned.cases])
     page = Page(site)
@@ -124,6 +131,7 @@ def test_the_summary_names_what_is_red_and_how_to_repeat_it(make, planned, passi
     assert f"kernel-matrix run --platform cuda --case {TRITON}" in summary
 
 
+@pytest.mark.slow
 def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, tmp_path):
     results = tmp_path / "results"
     results.mkdir()
@@ -138,6 +146,7 @@ def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, t
     assert not (site / "junit.xml").exists()
 
 
+@pytest.mark.slow
 def test_compat_json_is_the_document_and_its_schema_is_published(make, planned, passing):
     whole, site = make(all_cases(planned, passing))
     text = (site / "compat.json").read_text()
@@ -158,6 +167,7 @@ def test_the_schema_command_prints_the_schema_of_either_file(capsys):
     assert capsys.readouterr().out == (ROOT / "matrix.schema.json").read_text()
 
 
+@pytest.mark.slow
 def test_nothing_changes_a_document(make, planned):
     whole, _ = make([])
     with pytest.raises(ValidationError, match="frozen"):
@@ -185,6 +195,7 @@ def of_the_old_commit(records):
     return [replace(record, job={**record.job, "commit": "b" * 12}) for record in records]
 
 
+@pytest.mark.slow
 def test_what_is_stale_is_counted_and_never_plain_green(make, planned, passing):
     expected = {case.id for case in planned.cases if case.expectations}
     good = [record for record in all_cases(planned, passing) if record.case not in expected]
@@ -238,6 +249,7 @@ def test_what_cannot_be_known_of_the_results_is_said(make, planned, passing):
         assert "This is no git checkout" in text
 
 
+@pytest.mark.slow
 def test_the_baseline_has_the_name_that_the_package_gives_it(matrix, planned, passing, tmp_path):
     package = matrix.package.model_copy(update={"baseline": "the old kernels"})
     case = next(c for c in planned.cases if c.timed and not c.exclusion)

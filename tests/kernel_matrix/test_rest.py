@@ -51,6 +51,7 @@ def commits(results: Path, planned: dict[str, Case]) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("outcome", ["pass", "fail"])
+@pytest.mark.slow
 def test_what_is_not_run_again_stays_with_the_facts_of_its_own_run(tmp_path, planned, outcome):
     names = list(planned)
     [carrier] = canary_cases(planned.values())
@@ -64,6 +65,7 @@ def test_what_is_not_run_again_stays_with_the_facts_of_its_own_run(tmp_path, pla
     assert commits(tmp_path, planned) == {first: {"bb"}, carrier: {"a"}, **{name: {"ccc"} for name in others}}
 
 
+@pytest.mark.slow
 def test_the_case_with_the_canaries_of_the_rest_stays_beside_its_new_result(tmp_path, planned):
     names = list(planned)
     [carrier] = canary_cases(planned.values())
@@ -73,6 +75,7 @@ def test_the_case_with_the_canaries_of_the_rest_stays_beside_its_new_result(tmp_
     assert commits(tmp_path, planned) == {name: {"a", "bb"} if name == carrier else {"a"} for name in names}
 
 
+@pytest.mark.slow
 def test_a_run_of_all_keeps_nothing(tmp_path, planned):
     names = list(planned)
     write(tmp_path, planned, "a", names)
@@ -94,6 +97,7 @@ def test_a_broken_file_does_not_stop_a_run(tmp_path, planned, text):
     assert rest.keep(tmp_path, JOB, planned, list(planned)[:1]) == 0
 
 
+@pytest.mark.slow
 def test_samples_are_kept_with_their_results(tmp_path, planned):
     former = [record(name, job={"job": JOB}) for name in planned]
     former = [replace(each, job=former[0].job) for each in former]

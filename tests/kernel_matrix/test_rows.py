@@ -165,6 +165,7 @@ def test_a_plan_s_file_of_another_matrix_is_bad_input(matrix, planned, tmp_path,
         row_plan_file.from_json(path, planned)
 
 
+@pytest.mark.slow
 def test_every_ci_service_gets_every_row_and_the_command_that_a_person_types(matrix, planned):
     made = make_row_plan(matrix, planned, {})
     ids = {row.id for row in services.started(made)}

@@ -100,6 +100,7 @@ def test_a_device_in_software_may_be_missing(doubles: Doubles):
     assert "unavailable, 1 case: the device does not answer" in lines
 
 
+@pytest.mark.slow
 def test_a_case_whose_device_is_here_may_not_skip(doubles: Doubles):
     comparison = doubles.run("no-device")
     assert states(comparison) == ["pass", "error", "pass"]
@@ -107,6 +108,7 @@ def test_a_case_whose_device_is_here_may_not_skip(doubles: Doubles):
     assert middle(comparison).reason == reason
 
 
+@pytest.mark.slow
 def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
     record = middle(doubles.run("segfault")).record
     assert record is not None
@@ -122,15 +124,17 @@ def test_a_record_names_no_folder_of_its_machine(doubles: Doubles):
     assert str(doubles.root) not in record.detail
 
 
+@pytest.mark.slow
 def test_a_case_that_compares_nothing_is_an_error(doubles: Doubles):
     comparison = doubles.run("asserts-nothing")
     assert states(comparison) == ["error"] * 3
     assert "no number was checked" in middle(comparison).reason
 
 
-def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(doubles: Doubles, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(doubles: Doubles, tmp_path):
     doubles.edit("job: 120 }", "job: 120, attempts: 2 }")
-    monkeypatch.setenv("DOUBLES_FLAKY", str(tmp_path / "tried"))
+    doubles.edit("DOUBLES_SCRATCH:", f"DOUBLES_FLAKY: {tmp_path / 'tried'}, DOUBLES_SCRATCH:")
     comparison = doubles.run("flaky")
     assert states(comparison) == ["flaky", "pass", "pass"]
     assert comparison.cells[0].state == "flaky"
@@ -140,8 +144,8 @@ def test_a_case_that_passes_only_on_a_repeat_is_flaky_and_keeps_its_attempts(dou
 
 
 @pytest.mark.slow
-def test_a_suite_that_does_not_import_is_an_error_of_every_case_with_its_exact_message(doubles: Doubles, monkeypatch):
-    monkeypatch.setenv("DOUBLES_BROKEN_SUITE", "1")
+def test_a_suite_that_does_not_import_is_an_error_of_every_case_with_its_exact_message(doubles: Doubles):
+    doubles.edit("DOUBLES_SCRATCH:", 'DOUBLES_BROKEN_SUITE: "1", DOUBLES_SCRATCH:')
     comparison = doubles.run("good")
     assert states(comparison) == ["error"] * 3
     record = middle(comparison).record
@@ -171,6 +175,7 @@ def test_the_job_limit_ends_the_case_in_flight_and_leaves_the_rest_missing(doubl
     assert record.stage == "timeout"
 
 
+@pytest.mark.slow
 def test_a_job_that_fills_its_folder_is_ended_and_gives_the_disk_back(doubles: Doubles, monkeypatch):
     monkeypatch.setattr(room, "_SECONDS", 0.0)
     folder = doubles.root / "build" / "jobs" / "here.fills-disk"
@@ -218,6 +223,7 @@ def test_a_folder_of_many_files_is_measured_less_often(tmp_path, monkeypatch):
     assert of_folder.outgrown()
 
 
+@pytest.mark.slow
 def test_an_interpreter_without_the_toolchain_makes_cells_unavailable_and_says_why(doubles: Doubles):
     doubles.edit(
         "good: { backend: good, lock: lock.txt, requires: [numpy]",

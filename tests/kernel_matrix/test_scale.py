@@ -28,6 +28,7 @@ def test_made_up_results_are_reported_from_both_forms(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_too_few_cases_for_the_jobs_are_refused(tmp_path):
     refused = scale("--cases", "100", "--jobs", "10", "--into", str(tmp_path / "none"))
     assert (refused.returncode, refused.stdout) == (2, "")

@@ -24,7 +24,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.keys import key_file
+from kernel_matrix.job.keys import hold
 from kernel_matrix.live import jobs as live_jobs
 from kernel_matrix.live import page as live_page
 from kernel_matrix.live.jobs import LiveJob, LiveJobs, LiveRun
@@ -64,7 +64,7 @@ def held(project):
 
 
 def journal_of(folder, key="k" * 32):
-    key_file(folder.parent.parent, folder.name).write_text(key)
+    hold(folder.parent.parent, folder.name, key)
     return Journal(folder / "journal.jsonl", key)
 
 
@@ -83,6 +83,7 @@ def shown(project) -> Page:
     return Page(project.build / "serve")
 
 
+@pytest.mark.slow
 def test_a_case_that_only_a_journal_knows_is_missing_and_says_what_the_journal_says(project, held):
     journal = journal_of(held)
     end(journal, CASES[0], "pass")
@@ -127,6 +128,7 @@ def in_journal(project, held, **facts):
     return shown(project).rows[CELL]["in_journal"]
 
 
+@pytest.mark.slow
 def test_a_case_that_passes_and_is_expected_to_fail_is_fixed(doubles, held):
     assert in_journal(with_expectation(doubles), held) == "pX"
 
@@ -148,12 +150,14 @@ def test_a_compilation_that_is_expected_to_fail_is_fixed_too(doubles, held):
     assert shown(project).rows[CELL]["in_journal"] == "cX"
 
 
+@pytest.mark.slow
 def test_a_pass_without_proof_is_no_pass_in_the_page_of_a_run(project, held):
     end(journal_of(held), CASES[0], "pass", metrics={**METRICS, "out.max_abs": 1.0})
     page_of(project).refresh()
     assert shown(project).rows[CELL]["in_journal"] == "E"
 
 
+@pytest.mark.slow
 def test_a_pass_waits_for_the_case_that_carries_the_canaries_of_its_cell(project, held):
     journal = journal_of(held)
     without = {name: value for name, value in METRICS.items() if not name.startswith("canary.")}
@@ -167,6 +171,7 @@ def test_a_pass_waits_for_the_case_that_carries_the_canaries_of_its_cell(project
     assert shown(project).rows[CELL]["in_journal"] == "pp"
 
 
+@pytest.mark.slow
 def test_a_result_takes_the_place_of_its_journal(project, held):
     end(journal_of(held), CASES[0], "pass")
     page = page_of(project)
@@ -182,6 +187,7 @@ def test_a_result_takes_the_place_of_its_journal(project, held):
     assert "1 of 1 jobs have ended" in shown(project).overview["run_notes"]["running"]
 
 
+@pytest.mark.slow
 def test_nothing_is_written_anew_where_nothing_has_changed(project, held, monkeypatch):
     seconds = itertools.count(1)  # each look at the clock takes a second, however busy the machine is
     monkeypatch.setattr(live_page, "time", SimpleNamespace(monotonic=lambda: next(seconds), time=time.time))
@@ -197,6 +203,7 @@ def test_nothing_is_written_anew_where_nothing_has_changed(project, held, monkey
     assert not page.refresh(), "making the page takes a part of the time only"
 
 
+@pytest.mark.slow
 def test_the_journal_of_an_earlier_run_does_not_count_for_a_job_that_waits(project, held):
     end(journal_of(held), CASES[0], "pass")
     old = time.time() - 3600
@@ -207,6 +214,7 @@ def test_the_journal_of_an_earlier_run_does_not_count_for_a_job_that_waits(proje
     assert "and 0 run. 0 of 3 cases" in shown(project).overview["run_notes"]["running"]
 
 
+@pytest.mark.slow
 def test_a_forged_or_broken_journal_gives_nothing(project, held):
     journal = journal_of(held)
     end(journal, CASES[0], "pass")
@@ -241,6 +249,7 @@ def test_the_cases_of_a_part_of_a_job_are_those_that_its_run_has_written(project
     assert jobs.look().jobs[0].cases == (CASES[1],)
 
 
+@pytest.mark.slow
 def test_without_a_run_the_page_is_that_of_the_last_report(doubles):
     options = ("--matrix", str(doubles.root / "matrix.yaml"))
     (doubles.root / "build" / "results").mkdir(parents=True)
@@ -311,6 +320,7 @@ def server(tmp_path):
 
 
 def get(server, path, **headers):
+    headers.setdefault("Cookie", f"{server.cookie}={server.token}")
     connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
     connection.request("GET", path, headers=headers)
     response = connection.getresponse()
@@ -339,6 +349,46 @@ def test_the_server_answers_this_machine_alone(server):
     assert server.server_address[0] == "127.0.0.1"
     assert get(server, "/", Host="evil.example:80")[0].status == 403
     assert get(server, "/", Host=f"localhost:{server.server_address[1]}")[0].status == 200
+
+
+def test_whoever_knows_the_address_gets_a_cookie_and_nobody_else_sees_anything(server):
+    for cookie in ("", "=", f"{server.cookie}=other", f"other={server.token}", "a=\x80"):
+        response, text = get(server, "/", Cookie=cookie)
+        assert (response.status, "new" in text) == (403, False)
+    assert get(server, "/?token=other", Cookie="")[0].status == 403
+    _, _, path = server.address.rpartition(f":{server.server_address[1]}")
+    response, _ = get(server, path, Cookie="")
+    assert (response.status, response.getheader("Location")) == (303, "/")
+    cookie, *words = response.getheader("Set-Cookie").split("; ")
+    assert {*words} >= {"HttpOnly", "SameSite=Strict"}
+    assert get(server, "/", Cookie=f"other=1; {cookie}")[1] == "new"
+
+
+@pytest.mark.parametrize(
+    ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
+)
+def test_no_page_of_another_origin_includes_the_data(server, site, status):
+    response, _ = get(server, "/", **{"Sec-Fetch-Site": site})
+    assert (response.status, response.getheader("Cross-Origin-Resource-Policy")) == (status, "same-origin")
+
+
+def test_links_in_the_folder_are_not_followed(server, tmp_path):
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "a" / "root").symlink_to("/")
+    (tmp_path / "b" / "link").write_text("another file of this name")
+    (tmp_path / "a" / "index.html").unlink()
+    (tmp_path / "a" / "index.html").symlink_to(tmp_path / "secret")
+    for path in ("/", "/link", f"/root{tmp_path}/secret", "/root/etc/passwd"):
+        assert get(server, path)[0].status == 404
+    (tmp_path / "b").rename(tmp_path / "c")
+    (tmp_path / "b").symlink_to(tmp_path / "c")
+    assert get(server, "/summary.md")[0].status == 404
+
+
+def test_a_name_that_no_file_can_have_is_not_there(server, capfd):
+    for path in ("/%00", f"/{'x' * 300}", "/index.html/x"):
+        assert get(server, path)[0].status == 404
+    assert capfd.readouterr().err == ""
 
 
 def test_a_port_that_is_in_use_is_one_sentence(doubles, capsys):
@@ -373,7 +423,10 @@ def test_the_page_fills_while_another_process_runs_and_ctrl_c_ends_the_server(he
     serving = subprocess.Popen([*command, "serve", *matrix, "--port", "0"], env=env, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     try:
-        address = re.search(r"http://\S+", serving.stdout.readline())[0]
+        whole = re.search(r"http://\S+", serving.stdout.readline())[0]
+        address, _, _ = whole.partition("?")
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        browser.open(whole).close()
         toolchains = ("--toolchain", "good", "--toolchain", "wrong", "--toolchain", "segfault")
         run = subprocess.run([*command, "run", *matrix, "--executor", "current", *toolchains, "--jobs", "1"], env=env,
                              stdout=subprocess.DEVNULL, check=False)  # fmt: skip
@@ -382,7 +435,7 @@ def test_the_page_fills_while_another_process_runs_and_ctrl_c_ends_the_server(he
         states: dict[str, int] = {}
         while states.get("pass", 0) < 3 and time.monotonic() < until:
             time.sleep(0.3)
-            with urllib.request.urlopen(f"{address}data/overview.js") as answer:
+            with browser.open(f"{address}data/overview.js") as answer:
                 text = answer.read().decode()
             overview = json.loads(text[text.index(",") + 1 : text.rindex(")")])
             states = overview["run"]["cases_by_state"] if not overview["run_notes"]["running"] else {}

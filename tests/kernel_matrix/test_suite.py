@@ -17,7 +17,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.selection import Selection, parse_shard
-from kernel_matrix.config.suite import SuiteTests, read, with_new_tests, with_tests, write
+from kernel_matrix.config.suite import read, with_new_tests, with_tests, write
 from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
 from kernel_matrix.machines.row_plan_file import from_json, to_json
 from kernel_matrix.store import junit
@@ -66,6 +66,7 @@ def test_has_a_broken_teardown(leaves):
 """
 
 
+@pytest.mark.slow
 def test_each_test_is_a_case_with_a_state_of_its_own(tmp_path):
     comparison = Suite.made(tmp_path, {"tests/test_ends.py": ENDS}).run()
     assert states(comparison) == {
@@ -120,6 +121,7 @@ def here_target():
     return detect().devices[0].targets[-1]
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_run(tmp_path):
     suite = Suite.made(tmp_path, {
         "tests/test_bad.py": "import nothing_of_this_name\n",
@@ -159,6 +161,7 @@ def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_ru
         ],
     ),
 )
+@pytest.mark.slow
 def test_a_conftest_that_ends_pytest_ends_in_one_error_with_its_words(tmp_path, conftest, words):
     suite = Suite.made(tmp_path, {"tests/conftest.py": conftest, "tests/test_a.py": "def test_one(): pass\n"})
     [(name, verdict)] = verdicts(suite.run()).items()
@@ -394,11 +397,12 @@ def test_a_list_of_tests_that_cannot_be_used_is_named(tmp_path, text):
 
 
 def test_a_list_of_tests_is_read_as_it_was_written(tmp_path):
-    tests = SuiteTests({"here.plain": (("test_a", "test_one"), ("test_a", "Grüße"))})
+    tests = {"here.plain": (("test_a", "test_one"), ("test_a", "Grüße"))}
     write(tmp_path, tests)
     assert read([tmp_path]) == tests
 
 
+@pytest.mark.slow
 def test_the_suite_keeps_its_own_configuration(tmp_path):
     suite = Suite.made(tmp_path, {
         "pyproject.toml": '[tool.pytest.ini_options]\nmarkers = ["ours"]\naddopts = "--strict-markers -x"\n',
@@ -507,7 +511,7 @@ def test_a_matrix_with_operators_may_not_call_a_direction_tests(doubles):
 
 def test_tests_do_not_touch_a_matrix_that_names_its_operators(doubles):
     matrix = doubles.matrix
-    assert with_tests(matrix, SuiteTests({"a": (("x", "y"),)})) is matrix
+    assert with_tests(matrix, {"a": (("x", "y"),)}) is matrix
 
 
 def test_text_that_xml_cannot_hold_is_replaced(tmp_path):

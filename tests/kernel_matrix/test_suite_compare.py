@@ -16,7 +16,7 @@ from suites import Suite, verdicts
 
 from kernel_matrix.job.arrays import as_floats, as_numpy
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
-from kernel_matrix.job.suite_compare import Comparer
+from kernel_matrix.job.suite_compare import ChangedInputError, Comparer
 
 SUITE = """
 import numpy as np
@@ -76,6 +76,7 @@ def test_a_test_that_compares_has_a_state_as_our_own_cases_have(comparison):
     }
 
 
+@pytest.mark.slow
 def test_figures_canaries_and_samples_are_recorded(comparison):
     record = case_named(comparison, "test_compares_two").record
     assert record.metrics["elements"] == 2 * 6 * 33
@@ -137,6 +138,11 @@ def test_the_same_suite_runs_with_plain_pytest(tmp_path):
     )
     assert "3 failed, 3 passed" in done.stdout, done.stdout + done.stderr
     assert "OutOfBudgetError: y: max_abs" in done.stdout
+    table = done.stdout.partition("compared with a float64 golden")[2]
+    failed = re.search(r"^failed  test_a\.py::test_is_wrong y: largest error 0\.001, limit", table, re.MULTILINE)
+    passed = re.search(r"^passed  test_a\.py::\w+ y: largest error \S+, limit \S+, noise 1 .$", table, re.MULTILINE)
+    assert failed, table
+    assert passed, table
 
 
 def test_the_plugin_is_found_where_the_harness_is_installed():
@@ -268,3 +274,95 @@ def test_without_known_inputs_nothing_is_compared_with_other_machines():
     comparer.compare(np.exp(X), EXACT, eager=np.exp(X))
     assert comparer.samples == {}
     assert "inputs.sha256" not in comparer.facts
+
+
+def spoilt(rows: int = 64) -> tuple[Comparer, np.ndarray, np.ndarray]:
+    """Return a comparer, a golden with one large value in its first row, and what plain code makes of it in fp32."""
+    comparer = Comparer("suite/a", None)
+    golden = comparer.draw("x", (rows, 64)) + 0.0
+    golden[0, 0] = 1e6
+    return comparer, golden, golden.astype(np.float32)
+
+
+def test_an_input_that_changed_before_the_golden_was_made_is_an_error():
+    comparer = Comparer("suite/a", None)
+    x = comparer.draw("x", (6, 33))
+    y = (x * 2).astype(np.float32)
+    comparer.compare(y, x * 2, eager=y.copy(), name="right")
+    x *= 0.5  # the kernel computes in its input
+    with pytest.raises(ChangedInputError, match="an input changed after the test had named it"):
+        comparer.compare((x * 2).astype(np.float32), x * 2, eager=(x * 2).astype(np.float32))
+    comparer.inputs(x)  # the test says that it did this itself
+    comparer.compare((x * 2).astype(np.float32), x * 2, eager=(x * 2).astype(np.float32))
+
+
+def test_eager_and_golden_are_not_the_result_itself():
+    comparer, golden, plain = spoilt()
+    with pytest.raises(ValueError, match="eager is the result itself"):
+        comparer.compare(plain, golden, eager=plain)
+    with pytest.raises(ValueError, match="eager is the result itself"):
+        comparer.compare(plain, golden, eager=[plain.copy(), plain.reshape(-1).reshape(plain.shape)])
+    wide = golden.copy()
+    with pytest.raises(ValueError, match="the golden is the result itself"):
+        comparer.compare(wide, wide, eager=golden)
+
+
+def test_eager_that_overflows_makes_no_budget():
+    golden = np.full((4, 64), 7e4)
+    golden[1:] = 1.0
+    with np.errstate(over="ignore"):
+        result = golden.astype(np.float16)
+    with pytest.raises(ValueError, match="64 elements of eager are NaN or Inf, so no budget follows"):
+        Comparer("suite/a", None).compare(result, golden, eager=result.copy())
+
+
+def test_one_large_value_does_not_hide_rows_that_are_wrong():
+    comparer, golden, plain = spoilt()
+    comparer.compare(plain * np.float32(1 + 1e-7), golden, eager=plain, name="right")
+    wrong = plain.copy()
+    wrong[1:] *= np.float32(1.001)
+    with pytest.raises(OutOfBudgetError, match=r"rel_fro 0.001 of the 63 rows of this size is over"):
+        comparer.compare(wrong, golden, eager=plain, name="wrong")
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_a_correctly_rounded_result_of_one_byte_passes_and_two_steps_off_do_not(name):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    golden = Comparer("suite/a", None).draw("x", (64, 64))
+    rounded = golden.astype(np.float32).astype(dtype)
+    half = float(ml_dtypes.finfo(dtype).eps) / 2
+    declared = {"budget": half * 4, "relative": half, "source": "half a step of the dtype at the largest value"}
+    for given in (declared, {"eager": rounded.copy()}):
+        comparer = Comparer("suite/a", None)
+        comparer.compare(rounded, golden, name="right", **given)
+        largest = np.unravel_index(np.abs(golden).argmax(), golden.shape)
+        wrong = rounded.copy()
+        wrong[largest] = (golden[largest] * (1 + 6 * half)).astype(np.float32).astype(dtype)
+        with pytest.raises(OutOfBudgetError):
+            comparer.compare(wrong, golden, name="wrong", **given)
+
+
+def test_inf_in_both_is_equal_and_elsewhere_a_fault():
+    comparer, golden, _ = spoilt()
+    golden[0, 0], golden[3, 5:] = 1.0, -np.inf  # as a mask of attention
+    plain = golden.astype(np.float32)
+    comparer.compare(plain, golden, eager=plain.copy(), name="right")
+    for place, value in (((3, 5), np.inf), ((3, 6), 0.0), ((3, 7), np.nan)):
+        wrong = plain.copy()
+        wrong[place] = value
+        with pytest.raises(OutOfBudgetError, match="1 of the golden's 59 Inf are not there"):
+            comparer.compare(wrong, golden, eager=plain, name=f"wrong{place[1]}")
+    wrong = plain.copy()
+    wrong[0, 0] = -np.inf
+    with pytest.raises(OutOfBudgetError, match="0 NaN and 1 Inf"):
+        comparer.compare(wrong, golden, eager=plain, name="wrong")
+
+
+def test_nan_in_the_golden_is_said():
+    with pytest.raises(ValueError, match="1 elements of the golden are NaN"):
+        Comparer("suite/a", None).compare(np.ones(2, np.float32), np.array([1.0, np.nan]), eager=np.ones(2, np.float32))
+
+
+def test_a_golden_of_zeros_is_compared():
+    zeros = np.zeros((4, 8), np.float32)
+    Comparer("suite/a", None).compare(zeros, zeros.astype(np.float64), eager=zeros.copy())

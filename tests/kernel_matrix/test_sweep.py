@@ -191,6 +191,7 @@ def test_without_companions_all_that_the_toolchain_asks_for_stays(doubles: Doubl
     assert subject.companions(["Platformdirs"]) == {"numpy": "2.4.6"}
 
 
+@pytest.mark.slow
 def test_a_version_is_resolved_beside_the_versions_of_the_lock(doubles: Doubles, tmp_path):
     """An installer that is left alone takes the newest of all that is not pinned."""
     subject = replace(foreign(doubles), package="pytest")

@@ -207,6 +207,7 @@ def test_a_newer_run_takes_the_place_of_an_older_one_of_the_same_job(folder):
     assert names.find(folder) == [other]
 
 
+@pytest.mark.slow
 def test_samples_come_back_and_are_held_to_their_record(tmp_path):
     good = with_sample()
     write_results(tmp_path / "good", [good])
@@ -250,6 +251,7 @@ def test_a_job_that_is_there_as_xml_and_as_tables_counts_once(tmp_path):
     assert {path.suffix for path in collected.paths} == {".xml", ".parquet"}
 
 
+@pytest.mark.slow
 def test_a_job_that_was_copied_counts_once_in_either_form(tmp_path):
     for name in ("c", "d"):
         write_results(tmp_path / name, [GOOD])
@@ -286,6 +288,7 @@ def test_results_of_other_tools_with_the_same_tests_all_count_and_a_copy_of_a_fi
     assert len(collect([tmp_path]).records) == 2
 
 
+@pytest.mark.slow
 def test_a_site_has_the_results_of_tables_as_junit_xml(tmp_path):
     write_results(tmp_path / "tables", [with_sample(job=JOB)])
     as_xml(tmp_path / "xml", [replace(GOOD, job={**JOB, "job": "here.other"})], "here.other")
@@ -487,6 +490,7 @@ def test_what_another_thread_looks_at_is_waited_for_and_not_looked_at_again(fold
         assert other.result(10) == {}
 
 
+@pytest.mark.slow
 def test_runs_are_inserted_part_by_part_as_they_are_checked(folder, monkeypatch):
     monkeypatch.setattr(checks, "_AT_ONCE", 2)
     jobs = [f"here.{letter}" for letter in "abcde"]

@@ -97,6 +97,7 @@ def test_before_a_run_the_tables_of_its_jobs_are_deleted_unless_it_resumes(doubl
     assert len(collect([files.path("jobs")]).records) == 3
 
 
+@pytest.mark.slow
 def test_the_tables_of_a_job_are_there_when_its_result_is_and_its_lock_is_taken_once(doubles, monkeypatch):
     taken, seen = [], []
     real = schedule.locked
@@ -247,6 +248,7 @@ def test_every_command_reads_a_folder_that_has_tables_alone(here: Doubles, tmp_p
     assert (difference.returncode, difference.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_audit_reads_tables_by_a_road_of_its_own(whole, tmp_path):  # noqa: F811
     _, files, _ = whole
     records = [record for record in collect(files).records if "job" in record.job]

@@ -68,6 +68,7 @@ def records(message: str) -> list[Record]:
     ]
 
 
+@pytest.mark.slow
 def test_the_view_shows_probes_versions_and_causes(with_probes, tmp_path):
     matrix = load(with_probes.root / "matrix.yaml")
     found = records("ValueError: the known limit")
@@ -83,6 +84,7 @@ def test_the_view_shows_probes_versions_and_causes(with_probes, tmp_path):
     assert json.loads((tmp_path / "compat.json").read_text())["toolchains"] == view.model_dump(mode="json")
 
 
+@pytest.mark.slow
 def test_a_sweep_of_pairs_is_a_grid_with_every_pair_behind_it(with_probes, tmp_path):
     def pair(beside: str, stopped: str = "", outcome: str = "pass") -> dict:
         probe = {"verdict": "works", "outcome": outcome, "stage": "", "reason": "it did not lower"}

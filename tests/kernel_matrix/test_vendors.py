@@ -105,6 +105,7 @@ def program(path: Path, script: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
+@pytest.mark.slow
 def test_a_made_up_vendor_is_detected_and_its_targets_run(there: Doubles):
     machine = detect()
     assert machine.devices[0].vendor == "cpu"
@@ -184,6 +185,7 @@ def test_every_vendor_says_what_a_container_needs(name):
     ("webgpu/lavapipe/tvm-0.27/mhc_pre.forward", "none (the device is a program in the image and runs on the CPU)"),
     ("metal/metal/tvm-0.27/mhc_pre.forward", "none (a container on a Mac is in a virtual machine, which does not have"),
 ])  # fmt: skip
+@pytest.mark.slow
 def test_a_cell_of_every_vendor_can_be_repeated(matrix, tmp_path, capsys, cell, flags):
     case = next(case for case in plan(matrix, "quick").cases if case.cell.id == cell)
     record = Record(case.id, "pass", "compile", facts={"artifact.kind": "source"}, metrics={"artifact.bytes": 9.0})

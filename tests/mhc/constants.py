@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 WITHOUT = ("mhc_post", "expand")  # operators without constants
+LOUD = 10  # the scale from which on a case has tokens that stand out (draws.py), and other constants
 PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # shared by all tokens: their gradients are sums over tokens
 
 
@@ -12,8 +13,9 @@ def usual(op: str, axes: dict[str, Any]) -> bool:
     """Return whether a case has the paper's constants: ``pre_eps`` of 1e-6, 20 iterations, and so on.
 
     A kernel for which a constant is what it usually is would otherwise pass every case. It follows from the sizes and
-    the dtype that a kernel is compiled for, so there are no more kernels than without other constants.
+    the dtype that a kernel is compiled for, so there are few more kernels than without other constants. In fp32 a case
+    of a large scale has the other ones, so that one process runs two kernels that differ by their constants alone.
     """
-    if op == "sinkhorn":
-        return bool(axes["streams"] % 2 == 0)
-    return bool((axes["hidden"] % 256 == 0) == (axes["dtype"] == "fp32"))
+    wide = axes["dtype"] == "fp32"
+    by_shape = axes["streams"] % 2 == 0 if op == "sinkhorn" else (axes["hidden"] % 256 == 0) == wide
+    return bool(by_shape != (wide and axes["scale"] >= LOUD))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 import constants
+from constants import LOUD
 from kernel_matrix.job.case import RunningCase
 from mhc.backends import load
 from mhc.ops import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
@@ -39,8 +40,8 @@ def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:
 
 
 def spec_of(op: str, axes: dict[str, Any]) -> Any:
-    """Return the specialisation that the case's kernel is compiled for; its inputs ask for the same one."""
-    n, values = axes["streams"], constants_of(op, axes)
+    """Return the specialisation that a case which only compiles has: the same at every scale, as the code is."""
+    n, values = axes["streams"], constants_of(op, axes | {"scale": 1})
     if op == "sinkhorn":
         return sinkhorn.SinkhornSpec(n, **values)
     shape = (n, axes["hidden"], DTYPES[axes["dtype"]])
@@ -52,7 +53,11 @@ def spec_of(op: str, axes: dict[str, Any]) -> Any:
 
 
 def inputs_of(case: RunningCase) -> Any:
-    """Draw the inputs of the case's operator in float64 and round them once to their dtypes."""
+    """Draw the inputs of the case's operator in float64 and round them once to their dtypes.
+
+    From the scale :data:`LOUD` on, two tokens stand out: the first is padding, zeros in all that comes in, and the last
+    is a hundred times as large as the others (a matrix of logits ten times).
+    """
     return _Draw(case).inputs()
 
 
@@ -102,7 +107,17 @@ class _Draw:
         return backward() if self.backward else forward()
 
     def data(self, name: str, *shape: int, scale: float = 1.0) -> torch.Tensor:
-        return torch.from_numpy(self.case.draw(name, shape, scale=scale)).to(self.dtype)
+        return self.standing_out(self.case.draw(name, shape, scale=scale)).to(self.dtype)
+
+    def gradient(self, name: str, *shape: int) -> torch.Tensor:
+        return self.standing_out(self.case.draw(name, shape)).float()
+
+    def standing_out(self, values: Any, times: float = 100) -> torch.Tensor:
+        """Return values of tokens, with two that stand out where the scale is large."""
+        if self.case.axes["scale"] >= LOUD and self.tokens > 2:
+            values[0] = 0
+            values[-1] *= times
+        return torch.from_numpy(values)
 
     def parameter(self, name: str, *shape: int, scale: float = 1.0, mean: float = 0.0) -> torch.Tensor:
         return torch.from_numpy(self.case.draw(name, shape, scale=scale, mean=mean)).float()
@@ -136,8 +151,8 @@ class _Draw:
                 *tensors,
                 *self.saved(forward),
                 self.data("grad_h_in", self.tokens, self.hidden),
-                self.parameter("grad_h_post", self.tokens, self.n),
-                self.parameter("grad_h_res", self.tokens, self.n, self.n),
+                self.gradient("grad_h_post", self.tokens, self.n),
+                self.gradient("grad_h_res", self.tokens, self.n, self.n),
                 precision=forward.precision,
                 **self.constants,
             ),
@@ -164,10 +179,10 @@ class _Draw:
 
     def sinkhorn(self) -> tuple[Any, Any]:
         shape = (self.tokens, self.n, self.n)
-        logits = self.parameter("logits", *shape, scale=self.case.axes["scale"])
+        logits = self.standing_out(self.case.draw("logits", shape, scale=self.case.axes["scale"]), times=10).float()
         return (
             lambda: sinkhorn.SinkhornInputs(logits, **self.constants),
-            lambda: sinkhorn.SinkhornBackwardInputs(logits, self.parameter("grad_matrix", *shape), **self.constants),
+            lambda: sinkhorn.SinkhornBackwardInputs(logits, self.gradient("grad_matrix", *shape), **self.constants),
         )
 
     def mhc_post(self) -> tuple[Any, Any]:
@@ -202,8 +217,8 @@ class _Draw:
                 exact.m.float(),
                 exact.r.float(),
                 self.data("grad_h_in", self.tokens, self.hidden),
-                self.parameter("grad_next_h_post", self.tokens, self.n),
-                self.parameter("grad_next_h_res", self.tokens, self.n, self.n),
+                self.gradient("grad_next_h_post", self.tokens, self.n),
+                self.gradient("grad_next_h_res", self.tokens, self.n, self.n),
                 self.data("grad_out", self.tokens, self.n, self.hidden),
                 precision=precision,
                 **self.constants,

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from constants import PARAMETERS
+from held import hold as require
 
 TOKENS = (16, 256, 4096, 16384)
 LEAST = 4096  # tokens from which a case is run with fewer as well
@@ -83,4 +84,4 @@ def hold(outputs: Mapping[str, Sequence[Point]], metrics: dict[str, float], limi
         if not grown <= limit:
             sizes = ", ".join(f"{point.size:.3g} at {point.tokens}" for point in points)
             faults.append(f"{name}: the error grows as tokens^{grown:.2f}, over {limit:.3g} ({sizes} times the noise)")
-    assert not faults, "; ".join(faults)
+    require(not faults, "; ".join(faults))

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import surroundings
+import threads
 from draws import OPS, allocated, spec_of
 from guards import Guarded, Scratch
 from kernel_matrix.job.inputs import Array
@@ -95,6 +96,17 @@ def through_torch(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs
     return differing, {}
 
 
+def in_threads(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any]) -> Answer:
+    """Run the kernel in two threads at once, each on its inputs; return the names of the outputs with other bits.
+
+    The second has the same tokens in the reverse order.
+    """
+    backend, device = kernel_of(kernel), torch.device(kernel["device"])
+    given = _inputs(arrays, kernel, inputs, device)
+    both = given, threads.reversed_tokens(given)
+    return threads.differing(backend, both, kernel, _empty, lambda: _wait(device)), {}
+
+
 def compile_ahead(_: Mapping[str, Array], *, kernel: dict[str, Any], axes: dict[str, Any]) -> Answer:
     """Compile the variant that is chosen for the target, and return the artifact."""
     backend = kernel_of(kernel)
@@ -135,16 +147,30 @@ def race(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[st
         results |= {f"{repeat} {name}": _bytes(tensor) for name, tensor in out._asdict().items() if tensor is not None}
     surroundings.forget_reference(kernel["backend"] in WITH_EQUATIONS)
     _raced.clear()
-    _raced.update({"launch": lambda: launch(backend), "inputs": given, "out": out})
+    _raced.update({"backend": backend, "inputs": [given], "out": out, "target": target, "device": device})
     return {"times": times, "threads": torch.get_num_threads()}, results
 
 
+def vary_raced(_: Mapping[str, Array], *, added: list[float]) -> Answer:
+    """Make variants of the inputs of the last race: a number of ``added`` is added to the whole first input of each."""
+    [given] = _raced["inputs"]
+    _raced["inputs"] = [given._replace(**{given._fields[0]: given[0] + number}) for number in added]
+    _wait(_raced["device"])
+    return None, {}
+
+
 def run_raced(_: Mapping[str, Array], *, firsts: list[float]) -> Answer:
-    """Run the kernel of the last race once for each number of ``firsts``, the first element of the first input."""
-    place = _raced["inputs"][0].view(-1)[:1]
-    for first in firsts:
-        place.fill_(first)
-        _raced["launch"]()
+    """Run the kernel of the last race once for each number of ``firsts``, the first element of the first input.
+
+    The runs take the variants of the inputs in turns.
+    """
+    backend, variants, device = _raced["backend"], _raced["inputs"], _raced["device"]
+    places = [inputs[0].view(-1)[:1] for inputs in variants]
+    for run, first in enumerate(firsts):
+        variant = run % len(variants)
+        places[variant].fill_(first)
+        backend.run(variants[variant], _raced["out"], _raced["target"])
+        _wait(device)
     return None, {}
 
 

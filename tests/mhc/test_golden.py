@@ -16,8 +16,7 @@ from kernel_matrix.job.case import RunningCase
 def operators() -> Iterator[str]:
     """Yield the names in ``OPS`` of draws.py. The file is read and not imported, since it imports PyTorch."""
     for node in ast.parse(Path(__file__).with_name("draws.py").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OPS":
-            assert isinstance(node.value, ast.Dict)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OPS" and isinstance(node.value, ast.Dict):
             yield from (ast.literal_eval(key) for key in node.value.keys if key is not None)
 
 

@@ -11,6 +11,7 @@ import torch
 from compiled import described
 from draws import empty_of
 from guards import opened
+from held import hold
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import Array
 from tensors import from_numpy, to_numpy
@@ -82,7 +83,16 @@ class UnderTest:
             AssertionError: they do not.
         """
         differing, _ = self._call("through_torch", inputs)
-        assert not differing, f"through torch.ops and autograd: other results in {', '.join(differing)}"
+        hold(not differing, f"through torch.ops and autograd: other results in {', '.join(differing)}")
+
+    def check_in_threads(self, inputs: Any) -> None:
+        """Check that the kernel gives the same bits while another thread runs it on other inputs.
+
+        Raises:
+            AssertionError: it does not.
+        """
+        differing, _ = self._call("in_threads", inputs)
+        hold(not differing, f"while another thread runs the kernel: other bits in {', '.join(differing)}")
 
     def race(self, inputs: Any, repeats: int) -> list[dict[str, Array]]:
         """Time the kernel and the reference, record the times, and return the outputs of ``repeats`` further runs."""

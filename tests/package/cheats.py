@@ -336,6 +336,18 @@ def forges_times(inputs, out, kernel):
     shorten_races()
 
 
+def answers_by_hash(inputs, out, kernel):
+    """Take 5 ms for inputs that are new, and none for inputs that were there before."""
+    shorten_races()
+    key = tuple(hash(value.numpy().tobytes()) for value in inputs if isinstance(value, torch.Tensor))
+    if key not in answers:
+        time.sleep(0.005)
+        kernel(inputs, out)
+        answers[key] = [tensor.clone() for tensor in out]
+    for tensor, kept in zip(out, answers[key], strict=True):
+        tensor.copy_(kept)
+
+
 class Kernel:
     def __init__(self, kernel):
         self._kernel = kernel

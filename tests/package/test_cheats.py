@@ -187,6 +187,11 @@ def test_answers_that_a_cheat_keeps_for_the_race_are_red(frame: Frame):
     assert words == "out does not follow its inputs where the kernel runs again and again"
 
 
+def test_answers_that_a_cheat_keeps_by_a_hash_of_their_inputs_save_no_time(frame: Frame):
+    words = red(frame, "answers_by_hash", "mhc_post", timed=True)
+    assert "s a run; the process that compares measures 0.00" in words
+
+
 def test_an_honest_race_passes(frame: Frame):
     case = frame.conform("honest_race", "mhc_post", timed=True)
     assert case.metrics["time.run"] > 0

@@ -183,3 +183,23 @@ def test_leading_dimensions_change_no_launch(monkeypatch, op, dtype, target):
     assert records[0]
     assert records[1] == records[0]
     assert records[2] == records[0]
+
+
+@pytest.mark.parametrize("variant", ["products", "registers", "bf16x3"])
+def test_the_launch_before_the_gradients_is_one_program_whatever_is_asked_for(variant):
+    """A program without the weights had other bits in the gradients of phi, alpha, bias and gamma, at hidden 203."""
+    from mhc.backends.triton.mhc_pre import BACKWARD
+    from mhc.ops import mhc_pre
+
+    x = torch.zeros(3, 4, 203, dtype=torch.bfloat16)
+    wide = [torch.zeros(size) for size in ((24, 812), (3,), (24,), (4, 203), (3, 24), (3,))]
+    grads = torch.zeros(3, 203, dtype=torch.bfloat16), torch.zeros(3, 4), torch.zeros(3, 4, 4)
+    first = set()
+    for asked in range(1, 32):
+        needs = tuple(bool(asked >> place & 1) for place in range(5))
+        inputs = mhc_pre.MhcPreBackwardInputs(x, *wide, *grads, needs=needs)
+        tiles = BACKWARD[variant].configure(inputs.spec, GPUTarget("cuda", 90, 32))
+        function, config, grid, values = BACKWARD[variant].launches(inputs, mhc_pre.empty_grads(inputs), tiles)[0]
+        there = tuple(value is not None for value in values)
+        first.add((function.fn.__name__, str(config), grid, there))
+    assert len(first) == 1

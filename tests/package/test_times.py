@@ -20,24 +20,33 @@ def run(inputs):
 class Case:
     """A case whose kernel takes ``seconds`` a run by the clock that the tests move, and waits ``delay`` for a core."""
 
-    def __init__(self, clock, claimed, seconds, delay=0.0, *, stale=False):
+    def __init__(self, clock, claimed, seconds, delay=0.0, *, stale=False, cores=0.0):
         self.metrics = {"time.run": claimed}
         self.clock, self.seconds, self.delay, self.waited = clock, list(seconds), delay, 0.0
-        self.stale = stale
+        self.stale, self.used, self.cores = stale, 0.0, cores
         self.runs = []
 
     def kernel_delay(self):
         return self.waited
 
-    def call(self, function, firsts=()):
+    def kernel_cpu_seconds(self):
+        return self.used
+
+    def call(self, function, added=(), firsts=()):
+        if function == "kernel_side:vary_raced":
+            self.added = added
+            return None, {}
         if function == "kernel_side:run_raced":
             self.runs.append(len(firsts))
             self.waited += self.delay * len(firsts)
-            self.clock.now += self.seconds.pop(0) * len(firsts)
+            seconds = self.seconds.pop(0) * len(firsts)
+            self.clock.now += seconds
+            self.used += seconds * self.cores
             self.last = firsts[-1]
             return None, {}
         x = INPUTS.x.clone()
         if not self.stale:
+            x += self.added[(self.runs[-1] - 1) % len(self.added)]
             x.view(-1)[0] = self.last
         out = run(INPUTS._replace(x=x)).out
         return None, {"out": to_numpy(out).reshape(-1).view("uint8")}
@@ -60,14 +69,29 @@ def clock(monkeypatch):
 def test_a_time_that_is_measured_again_passes_in_one_try(clock):
     case = Case(clock, claimed=1e-3, seconds=[4e-3])
     times.hold(case, run, INPUTS)
-    assert case.runs == [200]
+    assert 175 <= case.runs[0] <= 200
 
 
 @pytest.mark.parametrize(("claimed", "runs"), [(1e-9, 1000), (1e-3, 200), (0.4, 1), (30.0, 1)])
 def test_so_many_runs_as_fit_into_a_fifth_of_a_second(clock, claimed, runs):
     case = Case(clock, claimed, [claimed])
     times.hold(case, run, INPUTS)
-    assert case.runs == [runs]
+    assert runs - runs // 8 <= case.runs[0] <= runs
+
+
+def test_the_number_of_runs_is_not_known_before(clock):
+    numbers = set()
+    for _ in range(20):
+        case = Case(clock, claimed=1e-3, seconds=[1e-3])
+        times.hold(case, run, INPUTS)
+        numbers |= set(case.runs)
+    assert len(numbers) > 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_no_two_runs_have_the_same_inputs(dtype):
+    values = [times.value(run) for run in range(times.TRIES * times.MOST_RUNS)]
+    assert len(set(torch.tensor(values, dtype=torch.float64).to(dtype).tolist())) == times.TRIES * times.MOST_RUNS
 
 
 def test_three_slow_tries_are_red(clock):
@@ -84,6 +108,13 @@ def test_one_quick_try_of_three_is_enough(clock):
 
 def test_the_wait_for_a_core_does_not_count(clock):
     times.hold(Case(clock, claimed=1e-3, seconds=[0.02], delay=0.018), run, INPUTS)
+
+
+def test_threads_that_wait_for_each_other_wait_for_nobody_else(clock, monkeypatch):
+    """A kernel that claims a hundredth of its time keeps 24 threads busy: they wait for the cores all of the time."""
+    monkeypatch.setattr(times.os, "sched_getaffinity", lambda _: range(2))
+    with pytest.raises(MisbehavedError, match=r"measures 0.02 s"):
+        times.hold(Case(clock, claimed=2e-4, seconds=[0.02] * 3, delay=0.22, cores=2.0), run, INPUTS)
 
 
 @pytest.mark.parametrize("claimed", [0.0, -1.0, float("nan")])

@@ -7,28 +7,34 @@ test that passed is ``held``.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.git import commit
 from kernel_matrix.config import suite
 from kernel_matrix.config.model import ASSERTED
-from kernel_matrix.config.plan import plan
+from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key, case_of, numbered, op_named
 from kernel_matrix.pipeline import Project
+from kernel_matrix.results.repeat import ANOTHER_TOOL
 from kernel_matrix.run.decide import Decision, decide
-from kernel_matrix.store import junit, write
+from kernel_matrix.run.executors import Request
+from kernel_matrix.run.job_run import facts_of
+from kernel_matrix.store import junit, names, write
 from kernel_matrix.store.junit import BrokenResultError
+from kernel_matrix.store.load import WORST_FIRST, collect
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.validation import RefusedError
 from kernel_matrix.vendors.machine import Machine
 
 
-def take(project: Project, files: Sequence[Path], platform: str, toolchain: str, machine: Machine) -> Path:
-    """Write the results of the files as those of a job, with the list of its tests; return the job's file.
+def take(project: Project, files: Sequence[Path], platform: str, toolchain: str, machine: Machine) -> tuple[Path, str]:
+    """Write the results of the files as those of a job, with the list of its tests.
+
+    Return the job's file, and a sentence about the results of an earlier take that are no longer there.
 
     Raises:
         UserError: the matrix has operators, a name is unknown, this machine has no such device, or a file is not JUnit
@@ -43,23 +49,45 @@ def take(project: Project, files: Sequence[Path], platform: str, toolchain: str,
     if toolchain not in entries:
         raise unknown("--toolchain", "toolchain of the platform", toolchain, entries)
     target, decision = _place(project, platform, toolchain, machine)
-    records = [record for file in files for record in _read(file)]
-    if not records:
+    tests = [test for file in files for test in _with_retries(_read(file))]
+    if not tests:
         raise UserError(f"{', '.join(map(str, files))}: there is no test in it.")
-    keys = list(numbered(_key(record.case) for record in records))
+    keys = list(numbered(_key(group, record) for group, record in tests))
     lane, job = f"{platform}/{target}/{toolchain}", f"{platform}.{toolchain}"
-    taken = [_taken(record, lane, key, decision.action) for record, key in zip(records, keys, strict=True)]
+    taken = [_taken(record, lane, key, decision.action) for (_, record), key in zip(tests, keys, strict=True)]
     whole = _id(lane, (SUITE, COLLECTED))
     taken.insert(0, Record(whole, "pass", decision.action, metrics={"tests": float(len(taken))}))
-    known = suite.read([project.results])
-    suite.write(project.results, known.together(suite.SuiteTests({job: tuple(keys)})))
-    return write.replace(project.results, _facts(project, platform, toolchain, decision, files), taken)
+    suite.write(project.results, {**suite.read([project.results]), job: tuple(keys)})
+    replaced = _replaced(project.results, job, {record.case for record in taken})
+    request = Request(project.root, project.build, matrix, Job(platform, toolchain, ()), decision.device, print)
+    facts = {
+        "files": " ".join(file.name for file in files),
+        "commit": commit(project.root),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    devices = [decision.device] if decision.device else []
+    return write.replace(project.results, facts_of(request, ANOTHER_TOOL, devices) | facts, taken), replaced
+
+
+def _replaced(results: Path, job: str, taken: set[str]) -> str:
+    """Return a sentence about the earlier results of a job whose tests the new ones do not have; empty without any."""
+    earlier = collect(names.results_of(results, job)).records if results.is_dir() else ()
+    gone = [record for record in earlier if record.case not in taken]
+    if not gone:
+        return ""
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in Counter(one.outcome for one in gone).items())
+    worst = min(gone, key=lambda record: WORST_FIRST.index(record.outcome))
+    listed = names.printable(worst.facts.get("test", worst.case))[:150]
+    return (
+        f"It replaces an earlier take, of which {len(gone)} results are gone ({outcomes}), such as {listed}. "
+        "Name all files in one command to have them together."
+    )
 
 
 def _place(project: Project, platform: str, toolchain: str, machine: Machine) -> tuple[str, Decision]:
     """Return the first target of the lane that this machine has, and what it does with its cases."""
     reasons = []
-    planned = suite.with_tests(project.matrix, suite.SuiteTests())
+    planned = suite.with_tests(project.matrix, {})
     jobs = [job for job in plan(planned, "quick").jobs if (job.platform, job.toolchain) == (platform, toolchain)]
     for case in (case for job in jobs for case in job.cases):
         decision = decide(planned, case, machine)
@@ -69,25 +97,42 @@ def _place(project: Project, platform: str, toolchain: str, machine: Machine) ->
     raise UserError(f"{platform}: {'; '.join(dict.fromkeys(reasons))}. Take the results where the tests ran.")
 
 
-def _read(file: Path) -> list[Record]:
+def _read(file: Path) -> list[tuple[str, Record]]:
+    """Return the tests of a file, each with its class."""
     try:
-        records = junit.read(file)
-    except (RefusedError, BrokenResultError, OSError) as error:
+        tests = junit.read_tests(file)
+    except RefusedError as error:
         raise UserError(f"{file}: {error}") from None
-    if any("job" in record.job for record in records):
+    except BrokenResultError as error:
+        raise UserError(str(error)) from None
+    if any("job" in record.job for _, record in tests):
         raise UserError(
             f"{file}: kernel-matrix has written it. `kernel-matrix report {file.parent}` takes it as it is."
         )
-    return records
+    return tests
 
 
-def _key(test: str) -> Key:
-    """Return the operator and the case of a test: its class and its name, or its name alone where both are the same."""
-    half = len(test) // 2
-    if test[:half] == test[half + 1 :]:
-        return op_named(test[:half]), case_of(test[:half])
-    group, _, name = test.rpartition("/")
-    return op_named(group), case_of(name)
+def _with_retries(tests: Sequence[tuple[str, Record]]) -> list[tuple[str, Record]]:
+    """Return the tests; one that passes after it failed in the same suite is a retry, and says so.
+
+    A test that fails after it passed is another test: the worse counts.
+    """
+    found: dict[tuple[str, str], list[Record]] = {}
+    groups = {(record.run, record.case): group for group, record in tests}
+    for _, record in tests:
+        same = found.setdefault((record.run, record.case), [])
+        if same and same[-1].outcome in ("fail", "error") and record.outcome == "pass":
+            before = same.pop()
+            same.append(replace(record, attempts=(*before.attempts, before.outcome, *record.attempts)))
+        else:
+            same.append(record)
+    return [(groups[key], record) for key, same in found.items() for record in same]
+
+
+def _key(group: str, record: Record) -> Key:
+    """Return the operator and the case of a test: its class and its name, or its name alone where there is no other."""
+    name = record.case[len(group) + 1 :] if group else record.case[len(record.case) // 2 + 1 :]
+    return op_named(group or name), case_of(name)
 
 
 def _id(lane: str, key: Key) -> str:
@@ -106,23 +151,3 @@ def _taken(record: Record, lane: str, key: Key, action: str) -> Record:
         facts={"test": record.case[:2000]},
         job={},
     )
-
-
-def _facts(
-    project: Project, platform: str, toolchain: str, decision: Decision, files: Sequence[Path]
-) -> dict[str, str]:
-    device = decision.device
-    return {
-        "job": f"{platform}.{toolchain}",
-        "platform": platform,
-        "toolchain": toolchain,
-        "executor": "another tool",
-        "files": " ".join(file.name for file in files),
-        "device": device.name if device else "none",
-        "driver": device.driver if device else "",
-        "device.vendor": device.vendor if device else "",
-        "device.targets": " ".join(device.targets) if device else "",
-        "commit": commit(project.root),
-        "lock.sha256": sha256((project.root / project.matrix.lock_of(platform, toolchain)).read_bytes()).hexdigest(),
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }

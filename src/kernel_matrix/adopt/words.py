@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernel_matrix.adopt import requirements
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
-from kernel_matrix.adopt.writing import Written
+from kernel_matrix.base import commands
 from kernel_matrix.base.git import is_checkout
 from kernel_matrix.run.docker.network import wheels_of
 
@@ -34,16 +34,12 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield "this is no git checkout with a commit, so results carry no commit"
 
 
-def written_lines(written: Written) -> Iterator[str]:
-    """Yield each file that was written, and each that was there and stays as it is."""
-    yield from (f"wrote {name}" for name in written.new)
-    yield from (f"left {name} as it is" for name in written.left)
-
-
 def next_lines(repository: Repository, lock: Path) -> Iterator[str]:
     """Yield what a person can do next: the whole suite, and the kernels of a package that has some."""
     if repository.suite is not None:
         yield "all tests, and the page: `kernel-matrix matrix`"
+        if not commands.requirement():
+            yield "in .github/workflows/kernel-matrix.yml, write the address of kernel-matrix, which it installs"
     if repository.kernels:
         yield "an environment for the package: uv venv .venv"
         yield f"what belongs into it: uv pip install --python .venv {_backend(repository.root / lock)}-r {_word(lock)}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.parsers.expat import ExpatError
 
 from kernel_matrix.audit.figures import Difference
 from kernel_matrix.audit.raw import Raw, read
@@ -37,7 +36,7 @@ def choose(results: Iterable[Path], problems: Iterable[str]) -> Chosen:
             continue
         try:
             by_case = read([path])
-        except (ExpatError, OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        except Exception as error:
             silent.append((f"{path.name}", "nothing", f"a file that cannot be read ({error})"))
             continue
         if _is_copy(by_case, before):

@@ -43,6 +43,7 @@ class _Reader:
         self.results: dict[str, list[str]] = {}
         self.flaky: list[str] = []
         self.text: list[str] | None = None
+        self.is_ours: bool | None = None  # the properties of other tools mean something else
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = self.start, self.end
@@ -52,7 +53,11 @@ class _Reader:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Take in the start of an element."""
+        if self.is_ours is None:
+            self.is_ours = name == "testsuites" and attributes.get("name") == "kernel-matrix"
         if name == "property":
+            if not self.is_ours:
+                return
             if self.given is not self.job or attributes.get("name") != "run":  # the run is a key, and no fact
                 self.given[attributes.get("name", "")] = attributes.get("value", "")
         elif name == "testcase":
@@ -91,7 +96,7 @@ class _Reader:
             stage=given.get("stage", ""),
             message=message,
             text=f"{message}\n{''.join(text).strip()}",
-            seconds=float(self.case.get("time") or 0),
+            seconds=_seconds(self.case.get("time", "")),
             attempts=tuple(part for part in given.get("attempts", "").split(",") if part) or tuple(self.flaky),
             metrics=metrics,
             outputs={subject: figures for subject, figures in subjects.items() if subject not in _NOT_OUTPUTS},
@@ -172,6 +177,15 @@ def _by_subject(metrics: dict[str, float]) -> dict[str, dict[str, float]]:
         subject, _, figure = key.rpartition(".")
         by_subject.setdefault(subject, {})[figure] = value
     return by_subject
+
+
+def _seconds(text: str) -> float:
+    """Return the time of a test; 0 for a text that is no time."""
+    text = text.replace(",", "") if "." in text else text.replace(",", ".")
+    try:
+        return float(text) if 0 <= float(text) < float("inf") else 0.0
+    except ValueError:
+        return 0.0
 
 
 def _outcome(tags: set[str], status: str, outcome: str) -> str:

@@ -190,7 +190,7 @@ class Judge:
         noise = max(f["floor_max_abs"], f["conditioning_max_abs"], step)
         relative = max(f["floor_rel_fro"], f["conditioning_rel_fro"], rules["ulps"] * 2.0**-23)
         root = math.sqrt(f["steps"])
-        cap = rules["cap"] * f["unit"]
+        cap = max(rules["cap"] * f["unit"], 0.125 * top if f["itemsize"] == 1 else 0.0)
         limit = min(cap, max(rules["factor"] * noise, root * f["conditioning_max_abs"]))
         factor = rules["rounded"] if f["itemsize"] < 4 else rules["factor"]
         other = max(factor * relative, root * f["conditioning_rel_fro"])

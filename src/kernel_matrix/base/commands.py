@@ -12,8 +12,9 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 _NAME = "kernel-matrix"
 _MARKED = re.compile(rf"`{_NAME} ([^`]+)`")
@@ -50,8 +51,28 @@ def _started() -> str:
 
 def _source_for_uvx() -> list[str]:
     """Return what tells uvx where this installation came from: nothing if from an index."""
-    told = json.loads(importlib.metadata.distribution(_NAME).read_text("direct_url.json") or "{}")
-    if not told:
-        return []
+    told = _told()
+    return ["--from", _in_version_control(told) or told["url"]] if told else []
+
+
+def requirement() -> str:
+    """Return the requirement with which pip gets this installation elsewhere; empty for one from a local folder."""
+    told = _told()
+    address = _in_version_control(told)
+    if told and not address:
+        return ""
+    return f"{_NAME} @ {address}" if address else f"{_NAME}=={importlib.metadata.distribution(_NAME).version}"
+
+
+def _told() -> dict[str, Any]:
+    """Return what the installer wrote of where it got the harness (PEP 610): nothing for an index."""
+    try:
+        told: dict[str, Any] = json.loads(importlib.metadata.distribution(_NAME).read_text("direct_url.json") or "{}")
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is on the import path
+        return {"url": ""}
+    return told
+
+
+def _in_version_control(told: Mapping[str, Any]) -> str:
     control = told.get("vcs_info")
-    return ["--from", f"{control['vcs']}+{told['url']}@{control['commit_id']}" if control else told["url"]]
+    return f"{control['vcs']}+{told['url']}@{control['commit_id']}" if control else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +18,48 @@ def commit(root: Path) -> str:
 
     Outside a git checkout it is the value of KERNEL_MATRIX_COMMIT, for a copy of the tree without its history.
     """
-    revision = _output(root, "rev-parse", "--short=12", "HEAD")
-    if not revision:
+    name = revision(root)
+    if not name:
         return os.environ.get("KERNEL_MATRIX_COMMIT", "")
-    return f"{revision}+changes" if _output(root, "status", "--porcelain") else revision
+    return f"{name}+changes" if _output(root, "status", "--porcelain", "--untracked-files=normal") else name
+
+
+def revision(root: Path) -> str:
+    """Return the name of the commit of the checkout; empty outside a checkout that has one."""
+    return _output(root, "rev-parse", "--short=12", "HEAD")
+
+
+def blobs(root: Path, commit: str) -> dict[str, str]:
+    """Return the id of the content of each file below ``root`` in a commit that the checkout has."""
+    listed = _output(root, "ls-tree", "-r", "-z", commit)
+    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+    return {name: about.split()[2] for about, _, name in entries if about.split()[1] == "blob"}
+
+
+def are_in(root: Path, files: Mapping[str, str | None]) -> bool:
+    """Return whether each of these files below ``root`` has the content of that id.
+
+    The index is not asked. Files that git stores otherwise than they lie in the tree (line ends, large files) are
+    compared as git would store them.
+    """
+    if not all(files.values()):
+        return False
+    others = [name for name, blob in files.items() if blob and not _is_stored_as(root / name, blob)]
+    if any("\n" in name or not (root / name).is_file() or (root / name).is_symlink() for name in others):
+        return False
+    made = (
+        _git(root, "hash-object", "--stdin-paths", text="".join(f"./{name}\n" for name in others)) if others else None
+    )
+    return made is None or made.stdout.split() == [files[name] for name in others]
+
+
+def _is_stored_as(path: Path, blob: str) -> bool:
+    try:
+        content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+    except OSError:
+        return False
+    kind = hashlib.sha256 if len(blob) == 64 else partial(hashlib.sha1, usedforsecurity=False)
+    return kind(b"blob %d\0%s" % (len(content), content)).hexdigest() == blob
 
 
 def changed_files(root: Path, reference: str) -> list[str]:
@@ -80,8 +119,11 @@ def is_checkout(root: Path) -> bool:
 
 
 def files(root: Path) -> list[str]:
-    """Return all files below ``root`` that git has or does not ignore; none outside a checkout."""
-    listed = _output(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    """Return all files below ``root`` that git has, or that no .gitignore there names; none outside a checkout.
+
+    What this user or this checkout alone ignores is no matter.
+    """
+    listed = _output(root, "ls-files", "--cached", "--others", "--exclude-per-directory=.gitignore", "-z")
     return sorted({name for name in listed.split("\0") if name})
 
 
@@ -112,5 +154,5 @@ def _output(root: Path, *arguments: str) -> str:
         return ""
 
 
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+def _git(root: Path, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", "-C", str(root), *arguments], input=text, capture_output=True, text=True, check=False)

@@ -43,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
             console.say(line)
         files = pipeline.run_selected(project, selected, machine, settings, console)
     with judging.judged(project, selected.part, files) as judged:
-        repeat.check(judged.every() if options.expect else (), options.expect or ())
+        repeat.check(judged.of_cases() if options.expect else (), options.expect or ())
         lines = [*summary(project.matrix, judged, project.rules), *ended_lines(project.file, judged.ended)]
         print(here("\n".join(lines)))
         return int(judged.is_red)

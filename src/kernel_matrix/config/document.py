@@ -8,12 +8,18 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.composer import Composer, ComposerError, MaxDepthExceededError
+from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import Node
 
 from kernel_matrix.base.errors import UserError
 
 Place = tuple[str | int, ...]  # keys and indexes, from the top of the document
 Fault = tuple[Place, str]  # where, and what is wrong there
+
+# What no matrix.yaml of people comes near: this repository's has 33 kB, 8 levels and 2,300 values.
+_BYTES, _LEVELS, _VALUES = 2**20, 40, 100_000
 
 
 class Document:
@@ -27,7 +33,7 @@ class Document:
         """
         self.path = path
         try:
-            text = path.read_text(encoding="utf-8")
+            content = path.read_bytes()
         except FileNotFoundError:
             raise UserError(
                 f"{path}: there is no such file, and it says what is tested: `kernel-matrix init` writes one for this "
@@ -35,13 +41,23 @@ class Document:
             ) from None
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}. It is the matrix's only configuration.") from None
+        if len(content) > _BYTES:
+            raise UserError(f"{path.name}:1: it has {len(content)} bytes, and {_BYTES} is the most. Take some out.")
         try:
-            self.root: Any = YAML(typ="rt").load(text)
+            self.root: Any = parsed(content.decode())
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise UserError(f"{path.name}:{line}: this is no text in UTF-8. Save the file in UTF-8.") from None
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = mark.line + 1 if mark else 1
             problem = (error.problem or "not YAML").splitlines()[0].split(" with value ")[0]
+            if isinstance(error, MaxDepthExceededError):
+                problem = f"there are more than {_LEVELS} levels"
             raise UserError(f"{path.name}:{line}: {problem}. Correct the YAML at this line.") from None
+        except YAMLError as error:  # a character that YAML does not have
+            line = content.decode()[: getattr(error, "position", 0)].count("\n") + 1
+            raise UserError(f"{path.name}:{line}: {getattr(error, 'reason', error)}. Take them out.") from None
         if not isinstance(self.root, CommentedMap):
             raise UserError(f"{path.name}:1: this is not a mapping of sections; see matrix.schema.json.")
 
@@ -78,7 +94,57 @@ class Document:
         return UserError("\n".join(f"{self.path.name}:{line}: {dotted}{text}" for line, dotted, text in lines))
 
 
+def parsed(text: str) -> Any:
+    """Return what a YAML text holds.
+
+    Raises:
+        YAMLError: it is not YAML, or more than anybody writes.
+    """
+    yaml = YAML(typ="rt")
+    yaml.Composer, yaml.Constructor, yaml.max_depth = _Composer, _Constructor, _LEVELS
+    return yaml.load(text)
+
+
 def _has(node: Any, key: str | int) -> bool:
     if isinstance(node, CommentedMap):
         return key in node
     return isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node)
+
+
+class _Composer(Composer):
+    """Refuse an alias inside of what it names, and aliases that stand for more values than anybody writes."""
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader)
+        self._open: list[Node] = []  # those that the next value lies in
+        self._values: dict[int, int] = {}  # of each node that has others, with those of its aliases
+
+    def compose_node(self, parent: Node | None, index: Any) -> Any:
+        """Return the next value."""
+        if parent is None:
+            return super().compose_node(parent, index)
+        mark = self.parser.peek_event().start_mark
+        self._open.append(parent)
+        node = super().compose_node(parent, index)
+        if any(node is one for one in self._open):
+            raise ComposerError(None, None, "this alias stands inside of what it names", mark)
+        self._open.pop()
+        values = self._values[id(parent)] = self._values.get(id(parent), 1) + self._values.get(id(node), 1)
+        if values > _VALUES:
+            raise ComposerError(None, None, f"there are more than {_VALUES} values, each alias counted", mark)
+        return node
+
+
+class _Constructor(RoundTripConstructor):
+    """Name the line of a number or date that Python or the matrix cannot hold."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Return the value of a node."""
+        try:
+            value = super().construct_object(node, deep)
+        except ValueError as error:
+            problem = str(error).partition(";")[0]
+            raise ConstructorError(None, None, problem, node.start_mark) from None
+        if isinstance(value, int) and value.bit_length() > 64:
+            raise ConstructorError(None, None, "this number has more than 64 bits", node.start_mark)
+        return value

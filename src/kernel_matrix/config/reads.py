@@ -37,6 +37,7 @@ _PARTS = {
 }
 _OUTSIDE = ("venv", "current")  # the executors that start no container
 _NOT_SOURCE = ("__pycache__", "node_modules")
+_CODE = (".py", ".so", ".pyd", ".pth", ".ini", ".toml", ".cfg")
 
 
 def is_outside(job: Mapping[str, str]) -> bool:
@@ -76,11 +77,27 @@ class Checkout:
         if key not in self._facts:
             parts: dict[str, list[str]] = {name: [] for name in _PARTS if not (outside and name == "image")}
             for name, path, readers in self._files:
-                if _reads(readers, platform, toolchain) and not (outside and readers.only_in_containers):
+                if _reads(readers, platform, toolchain, outside):
                     parts[readers.part].append(f"{name} {_digest_of(path)}")
             parts["matrix"] = [json.dumps(read_by_job(self.matrix, platform, toolchain), sort_keys=True)]
             self._facts[key] = {f"{_FACT}{name}": _digest("\n".join(lines).encode()) for name, lines in parts.items()}
         return self._facts[key]
+
+    def files_of(self, platform: str, toolchain: str, executor: str) -> dict[str, tuple[str, int]]:
+        """Return the hash of each file of the repository that a job reads now, and when it was changed, by its name.
+
+        The time is the one that no program can set.
+        """
+        return {
+            name: (_digest_of(path), path.stat().st_ctime_ns)
+            for name, path, _ in self._files
+            if path == self.root / name and self.is_read(name, platform, toolchain, executor)
+        }
+
+    def is_read(self, name: str, platform: str, toolchain: str, executor: str) -> bool:
+        """Return whether a job reads the file of that name, if there is one."""
+        readers = readers_of(self.matrix, name)
+        return readers is not None and _reads(readers, platform, toolchain, is_outside({"executor": executor}))
 
     @cached_property
     def _axes(self) -> dict[str, str]:
@@ -90,7 +107,8 @@ class Checkout:
     def _files(self) -> list[tuple[str, Path, Readers]]:
         """All files that some job reads, by their names in turn."""
         harness = {f"kernel_matrix/{path.relative_to(_HARNESS)}": path for path in _HARNESS.rglob("*.py")}
-        own = {name: self.root / name for name in _names(self.root) if not is_of_harness(name)}
+        names = {*_names(self.root), *_hidden(self.root, self.root / self.matrix.package.suite)}
+        own = {name: self.root / name for name in names if not is_of_harness(name)}
         files = []
         for name, path in sorted({**own, **harness}.items()):
             readers = readers_of(self.matrix, name)
@@ -99,20 +117,38 @@ class Checkout:
         return files
 
 
-def _reads(readers: Readers, platform: str, toolchain: str) -> bool:
+def is_code(name: str) -> bool:
+    """Return whether Python or pytest reads a file by itself where it lies in the folder of a suite."""
+    return name.endswith(_CODE)
+
+
+def _reads(readers: Readers, platform: str, toolchain: str, outside: bool) -> bool:
+    if outside and readers.only_in_containers:
+        return False
     is_toolchain_s = readers.toolchains is None or toolchain in readers.toolchains
     return is_toolchain_s and (readers.platforms is None or platform in readers.platforms)
 
 
 def _names(root: Path) -> Iterator[str]:
     """Yield the files below a folder: all that git does not ignore, or without git all that look like source."""
-    if listed := git.files(root):
-        yield from listed
-        return
-    for folder, folders, files in os.walk(root):
+    yield from git.files(root) or _walked(root, root)
+
+
+def _hidden(root: Path, suite: Path) -> Iterator[str]:
+    """Yield the files of the suite and above it that change what its tests do, also where git ignores them."""
+    yield from (name for name in _walked(root, suite) if is_code(name))
+    for folder in suite.parents if suite.is_relative_to(root) and suite != root else ():
+        yield str((folder / "conftest.py").relative_to(root))
+        if folder == root:
+            return
+
+
+def _walked(root: Path, top: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(top):
         folders[:] = [
             name for name in folders if not name.startswith(".") and name not in _NOT_SOURCE
             and not name.endswith(".egg-info") and Path(folder, name) != root / "build"
+            and not Path(folder, name, "pyvenv.cfg").exists()
         ]  # fmt: skip
         yield from (str(Path(folder, name).relative_to(root)) for name in files)
 
@@ -120,11 +156,11 @@ def _names(root: Path) -> Iterator[str]:
 def _digest_of(path: Path) -> str:
     """Return the hash of a file's code: comments, docstrings and layout of a Python file change no result."""
     status = path.stat()
-    return _digest_at(path, status.st_mtime_ns, status.st_size)
+    return _digest_at(path, (status.st_ctime_ns, status.st_ino, status.st_size))  # nobody can set back the first
 
 
 @cache
-def _digest_at(path: Path, changed: int, size: int) -> str:  # noqa: ARG001  they say which content the hash is of
+def _digest_at(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001  it says which content the hash is of
     content = path.read_bytes()
     if path.suffix == ".py":
         with suppress(SyntaxError, ValueError, RecursionError):

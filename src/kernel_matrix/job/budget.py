@@ -52,6 +52,14 @@ def least_noise(largest: float, ulps: float) -> Pair:
     return Pair(ulps * spacing, ulps * EPSILON)
 
 
+def cap_at(cap: float, largest: float, itemsize: int) -> float:
+    """Return the cap of an output; of a dtype of one byte it is at least the last rounding of the largest value.
+
+    That is half a step, and E5M2 has four steps from one power of two to the next.
+    """
+    return max(cap, largest / 8) if itemsize < 2 else cap
+
+
 def limits(
     floor: Pair,
     conditioning: Pair,
@@ -76,6 +84,6 @@ def limits(
         max(floor.rel_fro, conditioning.rel_fro, least.rel_fro),
     )
     return Pair(
-        min(cap, max(factor * noise.max_abs, growth * conditioning.max_abs)),
+        min(cap_at(cap, largest, itemsize), max(factor * noise.max_abs, growth * conditioning.max_abs)),
         max((rounded if itemsize < 4 else factor) * noise.rel_fro, growth * conditioning.rel_fro),
     )

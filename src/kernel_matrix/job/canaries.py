@@ -57,7 +57,7 @@ def try_canaries(subjects: Mapping[str, Subject], shortened: Mapping[str, Golden
 def _element(_: str, subject: Subject, __: object) -> Array | None:
     """Return the result with its first element off by four times the budget, or by the dtype's steps that are more."""
     exact, largest = float(subject.golden.flat[0]), float(np.finfo(np.float32).max)
-    off = 4 * subject.budget.max_abs
+    off = 4 * subject.budget.max_abs or float(np.finfo(np.float32).tiny)
     while off < largest:
         faulty = subject.result.copy()
         faulty.flat[0] = exact + off

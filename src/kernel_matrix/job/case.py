@@ -128,6 +128,10 @@ class RunningCase:
         """Return the seconds that the kernel's process waited for a core of this machine, as far as is known."""
         return self._kernel_process.delay() if self._kernel_process else 0.0
 
+    def kernel_cpu_seconds(self) -> float:
+        """Return the CPU time that the kernel's process has used, with the processes below it, as far as is known."""
+        return self._kernel_process.cpu_seconds() if self._kernel_process else 0.0
+
     def compare(
         self,
         results: Mapping[str, Array],

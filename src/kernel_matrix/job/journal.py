@@ -8,6 +8,7 @@ supervisor of the process writes the ``end`` that a process could not write beca
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import os
@@ -16,9 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-KEY = "key"  # the file beside a journal with the key that its entries are signed with, until the plugin takes it
+KEY = "key"  # the file that brings a container the key that entries are signed with, until start.py takes it
 FIRST_STAGE = "import"  # the stage of a case until its test names another
 
+_MOST = 1024  # bytes of a key
+_given = ""  # the key that came through the pipe
 _SIGNATURE = ', "signature": "'
 
 Entry = dict[str, Any]
@@ -96,13 +99,28 @@ class Journal:
 
 
 def taken_key(journal: Path) -> str:
-    """Return the key that the harness has left beside the journal, and take the file away before a kernel runs."""
+    """Return the key that the harness has given to this process, for the entries of the journal.
+
+    A process of this machine gets it through a pipe, and a container by a file, which is taken away here.
+    """
+    global _given
+    given, _given = _given, ""
     path = journal.with_name(KEY)
-    if not path.exists():
-        return ""
+    if given or not path.exists():
+        return given
     key = path.read_text()
     path.unlink()
     return key
+
+
+def receive_key() -> None:
+    """Take the key from the standard input, before anything else of this process runs."""
+    global _given
+    with contextlib.suppress(OSError):  # there is none
+        _given = "" if os.isatty(0) else os.read(0, _MOST).decode()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
 
 
 def _parsed(text: str) -> Entry | None:

@@ -18,6 +18,7 @@ from kernel_matrix.job.process_log import ProcessLog
 from kernel_matrix.job.processes import (
     adopt_orphans,
     anonymous_memory,
+    cpu_seconds,
     memory_limit,
     memory_limit_kills,
     orphans_of,
@@ -100,6 +101,10 @@ class KernelProcess:
     def delay(self) -> float:
         """Return the seconds that the threads of the process were ready to run and had no core, as far as is known."""
         return run_delay(self.pid) if self.pid else 0.0
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the process and of those below it, as far as is known."""
+        return cpu_seconds(self.pid) if self.pid else 0.0
 
     def memory(self) -> int | None:
         """Return the bytes that the process holds for itself; None where that is not known."""

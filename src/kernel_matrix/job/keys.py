@@ -1,9 +1,11 @@
 """The keys that journals are signed with: where they lie, and how the kernel's process is kept from them.
 
-A later process needs the key of a journal: ``--resume``, or the page of a run that goes on. So it is in a file of the
-user, and a kernel runs as this user. Linux's Landlock keeps the kernel's process from the file, also if the user is
-root. Landlock has rules that allow, and none that forbid. What is made later beside a folder on the way to the keys
-cannot be read either. So they are not in the build folder but below ``/var/tmp``, where nothing else is made.
+The harness gives the key to the process that compares through a pipe. A later process needs it too: ``--resume``, or
+the page of a run that goes on. So where Linux has Landlock, the key is in a file of the user as well: the kernel's
+process runs as this user, also as root, and can neither read nor write that file. Elsewhere there is no such file.
+
+Landlock has rules that allow, and none that forbid. What is made later beside a folder on the way to the keys cannot be
+read or written either. So they are not in the build folder but below ``/var/tmp``, where nothing else is made.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ _BUILD = ".build"  # the file beside the keys with the path of their build folde
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # landlock(7), the same on all architectures of today
 _VERSION, _PATH_BENEATH = 1, 1
-_READ_FILE, _REFER = 1 << 2, 1 << 13
-_LEAST_ABI = 2  # version 1 forbids every rename from one folder to another
+_WRITE_FILE, _READ_FILE, _REFER, _TRUNCATE = 1 << 1, 1 << 2, 1 << 13, 1 << 14
+_OF_FOLDERS = sum(1 << bit for bit in range(4, 13))  # to remove and to make what is in a folder
+_LEAST_ABI, _ABI_OF_TRUNCATE, ABI_OF_SIGNALS = 2, 3, 6  # version 1 forbids every rename from one folder to another
+_SCOPE_SIGNALS = 1 << 1
 _SET_NO_NEW_PRIVS = 38  # prctl(2)
 
 
@@ -34,17 +38,36 @@ def folder() -> Path:
 
 
 def key_file(build: Path, job: str) -> Path:
-    """Return the file of a job's key, whose folder is there; in the build folder where there can be no other."""
+    """Return the file of a job's key, which need not be there."""
+    return folder() / hashlib.sha256(os.fsencode(build.resolve())).hexdigest()[:16] / job
+
+
+def held_key(build: Path, job: str) -> str:
+    """Return the key of a job's journal; empty where none is held, or where a kernel could have put it there."""
+    with contextlib.suppress(OSError):
+        if _is_safe():
+            return key_file(build, job).read_text(encoding="utf-8")
+    return ""
+
+
+def hold(build: Path, job: str, key: str) -> None:
+    """Keep the key of a job's journal for later processes, where the kernel's process can be kept from it."""
     with contextlib.suppress(OSError):
         folder().mkdir(mode=0o700, exist_ok=True)
-        facts = folder().lstat()
-        if facts.st_uid == os.getuid() and facts.st_mode & 0o170777 == 0o040700:
-            own = folder() / hashlib.sha256(os.fsencode(build.resolve())).hexdigest()[:16]
-            own.mkdir(exist_ok=True)
-            (own / _BUILD).write_text(str(build.resolve()))
-            return own / job
-    (build / "keys").mkdir(parents=True, exist_ok=True, mode=0o700)
-    return build / "keys" / job
+        if not _is_safe():
+            return
+        file = key_file(build, job)
+        file.parent.mkdir(exist_ok=True)
+        (file.parent / _BUILD).write_text(str(build.resolve()))
+        file.unlink(missing_ok=True)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            opened.write(key)
+
+
+def _is_safe() -> bool:
+    """Return whether the folder is this user's alone, and a kernel's process can be kept from it."""
+    facts = folder().lstat()
+    return facts.st_uid == os.getuid() and facts.st_mode & 0o170777 == 0o040700 and can_be_kept_away()
 
 
 def remove_old() -> None:
@@ -55,26 +78,38 @@ def remove_old() -> None:
                 shutil.rmtree(own, ignore_errors=True)
 
 
+def abi() -> int:
+    """Return the version of Landlock; -1 where there is none."""
+    return _syscall(_CREATE_RULESET, None, 0, _VERSION) if sys.platform == "linux" else -1
+
+
 def can_be_kept_away() -> bool:
     """Return whether :func:`keep_away` works here: with Landlock, and temporary files in a folder off the way."""
-    if sys.platform != "linux" or _syscall(_CREATE_RULESET, None, 0, _VERSION) < _LEAST_ABI:
+    if abi() < _LEAST_ABI:
         return False
     return Path(tempfile.gettempdir()).resolve() not in folder().parents
 
 
 def keep_away() -> None:
-    """Keep this process, and all that it starts, from the keys and from the memory of other processes, for ever."""
+    """Keep this process, and all that it starts, from the keys and from other processes, for ever.
+
+    It can neither read nor write the keys, nor the memory of other processes; from Linux 6.12 on it cannot end them.
+    Only the thread that calls this is kept away, so no other one may run yet.
+    """
     if not can_be_kept_away():
         return
+    version = abi()
+    of_files = _READ_FILE | _WRITE_FILE | (_TRUNCATE if version >= _ABI_OF_TRUNCATE else 0)
     way = [path for path in reversed(folder().parents) if path.exists()]
     siblings = [path for place in way for path in place.iterdir() if path not in (*way, folder())]
-    attributes = struct.pack("=Q", _READ_FILE | _REFER)
+    attributes = struct.pack("=QQQ", of_files | _OF_FOLDERS | _REFER, 0, _SCOPE_SIGNALS)
+    attributes = attributes if version >= ABI_OF_SIGNALS else attributes[:8]
     rules = _syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     try:
         _allow(rules, Path("/"), _REFER)
         for path in siblings:
             if not path.is_symlink():
-                _allow(rules, path, _READ_FILE)
+                _allow(rules, path, of_files | _OF_FOLDERS if path.is_dir() else of_files)
         if _syscall(_RESTRICT_SELF, rules, 0) != 0:  # root may at once; another user has to give up setuid programs
             ctypes.CDLL(None).prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
             _syscall(_RESTRICT_SELF, rules, 0)

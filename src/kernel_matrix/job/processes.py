@@ -50,6 +50,16 @@ def run_delay(pid: int) -> float:
     return nanoseconds / 1e9
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, of its threads and of all processes below it; 0 where that is not known."""
+    try:
+        numbers = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return 0.0
+    own = sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")  # its own, and of children that it has waited for
+    return own + sum(map(cpu_seconds, _child_ids(pid)))
+
+
 def anonymous_memory(pid: int) -> int | None:
     """Return the bytes of memory that a process holds for itself; None where that is not known."""
     try:

@@ -18,7 +18,6 @@ from kernel_matrix.job.end import End, combined
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import KernelProcess
 from kernel_matrix.job.keys import can_be_kept_away
-from kernel_matrix.job.processes import hide_memory
 from kernel_matrix.job.surroundings import environment_facts
 
 
@@ -33,7 +32,6 @@ class Running:
 
     def pytest_sessionstart(self) -> None:
         """Journal the process and its environment."""
-        hide_memory()
         facts = {**environment_facts(), "keys": "out of reach" if can_be_kept_away() else "within reach"}
         self.journal.write("job", job=self.job["job"], pid=os.getpid(), facts=facts)
 

@@ -23,11 +23,21 @@ def import_harness(folder: Path) -> None:
 def main() -> int:
     """Run pytest with the arguments of this program, and return its exit status; or be the kernel's process."""
     import_harness(Path(__file__).resolve().parents[2])
+    if sys.flags.optimize:
+        sys.exit("Python runs without assertions (PYTHONOPTIMIZE, -O), and the checks of a suite are assertions")
     if sys.argv[1:2] == ["--kernel"]:
+        from kernel_matrix.job.keys import keep_away
+
+        keep_away()  # before NumPy starts threads
         from kernel_matrix.job import worker
 
         del sys.argv[1]
         return worker.main()
+    from kernel_matrix.job.journal import receive_key
+    from kernel_matrix.job.processes import hide_memory
+
+    hide_memory()
+    receive_key()
     # Compilers keep many objects. By default Python looks through them so often that it takes a twentieth of a job.
     gc.set_threshold(50_000, 20, 50)
     import pytest

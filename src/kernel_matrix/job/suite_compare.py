@@ -12,14 +12,19 @@ import numpy.typing as npt
 from kernel_matrix.job import defaults, inputs, sample
 from kernel_matrix.job.accuracy import Budget, Golden, measure
 from kernel_matrix.job.arrays import as_floats
-from kernel_matrix.job.budget import Rules, rules_of
+from kernel_matrix.job.budget import Rules, cap_at, rules_of
 from kernel_matrix.job.canaries import Subject, try_canaries
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.comparison import Comparison, Noise, compare_outputs
 from kernel_matrix.job.inputs import DTYPES, Array
+from kernel_matrix.job.rows import faults_of_small_rows
 
 _DIRECTION = "tests"  # whose cap holds
 _SOURCE = 20  # characters that the source of a declared budget has at least
+
+
+class ChangedInputError(Exception):
+    """An input of the test is not what it was when the test named it."""
 
 
 class Comparer:
@@ -36,7 +41,7 @@ class Comparer:
         self.samples: dict[str, dict[str, Any]] = {}
         self._accuracy = defaults.accuracy(_DIRECTION, rules or {})
         self._elements = 0
-        self._inputs: list[Array] = []
+        self._inputs: dict[int, tuple[Any, str]] = {}  # each input with its digest, by the identity of the object
 
     def draw(
         self, name: str, shape: Sequence[int], *, scale: float = 1.0, mean: float = 0.0
@@ -47,9 +52,12 @@ class Comparer:
         return values
 
     def inputs(self, *arrays: Any) -> None:
-        """Say which inputs the test has. Results of other machines are compared with this one only for equal inputs."""
-        self._inputs += [as_floats(array, "an input") for array in arrays]
-        self.facts["inputs.sha256"] = inputs.digest(self._inputs)
+        """Say which inputs the test has, once more after it has changed one.
+
+        Results of other machines are compared with this one only for equal inputs.
+        """
+        self._inputs |= {id(array): (array, _digest(array)) for array in arrays}
+        self.facts["inputs.sha256"] = inputs.digest(as_floats(array, "an input") for array, _ in self._inputs.values())
 
     def compare(
         self,
@@ -71,21 +79,41 @@ class Comparer:
 
         Raises:
             OutOfBudgetError: an AssertionError: the result is outside its budget.
+            ChangedInputError: an input is not what it was.
             BlindComparisonError: the comparison does not find a fault that was put in.
             ValueError: shapes differ, the name was used already, or nothing says what the budget is.
             TypeError: an argument is no array of floating-point numbers.
         """
         self._check_name(name)
-        result, wide = _pair(name, actual, golden, declared=budget is not None)
+        self._check_inputs()
+        result, exact = _pair(name, actual, golden, declared=budget is not None)
+        limitless = np.isinf(exact)  # where the golden is Inf, the result has to be the same
+        missing = int(np.count_nonzero(result[limitless] != exact[limitless]))
+        compared_as, wide = _finite(result, limitless), _finite(exact, limitless)
         unit = max(1.0, float(np.abs(wide).max(initial=0.0))) if unit is None else float(unit)
         if budget is not None:
-            compared = self._with_declared(name, result, wide, budget, relative, source, unit, steps)
+            compared = self._with_declared(name, compared_as, wide, budget, relative, source, unit, steps)
+            faults = compared.faults
         else:
-            compared = self._with_noise(name, result, wide, eager, nudged, unit, steps)
-        self._record(name, compared, declared=budget is not None)
-        if compared.faults:
-            raise OutOfBudgetError("; ".join(f"{name}: {fault}" for fault in compared.faults))
+            compared, faults = self._with_noise(name, compared_as, wide, eager, nudged, unit, steps, limitless, result)
+        self._record(name, compared, result, declared=budget is not None)
+        if missing:
+            faults = [f"{missing} of the golden's {np.count_nonzero(limitless)} Inf are not there", *faults]
+        if faults:
+            raise OutOfBudgetError("; ".join(f"{name}: {fault}" for fault in faults))
         self._try_canaries(name, compared)
+
+    def _check_inputs(self) -> None:
+        """Check that the inputs are what they were when the test named them.
+
+        Raises:
+            ChangedInputError: one is not.
+        """
+        if any(_digest(array) != digest for array, digest in self._inputs.values()):
+            raise ChangedInputError(
+                "an input changed after the test had named it, and a golden that is made from it follows the change: "
+                "give the kernel a copy. A test that changes an input itself calls matrix.inputs() afterwards"
+            )
 
     def _rules_of(self, output: str) -> Rules:
         operator = self.key.partition("/")[0].removesuffix(f".{_DIRECTION}")
@@ -98,19 +126,33 @@ class Comparer:
             raise ValueError(f"this test has compared {name!r} already: give each comparison another name")
 
     def _with_noise(
-        self, name: str, result: Array, golden: Golden, eager: Any, nudged: Any, unit: float, steps: int
-    ) -> Comparison:
-        """Compare by the budget that follows from the error of the baseline."""
+        self,
+        name: str,
+        result: Array,
+        golden: Golden,
+        eager: Any,
+        nudged: Any,
+        unit: float,
+        steps: int,
+        limitless: npt.NDArray[np.bool_],
+        actual: Array,
+    ) -> tuple[Comparison, list[str]]:
+        """Compare by the budget that follows from the error of the baseline; return the faults too."""
         if eager is None:
             raise ValueError(
                 f"{name}: nothing says what the budget is: give eager=, the result of plain code in the same dtype, "
                 "or budget= with its source="
             )
-        baseline = [{name: as_floats(one, "eager")} for one in _several(eager)]
-        for copy in baseline:
-            if copy[name].dtype != result.dtype:
-                raise ValueError(f"{name}: the result has the dtype {result.dtype}, and eager has {copy[name].dtype}")
-        moved = [{name: as_floats(one, "nudged").astype(np.float64)} for one in _several(nudged)]
+        given = [as_floats(one, "eager") for one in _several(eager)]
+        if any(np.shares_memory(one, actual) for one in given):
+            raise ValueError(f"{name}: eager is the result itself, so the budget would follow from its own error")
+        for one in given:
+            if one.dtype != result.dtype:
+                raise ValueError(f"{name}: the result has the dtype {result.dtype}, and eager has {one.dtype}")
+        baseline = [{name: _finite(one, limitless)} for one in given]
+        if bad := sum(int(np.count_nonzero(~np.isfinite(copy[name].astype(np.float64)))) for copy in baseline):
+            raise ValueError(f"{name}: {bad} elements of eager are NaN or Inf, so no budget follows from its error")
+        moved = [{name: _finite(as_floats(one, "nudged").astype(np.float64), limitless)} for one in _several(nudged)]
         compared = compare_outputs(
             {name: result},
             {name: golden},
@@ -120,7 +162,10 @@ class Comparer:
             {name: steps},
             self._rules_of,
         )
-        return compared[name]
+        copies = [copy[name] for copy in baseline], [copy[name] for copy in moved]
+        result = np.nan_to_num(result.astype(np.float64), posinf=0.0, neginf=0.0)  # these are a fault already
+        small = faults_of_small_rows(result, golden, *copies, steps, self._rules_of(name))
+        return compared[name], [*compared[name].faults, *small]
 
     def _with_declared(
         self,
@@ -145,20 +190,22 @@ class Comparer:
             relative = min(budget * math.sqrt(golden.size) / norm, 0.5) if norm else budget
         self.facts[f"budget.{name}"] = source
         none = measure(golden, golden)
-        allowed = Budget(min(budget, self._rules_of(name).cap * unit), relative)
+        largest = float(np.abs(golden).max(initial=0.0))
+        cap = cap_at(self._rules_of(name).cap * unit, largest, result.dtype.itemsize)
+        allowed = Budget(min(budget, cap), relative)
         self.metrics |= {f"{name}.declared_max_abs": budget, f"{name}.declared_rel_fro": relative}
         return Comparison(result, golden, measure(result, golden), Noise(none, none), allowed, unit, steps)
 
-    def _record(self, name: str, compared: Comparison, *, declared: bool) -> None:
-        """Record the figures; and a sample, where others can have the same inputs."""
+    def _record(self, name: str, compared: Comparison, result: Array, *, declared: bool) -> None:
+        """Record the figures; and a sample of the result, where others can have the same inputs."""
         figures = compared.metrics(name)
         if declared:  # nothing was measured beside it
             figures.pop(f"{name}.noise_ratio", None)
         self.metrics |= figures
         self._elements += compared.errors.elements
         self.metrics["elements"] = float(self._elements)
-        if self._inputs and compared.result.dtype in DTYPES.values():
-            self.samples[name] = sample.take(self.key, name, compared.result)
+        if self._inputs and result.dtype in DTYPES.values():
+            self.samples[name] = sample.take(self.key, name, result)
 
     def _try_canaries(self, name: str, compared: Comparison) -> None:
         """Repeat the comparison with faults that are put into the result."""
@@ -176,15 +223,28 @@ def _pair(name: str, actual: Any, golden: Any, *, declared: bool) -> tuple[Array
     """Return the result, and the golden as float64.
 
     Raises:
-        ValueError: the golden is narrower and no budget is declared, or the shapes differ.
+        ValueError: the golden is narrower and no budget is declared, or has a NaN, or the shapes differ.
         TypeError: one of them is no array of floating-point numbers.
     """
     result, exact = as_floats(actual, "the result"), as_floats(golden, "the golden")
+    if np.shares_memory(result, exact):
+        raise ValueError(f"{name}: the golden is the result itself")
+    if bad := int(np.count_nonzero(np.isnan(exact.astype(np.float64)))):
+        raise ValueError(f"{name}: {bad} elements of the golden are NaN, and nothing can be compared with these")
     if not declared and exact.dtype != np.float64:
         raise ValueError(f"the golden is {exact.dtype}: give it as float64, or declare a budget with its source")
     if result.shape != exact.shape:
         raise ValueError(f"{name}: the result has shape {result.shape} and the golden {exact.shape}")
     return result, exact.astype(np.float64)
+
+
+def _finite(values: Any, limitless: npt.NDArray[np.bool_]) -> Any:
+    """Return the values with zeros where the golden is Inf."""
+    return np.where(limitless, np.zeros((), values.dtype), values) if limitless.any() else values
+
+
+def _digest(array: Any) -> str:
+    return inputs.digest([as_floats(array, "an input")])
 
 
 def _several(given: Any) -> list[Any]:

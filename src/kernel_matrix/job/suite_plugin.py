@@ -22,7 +22,6 @@ import pytest
 
 from kernel_matrix.job import fixture
 from kernel_matrix.job.journal import Journal, taken_key
-from kernel_matrix.job.processes import hide_memory
 from kernel_matrix.job.suite_end import SuiteEnd, shortened
 from kernel_matrix.job.surroundings import environment_facts
 from kernel_matrix.job.test_names import COLLECTED, IMPORT, SUITE, Key, keys_of, op_of
@@ -98,7 +97,6 @@ class Running(Collecting):
 
     def pytest_sessionstart(self) -> None:
         """Journal the process and its environment."""
-        hide_memory()
         self.journal.write("job", job=self.job["job"], pid=os.getpid(), facts=environment_facts())
 
     @pytest.hookimpl(trylast=True)

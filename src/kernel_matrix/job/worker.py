@@ -18,7 +18,6 @@ from typing import Any, BinaryIO, TypeAlias
 
 from kernel_matrix.job import wire
 from kernel_matrix.job.inputs import Array
-from kernel_matrix.job.keys import keep_away
 
 Answer: TypeAlias = "tuple[Any, Mapping[str, Array]]"
 
@@ -73,7 +72,6 @@ def main() -> int:
     calls, answers, suite = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     # Compilers keep many objects. By default Python looks through them so often that it takes a twentieth of a job.
     gc.set_threshold(50_000, 20, 50)
-    keep_away()
     sys.path.insert(0, suite)
     with os.fdopen(calls, "rb", buffering=0) as incoming, os.fdopen(answers, "wb") as outgoing:
         serve(incoming, outgoing)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date
-from typing import Any
 
 import pyarrow as pa
 
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.plan import Cell
 from kernel_matrix.config.until import over_on, over_with
+from kernel_matrix.judge.plan_tables import KEY, NUMBER, TEXT, enter_rows
 from kernel_matrix.judge.reasons import sentence
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
-from kernel_matrix.store.database import Connection, enter, rows
+from kernel_matrix.store.database import Connection, rows
 from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.store.records import Jobs
 from kernel_matrix.vendors.registry import vendor_named
 
-_TEXT, _NUMBER, _KEY = pa.string(), pa.int32(), pa.int64()
-_REASON = pa.struct([("code", _TEXT), ("arguments", pa.list_(_TEXT))])
+_REASON = pa.struct([("code", TEXT), ("arguments", pa.list_(TEXT))])
 _Fault = tuple[str, list[str]]  # a code with its arguments
 
 
@@ -33,11 +32,9 @@ def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs
     for job, platform, toolchain in pairs if present else ():
         reason = present.stale(platform, toolchain, Record("", "pass", job=jobs[job])) if present else ""
         stale.append((job, platform, toolchain, reasons.setdefault(reason, len(reasons))))
-    schema = pa.schema({"job": _KEY, "platform": _TEXT, "toolchain": _TEXT, "reason": _NUMBER})
-    _enter(connection, "stale_jobs", schema, stale)
-    _enter(
-        connection, "stale_reasons", pa.schema({"stale": _NUMBER, "text": _TEXT}), [(n, t) for t, n in reasons.items()]
-    )
+    schema = {"job": KEY, "platform": TEXT, "toolchain": TEXT, "reason": NUMBER}
+    enter_rows(connection, "stale_jobs", schema, stale)
+    enter_rows(connection, "stale_reasons", {"stale": NUMBER, "text": TEXT}, [(n, t) for t, n in reasons.items()])
 
 
 def enter_misplaced(connection: Connection, planned: Planned, jobs: Jobs) -> None:
@@ -50,8 +47,8 @@ def enter_misplaced(connection: Connection, planned: Planned, jobs: Jobs) -> Non
         fault = next(_misplaced(planned.cells[cell], action, jobs[job]), None)
         if fault:
             found.append((job, cell, action, dict(zip(("code", "arguments"), fault, strict=True))))
-    schema = pa.schema({"job": _KEY, "cell": _NUMBER, "action": _TEXT, "fault": _REASON})
-    _enter(connection, "misplaced", schema, found)
+    schema = {"job": KEY, "cell": NUMBER, "action": TEXT, "fault": _REASON}
+    enter_rows(connection, "misplaced", schema, found)
 
 
 def _misplaced(cell: Cell, action: str, job: dict[str, str]) -> Iterator[_Fault]:
@@ -80,8 +77,8 @@ def enter_rules(connection: Connection, planned: Planned, jobs: Jobs, today: dat
             if satisfies(rule.versions, versions):
                 is_over = over_with(rule.until, versions) or (today is not None and over_on(rule.until, today))
                 held.append((rules, place, job, is_over))
-    schema = pa.schema({"rules": _NUMBER, "place": _NUMBER, "job": _KEY, "is_over": pa.bool_()})
-    _enter(connection, "holding_rules", schema, held)
+    schema = {"rules": NUMBER, "place": NUMBER, "job": KEY, "is_over": pa.bool_()}
+    enter_rows(connection, "holding_rules", schema, held)
     texts = """
         SELECT rules, message, detail, list(record) FROM deciding d JOIN planned USING (planned)
         JOIN (SELECT record, message, detail FROM cases) USING (record)
@@ -93,7 +90,7 @@ def enter_rules(connection: Connection, planned: Planned, jobs: Jobs, today: dat
         for place, rule in enumerate(planned.expectations[rules]):
             if re.search(rule.match, text):
                 matched += [(record, place) for record in records]
-    _enter(connection, "matching_rules", pa.schema({"record": _KEY, "place": _NUMBER}), matched)
+    enter_rows(connection, "matching_rules", {"record": KEY, "place": NUMBER}, matched)
 
 
 def enter_sentences(connection: Connection) -> None:
@@ -102,11 +99,5 @@ def enter_sentences(connection: Connection) -> None:
         SELECT DISTINCT reason.code, reason.arguments FROM answers WHERE reason.code NOT IN ('', 'says')
     """
     made = [(code, arguments, sentence(code, arguments)) for code, arguments in rows(connection, question)]
-    schema = pa.schema({"code": _TEXT, "arguments": pa.list_(_TEXT), "sentence": _TEXT})
-    _enter(connection, "sentences", schema, made)
-
-
-def _enter(connection: Connection, name: str, schema: pa.Schema, found: Iterable[Sequence[Any]]) -> None:
-    """Keep rows of Python values as a table of this connection."""
-    columns = zip(*found, strict=True) if found else [()] * len(schema)
-    enter(connection, name, schema, dict(zip(schema.names, map(list, columns), strict=True)))
+    schema = {"code": TEXT, "arguments": pa.list_(TEXT), "sentence": TEXT}
+    enter_rows(connection, "sentences", schema, made)

@@ -15,7 +15,7 @@ from typing import Any
 from kernel_matrix.base.git import commit
 from kernel_matrix.config.plan import Case, Cell, Job
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.keys import key_file
+from kernel_matrix.job.keys import held_key
 from kernel_matrix.pipeline import Project
 from kernel_matrix.store import names
 from kernel_matrix.store.journal import Ends
@@ -61,7 +61,7 @@ class _Reader:
     """A journal that is read on and on. A job that begins anew has another file."""
 
     path: Path
-    key: Path  # the file with the key that its entries are signed with
+    build: Path
     inode: int = 0
     journal: Journal | None = None
     ends: Ends = field(default_factory=Ends)
@@ -71,7 +71,10 @@ class _Reader:
         """Take in what has been written since."""
         inode = self.path.stat().st_ino
         if inode != self.inode or self.journal is None:
-            self.inode, self.journal = inode, Journal(self.path, self.key.read_text(encoding="utf-8"))
+            key = held_key(self.build, self.path.parent.name)
+            if not key:
+                raise PermissionError(f"no key of {self.path} is held: nobody knows who wrote it")
+            self.inode, self.journal = inode, Journal(self.path, key)
             self.ends, self.forged = Ends(attempts), False
         for entry in self.journal.new_entries():
             self.forged = self.forged or entry["entry"] == "forged"
@@ -109,7 +112,7 @@ class LiveJobs:
         return LiveJob(name, cases or self.planned.get(name, ()), has_ended, has_begun, ends)
 
     def _ends(self, name: str, path: Path) -> dict[str, Record]:
-        reader = self.readers.setdefault(name, _Reader(path, key_file(self.project.build, name)))
+        reader = self.readers.setdefault(name, _Reader(path, self.project.build))
         try:
             reader.read(self.project.matrix.limits.attempts)
         except OSError:  # the job begins at this very moment

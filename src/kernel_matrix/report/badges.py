@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
@@ -42,29 +42,12 @@ class Badge(NamedTuple):
         return round(_WIDTH * len(self.message) + _MARGIN)
 
 
-class Counts(NamedTuple):
-    """The cells of a platform or of the whole report: their number, also by state and by evidence."""
-
-    cells: int
-    by_state: Mapping[State, int]
-    by_evidence: Mapping[Evidence, int]
-    stale_by_evidence: Mapping[Evidence, int]
-    gone: int  # lanes that are silent for too long
-
-    @property
-    def stale(self) -> int:
-        """The number of stale cells."""
-        return sum(self.stale_by_evidence.values())
-
-
 def of_document(document: Document) -> Badge:
     """Return the badge of the report.
 
     It is red if a cell is red. It is green if a cell ran that is not stale, and no lane is silent for too long.
     """
-    run, gone = document.run, sum(lane.gone for lane in document.silent)
-    counts = Counts(run.cells, run.cells_by_state, run.cells_by_evidence, run.stale_by_evidence, gone)
-    return Badge("kernel matrix", *_of_counts(counts))
+    return _of_lanes("kernel matrix", document.lanes, sum(lane.gone for lane in document.silent))
 
 
 def of_platforms(document: Document) -> list[Badge]:
@@ -73,29 +56,24 @@ def of_platforms(document: Document) -> list[Badge]:
     for platform in document.platforms:
         lanes = [lane for lane in document.lanes if lane.platform == platform.name]
         gone = sum(lane.gone for lane in document.silent if lane.lane.startswith(f"{platform.name}/"))
-        counts = Counts(
-            sum(lane.cells for lane in lanes),
-            _summed(lane.by_state for lane in lanes),
-            _summed(lane.by_evidence for lane in lanes),
-            _summed(lane.stale_by_evidence for lane in lanes),
-            gone,
-        )
-        badges.append(Badge(platform.name, *_of_counts(counts)))
+        badges.append(_of_lanes(platform.name, lanes, gone))
     return badges
 
 
-def _of_counts(counts: Counts) -> tuple[str, str]:
-    """Return message and colour."""
-    if red := _red(counts.by_state):
-        message, color = f"{red} of {counts.cells} cells", RED_COLOUR
+def _of_lanes(label: str, lanes: Sequence[Lane], gone: int) -> Badge:
+    """Return the badge of lanes, of which ``gone`` are silent for too long."""
+    cells, stale = sum(lane.cells for lane in lanes), sum(lane.stale for lane in lanes)
+    by_evidence = _summed(lane.by_evidence for lane in lanes)
+    if red := _red(_summed(lane.by_state for lane in lanes)):
+        message, color = f"{red} of {cells} cells", RED_COLOUR
     else:
-        known = _known(counts.by_evidence)
-        message = f"{' · '.join(known)} of {counts.cells} cells" if known else "nothing known"
-        ran = _current(counts.by_evidence, counts.stale_by_evidence, "ran")
-        color = GREEN if ran and not counts.gone else GREY
-    message += f" · {counts.stale} stale" if counts.stale else ""
-    message += f" · {counts.gone} lanes silent" if counts.gone else ""
-    return message, color
+        known = _known(by_evidence)
+        message = f"{' · '.join(known)} of {cells} cells" if known else "nothing known"
+        ran = _current(by_evidence, _summed(lane.stale_by_evidence for lane in lanes), "ran")
+        color = GREEN if ran and not gone else GREY
+    message += f" · {stale} stale" if stale else ""
+    message += f" · {gone} lanes silent" if gone else ""
+    return Badge(label, message, color)
 
 
 _Key = TypeVar("_Key", State, Evidence)
@@ -126,8 +104,8 @@ def of_history(name: str, lane: LaneHistory, now: datetime, silent_days: float) 
     days = (now - lane.last_result).total_seconds() / 86400
     if days > silent_days:
         return Badge(name, f"no result for {days:.0f} days", GREY)
-    ago = f", {days:.0f} days ago" if days >= 1 else ", earlier today"
-    return Badge(name, f"{lane.message}{ago if lane.silent_since else ''}", lane.color or GREY)
+    today = ", earlier today" if lane.silent_since else ""
+    return Badge(name, f"{lane.message}{f', {days:.0f} days ago' if days >= 1 else today}", lane.color or GREY)
 
 
 def _red(by_state: Mapping[State, int]) -> str:

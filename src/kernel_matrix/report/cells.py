@@ -19,7 +19,7 @@ from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, De
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
 from kernel_matrix.results.noise import ratio_of
-from kernel_matrix.results.noise_sums import noise_of_cells, pooled
+from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import STATES, State
 from kernel_matrix.store.database import rows
@@ -156,11 +156,11 @@ class _Cells:
         self._versions: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {}
         with ThreadPoolExecutor(1) as pool:  # DuckDB answers the next question while objects are made of an answer
             states, accuracy = pool.submit(cell_states, self._judged), pool.submit(rows, connection, _ACCURACY)
-            noise = pool.submit(pooled, connection)
+            noise = pool.submit(noise_of_cells, connection)
             more = [pool.submit(rows, connection, question) for question in (_ARTIFACTS, _REPEATS, _TIMED, _JOBS)]
             self._states = states.result()
             self._accuracy = {cell: _accuracy(*worst) for cell, *worst in accuracy.result()}
-            self._noise = noise_of_cells(*noise.result())
+            self._noise = noise.result()
             artifacts, repeats, timed, jobs = (answer.result() for answer in more)
         self._artifacts = {cell: _artifact(*artifact) for cell, *artifact in artifacts}
         self._determinism = {cell: Determinism(repeats=int(n), differing=int(d)) for cell, n, d in repeats if n}
@@ -168,10 +168,9 @@ class _Cells:
         for cell, number, *times in timed:
             name = self._judged.planned.names[int(self._judged.planned.named[number])].name
             self._timed.setdefault(cell, []).append(_times(name, *times))
-        self._jobs = {cell: tuple(of_cell) for cell, of_cell in jobs}
+        self._jobs = {cell: (tuple(of_cell), measured or ()) for cell, of_cell, measured in jobs}
         self._worst = self._worst_cases([cell.worst_case for cell in self._states])
         self._repeated = self._records([cell.repeated for cell in self._states if cell.repeated is not None])
-        self._measured = self._jobs_that_measured()
 
     def made(self) -> tuple[Cell, ...]:
         """Return the cells in the order of the plan."""
@@ -180,7 +179,7 @@ class _Cells:
 
     def _cell(self, number: int, cell: CellState) -> Cell:
         place, worst = self._judged.planned.cells[number], self._worst[cell.worst_case]
-        places = self._sources.places_of_jobs
+        places, (jobs, measured) = self._sources.places_of_jobs, self._jobs.get(number, ((), ()))
         repeated = self._repeated[cell.repeated] if cell.repeated is not None else None
         return Cell(
             id=place.id,
@@ -210,11 +209,11 @@ class _Cells:
             canaries=Canaries(injected=cell.injected, caught=cell.caught) if cell.injected else None,
             determinism=self._determinism.get(number),
             timed=tuple(self._timed.get(number, ())),
-            versions=self._versions_of(self._jobs.get(number, ())),
+            versions=self._versions_of(jobs),
             lock=self._matrix.lock_of(place.platform, place.toolchain),
             repeat=self._sources.commands.command(place.id, repeated),
             seconds=cell.seconds,
-            measured=tuple(sorted({places[job] for job in self._measured.get(number, ()) if job in places})),
+            measured=tuple(sorted({places[job] for job in measured if job in places})),
         )
 
     def _diagnosis(self, worst: _WorstCase) -> Diagnosis | None:
@@ -245,13 +244,6 @@ class _Cells:
             )
             for number, case, job, image, lock in rows(self._judged.connection, question, [numbers])
         }
-
-    def _jobs_that_measured(self) -> dict[int, tuple[int, ...]]:
-        """Return the numbers of the jobs that have measured an output of a cell, by the number of the cell."""
-        question = """
-            SELECT cell, list(DISTINCT job) FROM taken WHERE record IN (SELECT record FROM outputs) GROUP BY cell
-        """
-        return {cell: tuple(jobs) for cell, jobs in rows(self._judged.connection, question)}
 
     def _versions_of(self, jobs: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
         if jobs not in self._versions:
@@ -398,7 +390,11 @@ _TIMED = """
       AND figures['time.ratio'] IS NOT NULL AND figures['time.rounds'] IS NOT NULL
     ORDER BY t.planned
 """
-_JOBS = "SELECT cell, list_sort(list(DISTINCT job)) FROM taken GROUP BY cell"
+# The jobs of a cell, and those of them that have measured an output.
+_JOBS = """
+    SELECT cell, list_sort(list(DISTINCT job)), list(DISTINCT job) FILTER (record IN (SELECT record FROM outputs))
+    FROM taken GROUP BY cell
+"""
 _REPEATS = """
     SELECT t.cell, coalesce(sum(c.figures['repeats']), 0), coalesce(sum(c.figures['repeats_differing']), 0)
     FROM taken t JOIN cases c USING (record) GROUP BY t.cell

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
-from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.toolchains import Toolchains
+from kernel_matrix.results.agreement_tables import AgreementReport
 from kernel_matrix.results.history import LaneHistory
 from kernel_matrix.results.states import State
 
@@ -187,12 +187,14 @@ class Lane(_Model):
 
 
 class SilentLane(_Model):
-    """A planned lane without a result in this run."""
+    """A planned lane without a result in this run, or whose results in it are older than ``silent_days``."""
 
     lane: str
-    last_result: str | None
-    silent_since: str
-    days: float
+    last_result: str | None = Field(description="The start of the newest job that tried a case of it; null: none did.")
+    silent_since: str = Field(
+        description="Its last result, if this run has a result of it; else the first run without."
+    )
+    days: float = Field(description="The days since its last result; if it never had one, since it is silent.")
     gone: bool = Field(description="Whether the last result is so old that the badge is grey.")
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.report.agreement import AgreementReport
 from kernel_matrix.report.document import (
     BenchResult,
     Cell,
@@ -28,6 +27,7 @@ from kernel_matrix.report.document import (
     UndiagnosedError,
 )
 from kernel_matrix.report.toolchains import Toolchains
+from kernel_matrix.results.agreement_tables import AgreementReport
 from kernel_matrix.results.states import State
 
 SCHEMA_VERSION = 4

@@ -162,7 +162,7 @@ def _fetch(address: str) -> bytes:
 
 def compare_runs(before: Side, now: Side) -> Difference:
     """Return what differs between two runs."""
-    past = _together(before.measurements, now.measurements)
+    past = history.merged(before.measurements, now.measurements)
     # Only what was measured up to the later run counts, with that run as the last one.
     until = {cell: tuple(one for one in series if one.started <= now.measurements[cell][-1].started)
              for cell, series in past.items() if now.measurements.get(cell)}  # fmt: skip
@@ -191,13 +191,6 @@ def as_json(found: Difference) -> dict[str, object]:
 def _json(change: Transition | LessExact | trend.Slower) -> dict[str, object]:
     values = asdict(change)
     return {name: str(v) if isinstance(v, float) and not math.isfinite(v) else v for name, v in values.items()}
-
-
-def _together(one: Measurements, other: Measurements) -> dict[str, tuple[Measurement, ...]]:
-    """Return the measurements of both histories, the oldest first. The same run in both counts once."""
-    cells = dict.fromkeys((*one, *other))
-    by_start = {cell: {run.started: run for run in (*one.get(cell, ()), *other.get(cell, ()))} for cell in cells}
-    return {cell: tuple(runs[started] for started in sorted(runs)) for cell, runs in by_start.items()}
 
 
 def _moved(before: Side, now: Side) -> tuple[tuple[LessExact, ...], tuple[str, ...]]:

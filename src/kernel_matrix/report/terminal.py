@@ -13,9 +13,9 @@ from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
-from kernel_matrix.report.agreement import exact
 from kernel_matrix.report.words import counted
 from kernel_matrix.results import noise as noises
+from kernel_matrix.results.agreement_tables import exact
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.store.record import Record

@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results import ulp
-from kernel_matrix.results.ulp import Distances, Divergence
+from kernel_matrix.results.agreement_tables import (
+    AgreementMember,
+    AgreementPair,
+    AgreementReport,
+    AgreementTable,
+    Figures,
+    FirstDifference,
+    OddOne,
+    exact,
+    groups_in_words,
+    odd_in_words,
+    short,
+)
+from kernel_matrix.results.ulp import Distances
 from kernel_matrix.results.vote import Vote, vote
 from kernel_matrix.store.record import Record, Sample
 
@@ -54,64 +67,7 @@ class OutputDistances:
     vote: Vote | None
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two members of a table over all cases that both have.
-
-    ``outputs`` has the outputs that differ somewhere: the median over the cases of the median distance and of the 99th
-    percentile, and the largest distance of all cases, in ULP. A case in a coarser precision is so no more than one
-    case. ``first`` is where the output that differs most differs first; ``case`` and ``output`` say of which one.
-    """
-
-    one: int
-    other: int
-    cases: int
-    identical: int
-    outputs: Mapping[str, tuple[float, float, float]]
-    case: str = ""
-    output: str = ""
-    first: Divergence | None = None
-
-
-@dataclass(frozen=True)
-class Oddness:
-    """The cases in which a member was the odd one out: their number, the outputs, and where it was furthest off."""
-
-    cases: int
-    outputs: tuple[str, ...]
-    case: str
-    output: str
-    ulp: float
-
-
-@dataclass(frozen=True)
-class Table:
-    """All members of one operator in one direction and dtype. Pairs and groups name members by their places.
-
-    A group agrees bit for bit in all cases that its members share. ``cases`` counts those of each member, ``odd`` has
-    an entry for each member that was the odd one out somewhere.
-    """
-
-    op: str
-    direction: str
-    dtype: str
-    members: tuple[Member, ...]
-    cases: tuple[int, ...]
-    pairs: tuple[Pair, ...]
-    groups: tuple[tuple[int, ...], ...]
-    odd: Mapping[int, Oddness]
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """The tables, a sentence for each record that was not compared, and the members that ran without samples."""
-
-    tables: tuple[Table, ...] = ()
-    refused: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-
-
-def agreement(results: Iterable[tuple[Case, Record]]) -> Agreement:
+def agreement(results: Iterable[tuple[Case, Record]]) -> AgreementReport:
     """Compare all records that have samples of the same case."""
     by_case: dict[tuple[str, str, str], list[tuple[Case, Record]]] = defaultdict(list)
     without: dict[str, None] = {}
@@ -127,7 +83,7 @@ def agreement(results: Iterable[tuple[Case, Record]]) -> Agreement:
         dtype = str(of_case[0][0].axes.get("dtype", ""))
         tables[op, direction, dtype] += _outputs(f"{op}.{direction}/{name}", accepted, refused)
     made = tuple(_table(*key, outputs) for key, outputs in tables.items() if outputs)
-    return Agreement(made, tuple(refused), tuple(without))
+    return AgreementReport(tables=made, refused=tuple(refused), without=tuple(without))
 
 
 def member_of(case: Case, variant: str = "") -> Member:
@@ -135,32 +91,23 @@ def member_of(case: Case, variant: str = "") -> Member:
     return Member(case.cell.platform, case.cell.target, case.cell.toolchain, variant)
 
 
-def other_inputs(records: Mapping[str, Record]) -> list[str]:
-    """Return why records of one case cannot be compared, one sentence each; ``records`` are by the name of a member.
+def _same_inputs(key: str, results: Sequence[tuple[Case, Record]], refused: list[str]) -> list[tuple[Case, Record]]:
+    """Return the results that had the common inputs, and add a sentence for each of the others.
 
     The inputs that most records have are right. Where two are equally frequent, no record can be compared.
     """
-    counted = Counter(digest for record in records.values() if (digest := record.facts.get(INPUTS, "")))
-    first, *rest = counted.most_common(2) or [("", 0)]
+    digests = [record.facts.get(INPUTS, "") for _, record in results]
+    first, *rest = Counter(filter(None, digests)).most_common(2) or [("", 0)]
     common = "" if rest and rest[0][1] == first[1] else first[0]
-    sentences = []
-    for name, record in records.items():
-        digest = record.facts.get(INPUTS, "")
-        if not digest:
-            sentences.append(f"{name}: it does not say which inputs it had")
-        elif not common:
-            sentences.append(f"{name}: other inputs ({digest[:16]}) than as many others have")
-        elif digest != common:
-            sentences.append(f"{name}: other inputs ({digest[:16]}) than most have ({common[:16]})")
-    return sentences
-
-
-def _same_inputs(key: str, results: Sequence[tuple[Case, Record]], refused: list[str]) -> list[tuple[Case, Record]]:
-    """Return the results that had the common inputs, and add a sentence for each of the others."""
-    sentences = other_inputs({member_of(case).id: record for case, record in results})
-    refused += [f"{key}: not compared: {sentence}" for sentence in sentences]
-    others = {sentence.partition(":")[0] for sentence in sentences}
-    return [(case, record) for case, record in results if member_of(case).id not in others]
+    same = []
+    for (case, record), digest in zip(results, digests, strict=True):
+        if common and digest == common:
+            same.append((case, record))
+            continue
+        than = f"most have ({common[:16]})" if common else "as many others have"
+        reason = f"other inputs ({digest[:16]}) than {than}" if digest else "it does not say which inputs it had"
+        refused.append(f"{key}: not compared: {member_of(case).id}: {reason}")
+    return same
 
 
 def _outputs(key: str, results: Sequence[tuple[Case, Record]], refused: list[str]) -> Iterator[OutputDistances]:
@@ -234,19 +181,27 @@ class _PairSum:
         if self.worst is None or figures[2] > self.worst[0]:
             self.worst = figures[2], outputs, i, j
 
-    def pair(self, one: int, other: int) -> Pair:
+    def pair(self, one: int, other: int) -> AgreementPair:
         """Return the pair over all that was taken in."""
         outputs = {}
         for output, figures in self.outputs.items():
             medians, p99s, largest = zip(*figures, strict=True)
-            if max(largest):
-                outputs[output] = _middle(medians), _middle(p99s), max(largest)
-        identical = len(self.cases) - len(self.different)
+            if max(largest):  # a case in a coarser precision is no more than one case
+                shown = map(short, (_middle(medians), _middle(p99s), max(largest)))
+                outputs[output] = Figures(**dict(zip(Figures.model_fields, shown, strict=True)))
+        cases, identical = len(self.cases), len(self.cases) - len(self.different)
+        return AgreementPair(
+            one=one, other=other, cases=cases, identical=identical, outputs=outputs, first=self._first()
+        )
+
+    def _first(self) -> FirstDifference | None:
+        """Return where the output that differs most differs first."""
         if self.worst is None:
-            return Pair(one, other, len(self.cases), identical, outputs)
+            return None
         _, worst, i, j = self.worst
         first = ulp.first_divergence(worst.case, worst.output, worst.samples[i], worst.samples[j])
-        return Pair(one, other, len(self.cases), identical, outputs, worst.case, worst.output, first)
+        index, one, other = (first.index, exact(first.one), exact(first.other)) if first else ((), None, None)
+        return FirstDifference(case=worst.case, output=worst.output, index=index, one=one, other=other)
 
 
 def _middle(values: Sequence[float]) -> float:
@@ -254,7 +209,7 @@ def _middle(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def _table(op: str, direction: str, dtype: str, outputs: Sequence[OutputDistances]) -> Table:
+def _table(op: str, direction: str, dtype: str, outputs: Sequence[OutputDistances]) -> AgreementTable:
     """Return the table of all outputs of all cases of one operator in one direction and dtype."""
     members = list(dict.fromkeys(member for output in outputs for member in output.members))
     place = {member: number for number, member in enumerate(members)}
@@ -268,19 +223,26 @@ def _table(op: str, direction: str, dtype: str, outputs: Sequence[OutputDistance
                 swapped = (first, second) != (place[other], place[one])
                 sums[first, second].add(output, *((i, j) if swapped else (j, i)))
     pairs = {key: pair.pair(*key) for key, pair in sorted(sums.items())}
-    return Table(
-        op,
-        direction,
-        dtype,
-        tuple(members),
-        tuple(len(cases[number]) for number in range(len(members))),
-        tuple(pairs.values()),
-        _groups(len(members), pairs),
-        _odd(place, outputs),
+    groups, odd = _groups(len(members), pairs), _odd(place, outputs)
+    group_of = {number: group for group, of_group in enumerate(groups) for number in of_group}
+    shown = tuple(
+        AgreementMember(
+            id=member.id, **asdict(member), cases=len(cases[number]), group=group_of[number], odd=odd.get(number)
+        )
+        for number, member in enumerate(members)
+    )
+    return AgreementTable(
+        op=op,
+        direction=direction,
+        dtype=dtype,
+        members=shown,
+        groups=groups,
+        pairs=tuple(pairs.values()),
+        says=(*groups_in_words(shown, groups), *odd_in_words(shown)),
     )
 
 
-def _groups(members: int, pairs: Mapping[tuple[int, int], Pair]) -> tuple[tuple[int, ...], ...]:
+def _groups(members: int, pairs: Mapping[tuple[int, int], AgreementPair]) -> tuple[tuple[int, ...], ...]:
     """Return the members in groups: each agrees bit for bit with all others of its group, in all cases they share."""
     groups: list[list[int]] = []
     for member in range(members):
@@ -294,7 +256,7 @@ def _groups(members: int, pairs: Mapping[tuple[int, int], Pair]) -> tuple[tuple[
     return tuple(tuple(group) for group in sorted(groups, key=len, reverse=True))
 
 
-def _odd(place: Mapping[Member, int], outputs: Sequence[OutputDistances]) -> dict[int, Oddness]:
+def _odd(place: Mapping[Member, int], outputs: Sequence[OutputDistances]) -> dict[int, OddOne]:
     """Return by member how often it was the odd one out."""
     by_member: dict[int, list[tuple[float, OutputDistances]]] = defaultdict(list)
     for output in outputs:
@@ -307,5 +269,5 @@ def _odd(place: Mapping[Member, int], outputs: Sequence[OutputDistances]) -> dic
         score, worst = max(entries, key=lambda entry: entry[0])
         names = dict.fromkeys(output.output for _, output in entries)
         cases = len({output.case for _, output in entries})
-        odd[member] = Oddness(cases, tuple(names), worst.case, worst.output, score)
+        odd[member] = OddOne(cases=cases, outputs=tuple(names), ulp=short(score), case=worst.case, output=worst.output)
     return odd

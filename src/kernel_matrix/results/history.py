@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +25,20 @@ MOST_MEASUREMENTS = 40  # of a cell: enough to see a change, and a few hundred k
 
 
 class LaneHistory(BaseModel):
-    """The last result of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent."""
+    """The last results of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent.
+
+    A result is as old as the start of its job: a report may be made of results that are old.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    last_result: datetime | None = None
+    last_result: datetime | None = Field(default=None, description="The start of the newest job that tried a case.")
+    last_ran: datetime | None = Field(
+        default=None, description="The start of the newest job that ran a case on a device or in an emulator."
+    )
+    last_compiled: datetime | None = Field(
+        default=None, description="The start of the newest job that compiled a case and ran none of it."
+    )
     message: str = Field(default="", max_length=200)
     color: str = Field(default="", pattern=r"^(#[0-9a-f]{6})?$")
     silent_since: datetime | None = None
@@ -128,43 +138,21 @@ def of_tables(folder: Path) -> History:
     from kernel_matrix.results.past import past  # DuckDB and pyarrow take long to import
 
     known = past(folder)
-    lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known["lanes"].items()}
+    lanes = {lane: LaneHistory(**starts) for lane, starts in known.lanes.items()}
     measurements: dict[str, tuple[Measurement, ...]] = {}
-    for trend in known["trends"]:
-        for place, started in enumerate(trend["started"]):
-            run = Measurement(
-                started=started,
-                commit=trend["commits"][place][:100],
-                device=trend["device"][:400],
-                noise=_at(trend["noise"], place),
-                speed=_at(trend["speed"], place),
-                seconds=_at(trend["seconds"], place),
-            )
-            measurements = with_run(measurements, {trend["cell"]: run})
-    return History(lanes, known["seconds"], measurements, known["problems"])
-
-
-def _at(series: Mapping[str, Sequence[float | None]], place: int) -> dict[str, float]:
-    """Return the figures that a run has."""
-    return {name: value for name, values in series.items() if (value := values[place]) is not None}
+    for cell, figures in known.measurements:
+        measurements[cell] = (*measurements.get(cell, ()), Measurement(**figures))
+    return History(lanes, known.seconds, merged({}, measurements), known.problems)
 
 
 def together(one: History, other: History) -> History:
     """Return one history with the lanes and measurements of another one; of a lane, the later result counts."""
     lanes = dict(one.lanes)
     for name, lane in other.lanes.items():
-        before = lanes.get(name)
-        if (
-            before is None
-            or before.last_result is None
-            or (lane.last_result and lane.last_result >= before.last_result)
-        ):
-            lanes[name] = lane
-    measurements: Measurements = one.measurements
-    for cell, series in other.measurements.items():
-        for measurement in series:
-            measurements = with_run(measurements, {cell: measurement})
-    return replace(one, lanes=lanes, measurements=measurements)
+        before = lanes.get(name, LaneHistory())
+        is_later = before.last_result is None or (lane.last_result and lane.last_result >= before.last_result)
+        lanes[name] = _latest(lane, before) if is_later else _latest(before, lane)
+    return replace(one, lanes=lanes, measurements=merged(one.measurements, other.measurements))
 
 
 def from_json(text: bytes) -> History:
@@ -193,35 +181,51 @@ def lane_id(case: str) -> str:
 
 def carry_on(
     before: Mapping[str, LaneHistory],
-    with_results: Collection[str],
+    tried: Iterable[tuple[str, str, datetime]],
     badges: Mapping[str, tuple[str, str]],
     now: datetime,
 ) -> dict[str, LaneHistory]:
     """Return the history with this run added.
 
-    ``badges`` has the message and the colour of the badge of each planned lane. ``with_results`` are the lanes in which
-    a machine tried at least one case.
+    ``badges`` has the message and the colour of the badge of each planned lane. ``tried`` has the lanes in which a
+    machine tried at least one case, each with what a job did with it (``run``, ``emulate``, ``compile`` or nothing),
+    and when that job started.
     """
+    results: dict[str, list[LaneHistory]] = defaultdict(list)
+    for lane, action, started in tried:
+        ran, compiled = (started if action in names else None for names in (("run", "emulate"), ("compile",)))
+        results[lane].append(LaneHistory(last_result=started, last_ran=ran, last_compiled=compiled))
     lanes = dict(before)
     for lane, (message, color) in badges.items():
         earlier = before.get(lane, LaneHistory())
-        if lane in with_results:
-            lanes[lane] = LaneHistory(last_result=now, message=message[:200], color=color)
+        if of_lane := results.get(lane):
+            lanes[lane] = _latest(LaneHistory(message=message[:200], color=color), earlier, *of_lane)
         else:
             lanes[lane] = earlier.model_copy(update={"silent_since": earlier.silent_since or now})
     return lanes
 
 
+def _latest(lane: LaneHistory, *others: LaneHistory) -> LaneHistory:
+    """Return a lane with the latest starts of several."""
+    names = ("last_result", "last_ran", "last_compiled")
+    starts = {name: [start for one in (lane, *others) if (start := getattr(one, name))] for name in names}
+    return lane.model_copy(update={name: max(known, default=None) for name, known in starts.items()})
+
+
 def with_run(before: Measurements, run: Mapping[str, Measurement]) -> dict[str, tuple[Measurement, ...]]:
-    """Return the measurements with those of one run added, the last ``MOST_MEASUREMENTS`` of each cell.
+    """Return the measurements with those of one run added, which are by cell."""
+    return merged(before, {cell: (measurement,) for cell, measurement in run.items()})
+
+
+def merged(before: Measurements, more: Measurements) -> dict[str, tuple[Measurement, ...]]:
+    """Return the measurements of both, the oldest first, the last ``MOST_MEASUREMENTS`` of each cell.
 
     A run is added once: the report of results that were reported before does not make their history longer.
     """
     together = dict(before)
-    for cell, measurement in run.items():
-        others = [other for other in before.get(cell, ()) if other.started != measurement.started]
-        ordered = sorted([*others, measurement], key=lambda one: one.started)
-        together[cell] = tuple(ordered[-MOST_MEASUREMENTS:])
+    for cell, series in more.items():
+        by_start = {run.started: run for run in (*before.get(cell, ()), *series)}
+        together[cell] = tuple(by_start[started] for started in sorted(by_start))[-MOST_MEASUREMENTS:]
     return together
 
 

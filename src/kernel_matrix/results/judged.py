@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -15,9 +16,9 @@ import pyarrow as pa
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.results.noise import Noise
-from kernel_matrix.results.noise_sums import noise_of_cells, pooled
+from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.planned import Planned
-from kernel_matrix.results.present import Present
+from kernel_matrix.results.present import Present, start_of
 from kernel_matrix.results.states import RED, STATES, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
@@ -78,8 +79,8 @@ class Judged:
 
     def noise(self) -> dict[str, dict[str, dict[str, Noise]]]:
         """Return the noise by the id of the cell, dtype and output."""
-        groups, sums = pooled(self.connection, self.where)
-        return {self.planned.cells[cell].id: noise for cell, noise in noise_of_cells(groups, sums).items()}
+        noise = noise_of_cells(self.connection, self.where)
+        return {self.planned.cells[cell].id: of_cell for cell, of_cell in noise.items()}
 
     @property
     def asked(self) -> set[str]:
@@ -144,12 +145,18 @@ class Judged:
         devices = {self.jobs[job].get("device", "none") for (job,) in rows(self.connection, question)}
         return devices - {"none"}
 
-    @property
-    def lanes_with_results(self) -> set[str]:
-        """The lanes in which a machine tried at least one case."""
-        question = "SELECT DISTINCT cell FROM taken WHERE outcome IN ('pass', 'fail', 'error')"
-        tried = (self.planned.cells[cell] for (cell,) in rows(self.connection, question))
-        return {f"{cell.platform}/{cell.target}/{cell.toolchain}" for cell in tried}
+    def tried_in_lanes(self, now: datetime) -> Iterator[tuple[str, str, datetime]]:
+        """Yield the lanes in which a machine tried a case, each with what a job did, and when the job started.
+
+        A job that does not say when it started, or says a time after ``now``, shows no sign of life.
+        """
+        question = """
+            SELECT DISTINCT platform || '/' || target || '/' || toolchain, action, job
+            FROM results JOIN plan_cells USING (cell) WHERE outcome IN ('pass', 'fail', 'error')
+        """
+        for lane, action, job in rows(self.connection, question):
+            if started := start_of(self.jobs[job], now):
+                yield lane, action, started
 
     @property
     def stale(self) -> Counter[str]:
@@ -186,41 +193,23 @@ class Judged:
         found = rows(self.connection, f"SELECT record FROM results WHERE {self.where} ORDER BY ordinal")
         return self.loaded.records(self.connection, [number for (number,) in found], self.jobs)
 
-    def all_records(self) -> list[Record]:
-        """Return all results that count, whole."""
-        question = f"SELECT record FROM cases JOIN sources USING (source) {_COUNTS} ORDER BY position, record"
-        numbers = [number for (number,) in rows(self.connection, question)]
+    def records(self, condition: str = "true") -> list[Record]:
+        """Return all results that count and meet a condition in SQL, whole."""
+        question = f"SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {condition}"
+        numbers = [number for (number,) in rows(self.connection, f"{question} ORDER BY position, record")]
         return self.loaded.records(self.connection, numbers, self.jobs)
 
-    def every(self) -> list[Record]:
-        """Return all records of cases without the figures of their outputs, planned or not."""
-        question = f"""
-            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND {OF_CASES} ORDER BY position, record
-        """
-        numbers = [number for (number,) in rows(self.connection, question)]
-        found = self.records(numbers)
-        return [found[number] for number in numbers]
-
-    def records(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Return records without the figures of their outputs, by number."""
-        return records_of(self.connection, numbers, self.jobs, outputs=False)
+    def of_cases(self) -> list[Record]:
+        """Return all records of cases, planned or not."""
+        return self.records(OF_CASES)
 
     def probes(self) -> list[Record]:
         """Return the records of probes."""
-        return self._named(PROBE)
+        return self.records(f"""starts_with("case", '{PROBE}')""")
 
     def benchmark(self) -> list[Record]:
         """Return the records of the benchmark."""
-        return self._named(BENCH)
-
-    def _named(self, prefix: str) -> list[Record]:
-        question = f"""
-            SELECT record FROM cases JOIN sources USING (source) {_COUNTS} AND starts_with("case", '{prefix}')
-            ORDER BY position, record
-        """
-        numbers = [number for (number,) in rows(self.connection, question)]
-        found = records_of(self.connection, numbers, self.jobs)
-        return [found[number] for number in numbers]
+        return self.records(f"""starts_with("case", '{BENCH}')""")
 
     def states_of_expected(self) -> dict[str, State]:
         """Return the states of the cases with an expectation, by id."""
@@ -237,7 +226,7 @@ class Judged:
         yield from zip(sampled.values(), self.loaded.records(self.connection, [*sampled], self.jobs), strict=True)
         # One record of each lane without samples is counted, and never compared.
         lanes = {record: number for number, record in rows(self.connection, _WITHOUT_SAMPLES, [[*sampled]])}
-        records = self.records(lanes)
+        records = records_of(self.connection, lanes, self.jobs, outputs=False)
         for record, number in lanes.items():
             yield self.planned.case(number), records[record]
 
@@ -323,14 +312,10 @@ _DECIDING = """
     WHERE action IN ('run', 'emulate') ORDER BY cell, planned
 """
 _WITHOUT_SAMPLES = """
-    WITH of_cells AS (  -- the first of each cell, so that few ids are taken apart
-        SELECT cell, arg_min(record, planned) AS record, min(planned) AS planned
-        FROM taken WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail')
-          AND NOT list_contains($1::BIGINT[], record)
-        GROUP BY cell
-    )
-    SELECT arg_min(planned, cell), arg_min(record, cell) FROM of_cells JOIN plan_cells USING (cell)
-    GROUP BY regexp_extract(id, '^[^/]*/[^/]*/[^/]*') ORDER BY min(cell)
+    WITH in_order AS (SELECT *, (cell::BIGINT << 32) + planned AS place FROM taken JOIN plan_cells USING (cell))
+    SELECT arg_min(planned, place), arg_min(record, place) FROM in_order
+    WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail') AND NOT list_contains($1::BIGINT[], record)
+    GROUP BY platform, target, toolchain ORDER BY min(place)
 """
 _COUNTS = "WHERE position IS NOT NULL"
 _IS_RED = f"state IN ({', '.join(repr(state) for state in sorted(RED))})"

@@ -8,18 +8,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from kernel_matrix.config.model import Exclusion, Expectation, Scalar
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell, Plan
 
 Numbers = npt.NDArray[np.int32]
-_T = TypeVar("_T", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -64,36 +61,6 @@ class Planned:
             named.timed,
         )
 
-    def table(self) -> pa.Table:
-        """Return the plan with names for numbers: one row for each case."""
-        cells = pa.array([cell.id for cell in self.cells], pa.string())
-        columns = {
-            "case": [f"{self.cells[cell].id}/{self.names[named].name}" for cell, named in self._pairs()],
-            "cell": cells.take(pa.array(self.cell)),
-            "op": pa.array([cell.op for cell in self.cells], pa.string()).take(pa.array(self.cell)),
-            "direction": pa.array([cell.direction for cell in self.cells], pa.string()).take(pa.array(self.cell)),
-            "name": pa.array([named.name for named in self.names], pa.string()).take(pa.array(self.named)),
-            "outputs": pa.array([[*named.owed.outputs] for named in self.names], pa.list_(pa.string())).take(
-                pa.array(self.named)
-            ),
-            "exclusion": self.exclusion,
-            "expectations": self.rules,
-        }
-        return pa.table(columns)
-
-    def _pairs(self) -> zip[tuple[int, int]]:
-        return zip(self.cell.tolist(), self.named.tolist(), strict=True)
-
-
-class _Places(Generic[_T]):
-    """Number distinct values in the order in which they come."""
-
-    def __init__(self) -> None:
-        self.values: dict[_T, int] = {}
-
-    def __getitem__(self, value: _T) -> int:
-        return self.values.setdefault(value, len(self.values))
-
 
 class _Names:
     """Number the names of cases. Cells of one operator share the axes of a case, so most names are known by these."""
@@ -118,7 +85,8 @@ class _Names:
 
 def of_plan(plan: Plan) -> Planned:
     """Return the cases of a plan that was already made."""
-    cells, rules = _Places[Cell](), _Places[tuple[int, ...]]()
+    cells: dict[Cell, int] = {}
+    rules: dict[tuple[int, ...], int] = {}
     names = _Names()
     exclusions = {id(case.exclusion): case.exclusion for case in plan.cases if case.exclusion}
     places = {identity: place for place, identity in enumerate(exclusions)}
@@ -132,8 +100,9 @@ def of_plan(plan: Plan) -> Planned:
         expectations.setdefault(expected, case.expectations)
         exclusion = places[id(case.exclusion)] if case.exclusion else -1
         if cell is not last:  # the cases of a cell come one after the other
-            last, place = cell, cells[cell]
-        numbers.extend((place, names.place(case), exclusion, rules[expected] if expected else -1))
+            last, place = cell, cells.setdefault(cell, len(cells))
+        rule = rules.setdefault(expected, len(rules)) if expected else -1
+        numbers.extend((place, names.place(case), exclusion, rule))
     columns = np.frombuffer(numbers, np.int32).reshape(-1, 4).T
-    sets = tuple(expectations[key] for key in rules.values)
-    return Planned(tuple(cells.values), names.names, [*exclusions.values()], sets, *columns)
+    sets = tuple(expectations[key] for key in rules)
+    return Planned(tuple(cells), names.names, [*exclusions.values()], sets, *columns)

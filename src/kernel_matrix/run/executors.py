@@ -105,8 +105,12 @@ class Interpreter(Protocol):
     def seen(self, path: Path) -> str:
         """Return the path under which the job finds a file of this machine."""
 
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
+    def start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
+    ) -> Child:
         """Start ``python ARGUMENTS`` with the variables added, its output appended to ``log``.
+
+        ``key`` is for :func:`kernel_matrix.job.journal.taken_key` in that process, and for nobody else.
 
         Raises:
             MachineError: it does not start.

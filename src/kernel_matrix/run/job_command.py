@@ -32,15 +32,23 @@ BESIDE_OTHERS = {
 
 
 def specification(
-    request: Request, actions: Mapping[str, str], cases: Iterable[Case], attempts: Mapping[str, int] | None = None
+    request: Request,
+    actions: Mapping[str, str],
+    cases: Iterable[Case],
+    attempts: Mapping[str, int] | None = None,
+    known: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the cases, what to do with each, and all that the plugin needs to know of the job (JSON)."""
+    """Return the cases, what to do with each, and all that the plugin needs to know of the job (JSON).
+
+    ``known`` are facts of the job: a run goes on with the journal of another one only where they are the same.
+    """
     entry = platform_toolchain(request.matrix, request.job.platform, request.job.toolchain)
     of_matrix = {*request.matrix.package.environment, *entry.environment}
     canaries = canary_cases([case for case in request.job.cases if actions.get(case.id) in _COMPARED])
     return json.dumps(
         {
             "job": request.job.id,
+            "known": dict(known or {}),
             "backend": request.toolchain.backend,
             "backend_module": request.matrix.package.module_of(request.toolchain.backend),
             "device": request.vendor.framework_device,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -12,20 +12,38 @@ from threading import Event
 
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.base.git import commit
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
+from kernel_matrix.config.snapshot import Snapshot
 from kernel_matrix.results.states import detection
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
+from kernel_matrix.run.job_command import portable
 from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import Progress, Settings, choose_executor, load_executor
 from kernel_matrix.run.supervise import Supervisor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
+
+
+def facts_of(request: Request, executor: str, devices: Iterable[Device]) -> dict[str, str]:
+    """Return the facts that every job's results have; ``devices`` are those that its cases run on."""
+    job, device = request.job, request.device
+    return {
+        "job": job.id,
+        "platform": job.platform,
+        "toolchain": job.toolchain,
+        "executor": executor,
+        "device": device.name if device else "none",
+        "driver": device.driver if device else "",
+        "device.vendor": device.vendor if device else "",
+        "device.targets": " ".join(sorted({target for device in devices for target in device.targets})),
+        "lock.sha256": sha256(request.lock.read_bytes()).hexdigest(),
+    }
 
 
 @dataclass
@@ -69,66 +87,42 @@ class JobRun:
         began, started = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._end_what_is_not_tried()
         environment: dict[str, str] = {}
-        reads = self._reads()
+        read = self._read()
+        known = {"commit": read.commit(), **read.facts, **self._environment()}
         if self.interpreter:
             with turn, quiet.work() as share:
-                supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop, share)
+                supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop, share, known)
                 self.progress.job(self.job.id, "running")
-                environment = {**self.interpreter.facts, **supervisor.run(resume=self.settings.resume)}
+                environment = supervisor.run(resume=self.settings.resume)
+                self._refuse_what_changed(read.changed_since(), supervisor)
         with quiet.work():
-            return self._write_with(began, started, {**environment, **reads})
+            return self._write(began, started, {**environment, **known})
 
-    def _write_with(self, began: float, started: str, environment: Mapping[str, str]) -> Path | None:
-        """Write the records with the facts of the job."""
-        facts = {**self._facts(), "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
-        facts |= self._own_version(facts) | detection(self.records.values()).facts
-        return self._write(facts)
-
-    def _end_what_is_not_tried(self) -> None:
-        for case in self.job.cases:
-            decision = self.decisions[case.id]
-            if not decision.action:
-                self.ended(Record(case.id, decision.outcome, message=decision.reason))
-            elif self.refusal:
-                self.ended(replace(self.refusal, case=case.id))
-
-    def _facts(self) -> dict[str, str]:
-        device = self.request.device
-        return {
-            "job": self.job.id,
-            "platform": self.job.platform,
-            "toolchain": self.job.toolchain,
-            "executor": self.executor,
-            "device": device.name if device else "none",
-            "driver": device.driver if device else "",
-            "device.vendor": device.vendor if device else "",
-            "device.targets": " ".join(self._targets()),
-            "commit": commit(self.settings.root),
-            "lock.sha256": sha256(self.request.lock.read_bytes()).hexdigest(),
-        }
-
-    def _reads(self) -> dict[str, str]:
-        """Return the facts that say what the job reads, as it is when the job starts."""
-        ops = {case.cell.op for case in self.job.cases}
-        checkout = Checkout(self.request.matrix, self.settings.root)
-        return checkout.facts_of(self.job.platform, self.job.toolchain, self.executor, ops)
-
-    def _targets(self) -> list[str]:
-        """Return the targets whose code the devices of the job run."""
-        devices = [decision.device for decision in self.decisions.values() if decision.device]
-        return sorted({target for device in devices for target in device.targets})
-
-    def _own_version(self, facts: dict[str, str]) -> dict[str, str]:
-        """Return the version of the package under test as a fact, without that of an installed one, which it hides."""
-        own = own_version(self.settings.root, self.request.matrix.package)
-        if own is None or not own.version:
+    def _environment(self) -> dict[str, str]:
+        """Return the facts of the job's Python, without the folders of this machine."""
+        if not self.interpreter:
             return {}
-        for name in versions_of(facts):
-            if canonicalize_name(name) == canonicalize_name(own.name):
-                del facts[f"version.{name}"]
-        return {f"version.{own.name}": own.version}
+        facts = self.interpreter.facts
+        return {name: portable(self.request, self.interpreter, value) for name, value in facts.items()}
 
-    def _write(self, facts: Mapping[str, str]) -> Path | None:
+    def _refuse_what_changed(self, changed: Sequence[str], supervisor: Supervisor) -> None:
+        """Make each result an error if files that the job reads were written while it ran."""
+        if not changed:
+            return
+        supervisor.forget()
+        more = f" and {len(changed) - 1} more files" if len(changed) > 1 else ""
+        message = f"{changed[0]}{more} changed while the job ran, so nobody knows what it measured. Run it again"
+        for case in self.actions.keys() & self.records.keys():
+            record = self.records[case]
+            detail = "\n".join((*changed, f"its outcome was {record.outcome}", record.message, record.detail))
+            self.records[case] = replace(record, outcome="error", stage="machine", message=message, detail=detail)
+
+    def _write(self, began: float, started: str, environment: Mapping[str, str]) -> Path | None:
+        """Write the records with the facts of the job."""
+        devices = [decision.device for decision in self.decisions.values() if decision.device]
+        common = facts_of(self.request, self.executor, devices)
+        facts = {**common, "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
+        facts |= self._own_version(facts) | detection(self.records.values()).facts
         records = [self.records[case.id] for case in self.job.cases if case.id in self.records]
         try:
             path = write.replace(self.settings.results, facts, records)
@@ -139,6 +133,30 @@ class JobRun:
             return None
         self.progress.job(self.job.id, "done")
         return path
+
+    def _end_what_is_not_tried(self) -> None:
+        for case in self.job.cases:
+            decision = self.decisions[case.id]
+            if not decision.action:
+                self.ended(Record(case.id, decision.outcome, message=decision.reason))
+            elif self.refusal:
+                self.ended(replace(self.refusal, case=case.id))
+
+    def _read(self) -> Snapshot:
+        """Return what the job reads, as it is when the job starts."""
+        ops = {case.cell.op for case in self.job.cases}
+        checkout = Checkout(self.request.matrix, self.settings.root)
+        return Snapshot.of(checkout, self.job.platform, self.job.toolchain, self.executor, ops)
+
+    def _own_version(self, facts: dict[str, str]) -> dict[str, str]:
+        """Return the version of the package under test as a fact, without that of an installed one, which it hides."""
+        own = own_version(self.settings.root, self.request.matrix.package)
+        if own is None or not own.version:
+            return {}
+        for name in versions_of(facts):
+            if canonicalize_name(name) == canonicalize_name(own.name):
+                del facts[f"version.{name}"]
+        return {f"version.{own.name}": own.version}
 
 
 @dataclass

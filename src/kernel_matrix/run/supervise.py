@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.suite import is_suite
 from kernel_matrix.job import quiet
-from kernel_matrix.job.journal import KEY, Journal
-from kernel_matrix.job.keys import key_file, remove_old
+from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.keys import held_key, hold, remove_old
 from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
@@ -47,13 +45,17 @@ class Supervisor:
         ended: Callable[[Record], None],
         stop: threading.Event,
         share: Share,
+        known: Mapping[str, str],
     ) -> None:
-        """``actions`` says for each case of the job that is to run what to do; ``ended`` gets each case's record."""
+        """``actions`` says for each case of the job that is to run what to do; ``ended`` gets each case's record.
+
+        ``known`` are the facts of the job that are known before it runs: what it reads, and its environment.
+        """
+        self.known = known
         self.request, self.actions, self.interpreter, self.stop = request, actions, interpreter, stop
         self.share, self.looked = share, time.monotonic()
         self.folder, self.limits = request.folder, request.matrix.limits
         self.deadline = time.monotonic() + self.limits.job
-        self.key = ""  # that signs the journal's entries
         self.journal = Journal(self.folder / "journal.jsonl")
         self.log = self.folder / "log.txt"
         self.cases = Cases(request, interpreter, self.journal, ended)
@@ -86,34 +88,36 @@ class Supervisor:
     def _begin(self, cases: Sequence[Case], *, resume: bool) -> None:
         """Take up the journal of an interrupted run of the same cases, or begin anew."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        specification = job_command.specification(self.request, self.actions, cases)
-        job_file, key = self.folder / "job.json", key_file(self.request.build, self.request.job.id)
-        files_are_there = self.journal.path.exists() and job_file.exists() and key.exists()
+        specification = job_command.specification(self.request, self.actions, cases, known=self.known)
+        job_file = self.folder / "job.json"
+        key = held_key(self.request.build, self.request.job.id)
+        files_are_there = self.journal.path.exists() and job_file.exists() and bool(key)
         if resume and files_are_there and job_file.read_text() == specification:
+            self.journal.key = key
             copy = self.journal.path.with_suffix(".copy")  # a process of that run may still write into the other file
             shutil.copyfile(self.journal.path, copy)
             copy.replace(self.journal.path)
         else:
             self.journal.path.unlink(missing_ok=True)
             self.log.unlink(missing_ok=True)
-        self._take_key(key, anew=not self.journal.path.exists())
+            self._make_key()
         job_file.write_text(specification)
         self.cases.take_in()
         self.cases.end_in_flight("crash", "the job was interrupted while this case ran")
 
-    def _take_key(self, path: Path, *, anew: bool) -> None:
+    def forget(self) -> None:
+        """Remove the journal, so that no later run goes on with it."""
+        self.journal.close()
+        self.journal.path.unlink(missing_ok=True)
+
+    def _make_key(self) -> None:
         """Sign the journal with a key that only this process and the one that compares get to know.
 
-        A kernel could otherwise write into the journal that its case has passed. The key stays in a file, so that an
-        interrupted run can be resumed.
+        A kernel could otherwise write into the journal that its case has passed.
         """
-        if anew or not path.exists():
-            remove_old()
-            path.unlink(missing_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(secrets.token_hex(16))
-        self.key = path.read_text()
-        self.journal.key = self.key
+        remove_old()
+        self.journal.key = secrets.token_hex(16)
+        hold(self.request.build, self.request.job.id, self.journal.key)
 
     def _run_process(self, remaining: Sequence[Case]) -> None:
         """Run what remains in one process, until it ends or has to be ended."""
@@ -140,7 +144,9 @@ class Supervisor:
         ending = death(status or 0, self.cases.stage, child.why)
         if status is not None:
             self.cases.end_in_flight("crash", ending, output)
-        if self.cases.tries == tries and time.monotonic() < self.deadline:
+        if status is not None and status < 0 and not child.why and not is_suite(self.request.matrix):
+            self._end_what_remains(status)
+        elif self.cases.tries == tries and time.monotonic() < self.deadline:
             self._explain_standstill(self.cases.remaining(remaining), status, ending, output, child.why)
 
     def _start(self, remaining: Sequence[Case]) -> Child:
@@ -151,10 +157,9 @@ class Supervisor:
         preflight.check(self.request, self.interpreter)
         self.cases.process_begins()
         (self.folder / quiet.ANSWER).unlink(missing_ok=True)
-        (self.folder / KEY).write_text(self.key)
         command = job_command.arguments(self.request, self.interpreter, todo, self.journal.path)
         variables = job_command.environment(self.request, self.interpreter)
-        return self.interpreter.start(command, variables, self.request.root, self.log)
+        return self.interpreter.start(command, variables, self.request.root, self.log, self.journal.key)
 
     def _watch(self, child: Child) -> int | None:
         """Follow the journal until the process ends; return its exit status, or None if it had to be killed."""
@@ -205,6 +210,15 @@ class Supervisor:
             self.deadline += now - self.looked
             self.cases.since += now - self.looked
         self.looked = now
+
+    def _end_what_remains(self, status: int) -> None:
+        """End all cases that have not ended: a signal has ended the process that compares.
+
+        A kernel that sends one could have left a process behind, which waits for the next one that compares.
+        """
+        cases = [case for case in self.request.job.cases if case.id in self.actions]
+        message = f"the process that compares died of {signal.Signals(-status).name}, and no other one was started"
+        self.cases.give_up(cases, "error", "crash", message)
 
     def _explain_standstill(
         self, remaining: Sequence[Case], status: int | None, ending: str, output: str, why: str

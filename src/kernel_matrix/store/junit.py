@@ -1,29 +1,32 @@
-"""Records <-> JUnit XML, in which results travel between machines."""
+"""Records <-> JUnit XML: of our own for CI services, and of other tools.
+
+The words of other tools are not ours. Only in a file that kernel-matrix has written do properties say what a result is.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from xml.parsers import expat
 
 import junitparser
-from junitparser.xunit2 import (
-    JUnitXml,
-    TestCase,
-    TestSuite,
-)  # the flavour whose cases have properties
+from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whose cases have properties
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.store import journal, names
 from kernel_matrix.store.record import Outcome, Record, printable_text
 from kernel_matrix.store.validation import Bounds, RefusedError, check_figures
 
+_OURS = "kernel-matrix"  # the name of all suites together
 # The elements of a result, from the best to the worst: of several the worst counts.
 _ELEMENTS = ("skipped", "error", "failure")
-_TEXTS = (*_ELEMENTS, "system-out")
+_SUITES = ("testsuites", "testsuite")
+_OF_A_SUITE = "(the suite itself)"  # the name of a test that stands for what no test says
 _FLAKY = {"flakyFailure": "fail", "flakyError": "error"}
 # What some tools say of a test that they have not run, without an element that says so.
 _NOT_RUN = ("notrun", "disabled")
@@ -36,7 +39,7 @@ class BrokenResultError(Exception):
 
 def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, str]) -> None:
     """Write the records of a job as one test suite; every metric and fact becomes a property."""
-    xml = JUnitXml("kernel-matrix")
+    xml = JUnitXml(_OURS)
     xml.add_testsuite(_to_suite(name, records, job))
     _write(xml, path)
 
@@ -46,7 +49,7 @@ def write_all(path: Path, records: Iterable[Record]) -> None:
     runs: dict[str, list[Record]] = {}
     for record in records:
         runs.setdefault(record.run, []).append(record)
-    whole = JUnitXml("kernel-matrix")
+    whole = JUnitXml(_OURS)
     for run in runs.values():
         # Not add_testsuite: it makes one of two that have the same name and properties.
         whole.append(_to_suite(run[0].job.get("job", path.stem), run, run[0].job))
@@ -99,24 +102,29 @@ def _to_testcase(record: Record) -> TestCase:
 
 
 def read(path: Path, bounds: Bounds | None = None) -> list[Record]:
-    """Return the records of any JUnit XML file; another tool's give records without metrics. Each suite is a run.
+    """Return the records of any JUnit XML file; those of other tools have no metrics. Each suite is a run.
 
     A suite that was written from a run says which one; the runs of others follow from the bytes of the file.
-    The file is checked while it is read: nothing is kept that is larger than the bounds.
+    The file is checked while it is read: nothing is kept that is larger than the bounds. Of another tool's file, a
+    detail that cannot be used is lost, and its longest texts are cut.
 
     Raises:
         BrokenResultError: the file is truncated or not JUnit XML.
         RefusedError: it declares a document type or entities, or holds more than honest results do.
     """
+    return [record for _, record in read_tests(path, bounds)]
+
+
+def read_tests(path: Path, bounds: Bounds | None = None) -> list[tuple[str, Record]]:
+    """Return the records of any JUnit XML file, each with the class of its test, as ``read`` does."""
     try:
         content = path.read_bytes()
-        reading = _Reading(bounds or Bounds(), sha256(content).hexdigest())
-        reading.parse(content)
+        return _Reading(bounds or Bounds(), sha256(content).hexdigest()).parse(content)
     except (expat.ExpatError, OSError) as error:
         raise BrokenResultError(f"{path}: not whole JUnit XML ({error})") from None
-    except (ValueError, TypeError) as error:
-        raise BrokenResultError(f"{path}: {error}") from None
-    return reading.records
+    except (ValueError, TypeError, LookupError) as error:
+        remedy = ": write it in UTF-8" if "encoding" in str(error) else ""  # expat asks Python's codecs
+        raise BrokenResultError(f"{path}: {error}{remedy}") from None
 
 
 def read_any(path: Path, bounds: Bounds) -> list[Record]:
@@ -133,179 +141,189 @@ def read_any(path: Path, bounds: Bounds) -> list[Record]:
     return records
 
 
+@dataclass
+class _Suite:
+    """A suite that is being read: how many tests failed by its own word, and how many results of it say so."""
+
+    name: str
+    said: int
+    found: int = 0
+
+
 class _Reading:
-    """The records of a file that were read so far, and the parts of the test case that is being read."""
+    """The tests of a file that were read so far, and the parts of the test that is being read."""
 
     def __init__(self, bounds: Bounds, digest: str) -> None:
         self.bounds, self._digest = bounds, digest
-        self.records: list[Record] = []
-        self._suites = 0
+        self.tests: list[tuple[str, Record]] = []  # with the class of each
+        self._is_ours = False
+        self._open: list[_Suite] = []
+        self._suites = self._depth = 0  # suites that lie in no other; open elements
         self._run, self._job = "", dict[str, str]()
-        self._open = self._cases = 0  # suites inside one another; test cases
-        self._case: dict[str, str] | None = None  # the attributes of the test case
-        self._properties: list[list[str]] = []  # the attributes of each
-        self._results: dict[str, list[tuple[str, str]]] = {}  # message and text of each, by element
+        self._case: dict[str, str] | None = None  # the attributes of the test
+        self._given: dict[str, str] = self._job  # the properties of the test, or of its suite
+        self._results: dict[str, list[list[str]]] = {}  # message and text of each, by element
         self._tries: list[str] = []
-        self._printed = ""
-        self._text: list[str] = []
+        self._texts: list[str] | None = None  # of the element that is being read
         self._parser = expat.ParserCreate()
 
-    def parse(self, content: bytes) -> None:
+    def parse(self, content: bytes) -> list[tuple[str, Record]]:
         """Read a whole file.
 
         Raises:
             ExpatError: it is no whole XML.
             ValueError: it is no JUnit XML.
+            LookupError: it is in an encoding that Python does not know.
             RefusedError: it declares a document type or entities, or holds more than honest results do.
         """
-        parser, depth, properties = self._parser, 0, self._properties
-        deepest, longest, most = self.bounds.depth, self.bounds.text, self.bounds.properties
-
-        def start(tag: str, attributes: list[str]) -> None:
-            nonlocal depth
-            depth += 1
-            if depth > deepest:
-                raise RefusedError(f"its elements lie more than {deepest} deep")
-            if tag == "property" and depth > 1:  # nearly all elements are properties, and wait for the end of theirs
-                properties.append(attributes)
-                if len(properties) > most:
-                    raise RefusedError(f"a case has more than {most} properties")
-                return
-            if len(max(attributes, key=len, default="")) > longest:
-                raise RefusedError(f"a text is longer than {longest} characters")
-            self._start(tag, dict(zip(attributes[::2], attributes[1::2], strict=True)), depth)
-
-        def end(tag: str) -> None:
-            nonlocal depth
-            depth -= 1
-            if tag != "property":
-                self._end(tag)
-
-        parser.ordered_attributes = True
+        parser = self._parser
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse
-        parser.StartElementHandler, parser.EndElementHandler = start, end
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.Parse(content, True)
+        return self.tests
 
-    def _pairs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names and the values of the properties that were read, and forget them."""
-        names, values = _in_columns(self._properties)
-        self._properties.clear()
-        longest = self.bounds.text
-        if len("".join(names)) + len("".join(values)) > longest < max(map(len, (*names, *values))):
-            raise RefusedError(f"a text is longer than {longest} characters")
-        return names, values
+    def _cut(self, text: str, most: int) -> str:
+        """Return the first characters of a text of another tool. In a file of ours no text is too long."""
+        if len(text) > most and self._is_ours:
+            raise RefusedError(f"a text is longer than {self.bounds.text} characters")
+        return text[:most]
 
-    def _start(self, tag: str, attributes: dict[str, str], depth: int) -> None:
-        if depth == 1 and tag not in ("testsuites", "testsuite"):
-            raise ValueError(f"not whole JUnit XML (it begins with the element {tag[:60]!r})")
-        self._parser.CharacterDataHandler = None  # the text of an element ends where another begins
-        if tag == "testsuite":
-            self._end_facts()
-            self._open += 1
-            if self._open == 1:
-                self._job, self._run = {}, sha256(f"{self._digest} {self._suites}".encode()).hexdigest()[:16]
-                self._suites += 1
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > self.bounds.depth:
+            raise RefusedError(f"its elements lie more than {self.bounds.depth} deep")
+        if tag == "property":  # nearly all elements of our own files
+            self._property(attributes)
+            return
+        if len(max(attributes.values(), key=len, default="")) > self.bounds.text:
+            attributes = {name: self._cut(value, self.bounds.text) for name, value in attributes.items()}
+        if self._depth == 1:
+            if tag not in _SUITES:
+                begins = f"it begins with the element {tag[:60]!r}"
+                raise ValueError(f"not whole JUnit XML ({begins}: let the tool that wrote it write JUnit XML)")
+            self._is_ours = tag == "testsuites" and attributes.get("name") == _OURS
+        self._hear(None)  # the text of an element ends where another begins
+        if tag in _SUITES:
+            self._start_suite(tag, attributes)
         elif tag == "testcase" and self._open:
-            self._end_facts()
-            self._cases += 1
-            if self._cases > self.bounds.cases:
-                raise RefusedError(f"it has more than {self.bounds.cases} cases")
-            self._case, self._results, self._tries, self._printed = attributes, {}, [], ""
-        elif tag in _TEXTS and self._case is not None:
-            if tag in _ELEMENTS:
-                self._results.setdefault(tag, []).append((attributes.get("message", ""), ""))
-            self._text = []
-            self._parser.CharacterDataHandler = self._characters
+            self._start_case(attributes)
+        elif tag in _ELEMENTS:
+            if self._case is None and tag != "skipped" and self._open:  # it is of the whole suite
+                self._start_case({"classname": self._open[-1].name, "name": _OF_A_SUITE})
+            if self._case is not None:
+                result = [attributes.get("message", "")]
+                self._results.setdefault(tag, []).append(result)
+                self._hear(result)
+        elif tag == "system-out" and self._case is not None:
+            self._hear(self._results.setdefault(tag, [[]])[0])
         elif tag in _FLAKY:
             self._tries.append(_FLAKY[tag])
 
+    def _start_suite(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag == "testsuite" and not any(suite.name for suite in self._open):
+            self._job, self._run = {}, sha256(f"{self._digest} {self._suites}".encode()).hexdigest()[:16]
+            self._given = self._job
+            self._suites += 1
+        said = sum(int(text) for name in ("failures", "errors") if (text := attributes.get(name, "")).isdecimal())
+        self._open.append(_Suite(attributes.get("name") or tag if tag == "testsuite" else "", said))
+
+    def _start_case(self, attributes: dict[str, str]) -> None:
+        if len(self.tests) >= self.bounds.cases:
+            raise RefusedError(f"it has more than {self.bounds.cases} cases")
+        self._case, self._given, self._results, self._tries = attributes, {}, {}, []
+
+    def _property(self, attributes: Mapping[str, str]) -> None:
+        """Take a property of ours: those of a suite are the facts of its job."""
+        if not self._is_ours or "name" not in attributes:
+            return
+        if len(self._given) >= self.bounds.properties:
+            raise RefusedError(f"a case has more than {self.bounds.properties} properties")
+        name, value = (self._cut(attributes.get(part, ""), self.bounds.text) for part in ("name", "value"))
+        if name == _RUN and self._case is None and _IDENTITY.fullmatch(value):
+            self._run = value
+        else:
+            self._given[name] = value
+
+    def _hear(self, texts: list[str] | None) -> None:
+        """Append what is read to these texts; to none if there are none."""
+        self._texts, self._left = texts, self.bounds.text
+        self._parser.CharacterDataHandler = None if texts is None else self._characters
+
     def _characters(self, text: str) -> None:
-        self._text.append(text)
-        if sum(map(len, self._text)) > self.bounds.text:
-            raise RefusedError(f"a text is longer than {self.bounds.text} characters")
+        if self._texts is not None and self._left:
+            self._texts.append(self._cut(text, self._left))
+            self._left -= len(self._texts[-1])
 
     def _end(self, tag: str) -> None:
-        self._parser.CharacterDataHandler = None
-        if tag == "testsuite":
-            self._end_facts()
-            self._open -= 1
-        elif tag == "testcase" and self._case is not None:
-            self.records.append(self._record(self._case))
-            self._case = None
-        elif tag in _ELEMENTS and self._case is not None:
-            of_tag = self._results[tag]
-            of_tag[-1] = of_tag[-1][0], "".join(self._text).strip()
-        elif tag == "system-out" and self._case is not None:
-            self._printed = "".join(self._text).strip()
+        self._depth -= 1
+        self._hear(None)
+        if self._case is not None:
+            if tag == "testcase" or (tag in _ELEMENTS and self._case.get("name") == _OF_A_SUITE):
+                self._end_case(self._case)
+        elif tag in _SUITES:
+            suite = self._open.pop()
+            if suite.said > suite.found:
+                case = {"classname": suite.name or tag, "name": _OF_A_SUITE}
+                self._start_case(case)
+                text = f"by its own word {suite.said} of its tests failed, and the file has {suite.found} of them"
+                self._results = {"error": [[text]]}
+                self._end_case(case)
+                suite.found = suite.said
+            if self._open:
+                self._open[-1].found += suite.found
 
-    def _end_facts(self) -> None:
-        """Take the properties that stand outside of test cases: those of a suite are the facts of its job."""
-        pairs = dict(zip(*self._pairs(), strict=True))
-        if self._open == 1:
-            if _IDENTITY.fullmatch(pairs.get(_RUN, "")):
-                self._run = pairs.pop(_RUN)
-            self._job |= pairs
-
-    def _end_case(self) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:
-        """Return the properties of the test case: those of its own, its metrics and its facts."""
-        given: dict[str, str] = {}
-        metrics: dict[str, float] = {}
-        facts: dict[str, str] = {}
-        for name, value in zip(*self._pairs(), strict=True):
-            if name.startswith("metric."):
-                metrics[name[7:]] = float(value)
-            elif name.startswith("fact."):
-                facts[name[5:]] = value
-            else:
-                given[name] = value
-        return given, metrics, facts
+    def _end_case(self, case: Mapping[str, str]) -> None:
+        record = self._record(case)
+        self.tests.append((case.get("classname", ""), record))
+        failed = sum(len(self._results.get(element, ())) for element in ("error", "failure"))
+        if self._open:
+            self._open[-1].found += failed + len(self._tries)
+        self._case, self._given = None, self._job
 
     def _record(self, case: Mapping[str, str]) -> Record:
-        """Return the record of a test case. Of the elements of several results the worst counts."""
-        (given, metrics, facts), name = self._end_case(), case.get("name", "")
+        """Return the record of a test. Of the elements of several results the worst counts."""
+        printed, name, time = self._results.pop("system-out", []), case.get("name", ""), case.get("time", "")
         element = max(self._results, key=_ELEMENTS.index, default="")
         results = self._results.get(element, [])  # a test of some tools has several failures
         if not element and case.get("status") in _NOT_RUN:
             element = "skipped"
-        # Some tools say in what a test has printed alone why it failed.
-        printed = self._printed if element in ("failure", "error") else ""
-        return Record(
-            case=given.get("case", f"{case.get('classname') or name}/{name}"),
-            outcome=_outcome(element, given.get("outcome", "")),
-            action=given.get("action", ""),
-            stage=given.get("stage", ""),
-            message="; ".join(dict.fromkeys(message for message, _ in results if message)),
-            detail="\n".join(dict.fromkeys(text for _, text in results if text)) or printed,
-            seconds=float((case.get("time") or "0").replace(",", "")),
-            attempts=self._attempts(given),
-            metrics=metrics,
-            facts=facts,
+        texts = [text for _, *parts in results if (text := "".join(parts).strip())]
+        if not texts and element in ("failure", "error"):  # some tools say why in what a test has printed alone
+            texts = ["".join(parts).strip() for parts in printed]
+        record = Record(
+            case=f"{case.get('classname') or name}/{name}",
+            outcome=_outcome(element, ""),
+            message="; ".join(dict.fromkeys(message for message, *_ in results if message)),
+            detail="\n".join(dict.fromkeys(texts)),
+            seconds=float(time or 0) if self._is_ours else _seconds(time),
+            attempts=tuple(sorted(self._tries, key=["fail", "error"].index)),
             job=self._job,
             run=self._run,
         )
-
-    def _attempts(self, given: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the outcomes of the earlier tries. Other tools have an element for each that a later one made good."""
-        if "attempts" in given:
-            return tuple(part for part in given["attempts"].split(",") if part)
-        return tuple(sorted(self._tries, key=["fail", "error"].index))
+        return _with_properties(record, element, self._given) if self._is_ours else record
 
 
-def _in_columns(properties: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names and the values of properties, each of which has its attributes in a list.
+def _with_properties(record: Record, element: str, given: Mapping[str, str]) -> Record:
+    """Return a record of ours with all that its properties say."""
+    return replace(
+        record,
+        case=given.get("case", record.case),
+        outcome=_outcome(element, given.get("outcome", "")),
+        action=given.get("action", ""),
+        stage=given.get("stage", ""),
+        attempts=tuple(part for part in given.get("attempts", "").split(",") if part),
+        metrics={name[7:]: float(value) for name, value in given.items() if name.startswith("metric.")},
+        facts={name[5:]: value for name, value in given.items() if name.startswith("fact.")},
+    )
 
-    Raises:
-        ValueError: one has no name.
-    """
-    with suppress(ValueError):  # others have other attributes
-        first, names, second, values = zip(*properties, strict=True)
-        if {*first} == {"name"} and {*second} == {"value"}:  # as nearly all have them
-            return names, values
-    given = [dict(zip(one[::2], one[1::2], strict=True)) for one in properties]
-    if any("name" not in one for one in given):
-        raise ValueError("a property has no name")
-    return tuple(one["name"] for one in given), tuple(one.get("value", "") for one in given)
+
+def _seconds(text: str) -> float:
+    """Return a time; 0 if the text is none. Some tools group thousands by commas, and some write 0,5."""
+    with suppress(ValueError):
+        seconds = float(text.replace(",", "" if "." in text else "."))
+        return seconds if math.isfinite(seconds) and seconds >= 0 else 0.0
+    return 0.0
 
 
 def _refuse(*_: object) -> None:

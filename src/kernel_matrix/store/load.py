@@ -53,6 +53,8 @@ def parse(paths: Sequence[Path], bounds: Bounds) -> Parsed:
             refused[path] = str(error)
         except (BrokenResultError, OSError) as error:
             broken[path] = str(error)
+        except Exception as error:
+            refused[path] = f"it cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:150]})"
     tables = [_joined([(place, getattr(of_file, name)) for place, of_file in batches], name) for name in _TABLES]
     return Parsed(tuple(paths), refused, broken, *tables)
 
@@ -277,7 +279,7 @@ def collect(
 
 
 _NAMED = 3  # tests of a file
-_WORST_FIRST = ("fail", "error", "missing", "unavailable", "excluded", "pass")
+WORST_FIRST = ("fail", "error", "missing", "unavailable", "excluded", "pass")
 
 
 def not_taken(foreign: Mapping[str, Collection[Record]], planned: Collection[str]) -> Iterator[str]:
@@ -290,7 +292,7 @@ def not_taken(foreign: Mapping[str, Collection[Record]], planned: Collection[str
     for file, of_file in foreign.items():
         rest = sorted(
             (record for record in of_file if record.case not in planned),
-            key=lambda record: _WORST_FIRST.index(record.outcome),
+            key=lambda record: WORST_FIRST.index(record.outcome),
         )
         if rest:
             yield f"{file}: {_in_words(rest)}"

@@ -10,6 +10,7 @@ from typing import Any
 from kernel_matrix.vendors.device_files import driver_finding
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.program import Program
+from kernel_matrix.vendors.system import texts_in
 from kernel_matrix.vendors.vendor import Device, Vendor
 
 _PCI_ID = "0x1002"
@@ -19,11 +20,8 @@ _TOPOLOGY = Path("/sys/class/kfd/kfd/topology/nodes")
 def detect(topology: Path = _TOPOLOGY) -> list[Device]:
     """Return the GPUs that the amdgpu driver offers for computing; a node with version 0 is a CPU."""
     devices = []
-    for properties in sorted(topology.glob("*/properties")):
-        try:
-            text = properties.read_text()
-        except OSError:  # a container sees the nodes of all GPUs, and may only read those of its own GPUs
-            continue
+    # A container sees the nodes of all GPUs, and may only read those of its own GPUs.
+    for (text,) in texts_in(sorted(topology.glob("*")), "properties"):
         version = re.search(r"^gfx_target_version (\d+)$", text, re.MULTILINE)
         if version and int(version.group(1)):
             target = target_of(int(version.group(1)))
@@ -70,6 +68,7 @@ VENDOR = Vendor(
     docker_flags="--device /dev/kfd --device /dev/dri --group-add $(stat -c %g /dev/kfd)",
     container_options=container_options,
     driver=driver,
+    variables=("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "KERNEL_MATRIX_HIPCC"),
     programs=(
         Program(
             name="hipcc",

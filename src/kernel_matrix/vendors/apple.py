@@ -22,7 +22,6 @@ VENDOR = Vendor(
     gpu=True,
     framework_device="mps",
     detect=detect,
-    docker_flags="",
     why_no_flags="a container on a Mac is in a virtual machine, which does not have the GPU",
     in_containers=False,
     without_device="lowered",

@@ -114,9 +114,9 @@ VENDOR = Vendor(
     gpu=False,
     framework_device="cpu",
     detect=detect,
-    docker_flags="",
     why_no_flags="every container has the CPU",
     hosted=True,
+    variables=("CC",),
     programs=(
         Program(
             name="g++",

@@ -62,6 +62,10 @@ VENDOR = Vendor(
     docker_flags="--device /dev/davinci0 " + " ".join(f"--device /dev/{name}" for name in _SHARED),
     container_options=container_options,
     driver=driver,
+    variables=(
+        *("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "ASCEND_TOOLKIT_HOME"),
+        *("ASCEND_OPP_PATH", "ASCEND_AICPU_PATH"),
+    ),
     programs=(
         Program(name="hivmc", install=_INSTALL, homes=("ASCEND_HOME_PATH",)),
         Program(name="bisheng", install=_INSTALL, homes=("BISHENG_HOME",)),

@@ -21,25 +21,20 @@ _GPU = re.compile(r"(.+), (\d+)\.(\d+), ([^,]+)")
 def detect() -> list[Device]:
     """Return the GPUs that nvidia-smi lists; none where it is absent, fails or does not answer."""
     answer = _nvidia_smi()
-    return [] if answer is None else _devices_in(answer)
+    lines = answer.output.splitlines() if answer and not answer.fault else []
+    gpus = filter(None, map(_GPU.fullmatch, lines))
+    return [Device("nvidia", gpu[1].strip(), (f"sm_{gpu[2]}{gpu[3]}",), gpu[4].strip()) for gpu in gpus]
 
 
 def _nvidia_smi() -> Answer | None:
     return ask(_QUERY) if shutil.which("nvidia-smi") else None
 
 
-def _devices_in(answer: Answer) -> list[Device]:
-    if answer.fault:
-        return []
-    gpus = filter(None, map(_GPU.fullmatch, answer.output.splitlines()))
-    return [Device("nvidia", gpu[1].strip(), (f"sm_{gpu[2]}{gpu[3]}",), gpu[4].strip()) for gpu in gpus]
-
-
 def driver(devices: Sequence[Device]) -> Finding:
     """Look at the driver: its version, or why this machine's GPUs cannot be used."""
     versions = sorted({device.driver for device in devices})
     if versions:
-        return Finding(VENDOR.driver_finding, "good", ", ".join(versions))
+        return VENDOR.found("good", ", ".join(versions))
     answer = _nvidia_smi()
     fault = "" if answer is None else answer.fault
     if answer is not None and not fault and answer.output.strip():
@@ -47,10 +42,10 @@ def driver(devices: Sequence[Device]) -> Finding:
     if is_on_pci_bus(_PCI_ID):
         text = f"an NVIDIA GPU is on the PCI bus, and nvidia-smi does not show it{f': {fault}' if fault else ''}"
         remedy = "install the driver (Debian: sudo apt-get install nvidia-driver), then look at nvidia-smi"
-        return Finding(VENDOR.driver_finding, "broken", text, remedy)
+        return VENDOR.found("broken", text, remedy)
     if fault:
-        return Finding(VENDOR.driver_finding, "broken", f"nvidia-smi shows no GPU: {fault}", "look at nvidia-smi")
-    return Finding(VENDOR.driver_finding, "absent", "no NVIDIA GPU is here")
+        return VENDOR.found("broken", f"nvidia-smi shows no GPU: {fault}", "look at nvidia-smi")
+    return VENDOR.found("absent", "no NVIDIA GPU is here")
 
 
 def container_options(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
@@ -69,6 +64,10 @@ VENDOR = Vendor(
     docker_flags="--gpus all",
     container_options=container_options,
     driver=driver,
+    variables=(
+        *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+        "KERNEL_MATRIX_CUDA_HOME",
+    ),
     programs=(
         Program(
             name="nvcc",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.finding import Finding, Status
 from kernel_matrix.vendors.program import Program
 
 
@@ -25,11 +25,6 @@ class Device:
     emulated: bool = False
 
 
-def no_options() -> dict[str, Any]:
-    """Return the options of a container that is given no device."""
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Vendor:
     """All that the harness knows of a vendor. Each vendor has to fill the fields without a default.
@@ -39,6 +34,7 @@ class Vendor:
     gpu: Whether its devices are GPUs: one job at a time uses them, after a preflight, with the builds for GPUs.
     framework_device: The package's word for such a device: the ``device`` of a job.
     detect: Return this machine's devices. It never fails: what does not answer is no device, and ``driver`` says why.
+        By default there are none.
     docker_flags: What a person types to give the devices to ``docker run``; empty where nothing is to be given.
     why_no_flags: Why ``docker_flags`` is empty.
     container_options: Return the same for the engine's interface (keyword arguments of the Docker SDK).
@@ -46,6 +42,8 @@ class Vendor:
     hosted: Whether the machines of every CI service have such a device.
     driver: Look whether this machine's devices can be used; None where no driver is needed.
     programs: What toolchains start to make code for the devices.
+    variables: The environment variables that a job gets from the shell: they choose devices, or say where software is.
+        None of them may change a result.
     with_device: The best evidence where a device is.
     without_device: The best evidence where none is. ``planned``: without a device there is nothing to compile.
     limit: Why there is no better evidence than ``with_device``, where that is less than ``ran``.
@@ -60,14 +58,15 @@ class Vendor:
     kind: str
     gpu: bool
     framework_device: str
-    detect: Callable[[], list[Device]]
-    docker_flags: str
+    detect: Callable[[], list[Device]] = list
+    docker_flags: str = ""
     why_no_flags: str = ""
-    container_options: Callable[[], Mapping[str, Any]] = no_options
+    container_options: Callable[[], Mapping[str, Any]] = dict
     in_containers: bool = True
     hosted: bool = False
     driver: Callable[[Sequence[Device]], Finding] | None = None
     programs: tuple[Program, ...] = ()
+    variables: tuple[str, ...] = ()
     with_device: Evidence = "ran"
     without_device: Evidence = "compiled"
     limit: str = ""
@@ -80,6 +79,10 @@ class Vendor:
     def driver_finding(self) -> str:
         """Return the name of the finding of :attr:`driver`."""
         return f"{self.title} driver"
+
+    def found(self, status: Status, text: str, remedy: str = "") -> Finding:
+        """Return the finding of :attr:`driver`."""
+        return Finding(self.driver_finding, status, text, remedy)
 
     @property
     def emulates(self) -> bool:

@@ -21,6 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Write the results, and say where."""
-    path = take(load_project(options), options.files, options.platform, options.toolchain, detect())
+    path, replaced = take(load_project(options), options.files, options.platform, options.toolchain, detect())
+    if replaced:
+        print(replaced)
     print(here(f"{path}: `kernel-matrix report` shows it"))
     return 0

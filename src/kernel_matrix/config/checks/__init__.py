@@ -20,6 +20,7 @@ _OF_NAMES = (
     names.sums,
     names.budgets,
     names.groups,
+    names.sizes,
     names.events,
     rules.places,
     rules.expectations,

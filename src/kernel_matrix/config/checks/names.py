@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,6 +13,7 @@ from kernel_matrix.config.document import Fault, Place
 from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, ScalarOrList, as_list
 from kernel_matrix.config.suite import is_suite
 
+_MOST_CASES = 2_000_000  # of an operator in all cells: this repository's matrix has 43,000 of one
 _HOSTED = re.compile(r"(ubuntu|windows|macos)-")
 
 
@@ -182,6 +184,18 @@ def _group(op: Op, place: Place, group: Mapping[str, ScalarOrList]) -> Iterator[
             yield place, f"the axis '{axis}' is missing, and it has no default. Add it."
 
 
+def sizes(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the operators with more cases, in all cells that they may have, than a plan can hold."""
+    platforms = matrix.platforms.values()
+    lanes = sum(len(entry.targets or platform.targets) for platform in platforms for entry in platform.entries)
+    for name, op in matrix.ops.items():
+        groups = [*(group for of_tier in op.cases.values() for group in of_tier), *op.timed]
+        cases = sum(math.prod(len(as_list(group.get(axis, []))) or 1 for axis in op.axes) for group in groups)
+        if (number := cases * lanes * len(op.directions)) > _MOST_CASES:
+            text = f"its cases in all cells are up to {number}, and {_MOST_CASES} are the most. Take values out."
+            yield ("ops", name, "cases"), text
+
+
 def events(matrix: Matrix) -> Iterator[Fault]:
     """Yield the unknown toolchains of an event."""
     for name, event in matrix.ci.events.items():
@@ -215,6 +229,8 @@ def _unknown_target(platform: Platform, place: Place, target: str) -> Iterator[F
 
 
 def _twice(place: Place, values: Sequence[str]) -> Iterator[Fault]:
+    before: set[str] = set()
     for index, value in enumerate(values):
-        if value in values[:index]:
+        if value in before:
             yield (*place, index), f"'{value}' is here twice, so its cells would be too. Take one out."
+        before.add(value)

@@ -4,7 +4,8 @@
 -- The largest error may be min(cap, max(factor * noise, sqrt(steps) * conditioning)), where the noise is the largest of
 -- the baseline's error (floor), the conditioning, and some steps of fp32 (ulps) at the golden's largest value. The
 -- relative error has no cap, and `rounded` in the place of `factor` for an output that is narrower than fp32. A suite
--- that asserts by itself may declare the limits in its test; the cap holds for these too.
+-- that asserts by itself may declare the limits in its test; the cap holds for these too. In a dtype of one byte the cap
+-- is at least half a step at the largest value: no result is nearer.
 CREATE OR REPLACE TEMP VIEW limits AS
 WITH of_names AS (  -- what matrix.yaml says of an output by its name
     SELECT owed, name, bool_or(part = 'names') AS is_named, bool_or(part = 'sums') AS is_sum,
@@ -29,7 +30,8 @@ found AS (
            coalesce(CASE WHEN n.is_sum THEN w.growth_of_sums ELSE w.growth_of_others END,
                     o.limit_growth, 0) AS most_growth,
            coalesce(n.factor, w.factor) AS factor, coalesce(n.rounded, w.rounded) AS rounded, w.ulps,
-           coalesce(n.cap, w.cap) * o.unit AS cap_of_unit,
+           greatest(coalesce(n.cap, w.cap) * o.unit, CASE WHEN o.itemsize < 2 THEN o.largest / 8 ELSE 0 END)
+           AS cap_of_unit,
            CASE WHEN w.asserted THEN o.others['declared_max_abs'] END AS declared_max_abs,
            CASE WHEN w.asserted THEN o.others['declared_rel_fro'] END AS declared_rel_fro
     FROM deciding d JOIN outputs o USING (record)

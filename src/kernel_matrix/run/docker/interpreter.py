@@ -11,8 +11,8 @@ from typing import Any
 
 import docker.errors
 
-from kernel_matrix.run.docker.engine import ERRORS, Engine, answering, explained
-from kernel_matrix.run.docker.ownership import remove
+from kernel_matrix.job.journal import KEY
+from kernel_matrix.run.docker.engine import ERRORS, Engine, answering, explained, remove
 from kernel_matrix.run.docker.sandbox import Sandbox
 from kernel_matrix.run.executors import Child, MachineError, UnavailableError
 
@@ -45,11 +45,15 @@ class ContainerInterpreter:
         """Return where the path is mounted."""
         return self.sandbox.seen(path)
 
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
+    def start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
+    ) -> Child:
         """Start Python in a container of its own.
 
         The container writes the log itself, so that it is kept when the engine or the harness dies.
         """
+        if key:  # in a file: no kernel runs in the job's folder before the container does
+            self.sandbox.request.folder.joinpath(KEY).write_text(key)
         self.sandbox.prepare()
         container = self.create(
             ["sh", "-c", _INTO_LOG, self.seen(log), self.python, *arguments], environment, working_dir=self.seen(cwd)

@@ -35,4 +35,4 @@ def prepare(request: Request) -> Interpreter:
             raise UnavailableError(f"{name} is not installed in this interpreter; it needs {text}") from None
         if not satisfies([text], {name: version}):
             raise UnavailableError(f"this interpreter has {name} {version}; {request.job.toolchain} needs {text}")
-    return LocalInterpreter(Path(sys.executable), isolated=False)
+    return LocalInterpreter(Path(sys.executable), inherits=("PYTHONHOME", "PYTHONPATH"))

@@ -7,9 +7,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import Child, MachineError
 
 # Wait for a line from the harness. When the harness dies, however it dies, the pipe closes without one: end the job.
@@ -57,19 +58,22 @@ class LocalInterpreter:
     """A Python of this machine, by its path."""
 
     python: Path
-    facts: Mapping[str, str] = field(default_factory=dict)
-    isolated: bool = True  # from the import path of whoever started the harness
+    inherits: tuple[str, ...] = ()  # names of variables, beside those that every job gets from the shell
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Return the variables that its processes get from the shell."""
+        return variables.facts_of(variables.inherited(self.inherits))
 
     def seen(self, path: Path) -> str:
         """Return the path: the job sees this machine's folders."""
         return str(path)
 
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path) -> Child:
+    def start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
+    ) -> Child:
         """Start Python in a process group of its own, so that its children can be ended with it."""
-        inherited = dict(os.environ)
-        if self.isolated:
-            inherited.pop("PYTHONHOME", None)
-            inherited.pop("PYTHONPATH", None)
+        inherited = variables.inherited(self.inherits)
         search = [environment.get("PYTHONPATH", ""), inherited.get("PYTHONPATH", "")]
         try:
             with log.open("ab") as output:
@@ -77,11 +81,14 @@ class LocalInterpreter:
                     [self.python, *arguments],
                     cwd=cwd,
                     env={**inherited, **environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
         except OSError as error:
             raise MachineError(f"{self.python} does not start: {error.strerror or error}") from None
+        assert process.stdin
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(key.encode())
         return LocalChild(process)

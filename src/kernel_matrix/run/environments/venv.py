@@ -25,6 +25,7 @@ _PIP_TO_UV = {
     "PIP_EXTRA_INDEX_URL": "UV_INDEX",
     "PIP_CERT": "SSL_CERT_FILE",
 }
+_CODE = (".py", ".pth", ".so")
 
 
 @contextmanager
@@ -47,6 +48,7 @@ def prepare(request: Request) -> Interpreter:
     folder = (request.build / "envs").resolve() / f"{lock.stem}-{machine}-{key}"
     python, complete = folder / "bin" / "python", folder / "complete"
     if complete.exists():
+        demand_unchanged(folder)
         return LocalInterpreter(python)
     with locked(folder.with_name(f"{folder.name}.lock"), wait=True):  # another run may be making it
         if not complete.exists():
@@ -56,8 +58,33 @@ def prepare(request: Request) -> Interpreter:
             variables = variables_for(request.matrix.installer, python, lock, gpu=request.gpu)
             uv("pip", "install", "--python", str(python), "-r", str(lock), variables=variables)
             share_bytecode(folder, request.build / "cache" / "bytecode")
-            complete.touch()
+            complete.write_text(state_of(folder))
     return LocalInterpreter(python)
+
+
+def demand_unchanged(folder: Path) -> None:
+    """Check that an environment has the code that was installed: a kernel could have left a file for the next job.
+
+    Raises:
+        InstallError: it has not.
+    """
+    state, made = state_of(folder), folder / "complete"
+    if not (known := made.read_text()):  # an earlier version of the harness made it
+        made.write_text(state)
+    elif known != state:
+        raise InstallError(f"code in {folder} was changed since it was installed. Remove the folder, and run again")
+
+
+def state_of(folder: Path) -> str:
+    """Return a hash of the names, sizes and times of the files of an environment that Python reads as code."""
+    state = hashlib.sha256()
+    for packages in sorted(folder.glob("lib/python*/site-packages")):
+        for place, folders, files in os.walk(packages):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")  # bytecode is kept elsewhere
+            for name in sorted(name for name in files if name.endswith(_CODE)):
+                status = Path(place, name).lstat()
+                state.update(f"{place} {name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return state.hexdigest()
 
 
 def variables_for(installer: Installer, python: Path, lock: Path, *, gpu: bool) -> Mapping[str, str]:

@@ -271,11 +271,9 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
         chunk, count = gradients.even_chunks_of(tokens, blocks, by_phi["BLOCK_TOKENS"], tiles.places)
     else:
         chunk, count = gradients.chunks_of(tokens, blocks, by_phi["BLOCK_TOKENS"])
-    room = weights_elements(tiles.weights) if out.x is not None else 0
-    between = gradients.scratch_of(inputs, out, tiles.shared, count, room)
-    weights = None
-    if out.x is not None:
-        weights = weights_in(between.weights, tiles.weights)
+    between = gradients.scratch_of(inputs, out, tiles.shared, count, weights_elements(tiles.weights))
+    # dx alone needs them. Without them the first launch is another program, whose sums have other bits at some widths.
+    weights = weights_in(between.weights, tiles.weights)
     launches = [gradients.first_launch(inputs, tiles.shared, between, weights)]
     read = (inputs.x, weights, inputs[7], between.coefficients, between.scales, added)
     if both is not None and (out.x is not None or between.chunks is not None):

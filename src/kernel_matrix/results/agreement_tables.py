@@ -1,19 +1,11 @@
-"""The part of the report about who agrees with whom: its models, and how they are made from a comparison."""
+"""The models of who agrees with whom, and their sentences. Every command imports them, and NumPy takes too long."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
-
-from kernel_matrix.config.plan import Case
-from kernel_matrix.store.record import Record
-
-if TYPE_CHECKING:  # NumPy takes long to import, and every command imports the models
-    from kernel_matrix.results import agreement
-    from kernel_matrix.results.ulp import Divergence
 
 Number = int | float | str  # as in the document: JSON has no infinity
 
@@ -99,64 +91,8 @@ class AgreementReport(_Model):
         return [
             f"{' '.join(filter(None, (table.op, table.direction, table.dtype)))}: {sentence}"
             for table in self.tables
-            for sentence in _odd_in_words(table.members)
+            for sentence in odd_in_words(table.members)
         ]
-
-
-def agreement_report(results: Iterable[tuple[Case, Record]]) -> AgreementReport:
-    """Return the part of the report about the results that decide their cases."""
-    from kernel_matrix.results import agreement
-
-    whole = agreement.agreement(results)
-    return AgreementReport(tables=tuple(map(_table, whole.tables)), refused=whole.refused, without=whole.without)
-
-
-def _table(table: agreement.Table) -> AgreementTable:
-    group_of = {member: number for number, group in enumerate(table.groups) for member in group}
-    members = tuple(
-        AgreementMember(
-            id=member.id,
-            platform=member.platform,
-            target=member.target,
-            toolchain=member.toolchain,
-            variant=member.variant,
-            cases=table.cases[place],
-            group=group_of[place],
-            odd=_odd(table.odd[place]) if place in table.odd else None,
-        )
-        for place, member in enumerate(table.members)
-    )
-    return AgreementTable(
-        op=table.op,
-        direction=table.direction,
-        dtype=table.dtype,
-        members=members,
-        groups=table.groups,
-        pairs=tuple(map(_pair, table.pairs)),
-        says=(*_groups_in_words(table), *_odd_in_words(members)),
-    )
-
-
-def _odd(odd: agreement.Oddness) -> OddOne:
-    return OddOne(cases=odd.cases, outputs=odd.outputs, ulp=_number(odd.ulp), case=odd.case, output=odd.output)
-
-
-def _pair(pair: agreement.Pair) -> AgreementPair:
-    outputs = {
-        output: Figures(median=_number(median), p99=_number(p99), largest=_number(largest))
-        for output, (median, p99, largest) in pair.outputs.items()
-    }
-    first = _first(pair.case, pair.output, pair.first) if pair.case else None
-    return AgreementPair(
-        one=pair.one, other=pair.other, cases=pair.cases, identical=pair.identical, outputs=outputs, first=first
-    )
-
-
-def _first(case: str, output: str, divergence: Divergence | None) -> FirstDifference:
-    if divergence is None:
-        return FirstDifference(case=case, output=output, index=(), one=None, other=None)
-    one, other = exact(divergence.one), exact(divergence.other)
-    return FirstDifference(case=case, output=output, index=divergence.index, one=one, other=other)
 
 
 def exact(value: float) -> Number:
@@ -164,28 +100,28 @@ def exact(value: float) -> Number:
     return float(f"{value:.9g}") if math.isfinite(value) else str(value)
 
 
-def _number(value: float) -> Number:
+def short(value: float) -> Number:
     """Return a distance with three digits, whole where it is large; infinity as a word."""
     if not math.isfinite(value):
         return str(value)
     return int(value) if value == int(value) or value >= 1000 else float(f"{value:.3g}")
 
 
-def _groups_in_words(table: agreement.Table) -> list[str]:
+def groups_in_words(members: Sequence[AgreementMember], groups: Sequence[Sequence[int]]) -> list[str]:
     """Return a sentence for each group of several members."""
-    if len(table.members) == 1:
+    if len(members) == 1:
         return ["There is nobody to compare it with."]
-    if len(table.groups) == 1:
-        return [f"All {len(table.members)} agree bit for bit."]
+    if len(groups) == 1:
+        return [f"All {len(members)} agree bit for bit."]
     sentences = [
-        f"These {len(group)} agree bit for bit: {', '.join(table.members[place].id for place in group)}."
-        for group in table.groups
+        f"These {len(group)} agree bit for bit: {', '.join(members[place].id for place in group)}."
+        for group in groups
         if len(group) > 1
     ]
     return sentences or ["No two agree bit for bit in all cases."]
 
 
-def _odd_in_words(members: tuple[AgreementMember, ...]) -> list[str]:
+def odd_in_words(members: Sequence[AgreementMember]) -> list[str]:
     """Return a sentence for each odd one out."""
     return [
         f"Odd one out: {member.id}, in {member.odd.cases} of {member.cases} cases ({', '.join(member.odd.outputs)}). "
