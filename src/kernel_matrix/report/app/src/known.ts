@@ -63,12 +63,22 @@ function on(model: Model, cells: readonly number[]): string {
   return names.size > 0 ? ` on ${shown}${more}` : "";
 }
 
-/** Return when the last result of some cells came. */
+/** Return when cells ran last; where none did, when they were compiled last, or had any result. */
 export function lastResult(model: Model, cells: readonly number[]): string {
   const lanes = new Set(cells.map((cell) => model.lane(cell)));
-  const moments = [...lanes].map((lane) => model.overview.lanes[lane]!.history.last_result ?? "");
-  const last = moments.sort().at(-1);
-  if (!last) return "never";
-  const days = Math.floor(daysSince(last, Date.now()));
-  return days > 0 ? `${plural(days, "day")} ago` : moment(last).slice(0, 10);
+  const histories = [...lanes].map((lane) => model.overview.lanes[lane]!.history);
+  for (const [key, verb] of [
+    ["last_ran", "ran "],
+    ["last_compiled", "compiled "],
+    ["last_result", ""],
+  ] as const) {
+    const last = histories
+      .map((one) => one[key] ?? "")
+      .sort()
+      .at(-1);
+    if (!last) continue;
+    const days = Math.floor(daysSince(last, Date.now()));
+    return verb + (days > 0 ? `${plural(days, "day")} ago` : moment(last).slice(0, 10));
+  }
+  return "never";
 }

@@ -62,7 +62,7 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
     stale_by_evidence: {},
     canaries: null,
     determinism: null,
-    history: { last_result: null, message: "", color: "", silent_since: null },
+    history: { last_result: null, last_ran: null, last_compiled: null, message: "", color: "", silent_since: null },
   });
   const overview: Overview = {
     schema_version: 1,
