@@ -209,6 +209,19 @@ def test_lanes_with_few_operators_are_put_together_first(whole):
     ) == ["p c"]
 
 
+@pytest.mark.parametrize(
+    ("states", "shown"),
+    [(("unavailable", "pass", "known"), "pass"), (("pass", "error"), "error"), (("known", "unavailable"), "known")],
+)
+def test_a_square_of_several_lanes_shows_what_is_red_and_else_what_is_known_best(whole, states, shown):
+    one = whole.cells[0]
+    cells = tuple(
+        replace(one, target=f"t{place}", state=states[place % len(states)]) for place in range(MOST_COLUMNS + 1)
+    )
+    titles = re.findall("<title>(.*)</title>", grid(whole.model_copy(update={"cells": cells}), "light"))
+    assert [title for title in titles if f"({MOST_COLUMNS + 1} cells): {shown}, " in title]
+
+
 def test_a_name_cannot_break_the_picture(whole):
     cells = (replace(whole.cells[0], toolchain="<script>&\"'", op="]]>"),)
     text = grid(whole.model_copy(update={"cells": cells}), "light")

@@ -131,18 +131,15 @@ def result_to_repeat(verdicts: Sequence[Verdict], tried: Iterable[Record], ident
     Raises:
         UserError: no record is of one of the cases.
     """
-    found = worst_result(verdicts).record or next(iter(tried), None)
+    # The worst case that a machine had a result of; the worst of all if there is none.
+    worst = min(verdicts, key=lambda v: (v.record is None or not v.record.job, STATES.index(v.state)))
+    found = worst.record or next(iter(tried), None)
     if found is None:
         raise UserError(
             f"{identity}: no result of it is here. Name the folder of the run that is to be repeated, such as an "
             "unpacked artifact."
         )
     return found
-
-
-def worst_result(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the worst case that a machine had a result of; the worst of all if there is none."""
-    return min(verdicts, key=lambda v: (v.record is None or not v.record.job, STATES.index(v.state)))
 
 
 def check(records: Iterable[Record], expected: Sequence[str]) -> None:

@@ -33,6 +33,16 @@ export interface Overview {
    * The backend of each lane, in the order of ``lanes``.
    */
   backends: string[];
+  /**
+   * The devices that measured cells of each lane, in their order.
+   */
+  devices: string[][];
+  /**
+   * By PLATFORM/TARGET, the words that people have for its devices.
+   */
+  names: {
+    [k: string]: string;
+  };
   ops: Op[];
   cells: CellColumns;
   texts: string[];
