@@ -75,11 +75,6 @@ def is_bench_record(record: Record) -> bool:
     return record.case.startswith(BENCH)
 
 
-def is_case_record(record: Record) -> bool:
-    """Return whether a record is of a case that a plan can have."""
-    return not record.case.startswith((PROBE, BENCH))
-
-
 def outputs_of(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """Return the figures by output; the output of a variant has the variant's name, as ``h_in@products``."""
     by_output: dict[str, dict[str, float]] = {}
