@@ -43,8 +43,6 @@ def commands() -> Iterator[str]:
         for name in names:
             for path in cli.in_group(name, known):
                 yield from _command(path)
-    yield "## Names that commands had\n"
-    yield table(("former name", "type"), [(f"`{old}`", f"`{new}`") for old, new in cli.FORMER.items()])
 
 
 def _command(name: str) -> Iterator[str]:

@@ -122,14 +122,10 @@ def collect_tests(
     """
     if not suite.is_suite(project.matrix):
         return project
-    jobs = [
-        job
-        for job in planning.plan(suite.with_tests(project.matrix, suite.SuiteTests()), "full").jobs
-        if (not selection.platforms or job.platform in selection.platforms)
-        and (not selection.toolchains or job.toolchain in selection.toolchains)
-    ]
+    planned = planning.plan(suite.with_tests(project.matrix, {}), "full")
+    jobs = narrow(project.matrix, planned, planned.jobs, replace(selection, cases=()))
     collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
-    suite.write(project.results, suite.read([project.results]).together(suite.SuiteTests(collected)))
+    suite.write(project.results, {**suite.read([project.results]), **collected})
     return with_tests(project, [])
 
 
@@ -193,7 +189,8 @@ def select(project: Project, selection: Selection) -> Selected:
     jobs = row_plan.row(selection.row).jobs if row_plan and selection.row else planned.jobs
     jobs = tuple(narrow(project.matrix, planned, jobs, selection))
     if selection.changed_since:
-        jobs = choose(project.matrix, jobs, git.changed_files(project.root, selection.changed_since)).jobs
+        paths = git.changed_files(project.root, selection.changed_since)
+        jobs = tuple(choose(project.matrix, jobs, paths)[0])
     if shard := selection.shard:
         jobs = only_shard(jobs, estimate(project.matrix, planned.cases, earlier.seconds), shard)
     if not jobs:
@@ -235,7 +232,7 @@ def loosened(project: Project, since: str) -> list[Loosening]:
     if text is None:
         return [Loosening(name, "the file is new, with all that it allows", "-", "-")]
     try:
-        before = read_former(text, project.matrix)
+        before = read_former(text)
         former = planning.plan(before, "full")
     except (FormerError, KeyError) as error:
         return [Loosening(name, f"the former file cannot be compared, look at the change yourself: {error}", "-", "-")]

@@ -23,9 +23,6 @@ PARTS = "kernel_matrix.parts"  # name -> ``module:function``
 # The extra of the core that installs a command, or a group of commands.
 EXTRAS = {"launches": "launches", "bench": "bench", "calibrate": "calibrate", "toolchains": "probes"}
 
-# The extra of the core that brings a library which few commands import.
-_LIBRARIES = {"docker": "containers"}
-
 
 @functools.cache
 def declared(group: str) -> Mapping[str, str]:
@@ -55,15 +52,9 @@ def source_of(module: str) -> Path:
     return Path(spec.submodule_search_locations[0]).joinpath(*rest).with_suffix(".py")
 
 
-def not_here(command: str, extra: str) -> UserError:
-    """Return the error for a command whose distribution is not installed."""
-    return UserError(f"{command} is in a distribution of its own: {installing(extra)} installs it.")
-
-
-def without_library(error: ModuleNotFoundError) -> UserError | None:
-    """Return the error for a library that an extra brings; nothing for any other."""
-    extra = _LIBRARIES.get(error.name or "")
-    return UserError(f"this needs the library {error.name}: {installing(extra)} installs it.") if extra else None
+def not_here(command: str) -> UserError:
+    """Return the error for a command, or a group of commands, whose distribution is not installed."""
+    return UserError(f"{command} is in a distribution of its own: {installing(EXTRAS[command])} installs it.")
 
 
 def installing(extra: str) -> str:

@@ -8,7 +8,7 @@ from itertools import product
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Bench, BenchOp, Matrix, Scalar, ScalarOrList, as_list, has_values
-from kernel_matrix.config.plan import case_name
+from kernel_matrix.config.plan import case_name, ops_of
 from kernel_matrix.store.record import BENCH
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
@@ -126,9 +126,10 @@ def _has(matrix: Matrix, place: Place, toolchain: str, case: BenchCase) -> bool:
     """Return whether a toolchain has the operator; what is no operator of matrix.yaml, all have."""
     if case.op not in matrix.ops:
         return True
-    names = {case.op, f"{case.op}.{case.direction}"}
-    entry = matrix.platforms[place.platform].entry(toolchain, place.target)
-    return all(ops is None or names & set(ops) for ops in (matrix.toolchains[toolchain].ops, entry.ops))
+    platform = matrix.platforms[place.platform]
+    entries = [one for one in platform.entries if one.toolchain == toolchain]
+    [entry, *_] = [one for one in entries if place.target in (one.targets or platform.targets)]
+    return (case.op, case.direction) in ops_of(matrix, entry)
 
 
 def rivals_of(bench: Bench, case: BenchCase, wanted: Sequence[str]) -> list[str]:

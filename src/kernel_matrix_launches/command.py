@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.cli.output import print_dashboard
+from kernel_matrix.cli.options import print_dashboard
 from kernel_matrix_launches.recording import Options
 from kernel_matrix_launches.study import study
 from kernel_matrix_launches.targets import targets_named

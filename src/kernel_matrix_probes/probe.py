@@ -17,10 +17,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_matrix.base.errors import UserError, first_fault, unknown
-from kernel_matrix.base.versions import by_name, required, satisfies
+from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.model.fields import Name, NeedName
 from kernel_matrix.diagnosis.rule import Pattern
+from kernel_matrix_probes.names import by_name, required
 
 _HEADER = re.compile(r"^# /// probe\n((?:#.*\n)+?)# ///\n?", re.MULTILINE)
 

@@ -12,11 +12,11 @@ from kernel_matrix.config.model import Op, Scalar, ScalarOrList
 from kernel_matrix.config.plan import Case
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run import schedule
-from kernel_matrix.run.progress import Silent
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix_probes.try_version import Silent
 
 Axes = Mapping[str, Scalar]
 # Which of several axes still fail alike: all are asked at once, so that they share a process.

@@ -11,11 +11,11 @@ from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.paths import without_folders
-from kernel_matrix.base.versions import by_name, required
 from kernel_matrix.config.locks import asked_for, pins, source_of
 from kernel_matrix.config.model import Matrix, Toolchain
 from kernel_matrix.pipeline import Project
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix_probes.names import by_name, required
 from kernel_matrix_probes.probe import Probe, select_probes
 
 # What a job itself imports. These pins of a toolchain's lock stay while one package moves.

@@ -15,7 +15,6 @@ from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.toolchains import SweptOp, SweptProbe
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError, Interpreter
-from kernel_matrix.run.progress import Silent
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.run.supervise import death
 from kernel_matrix_probes.attempts import Attempt, Stage
@@ -36,6 +35,16 @@ if not modules:
     raise ModuleNotFoundError(f"the distribution {sys.argv[1]} brings no module that could be imported")
 importlib.import_module(next((module for module in modules if canonical(module) == name), modules[0]))
 """
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def job(self, job: str, text: str) -> None:
+        """Do nothing."""
+
+    def case(self, job: str, outcome: str) -> None:
+        """Do nothing."""
 
 
 def try_version(subject: Subject, version: str, pins: Mapping[str, str]) -> Attempt:

@@ -116,7 +116,7 @@ def project_is_loaded_once() -> Iterator[None]:
     plans: dict[tuple[int, Tier], Plan] = {}
 
     def load_once(given: Path, tests: SuiteTests | None = None) -> loading.Checked:
-        if given != path or tests not in (None, SuiteTests()):
+        if given != path or tests:
             return load_file(given, tests)
         key = given.read_bytes()
         if key not in loaded:

@@ -18,8 +18,8 @@ from test_run import middle, states
 from kernel_matrix.base.owner import OWNER, is_dead, owner
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
-from kernel_matrix.run.docker.engine import connect
-from kernel_matrix.run.docker.ownership import sweep
+from kernel_matrix.run.docker.engine import connect, sweep
+from kernel_matrix.run.docker.recipe import source_of
 from kernel_matrix.store import names
 
 # Print what a job can see and do; this runs inside the job.
@@ -77,10 +77,7 @@ def image_of(doubles: Doubles) -> Image:
     """Return the image that the jobs of the doubles run in."""
     client = connect().client
     try:
-        dockerfile, lock = doubles.root / "containers" / "here" / "Dockerfile", doubles.root / "lock.txt"
-        return images.build(
-            client, doubles.root, "here", dockerfile, [lock], installer=doubles.matrix.installer, gpu=False, say=print
-        )
+        return images.build(client, source_of(doubles.matrix, doubles.root, "here"), print)
     finally:
         client.close()
 

@@ -34,7 +34,7 @@ from kernel_matrix.run.docker import bundle, images, network
 from kernel_matrix.run.docker.build import Image, name_of
 from kernel_matrix.run.docker.build_steps import lines_of
 from kernel_matrix.run.docker.engine import SOCKET
-from kernel_matrix.run.docker.recipe import PREFIX, SHARED, Recipe, content_of, shared_recipe
+from kernel_matrix.run.docker.recipe import PREFIX, SHARED, Recipe, Source, source_of
 from kernel_matrix.run.executors import InstallError, MachineError
 
 ROOT = Path(__file__).parents[2]
@@ -51,11 +51,13 @@ def write(root: Path, name: str, text: str) -> Path:
     return path
 
 
+def source(root: Path, dockerfile: Path, *locks: Path, gpu: bool = False) -> Source:
+    return Source(root, dockerfile.parent.name, dockerfile, locks, INSTALLER, gpu)
+
+
 def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None, say=None) -> Image:
     say = say or (said if said is not None else []).append
-    return images.build(
-        engine, root, dockerfile.parent.name, dockerfile, locks, installer=INSTALLER, gpu=False, say=say
-    )
+    return images.build(engine, source(root, dockerfile, *locks), say)
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def nothing_is_left(engine, recipe: Recipe) -> Iterator[Callable[[str], None]]:
 
 def environments_of(engine, root: Path, dockerfile: Path, lock: Path) -> Recipe:
     """Return the recipe of the environments that the image of a Dockerfile is made from."""
-    return shared_recipe(engine, root, dockerfile, [lock], INSTALLER, gpu=False)
+    return source(root, dockerfile, lock).shared_recipe(engine)
 
 
 def run(engine, image: Image, command: str) -> str:
@@ -147,12 +149,12 @@ def test_the_content_of_an_image_changes_with_its_locks_and_not_with_its_base(tm
     shutil.copytree(ROOT / "containers", tmp_path / "containers")
     dockerfile, lock = tmp_path / "containers" / "cuda" / "Dockerfile", tmp_path / "a.txt"
     lock.write_text("pytest==9.2.0\n")
-    before = content_of(dockerfile, [lock], INSTALLER, gpu=False)
+    before = source(tmp_path, dockerfile, lock).content
     monkeypatch.setenv("KERNEL_MATRIX_BOOKWORM", "another/debian")
-    assert content_of(dockerfile, [lock], INSTALLER, gpu=False) == before
-    assert content_of(dockerfile, [lock], INSTALLER, gpu=True) != before
+    assert source(tmp_path, dockerfile, lock).content == before
+    assert source(tmp_path, dockerfile, lock, gpu=True).content != before
     lock.write_text("pytest==9.1.0\n")
-    assert content_of(dockerfile, [lock], INSTALLER, gpu=False) != before
+    assert source(tmp_path, dockerfile, lock).content != before
 
 
 def test_only_the_wheels_that_a_lock_names_go_into_a_build(tmp_path, monkeypatch):
@@ -332,7 +334,7 @@ def test_an_engine_that_dies_in_a_build_is_an_error_of_the_machine(own_engine, t
 
     client = DockerClient(own_engine.address)
     with pytest.raises(MachineError, match="the Docker engine failed to give the image of killed"):
-        images.build(client, tmp_path, "killed", dockerfile, [], installer=INSTALLER, gpu=False, say=say)
+        images.build(client, source(tmp_path, dockerfile), say)
     client.close()
 
 
@@ -495,7 +497,7 @@ def test_a_bundle_brings_its_images_and_a_damaged_one_is_refused(engine, tmp_pat
     subprocess.run(["git", "init", "-q", root], check=True)
     subprocess.run(["git", "-C", root, "add", "containers", "script"], check=True)
     image = built(engine, root, dockerfile)
-    entry = bundle.Carried("carried", content_of(dockerfile, [], INSTALLER, gpu=False), image.reference, image.id)
+    entry = bundle.Carried("carried", source(root, dockerfile).content, image.reference, image.id)
     bundle.write(engine, root, "abc", [entry], wheels, into, print)
     engine.images.remove(image.reference)
 
@@ -558,12 +560,9 @@ def platform_image(engine, matrix: Matrix):
     """Return the image of a platform of the project."""
 
     def make(name: str) -> Image:
-        platform = matrix.platforms[name]
-        assert platform.container is not None
-        locks = [ROOT / matrix.toolchains[lane.toolchain].lock for lane in platform.entries]
-        return images.build(
-            engine, ROOT, name, ROOT / platform.container, locks, installer=matrix.installer, gpu=False, say=print
-        )
+        of_platform = source_of(matrix, ROOT, name)
+        assert of_platform is not None
+        return images.build(engine, of_platform, print)
 
     return make
 

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from kernel_matrix import cli
 from kernel_matrix.adopt import requirements
 from kernel_matrix.adopt.lock import resolve
-from kernel_matrix.adopt.project_file import metadata_of
+from kernel_matrix.adopt.project_file import by_extra, metadata_of
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.words import next_lines
@@ -118,7 +118,7 @@ def test_kernels_get_triton_where_the_package_does_without_it_if_it_is_not_there
 
 
 def test_the_proposed_matrix_names_what_the_repository_has(package, resolved):
-    files = propose(look(package), CPU).files
+    files = propose(look(package), CPU)[1]
     assert list(files)[-1] == "matrix.yaml"
     matrix = YAML(typ="safe").load(files["matrix.yaml"])
     assert matrix["package"]["name"] == "own_kernels"
@@ -133,7 +133,7 @@ def test_the_proposed_matrix_names_what_the_repository_has(package, resolved):
 
 def test_without_kernels_and_torch_only_the_cpu_is_proposed(package, resolved):
     (package / "src" / "own_kernels" / "add.py").unlink()
-    files = propose(look(package), CPU).files
+    files = propose(look(package), CPU)[1]
     matrix = YAML(typ="safe").load(files["matrix.yaml"])
     assert list(matrix["platforms"]) == ["cpu"]
     assert list(matrix["toolchains"]) == ["python"]
@@ -255,10 +255,9 @@ def test_dependencies_that_a_build_makes_are_read_from_the_build_in_a_copy(tmp_p
         },
     )
     before = sorted(root.rglob("*"))
-    metadata, note = metadata_of(root)
-    assert (note, metadata.name) == ("", "own")
-    assert metadata.needs == ("numpy>=2",)
-    assert metadata.extras == {"test": ("pytest>=8",)}
+    metadata, origin, note = metadata_of(root)
+    assert (metadata["name"], origin, note) == ("own", "the package's own build", "")
+    assert by_extra(metadata) == (["numpy>=2"], {"test": ["pytest>=8"]})
     assert sorted(root.rglob("*")) == before, "a build leaves files beside the source"
 
 
@@ -301,7 +300,7 @@ def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pin
     from workflow_policy import read, violations
 
     name = ".github/workflows/kernel-matrix.yml"
-    text = propose(look(package), CPU).files[name]
+    text = propose(look(package), CPU)[1][name]
     ours = "\n".join(read(ROOT).values())
     uses = [line.strip() for line in text.splitlines() if "uses:" in line]
     assert len(uses) == 3
@@ -327,4 +326,4 @@ def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(pac
 
 
 def test_what_a_run_writes_is_no_part_of_the_repository(package, resolved):
-    assert propose(look(package), CPU).files[".gitignore"] == "/build/\n"
+    assert propose(look(package), CPU)[1][".gitignore"] == "/build/\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 
@@ -10,8 +9,7 @@ import pytest
 from conftest import END, ROOT, Doubles, harness
 from ruamel.yaml import YAML
 
-from kernel_matrix import pipeline
-from kernel_matrix.config.loosened import is_wider, loosened, read_former
+from kernel_matrix.config.loosened import is_wider, loosened
 from kernel_matrix.config.plan import plan
 
 EXCLUSION = "{ where: { toolchain: good, tokens: 2 }, reason: it is too slow here, " + END + " }"
@@ -138,26 +136,6 @@ def test_versions_are_compared_exactly(before, after, wider):
     assert is_wider(before, after) is wider
 
 
-EARLIER = """
-package: { name: doubles, source: src, suite: suite, directions: [forward], old_key: 1 }
-limits: { case: 15, job: 120 }
-accuracy: { factor: 3, rounded: 1.5, ulps: 4, caps: { forward: 1.0e-2 } }
-toolchains: { good: { backend: good, lock: lock.txt, requires: [numpy] } }
-platforms: { here: { title: here, device: cpu, runner: [linux], targets: [any], toolchains: [good] } }
-ops: { double: { directions: [forward], axes: [tokens], cases: { quick: [{ tokens: [1, 2] }] } } }
-exclusions: [{ where: { tokens: 2 }, reason: it is too slow here }]
-"""
-
-
-def test_a_matrix_of_an_earlier_form_is_read(doubles: Doubles):
-    former = read_former(EARLIER, doubles.matrix)
-    assert former.accuracy.limits() == {"factor": 3, "rounded": 1.5, "ulps": 4, "caps": {"forward": 0.01}}
-    after = read_former(EARLIER.replace("factor: 3", "factor: 4"), doubles.matrix)
-    after = after.model_copy(update={"exclusions": [former.exclusions[0].model_copy(update={"until": "2030-01-01"})]})
-    [row] = loosened(former, plan(former, "full"), after, plan(after, "full"))
-    assert (row.place, row.before, row.after) == ("accuracy.factor", "3", "4"), "an end where there was none is no row"
-
-
 @pytest.fixture
 def branch(doubles: Doubles):
     """Return the doubles as a repository whose matrix.yaml may be changed after the commit on main."""
@@ -221,20 +199,6 @@ def test_a_former_file_that_cannot_be_read_is_a_row_and_not_silent(branch: Doubl
     done = planned(branch, "--rows", "--limits-since", "nowhere")
     assert done.returncode == 2
     assert "git fetch origin nowhere" in done.stderr
-
-
-@pytest.mark.slow
-def test_the_file_of_this_repository_can_be_compared_with_its_own_earlier_forms():
-    project = pipeline.load(ROOT / "matrix.yaml")
-    data = YAML(typ="safe").load((ROOT / "matrix.yaml").read_text())
-    data["accuracy"] = {"factor": 4, "rounded": 1.5, "ulps": 4, "caps": {"forward": 0.01, "backward": 0.01}}
-    for rule in (*data["expectations"], *data["exclusions"]):
-        for key in ("owner", "link", "until"):
-            rule.pop(key)
-    stream = io.StringIO()
-    YAML(typ="safe").dump(data, stream)
-    former = read_former(stream.getvalue(), project.matrix)
-    assert loosened(former, plan(former, "full"), project.matrix, pipeline.plan(project, "full")) == []
 
 
 def test_a_pull_request_has_the_table_in_its_summary_with_any_label(tmp_path):

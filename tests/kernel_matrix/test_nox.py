@@ -75,15 +75,11 @@ def test_a_platform_that_is_not_in_the_matrix_is_refused_wherever_a_session_is_n
     assert ("matrix.yaml has no platform 'heer'. Did you mean 'test-here'?" in done.stderr) is refused
 
 
-@pytest.mark.parametrize(
-    ("session", "command"),
-    first_are_quick(1, [("plan", "ci plan"), ("expectations", "check --expectations"), ("doctor", "doctor")]),
-)
 @pytest.mark.slow
-def test_a_session_that_is_a_command_alone_is_answered_with_the_command(project, session, command):
-    done = nox(project, "-s", session, "--", "--rows")
+def test_a_session_that_is_a_command_alone_is_answered_with_the_command(project):
+    done = nox(project, "-s", "doctor", "--", "--rows")
     assert done.returncode == 2
-    assert done.stderr.strip() == f"nox -s {session} is no session any more: type ci/kernel-matrix {command}"
+    assert done.stderr.strip() == "nox -s doctor is no session any more: type ci/kernel-matrix doctor"
 
 
 @pytest.mark.slow

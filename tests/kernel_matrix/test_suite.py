@@ -17,7 +17,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.selection import Selection, parse_shard
-from kernel_matrix.config.suite import SuiteTests, read, with_new_tests, with_tests, write
+from kernel_matrix.config.suite import read, with_new_tests, with_tests, write
 from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
 from kernel_matrix.machines.row_plan_file import from_json, to_json
 from kernel_matrix.store import junit
@@ -397,7 +397,7 @@ def test_a_list_of_tests_that_cannot_be_used_is_named(tmp_path, text):
 
 
 def test_a_list_of_tests_is_read_as_it_was_written(tmp_path):
-    tests = SuiteTests({"here.plain": (("test_a", "test_one"), ("test_a", "Grüße"))})
+    tests = {"here.plain": (("test_a", "test_one"), ("test_a", "Grüße"))}
     write(tmp_path, tests)
     assert read([tmp_path]) == tests
 
@@ -511,7 +511,7 @@ def test_a_matrix_with_operators_may_not_call_a_direction_tests(doubles):
 
 def test_tests_do_not_touch_a_matrix_that_names_its_operators(doubles):
     matrix = doubles.matrix
-    assert with_tests(matrix, SuiteTests({"a": (("x", "y"),)})) is matrix
+    assert with_tests(matrix, {"a": (("x", "y"),)}) is matrix
 
 
 def test_text_that_xml_cannot_hold_is_replaced(tmp_path):

@@ -10,18 +10,19 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.git import commit
 from kernel_matrix.config import suite
 from kernel_matrix.config.model import ASSERTED
-from kernel_matrix.config.plan import plan
+from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key, case_of, numbered, op_named
 from kernel_matrix.pipeline import Project
 from kernel_matrix.results.repeat import ANOTHER_TOOL
 from kernel_matrix.run.decide import Decision, decide
+from kernel_matrix.run.executors import Request
+from kernel_matrix.run.job_run import facts_of
 from kernel_matrix.store import junit, names, write
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.load import WORST_FIRST, collect
@@ -56,10 +57,16 @@ def take(project: Project, files: Sequence[Path], platform: str, toolchain: str,
     taken = [_taken(record, lane, key, decision.action) for (_, record), key in zip(tests, keys, strict=True)]
     whole = _id(lane, (SUITE, COLLECTED))
     taken.insert(0, Record(whole, "pass", decision.action, metrics={"tests": float(len(taken))}))
-    known = suite.read([project.results])
-    suite.write(project.results, known.together(suite.SuiteTests({job: tuple(keys)})))
+    suite.write(project.results, {**suite.read([project.results]), job: tuple(keys)})
     replaced = _replaced(project.results, job, {record.case for record in taken})
-    return write.replace(project.results, _facts(project, platform, toolchain, decision, files), taken), replaced
+    request = Request(project.root, project.build, matrix, Job(platform, toolchain, ()), decision.device, print)
+    facts = {
+        "files": " ".join(file.name for file in files),
+        "commit": commit(project.root),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    devices = [decision.device] if decision.device else []
+    return write.replace(project.results, facts_of(request, ANOTHER_TOOL, devices) | facts, taken), replaced
 
 
 def _replaced(results: Path, job: str, taken: set[str]) -> str:
@@ -80,7 +87,7 @@ def _replaced(results: Path, job: str, taken: set[str]) -> str:
 def _place(project: Project, platform: str, toolchain: str, machine: Machine) -> tuple[str, Decision]:
     """Return the first target of the lane that this machine has, and what it does with its cases."""
     reasons = []
-    planned = suite.with_tests(project.matrix, suite.SuiteTests())
+    planned = suite.with_tests(project.matrix, {})
     jobs = [job for job in plan(planned, "quick").jobs if (job.platform, job.toolchain) == (platform, toolchain)]
     for case in (case for job in jobs for case in job.cases):
         decision = decide(planned, case, machine)
@@ -144,23 +151,3 @@ def _taken(record: Record, lane: str, key: Key, action: str) -> Record:
         facts={"test": record.case[:2000]},
         job={},
     )
-
-
-def _facts(
-    project: Project, platform: str, toolchain: str, decision: Decision, files: Sequence[Path]
-) -> dict[str, str]:
-    device = decision.device
-    return {
-        "job": f"{platform}.{toolchain}",
-        "platform": platform,
-        "toolchain": toolchain,
-        "executor": ANOTHER_TOOL,
-        "files": " ".join(file.name for file in files),
-        "device": device.name if device else "none",
-        "driver": device.driver if device else "",
-        "device.vendor": device.vendor if device else "",
-        "device.targets": " ".join(device.targets) if device else "",
-        "commit": commit(project.root),
-        "lock.sha256": sha256((project.root / project.matrix.lock_of(platform, toolchain)).read_bytes()).hexdigest(),
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }

@@ -6,19 +6,17 @@ Where no file says what it depends on, PKG-INFO does, or a build of its source a
 from __future__ import annotations
 
 import configparser
-import os
-import re
+import contextlib
 import shutil
 import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from email.message import Message
-from email.parser import Parser
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 
 from kernel_matrix.base.errors import UserError
@@ -49,15 +47,16 @@ def read(root: Path) -> ProjectFile:
     """
     document = _pyproject(root)
     project = document.get("project", {})
-    metadata, note = _metadata(root, project)
+    metadata, origin, note = _metadata(root, project)
+    own, extras = by_extra(metadata)
     needs = [
         *((text, "pyproject.toml, dependencies") for text in project.get("dependencies", ())),
-        *((text, metadata.origin) for text in metadata.needs),
-        *_test_needs(document, project, metadata),
+        *((text, origin) for text in own),
+        *_test_needs(document.get("dependency-groups", {}), {**project.get("optional-dependencies", {}), **extras}),
     ]
     return ProjectFile(
-        str(project.get("name") or metadata.name),
-        str(project.get("requires-python") or metadata.python),
+        str(project.get("name") or metadata.get("name", "")),
+        str(project.get("requires-python") or metadata.get("requires_python", "")),
         tuple((text, origin) for text, origin in needs if _is_requirement(text)),
         tuple(_test_folders(root, document)),
         (note,) if note else (),
@@ -76,20 +75,16 @@ def _pyproject(root: Path) -> dict[str, Any]:
         raise UserError(f"{path}: this is not TOML: {str(error).splitlines()[0]}. Correct it first.") from None
 
 
-def _metadata(root: Path, project: Mapping[str, Any]) -> tuple[Metadata, str]:
-    """Return what the build of the package says, where its files do not; and a sentence if it cannot be built."""
+def _metadata(root: Path, project: Mapping[str, Any]) -> tuple[RawMetadata, str, str]:
+    """Return what :func:`metadata_of` does where the package's files do not say what it depends on; else nothing."""
     dynamic = set(project.get("dynamic", ())) & {"dependencies", "optional-dependencies"}
     if not any((root / name).is_file() for name in _FILES) or (project and not dynamic):
-        return Metadata(), ""
+        return {}, "", ""
     return metadata_of(root)
 
 
-def _test_needs(
-    document: Mapping[str, Any], project: Mapping[str, Any], metadata: Metadata
-) -> Iterable[tuple[str, str]]:
+def _test_needs(groups: Mapping[str, Any], extras: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
     """Return what the tests need: of an extra, and of a dependency group."""
-    extras = {**project.get("optional-dependencies", {}), **metadata.extras}
-    groups = document.get("dependency-groups", {})
     for kind, tables in (("extra", extras), ("group", groups)):
         name = next((name for name in _TEST_NAMES if tables.get(name)), None)
         if name is not None:
@@ -115,68 +110,48 @@ def _is_requirement(text: object) -> bool:
 
 
 def _test_folders(root: Path, document: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the folders that pytest is configured with."""
+    """Yield the folders that pytest is configured with; a file that it could not read names none."""
     options = document.get("tool", {}).get("pytest", {})
-    options = {**options.get("ini_options", {}), **{key: value for key, value in options.items() if key == "testpaths"}}
-    paths = options.get("testpaths", [])
-    texts = re.split(r"\s+", paths) if isinstance(paths, str) else list(paths)
+    named = [options.get("testpaths") or options.get("ini_options", {}).get("testpaths", ())]
     for name in ("pytest.toml", ".pytest.toml"):
-        texts += _folders_of(root / name)
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            named.append(tomllib.loads((root / name).read_text(encoding="utf-8")).get("pytest", {}).get("testpaths"))
     for name, section in (("pytest.ini", "pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
         parser = configparser.ConfigParser(interpolation=None, strict=False)
-        try:
+        with contextlib.suppress(configparser.Error, ValueError):
             parser.read(root / name, encoding="utf-8")
-        except (configparser.Error, ValueError):
-            continue
-        texts += parser.get(section, "testpaths", fallback="").split()
-    yield from (text.strip("/").removeprefix("./") or "." for text in texts if isinstance(text, str) and text)
-
-
-def _folders_of(path: Path) -> list[Any]:
-    """Return the folders that a pytest.toml names; none where there is no such file, or pytest could not read it."""
-    try:
-        folders = tomllib.loads(path.read_text(encoding="utf-8")).get("pytest", {}).get("testpaths", [])
-    except (OSError, ValueError, AttributeError):
-        return []
-    return folders.split() if isinstance(folders, str) else [*folders] if isinstance(folders, list) else []
+            named.append(parser.get(section, "testpaths", fallback=""))
+    for folders in named:
+        texts = folders.split() if isinstance(folders, str) else folders if isinstance(folders, list) else ()
+        yield from (text.strip("/").removeprefix("./") or "." for text in texts if isinstance(text, str) and text)
 
 
 _FILE = "PKG-INFO"
 # What is not copied for a build: large, or none of the source.
 _LEFT = (".*", "__pycache__", "build", "dist", "docs", "node_modules", "*.egg-info", "benchmark*", "data", "*.so")
-_VERSION = {"SETUPTOOLS_SCM_PRETEND_VERSION": "0", "HATCH_VCS_PRETEND_VERSION": "0", "PDM_BUILD_SCM_VERSION": "0"}
+_VARIABLES = {
+    "SETUPTOOLS_SCM_PRETEND_VERSION": "0",
+    "HATCH_VCS_PRETEND_VERSION": "0",
+    "PDM_BUILD_SCM_VERSION": "0",
+    "NO_COLOR": "1",
+}
 
 
-@dataclass(frozen=True)
-class Metadata:
-    """The metadata of a package: its name, its Python, its requirements, and those of its extras."""
-
-    name: str = ""
-    python: str = ""
-    needs: tuple[str, ...] = ()
-    extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    origin: str = ""
-
-
-def metadata_of(root: Path) -> tuple[Metadata, str]:
-    """Return the metadata of the package in a folder; and a sentence if there is none."""
+def metadata_of(root: Path) -> tuple[RawMetadata, str, str]:
+    """Return the metadata of the package in a folder, and where it stands; and a sentence if there is none."""
     path = root / _FILE  # in an unpacked source archive
     if path.is_file():
-        return _parsed(path.read_text(encoding="utf-8", errors="replace"), _FILE), ""
+        return parse_email(path.read_text(encoding="utf-8", errors="replace"))[0], _FILE, ""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "source")
         shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*_LEFT), symlinks=True, ignore_dangling_symlinks=True)
         try:
-            uv("build", "--quiet", "--sdist", "--out-dir", folder, str(copy), variables={**_VERSION, **_no_color()})
-            return _parsed(_in_archive(next(Path(folder).glob("*.tar.gz"))), "the package's own build"), ""
+            uv("build", "--quiet", "--sdist", "--out-dir", folder, str(copy), variables=_VARIABLES)
+            return parse_email(_in_archive(next(Path(folder).glob("*.tar.gz"))))[0], "the package's own build", ""
         except (InstallError, OSError, StopIteration, KeyError, tarfile.TarError) as error:
             last = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
             text = f"What the package depends on is not known, because its source archive cannot be built: {last[-1]}"
-            return Metadata(), text.replace(folder, "")
-
-
-def _no_color() -> dict[str, str]:
-    return {"NO_COLOR": "1", **({"HOME": os.environ["HOME"]} if "HOME" in os.environ else {})}
+            return {}, "", text.replace(folder, "")
 
 
 def _in_archive(archive: Path) -> str:
@@ -187,27 +162,18 @@ def _in_archive(archive: Path) -> str:
         return member.read().decode("utf-8", "replace") if member else ""
 
 
-def _parsed(text: str, origin: str) -> Metadata:
-    message: Message = Parser().parsestr(text, headersonly=True)
+def by_extra(metadata: RawMetadata) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the requirements of a package that hold here without an extra, and those of each extra."""
     needs: list[str] = []
     extras: dict[str, list[str]] = {}
-    for line in message.get_all("Requires-Dist", []):
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            continue
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+    for line in filter(_is_requirement, metadata.get("requires_dist", ())):
+        requirement = Requirement(line)
+        marker, requirement.marker = requirement.marker, None
+        if marker is None or marker.evaluate({"extra": ""}):
             needs.append(line)
             continue
-        for extra in message.get_all("Provides-Extra", []):
-            if requirement.marker.evaluate({"extra": extra}):
-                requirement.marker = None
+        for extra in metadata.get("provides_extra", ()):
+            if marker.evaluate({"extra": extra}):
                 extras.setdefault(extra, []).append(str(requirement))
                 break
-    return Metadata(
-        message.get("Name", ""),
-        message.get("Requires-Python", ""),
-        tuple(needs),
-        {extra: tuple(lines) for extra, lines in extras.items()},
-        origin,
-    )
+    return needs, extras

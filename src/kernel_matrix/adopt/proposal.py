@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +27,16 @@ _ENVIRONMENT = Environment(  # noqa: S701 - these are no pages: YAML and Dockerf
 )
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """The files by their path in the repository, and the names that they use."""
-
-    files: Mapping[str, str]
-    toolchain: str
-    target: str
-
-
-def propose(repository: Repository, machine: Machine) -> Proposal:
-    """Make the files. Only the lock needs the network.
+def propose(repository: Repository, machine: Machine) -> tuple[str, dict[str, str]]:
+    """Return the name of the toolchain, and the files by their path in the repository. Only the lock needs the network.
 
     Raises:
         UserError: the requirements cannot be resolved.
     """
     lines = requirements.lines(repository)
     toolchain = _toolchain(repository, lines)
-    source, text = _lock("\n".join(lines) + "\n", toolchain, repository.python)
-    versions = _pins(text)
+    source = "\n".join(lines) + "\n"
+    text, versions = _lock(source, toolchain, repository.python)
     names = {
         "repository": repository,
         "toolchain": toolchain,
@@ -62,7 +52,7 @@ def propose(repository: Repository, machine: Machine) -> Proposal:
     files = {f"ci/locks/{toolchain}.in": source, f"ci/locks/{toolchain}.txt": text}
     if repository.suite is not None:
         files |= _beside_the_lock(names)
-    return Proposal(files, toolchain, str(names["target"]))
+    return toolchain, files
 
 
 def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
@@ -84,22 +74,15 @@ def _toolchain(repository: Repository, lines: Sequence[str]) -> str:
     return next((name for name in repository.toolchains if {name, f"apache-{name}"} & needed), "python")
 
 
-def _lock(text: str, toolchain: str, python: str) -> tuple[str, str]:
-    """Return the text of the requirements, and of the lock that uv makes from them."""
+def _lock(text: str, toolchain: str, python: str) -> tuple[str, dict[str, str]]:
+    """Return the text of the lock that uv makes from requirements, and what it pins."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "ci", "locks", f"{toolchain}.in")
         source.parent.mkdir(parents=True)
         source.write_text(text, encoding="utf-8")
         into = source.with_suffix(".txt")
         lock.resolve(source, into, TORCH, python)
-        return text, into.read_text(encoding="utf-8").replace(f"{folder}/", "")
-
-
-def _pins(text: str) -> Mapping[str, str]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "lock.txt")
-        path.write_text(text, encoding="utf-8")
-        return pins(path)
+        return into.read_text(encoding="utf-8").replace(f"{folder}/", ""), pins(into)
 
 
 def _distributions(repository: Repository) -> list[str]:

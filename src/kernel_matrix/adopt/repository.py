@@ -214,10 +214,8 @@ def _kernels(tree: ast.Module, *, imported: bool) -> Iterator[str]:
     package, which imports it where it is installed. Then only marks that begin with ``triton.`` count.
     """
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and any(_is_kernel(mark, imported) for mark in node.decorator_list):
-            yield node.name
-
-
-def _is_kernel(mark: ast.expr, imported: bool) -> bool:
-    words = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark).split(".")
-    return words[-1] in _KERNEL_MARKS and (imported or words[0] == "triton")
+        if isinstance(node, ast.FunctionDef):
+            calls = [mark.func if isinstance(mark, ast.Call) else mark for mark in node.decorator_list]
+            marks = [ast.unparse(mark).split(".") for mark in calls]
+            if any(words[-1] in _KERNEL_MARKS and (imported or words[0] == "triton") for words in marks):
+                yield node.name

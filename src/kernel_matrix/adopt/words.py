@@ -8,7 +8,6 @@ from pathlib import Path
 
 from kernel_matrix.adopt import requirements
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
-from kernel_matrix.adopt.writing import Written
 from kernel_matrix.base import commands
 from kernel_matrix.base.git import is_checkout
 from kernel_matrix.run.docker.network import wheels_of
@@ -33,12 +32,6 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield f"imported at the top of a file, and in no list of requirements: {', '.join(unknown)}"
     if not is_checkout(repository.root):
         yield "this is no git checkout with a commit, so results carry no commit"
-
-
-def written_lines(written: Written) -> Iterator[str]:
-    """Yield each file that was written, and each that was there and stays as it is."""
-    yield from (f"wrote {name}" for name in written.new)
-    yield from (f"left {name} as it is" for name in written.left)
 
 
 def next_lines(repository: Repository, lock: Path) -> Iterator[str]:

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 
 _CONFIGURATION = "matrix.yaml"
-
-
-@dataclass(frozen=True)
-class Written:
-    """The files that were written, and those that were there already."""
-
-    new: tuple[str, ...]
-    left: tuple[str, ...]
 
 
 def refuse_where_nothing_can_be_written(root: Path) -> None:
@@ -38,8 +29,8 @@ def refuse_where_nothing_can_be_written(root: Path) -> None:
         raise UserError(f"{root}: nothing can be written here: {error.strerror or error}.") from None
 
 
-def write(root: Path, files: Mapping[str, str]) -> Written:
-    """Write the files in their order. One that is there stays as it is.
+def write(root: Path, files: Mapping[str, str]) -> list[str]:
+    """Write the files in their order, and return a line for each. One that is there stays as it is.
 
     Raises:
         UserError: a file cannot be written.
@@ -57,4 +48,4 @@ def write(root: Path, files: Mapping[str, str]) -> Written:
             raise UserError(f"{path}: it cannot be written: {error.strerror or error}.") from None
         else:
             new.append(name)
-    return Written(tuple(new), tuple(left))
+    return [*(f"wrote {name}" for name in new), *(f"left {name} as it is" for name in left)]

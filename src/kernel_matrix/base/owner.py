@@ -12,7 +12,8 @@ OWNER = "kernel-matrix.owner"  # the label that says which process a container b
 def owner() -> str:
     """Return a label that only this process has: host, boot, namespace, process id and its start."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{socket.gethostname()} {boot} {_namespace()} {os.getpid()} {_start_of(os.getpid())}"
+    namespace = Path("/proc/self/ns/pid").readlink()  # in which process ids are counted
+    return f"{socket.gethostname()} {boot} {namespace} {os.getpid()} {_start_of(os.getpid())}"
 
 
 def is_dead(label: str) -> bool:
@@ -22,11 +23,6 @@ def is_dead(label: str) -> bool:
     if host != own_host or (boot == own_boot and namespace != own_namespace):
         return False
     return boot != own_boot or _start_of(int(pid)) != start
-
-
-def _namespace() -> str:
-    """Return the namespace in which process ids are counted."""
-    return str(Path("/proc/self/ns/pid").readlink())
 
 
 def _start_of(pid: int) -> str:

@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kernel_matrix import plugins
-from kernel_matrix.base.commands import command, here, line_here
+from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
@@ -37,23 +37,6 @@ OWN = (
     *(name for names in PURPOSES.values() for name in names if name not in GROUPS),
     *("ci history", "ci plan", "ci image", "ci jobs", "ci labels", "ci bundle", "ci take-junit"),
 )
-# The names that commands had, and what is typed now.
-FORMER = {
-    "bisect": "toolchains bisect",
-    "bundle": "ci bundle",
-    "compare-cells": "compare",
-    "expectations": "check --expectations",
-    "jobs": "ci jobs",
-    "labels": "ci labels",
-    "plan": "ci plan",
-    "probe": "toolchains probe",
-    "report-issue": "toolchains report",
-    "schema": "check --schema",
-    "sweep": "toolchains sweep",
-    "take-junit": "ci take-junit",
-}
-# A command that became a script of the checkout.
-OUTSIDE = {"scale": "python benchmarks/scale"}
 
 
 def commands() -> dict[str, str]:
@@ -66,33 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
     interrupt_on_signals()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in {**FORMER, **OUTSIDE}:
-        now = OUTSIDE.get(words[0]) or line_here(command(FORMER[words[0]].split()))
-        print(f"kernel-matrix: {words[0]} is no command any more: type {now}", file=sys.stderr)
-        return UserError.exit_code
-    if extra := _extra_of(words):
-        print(f"kernel-matrix: {plugins.not_here(*extra)}", file=sys.stderr)
-        return UserError.exit_code
     try:
+        if words and words[0] in plugins.EXTRAS and words[0] not in _names(commands()):
+            raise plugins.not_here(words[0])
         options = _parse(words)
         return int(options.command(options))
     except ModuleNotFoundError as error:
-        if (absent := plugins.without_library(error)) is None:
+        if error.name != "docker":
             raise
-        print(f"kernel-matrix: {absent}", file=sys.stderr)
-        return absent.exit_code
+        remedy = f"{plugins.installing('containers')} installs it."
+        print(f"kernel-matrix: this needs the library docker: {remedy}", file=sys.stderr)
+        return UserError.exit_code
     except UserError as error:
         print(f"kernel-matrix: {here(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("kernel-matrix: interrupted; --resume goes on where this stopped", file=sys.stderr)
         return 130
-
-
-def _extra_of(words: Sequence[str]) -> tuple[str, str] | None:
-    """Return the command or group that the first word names, and the extra that installs it, where it is not here."""
-    extra = plugins.EXTRAS.get(words[0]) if words else None
-    return (words[0], extra) if extra and words[0] not in _names(commands()) else None
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

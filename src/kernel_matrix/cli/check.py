@@ -44,7 +44,10 @@ def main(options: argparse.Namespace) -> int:
     if (options.write or options.results) and not options.expectations:
         raise UserError("--write and results are for `kernel-matrix check --expectations`.")
     if options.schema:
-        return _print_schema(options.schema)
+        from kernel_matrix.report import document  # it takes long to import
+
+        print((document.schema if options.schema == "compat" else schema)(), end="")
+        return 0
     return _list(options) if options.expectations else _check(options)
 
 
@@ -73,13 +76,3 @@ def _list(options: argparse.Namespace) -> int:
         return int(len(edits) < len(ended))
     print(here("\n".join(ended_lines(options.matrix, ended))), end="\n" if ended else "")
     return int(bool(ended))
-
-
-def _print_schema(name: str) -> int:
-    if name == "compat":
-        from kernel_matrix.report import document  # beside the configuration's it takes long to import
-
-        print(document.schema(), end="")
-    else:
-        print(schema(), end="")
-    return 0

@@ -28,13 +28,12 @@ def main(options: argparse.Namespace) -> int:
     refuse_where_nothing_can_be_written(root)
     repository = look(root, options.suite)
     print("\n".join(words.seen_lines(repository)), flush=True)
-    proposal = propose(repository, detect())
-    written = write(root, proposal.files)
-    print("\n".join(words.written_lines(written)), flush=True)
+    toolchain, files = propose(repository, detect())
+    print("\n".join(write(root, files)), flush=True)
     status = 0
     if repository.suite is not None and not options.no_run:
         status = _run(root)
-    lock = Path("ci", "locks", f"{proposal.toolchain}.txt")
+    lock = Path("ci", "locks", f"{toolchain}.txt")
     print("\n".join(f"next: {here(line)}" for line in words.next_lines(repository, lock)))
     return status
 

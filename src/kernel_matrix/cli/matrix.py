@@ -10,10 +10,10 @@ from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
     add_selection_options,
+    print_dashboard,
     project_to_run,
     settings_of,
 )
-from kernel_matrix.cli.output import print_dashboard
 from kernel_matrix.matrix.everything import run_everything
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.matrix.toolchains import probing

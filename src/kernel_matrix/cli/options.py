@@ -1,17 +1,23 @@
-"""The options that several commands share, and the values that they stand for."""
+"""The options that several commands share, the values that they stand for, and the output of a dashboard."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_matrix import pipeline
+from kernel_matrix.base.commands import here
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.run.settings import AUTO, EXECUTORS, Settings
 from kernel_matrix.vendors.machine import detect
+
+if TYPE_CHECKING:  # it takes long to import
+    from kernel_matrix.matrix.dashboard import Dashboard
 
 
 def add_matrix_options(parser: argparse.ArgumentParser) -> None:
@@ -37,29 +43,16 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row", help="only this row of the plan's file")
 
 
-def add_subject_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a command that tries versions of a package."""
-    add_matrix_options(parser)
-    parser.add_argument("package", help="the package whose versions are tried")
-    parser.add_argument("--probe", action="append", help="only this probe (repeatable); all that apply by default")
-    parser.add_argument("--case", help="run this case or cell in each version, by its id")
-    parser.add_argument("--discard", action="store_true", help="delete each environment when it was tried")
-
-
 def load_project(options: argparse.Namespace) -> Project:
     """Load the matrix.yaml that the options name.
 
     Raises:
         UserError: the file cannot be used.
     """
-    given = [Path(name) for name in (*(vars(options).get("results") or ()), *_compared(options))]
+    named = vars(options)  # "before" and "now" are the two runs that diff compares
+    given = [Path(name) for name in (*(named.get("results") or ()), named.get("before"), named.get("now")) if name]
     project = pipeline.load(options.matrix, options.build)
     return pipeline.with_tests(project, [path for path in given if path.exists()])
-
-
-def _compared(options: argparse.Namespace) -> list[str]:
-    """Return the names of the two runs that ``diff`` compares; none of another command."""
-    return [str(name) for key in ("before", "now") if (name := vars(options).get(key))]
 
 
 def selection_of(options: argparse.Namespace) -> Selection:
@@ -120,3 +113,10 @@ def settings_of(options: argparse.Namespace, project: Project, selected: Selecte
         options.resume,
         options.excluded or selected.excluded,
     )
+
+
+def print_dashboard(dashboard: Dashboard) -> None:
+    """Print what a dashboard shows, and which files could not be used for it."""
+    print(here("\n".join(dashboard.lines)))
+    for problem in dashboard.problems:
+        print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)

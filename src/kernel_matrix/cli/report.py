@@ -7,8 +7,7 @@ from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.collection import many_objects_that_stay
-from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
-from kernel_matrix.cli.output import print_dashboard
+from kernel_matrix.cli.options import add_matrix_options, load_project, print_dashboard, selection_of
 from kernel_matrix.machines import job_status, row_plan_file
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.results import history

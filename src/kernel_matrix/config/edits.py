@@ -45,7 +45,8 @@ def diff(text: str, edits: Iterable[Edit], name: str) -> str:
 
 def _narrowed(text: str, entry: Any, edit: Edit) -> str:
     """Return the text in which ``where`` of an entry has other values for a key, which it may not have yet."""
-    where, values = _value(entry, "where"), _flow(edit.values)
+    where, texts = _value(entry, "where"), [_scalar(value) for value in edit.values]
+    values = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     for key, value in where.value:
         if key.value == edit.key:
             return text[: value.start_mark.index] + values + text[_end(value) :]
@@ -61,27 +62,17 @@ def _narrowed(text: str, entry: Any, edit: Edit) -> str:
 def _without(text: str, section: Any, index: int) -> str:
     """Return the text without one entry of a sequence, and without the comments right above it."""
     entries = section.value
-    if len(entries) == 1:
-        return _emptied(text, section)
     if section.flow_style:
+        if len(entries) == 1:
+            return f"{text[: section.start_mark.index]}[]{text[section.end_mark.index :]}"
         if index == 0:
             return text[: entries[0].start_mark.index] + text[entries[1].start_mark.index :]
         return text[: _end(entries[index - 1])] + text[_end(entries[index]) :]
     lines = text.splitlines(keepends=True)
-    column = section.start_mark.column
-    first, last = _first_line(lines, entries[index], column), _last_line(text, entries[index])
-    return "".join([*lines[:first], *lines[last + 1 :]])
-
-
-def _emptied(text: str, section: Any) -> str:
-    """Return the text in which a sequence of one entry has none."""
-    if section.flow_style:
-        return f"{text[: section.start_mark.index]}[]{text[section.end_mark.index :]}"
-    lines = text.splitlines(keepends=True)
-    entry = section.value[0]
-    first, last = _first_line(lines, entry, section.start_mark.column), _last_line(text, entry)
-    key = next(number for number in range(first - 1, -1, -1) if re.match(r"\w+:", lines[number]))
-    lines[key] = re.sub(r"^(\w+:)", r"\1 []", lines[key])
+    first, last = _first_line(lines, entries[index], section.start_mark.column), _last_line(text, entries[index])
+    if len(entries) == 1:
+        key = next(number for number in range(first - 1, -1, -1) if re.match(r"\w+:", lines[number]))
+        lines[key] = re.sub(r"^(\w+:)", r"\1 []", lines[key])
     return "".join([*lines[:first], *lines[last + 1 :]])
 
 
@@ -111,12 +102,6 @@ def _end(node: Any) -> int:
 
 def _value(mapping: Any, key: str) -> Any:
     return next(value for name, value in mapping.value if name.value == key)
-
-
-def _flow(values: Sequence[Scalar]) -> str:
-    """Return values as YAML on one line: one as it is, several as a list."""
-    texts = [_scalar(value) for value in values]
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _scalar(value: Scalar) -> str:

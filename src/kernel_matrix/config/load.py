@@ -40,7 +40,7 @@ def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
         UserError: one line per fault, each ``FILE:LINE: where: what. What to do.``
     """
     document = Document(path)
-    matrix = with_tests(_model(document), tests or SuiteTests())
+    matrix = with_tests(_model(document), tests or {})
     if faults := list(reference_faults(matrix, path.parent)):  # a plan needs names that exist
         raise document.error(faults)
     with many_objects_that_stay():

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from kernel_matrix.base.errors import first_fault
 from kernel_matrix.config.model import Expectation, Matrix, Rule, as_list
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.config.rule_state import rules_with_cases
@@ -145,8 +143,7 @@ def _changes(entry: _Entry, former: _Entry) -> Iterator[Loosening]:
     cases = tuple(sorted(entry.cases))
     old, new = former.rule, entry.rule
     if _ends_later(old.until, new.until):
-        before = "no end" if old.until == NO_END else old.until
-        yield Loosening(entry.place, "it ends later", before, new.until, cases)
+        yield Loosening(entry.place, "it ends later", old.until, new.until, cases)
     if not isinstance(old, Expectation) or not isinstance(new, Expectation):
         return
     if (old.outcome, old.stage) != (new.outcome, new.stage):
@@ -160,7 +157,7 @@ def _changes(entry: _Entry, former: _Entry) -> Iterator[Loosening]:
 
 
 def _ends_later(before: str, after: str) -> bool:
-    if before in (after, NO_END):
+    if before == after:
         return False
     old, new = last_day(before), last_day(after)
     if old and new:
@@ -184,105 +181,39 @@ def _where(rule: Rule) -> str:
 
 
 def is_wider(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return whether some versions meet all requirements of ``after`` and not all of ``before``.
-
-    Between two versions that a requirement names it is met by all versions or by none. So it is enough to try the
-    named ones, their neighbours, and one beyond them.
-    """
+    """Return whether some versions meet all requirements of ``after`` and not all of ``before``."""
     old, new = _by_name(before), _by_name(after)
-    for name, specifiers in old.items():
-        others = new.get(name, SpecifierSet())
-        for version in _samples([*specifiers, *others]):
-            if others.contains(version, prereleases=True) and not specifiers.contains(version, prereleases=True):
-                return True
-    return False
+    anything = SpecifierSet(prereleases=True)
+    try:
+        return not all(new.get(name, anything).is_subset(specifiers) for name, specifiers in old.items())
+    except ValueError:  # === takes any text, and is compared with nothing
+        return [*before] != [*after]
 
 
 def _by_name(texts: Iterable[str]) -> dict[str, SpecifierSet]:
     by_name: dict[str, SpecifierSet] = {}
     for requirement in map(Requirement, texts):
-        name = canonicalize_name(requirement.name)
-        by_name[name] = by_name.get(name, SpecifierSet()) & requirement.specifier
+        name, specifiers = (
+            canonicalize_name(requirement.name),
+            SpecifierSet(str(requirement.specifier), prereleases=True),
+        )
+        by_name[name] = by_name[name] & specifiers if name in by_name else specifiers
     return by_name
-
-
-def _samples(specifiers: Iterable[object]) -> Iterator[Version]:
-    """Yield the versions that specifiers name, the ones next to them, the least and a very late one."""
-    yield Version("0.dev0")
-    yield Version("999999")
-    for specifier in specifiers:
-        try:
-            version = Version(str(getattr(specifier, "version", "")).removesuffix(".*"))
-        except InvalidVersion:  # === takes any text
-            continue
-        yield version
-        release = version.release
-        yield Version(f"{version.base_version}.0.0.1")
-        for length in range(1, len(release) + 1):
-            for step in (1, -1):
-                near = (*release[: length - 1], max(release[length - 1] + step, 0))
-                text = ".".join(map(str, near))
-                yield from (Version(text), Version(f"{text}.dev0"), Version(f"{text}.99999"))
-        if not (version.is_prerelease or version.is_postrelease):
-            yield from (Version(f"{version}.dev0"), Version(f"{version}.post1"), Version(f"{version}rc1"))
-
-
-NO_END = "9999-12-31"  # stands for the end of an entry of a form in which entries had none
-_UNKNOWN = {"owner": "not known", "link": "not-known", "until": NO_END, "source": "not known: of an earlier form"}
-_ROUNDS = 5  # what is put right can show another fault
 
 
 class FormerError(Exception):
     """A former matrix.yaml cannot be read; the text says why, as a part of a sentence."""
 
 
-def read_former(text: str, present: Matrix) -> Matrix:
+def read_former(text: str) -> Matrix:
     """Return the matrix of a former text.
 
-    Keys that the model has no longer are left out. Keys inside of a section that it had not yet are as in the
-    ``present`` matrix, or "not known" where that is different for each entry. A limit may be a plain number.
-
     Raises:
-        FormerError: it is no YAML, or it differs from the model in something else.
+        FormerError: it is no YAML, or no matrix.yaml of the present form.
     """
     try:
-        data = YAML(typ="safe").load(text)
+        return Matrix.model_validate(YAML(typ="safe").load(text))
     except YAMLError as error:
         raise FormerError(f"it is no YAML: {str(error).splitlines()[0]}") from None
-    defaults = present.model_dump()
-    for _ in range(_ROUNDS):
-        try:
-            return Matrix.model_validate(data)
-        except ValidationError as error:
-            faults = error.errors()
-            mended = [_mended(data, fault, defaults) for fault in faults]
-            if not any(mended):
-                place = ".".join(map(str, faults[0]["loc"]))
-                raise FormerError(f"{place}: {faults[0]['msg']}") from None
-    raise FormerError("it is of a form that has too little in common with the present one")
-
-
-def _mended(data: Any, fault: Mapping[str, Any], defaults: Any) -> bool:
-    """Put one fault of the data right; return whether that could be done."""
-    *places, key = fault["loc"]
-    parent = _at(data, places)
-    if fault["type"] == "extra_forbidden" and isinstance(parent, dict):
-        return parent.pop(key, None) is not None
-    if fault["type"] == "missing" and places and isinstance(parent, dict):
-        same = _at(defaults, places)
-        if key not in _UNKNOWN and not (isinstance(same, dict) and key in same):
-            return False
-        parent[key] = _UNKNOWN[key] if key in _UNKNOWN else same[key]
-        return True
-    if places[:1] == ["accuracy"] and isinstance(fault["input"], (int, float)) and "model" in fault["type"]:
-        parent[key] = {"limit": fault["input"], "source": _UNKNOWN["source"]}
-        return True
-    return False
-
-
-def _at(node: Any, places: list[str | int]) -> Any:
-    """Return the node at a place, from which the parts are left out that only the model has."""
-    for key in places:
-        with suppress(KeyError, IndexError, TypeError):
-            node = node[key]
-    return node
+    except ValidationError as error:
+        raise FormerError(first_fault(error)) from None

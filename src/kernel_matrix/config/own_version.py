@@ -5,7 +5,7 @@ Python knows the version of an installed distribution only. A source folder says
 
 from __future__ import annotations
 
-import ast
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.base.syntax import parsed
 from kernel_matrix.config.model import Package
+
+_VERSION = re.compile(r"^__version__(?:\s*:\s*[\w.]+)?\s*=\s*(['\"])(?P<version>[^'\"\n]*)\1\s*(?:#.*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,7 @@ def _project(folder: Path, root: Path, name: str) -> dict[str, Any]:
 def _version_in(module: Path) -> str:
     """Return the text that a module sets ``__version__`` to; empty if it does not."""
     try:
-        body = parsed(module.read_text(encoding="utf-8")).body
-    except (OSError, ValueError, SyntaxError):
+        found = _VERSION.search(module.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return ""
-    for node in body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == "__version__" for target in targets):
-            value = getattr(node, "value", None)
-            return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
-    return ""
+    return found["version"] if found else ""

@@ -48,6 +48,12 @@ class Cell:
         """Return the id, such as ``cuda/sm_90/compiler-1.2/op.forward``."""
         return f"{self.platform}/{self.target}/{self.toolchain}/{self.op}.{self.direction}"
 
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        """The parts of the cell that ``where`` can name."""
+        names = ("toolchain", "target", "platform", "op", "direction")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -218,13 +224,7 @@ def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> Platfor
 
 def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: bool = False) -> Iterator[Case]:
     """Yield the cases of a cell, each with the rules that select it."""
-    facts: dict[str, Scalar] = {
-        "platform": cell.platform,
-        "target": cell.target,
-        "toolchain": cell.toolchain,
-        "op": cell.op,
-        "direction": cell.direction,
-    }
+    facts = cell.facts
     # Few rules could select a case of this cell, and of these only what they say of axes differs from case to case.
     exclusions = [(rule, _of_axes(rule, facts)) for rule in matrix.exclusions if _selects_some(rule, facts)]
     expectations = [(rule, _of_axes(rule, facts)) for rule in matrix.expectations if _selects_some(rule, facts)]

@@ -118,9 +118,7 @@ def ending_edit(section: str, index: int, cases: Sequence[Case], ended: Collecti
 
 def facts_of(case: Case) -> dict[str, Scalar]:
     """Return what ``where`` can name of a case: the parts of its cell, and its axes."""
-    cell = case.cell
-    parts = {"toolchain": cell.toolchain, "target": cell.target, "platform": cell.platform}
-    return {**parts, "op": cell.op, "direction": cell.direction, **case.axes}
+    return {**case.cell.facts, **case.axes}
 
 
 def _state(section: str, index: int, rule: Rule, cases: tuple[Case, ...], versions: Versions, today: date) -> RuleState:

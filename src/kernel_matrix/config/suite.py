@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
@@ -25,24 +24,15 @@ _VERSION = 1
 _MOST_BYTES = 256 * 2**20
 
 
-@dataclass(frozen=True)
-class SuiteTests:
-    """The tests that were collected, by job; a test is the operator and the name of its case."""
+SuiteTests = Mapping[str, tuple[Key, ...]]  # by job; a test is the operator and the name of its case
 
-    by_job: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
 
-    def together(self, other: SuiteTests) -> SuiteTests:
-        """Return the tests of both; of a job that both have, those of ``other``."""
-        return SuiteTests({**self.by_job, **other.by_job})
-
-    @property
-    def by_op(self) -> dict[str, list[str]]:
-        """The names of the tests of all jobs by operator, each once, in the order of the first job that has it."""
-        ops: dict[str, dict[str, None]] = {}
-        for keys in self.by_job.values():
-            for op, name in keys:
-                ops.setdefault(op, {})[name] = None
-        return {op: list(names) for op, names in ops.items()}
+def _by_op(tests: SuiteTests) -> dict[str, list[str]]:
+    """Return the names of the tests of all jobs by operator, each once, in the order of the first job that has it."""
+    ops: dict[str, dict[str, None]] = {}
+    for op, name in (key for keys in tests.values() for key in keys):
+        ops.setdefault(op, {})[name] = None
+    return {op: list(names) for op, names in ops.items()}
 
 
 def is_suite(matrix: Matrix) -> bool:
@@ -54,7 +44,7 @@ def with_tests(matrix: Matrix, tests: SuiteTests) -> Matrix:
     """Return the matrix with the tests as its operators and cases; one that names operators stays as it is."""
     if not is_suite(matrix):
         return matrix
-    names = {SUITE: [COLLECTED], **tests.by_op}
+    names = {SUITE: [COLLECTED], **_by_op(tests)}
     caps = {ASSERTED: default_cap(), **matrix.accuracy.caps}
     return matrix.model_copy(
         update={
@@ -86,17 +76,17 @@ def _lane(case: Case) -> tuple[str, str, str]:
 
 
 def read(folders: Iterable[Path]) -> SuiteTests:
-    """Return the tests that the files below the folders name, in their order; none where there is no such file.
+    """Return the tests that the files below the folders name; of a job that several name, the last file's.
 
     Raises:
         UserError: a file cannot be used.
     """
-    tests = SuiteTests()
+    tests: dict[str, tuple[Key, ...]] = {}
     for folder in folders:
         files = sorted(folder.rglob(FILE)) if folder.is_dir() else [folder.with_name(FILE)]
         for path in files:
             if path.is_file() and not path.is_symlink():
-                tests = tests.together(_read(path))
+                tests |= _read(path)
     return tests
 
 
@@ -107,10 +97,9 @@ def _read(path: Path) -> SuiteTests:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] != _VERSION:
             raise ValueError(f"its version is {content['version']!r}, and {_VERSION} is read here")
-        by_job = {str(job): tuple(_key(key) for key in keys) for job, keys in content["jobs"].items()}
+        return {str(job): tuple(_key(key) for key in keys) for job, keys in content["jobs"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: this is no list of tests: {error}. Delete it, and run again.") from None
-    return SuiteTests(by_job)
 
 
 def _key(given: object) -> Key:
@@ -126,6 +115,6 @@ def write(folder: Path, tests: SuiteTests) -> Path:
     """Write the file into a folder of results, and return its path."""
     path = folder / FILE
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"version": _VERSION, "jobs": {job: [list(key) for key in keys] for job, keys in tests.by_job.items()}}
+    content = {"version": _VERSION, "jobs": {job: [list(key) for key in keys] for job, keys in tests.items()}}
     write_atomically(path, json.dumps(content, ensure_ascii=False).encode("utf-8"))
     return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated
 
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
@@ -17,11 +17,6 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _EXPECTED = "Input should be a date such as 2027-11-22, or a version that ends it such as 'name>=1.2'"
 
 
-def _as_text(value: Any) -> Any:
-    """Return a date, which YAML makes of an unquoted one, as text; anything else as it is."""
-    return value.isoformat() if isinstance(value, date) else value
-
-
 def _checked(text: str) -> str:
     if last_day(text) is None and not _is_version(text):
         raise PydanticCustomError("until", _EXPECTED)
@@ -30,7 +25,8 @@ def _checked(text: str) -> str:
 
 Until = Annotated[
     str,
-    BeforeValidator(_as_text),
+    # YAML makes a date of an unquoted one.
+    BeforeValidator(lambda value: value.isoformat() if isinstance(value, date) else value),
     AfterValidator(_checked),
     WithJsonSchema({"type": "string", "pattern": r"^(\d{4}-\d{2}-\d{2}|[A-Za-z0-9][\w.-]*\s*[<>=!~].+)$"}),
 ]

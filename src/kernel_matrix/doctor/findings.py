@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernel_matrix.config.model import Matrix, Platform
-from kernel_matrix.doctor import image_checks, machine_checks, network_checks
+from kernel_matrix.doctor import image_checks, machine_checks
 from kernel_matrix.doctor.reachable import programs_needed, purpose_of
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine
@@ -45,8 +45,8 @@ def _on_machine(matrix: Matrix, build: Path, machine: Machine) -> Iterator[Findi
     yield machine_checks.docker_engine()
     yield machine_checks.room(build, len(matrix.locks))
     yield from machine_checks.writable_folders(build)
-    yield network_checks.authorities()
-    yield network_checks.index(installer)
+    yield machine_checks.authorities()
+    yield machine_checks.index(installer)
 
 
 def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine: Machine) -> Iterator[Finding]:

@@ -49,12 +49,6 @@ def _install_packages(folder: Path) -> None:
     uv(
         *("pip", "install", "--quiet", "--python", sys.executable),
         *("--target", str(folder), "--python-version", Path(images.PYTHON).name.removeprefix("python")),
-        *(
-            "-r",
-            str(_PROJECT / "pyproject.toml"),
-            "--extra",
-            "containers",
-            "-c",
-            str(_PROJECT / "ci" / "locks" / "harness.txt"),
-        ),
+        *("-r", str(_PROJECT / "pyproject.toml"), "--extra", "containers"),
+        *("-c", str(_PROJECT / "ci" / "locks" / "harness.txt")),
     )

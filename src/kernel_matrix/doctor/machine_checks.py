@@ -1,23 +1,27 @@
-"""Doctor's checks of every machine: Python, uv, the Docker engine, the disk and the folders."""
+"""Doctor's checks of every machine: Python, uv, the Docker engine, the disk, the folders, and the network."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import ssl
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.plugins import installing
 from kernel_matrix.run.docker.engine import HAS_LIBRARY, SOCKET, connect
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError, UnavailableError
 from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.system import last_line
 
 _GIB = 1 << 30
 _GIB_OF_AN_ENVIRONMENT = 2  # with its part of uv's cache
 _GIB_OF_CACHES = 2  # of the compilers
+_AUTHORITIES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _START = "sudo apt-get install docker.io && sudo systemctl start docker"
 
 
@@ -96,14 +100,9 @@ def writable_folders(build: Path) -> Iterator[Finding]:
     """Write to every folder that a run writes to."""
     cache = os.environ.get("UV_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     yield _writable("build folder", build, "give the command --build /writable/folder", needed=True)
-    yield from writable_own_folders()
-    yield _writable("uv's cache", Path(cache), "export UV_CACHE_DIR=/writable/folder")
-
-
-def writable_own_folders() -> Iterator[Finding]:
-    """Write to the folders that compilers write to."""
     yield _writable("home", Path.home(), "export HOME=/writable/folder (toolchains keep caches below it)")
     yield _writable("temporary folder", Path(tempfile.gettempdir()), "export TMPDIR=/writable/folder")
+    yield _writable("uv's cache", Path(cache), "export UV_CACHE_DIR=/writable/folder")
 
 
 def _writable(name: str, folder: Path, remedy: str, *, needed: bool = False) -> Finding:
@@ -118,3 +117,34 @@ def _writable(name: str, folder: Path, remedy: str, *, needed: bool = False) -> 
 def _existing(folder: Path) -> Path:
     """Return the folder, or the nearest above it that exists."""
     return next(parent for parent in (folder, *folder.parents) if parent.exists())
+
+
+def authorities() -> Finding:
+    """Read every CA bundle that the environment names."""
+    named = [name for name in _AUTHORITIES if os.environ.get(name)]
+    faults = []
+    for name in named:
+        try:
+            ssl.create_default_context(cafile=os.environ[name])
+        except (OSError, ssl.SSLError) as error:
+            faults.append(f"{name}={os.environ[name]}: {error.strerror or error}")
+    if faults:
+        return Finding("CA bundle", "broken", "; ".join(faults), "name a bundle that exists, or unset the variable")
+    return Finding("CA bundle", "good", f"named by {', '.join(named)}" if named else "the system's own")
+
+
+def index(installer: Finding) -> Finding:
+    """Ask the configured index, without a cache, for a small package. ``installer`` is the finding on uv."""
+    if installer.status != "good":
+        return Finding("package index", "absent", "not asked: that takes uv")
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = Path(folder) / "wanted.in"
+        wanted.write_text("iniconfig\n")
+        try:
+            uv("pip", "compile", "--quiet", "--no-cache", "--no-header", str(wanted))
+        except InstallError as error:
+            diagnosis = diagnose(str(error), "install")
+            cause = f" ({diagnosis.cause})" if diagnosis else ""
+            remedy = diagnosis.remedy if diagnosis else "look at UV_DEFAULT_INDEX and PIP_INDEX_URL"
+            return Finding("package index", "broken", f"{last_line(str(error))}{cause}", remedy)
+    return Finding("package index", "good", "answers")

@@ -44,7 +44,7 @@ def _prospect(matrix: Matrix, name: str, findings: Mapping[str, Finding], machin
     """Return what the platform reaches with the devices and the programs that are here."""
     platform = matrix.platforms[name]
     prospect = _with_devices(matrix, name, findings, machine, start)
-    docker = findings.get("Docker")
+    docker, hardware = findings.get("Docker"), _hardware(platform, machine)
     if platform.container is not None and docker is not None and docker.status == "good":
         return prospect  # the image brings the programs
     for program in programs_needed(platform):
@@ -52,7 +52,8 @@ def _prospect(matrix: Matrix, name: str, findings: Mapping[str, Finding], machin
         evidence, text = evidence_without(platform, program)
         if finding is None or finding.status == "good" or EVIDENCE.index(evidence) >= EVIDENCE.index(prospect.reaches):
             continue
-        if targets_needing(platform, program) & _hardware(platform, machine) or not _hardware(platform, machine):
+        needing = [entry.targets or platform.targets for entry in platform.entries if program in entry.needs]
+        if not hardware or hardware & {target for targets in needing for target in targets}:
             prospect = Prospect(name, evidence, text, finding.remedy)
         elif not prospect.lacking:  # the targets whose hardware is here do not need it
             prospect = Prospect(name, prospect.reaches, text, finding.remedy)
@@ -72,7 +73,8 @@ def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], ma
     runs = any(entry.runs for entry in platform.entries)
     present = [target for target in platform.targets if runs and machine.device_for(platform.device, target)]
     absent = [target for target in platform.targets if target not in present]
-    without_device = vendor.without_device if _compiles_ahead(matrix, platform) else "planned"
+    compiles_ahead = any(matrix.toolchains[entry.toolchain].ahead_of_time for entry in platform.entries)
+    without_device = vendor.without_device if compiles_ahead else "planned"
     driver = findings.get(vendor.driver_finding)
     if driver is not None and driver.status == "broken":
         lacking = f"the {vendor.kind} that is here, which cannot be used yet"
@@ -85,10 +87,6 @@ def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], ma
         return Prospect(name, without_device, "a toolchain that runs on it: matrix.yaml has 'runs: false'", start)
     lacking = vendor.lacking or f"a {vendor.kind} of {', '.join(absent)}"
     return Prospect(name, without_device, lacking, f"on a machine that has one: `kernel-matrix run --platform {name}`")
-
-
-def _compiles_ahead(matrix: Matrix, platform: Platform) -> bool:
-    return any(matrix.toolchains[entry.toolchain].ahead_of_time for entry in platform.entries)
 
 
 def programs_needed(platform: Platform) -> tuple[str, ...]:
@@ -104,13 +102,6 @@ def purpose_of(matrix: Matrix, program: str) -> str:
         if program in programs_needed(platform)
     ]
     return "; ".join(uses) or "no toolchain of matrix.yaml needs it of this machine"
-
-
-def targets_needing(platform: Platform, program: str) -> set[str]:
-    """Return the targets for which some toolchain of the platform needs a program."""
-    return {
-        target for entry in platform.entries if program in entry.needs for target in entry.targets or platform.targets
-    }
 
 
 def evidence_without(platform: Platform, program: str) -> tuple[Evidence, str]:

@@ -14,6 +14,7 @@ from kernel_matrix.base.errors import UserError
 
 Status = Literal["absent", "queued", "running", "completed"]
 _SECONDS_BETWEEN_LOOKS = 30.0
+_REMEDY = "`kernel-matrix ci jobs --plan FILE --write FILE`"
 _MOST_SECONDS = 5.5 * 3600  # the CI service ends the report's own job after six hours
 
 
@@ -42,13 +43,9 @@ def read(path: Path) -> dict[str, JobStatus]:
     try:
         return {status.row: status for status in _LIST.validate_json(path.read_bytes())}
     except OSError as error:
-        raise UserError(
-            f"{path}: {error.strerror}. Make it with: `kernel-matrix ci jobs --plan FILE --write FILE`"
-        ) from None
+        raise UserError(f"{path}: {error.strerror}. Make it with: {_REMEDY}") from None
     except ValidationError as error:
-        raise UserError(
-            f"{path}: {error.errors()[0]['msg']}. Make it anew with: `kernel-matrix ci jobs --plan FILE --write FILE`"
-        ) from None
+        raise UserError(f"{path}: {error.errors()[0]['msg']}. Make it anew with: {_REMEDY}") from None
 
 
 def to_json(statuses: Iterable[JobStatus]) -> str:

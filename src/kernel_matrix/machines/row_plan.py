@@ -78,8 +78,7 @@ def make_row_plan(
     ]
     reasons: Mapping[str, str] = {}
     if paths is not None:
-        choice = choose(matrix, jobs, paths)
-        jobs, reasons = list(choice.jobs), choice.reasons
+        jobs, reasons = choose(matrix, jobs, paths)
     seconds = estimate(matrix, planned.cases, measured)
     placed = rows(matrix, jobs, seconds, hosted_only=hosted_only)
     left_out = len(planned.cases) - sum(len(job.cases) for job in jobs)
@@ -114,16 +113,8 @@ def _reason(row_plan: RowPlan, job: Job) -> str:
     return row_plan.reasons.get(next(keys, ""), "")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The jobs that are left, and why each was taken."""
-
-    jobs: tuple[Job, ...]
-    reasons: dict[str, str]
-
-
-def choose(matrix: Matrix, jobs: Sequence[Job], paths: Sequence[str]) -> Choice:
-    """Keep the jobs that the changed files concern, and the sentinels, which always run."""
+def choose(matrix: Matrix, jobs: Sequence[Job], paths: Sequence[str]) -> tuple[list[Job], dict[str, str]]:
+    """Return the jobs that the changed files concern, and the sentinels, which always run; and why each was taken."""
     files = concerned(matrix, paths)
     kept: list[Job] = []
     reasons: dict[str, str] = {}
@@ -136,7 +127,7 @@ def choose(matrix: Matrix, jobs: Sequence[Job], paths: Sequence[str]) -> Choice:
         if cases:
             kept.append(replace(job, cases=cases))
             reasons[job.id] = "a sentinel, which runs whatever has changed"
-    return Choice(tuple(kept), reasons)
+    return kept, reasons
 
 
 def is_sentinel(matrix: Matrix, cell: str) -> bool:

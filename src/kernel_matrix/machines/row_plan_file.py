@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.config.model import Tier
@@ -14,26 +16,27 @@ from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 
 SCHEMA_VERSION = 1
+_CaseId = Annotated[str, BeforeValidator(lambda case: case.id if isinstance(case, Case) else case)]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, from_attributes=True)
 
 
 class _Job(_Model):
     platform: str
     toolchain: str
     shard: str
-    cases: list[str]
+    cases: tuple[_CaseId, ...]
 
 
 class _Row(_Model):
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)
     platform: str
-    labels: list[str]
+    labels: tuple[str, ...]
     own: bool
-    seconds: float
-    jobs: list[_Job]
+    seconds: Annotated[float, AfterValidator(lambda seconds: round(seconds, 1))]
+    jobs: tuple[_Job, ...]
 
 
 class _File(_Model):
@@ -43,21 +46,13 @@ class _File(_Model):
     excluded: bool
     left_out: int
     reasons: dict[str, str]
-    rows: list[_Row]
+    rows: tuple[_Row, ...]
 
 
 def to_json(row_plan: RowPlan) -> str:
     """Return the text of the file."""
-    file = _File(
-        schema_version=SCHEMA_VERSION,
-        event=row_plan.event,
-        tier=row_plan.tier,
-        excluded=row_plan.excluded,
-        left_out=row_plan.left_out,
-        reasons=dict(row_plan.reasons),
-        rows=[_row(row) for row in row_plan.rows],
-    )
-    return file.model_dump_json(indent=1) + "\n"
+    of_plan = {name: getattr(row_plan, name) for name in _File.model_fields if name != "schema_version"}
+    return _File(schema_version=SCHEMA_VERSION, **of_plan).model_dump_json(indent=1) + "\n"
 
 
 def tier_of(path: Path) -> Tier:
@@ -89,25 +84,11 @@ def from_json(path: Path, planned: Plan) -> RowPlan:
             )
             for job in row.jobs
         )
-        rows.append(Row(row.id, row.platform, tuple(row.labels), row.own, jobs, row.seconds))
+        rows.append(Row(row.id, row.platform, row.labels, row.own, jobs, row.seconds))
     return RowPlan(file.event, file.tier, tuple(rows), file.excluded, file.left_out, file.reasons)
 
 
-def _row(row: Row) -> _Row:
-    jobs = [
-        _Job(
-            platform=job.platform,
-            toolchain=job.toolchain,
-            shard=job.shard,
-            cases=[case.id for case in job.cases],
-        )
-        for job in row.jobs
-    ]
-    seconds = round(row.seconds, 1)
-    return _Row(id=row.id, platform=row.platform, labels=[*row.labels], own=row.own, seconds=seconds, jobs=jobs)
-
-
-def _cases(path: Path, row: str, names: list[str], cases: dict[str, Case]) -> tuple[Case, ...]:
+def _cases(path: Path, row: str, names: Iterable[str], cases: dict[str, Case]) -> tuple[Case, ...]:
     for name in names:
         if name not in cases:
             raise UserError(
@@ -118,18 +99,16 @@ def _cases(path: Path, row: str, names: list[str], cases: dict[str, Case]) -> tu
 
 
 def _read(path: Path) -> _File:
+    remedy = "Make the plan anew: `kernel-matrix ci plan --write FILE`"
     try:
         file = _File.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(
-            f"{path}: {error.strerror or error}. Make the plan first: `kernel-matrix ci plan --write FILE`"
-        ) from None
+        first = remedy.replace("anew", "first")
+        raise UserError(f"{path}: {error.strerror or error}. {first}") from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: {error}. Make the plan anew: `kernel-matrix ci plan --write FILE`") from None
+        raise UserError(f"{path}: {error}. {remedy}") from None
     except ValidationError as error:
-        raise UserError(
-            f"{path}: {first_fault(error)}. Make the plan anew: `kernel-matrix ci plan --write FILE`"
-        ) from None
+        raise UserError(f"{path}: {first_fault(error)}. {remedy}") from None
     if file.schema_version != SCHEMA_VERSION:
         raise UserError(
             f"{path}: this is a plan of version {file.schema_version}, and {SCHEMA_VERSION} is read here. Make it anew."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,39 +32,19 @@ _MOST_RED = 20_000  # cases that annotations are made of
 class Dashboard:
     """A dashboard that was written, and what is said about it.
 
-    ``differences`` has a sentence for each figure that, as the audit finds, does not follow from the results.
-    ``not_taken`` has a sentence for each file that could not be used, or not all of it. ``ended`` are lines about the
-    expectations and exclusions that have ended, and ``annotations`` those for GitHub, if they were asked for.
+    ``lines`` are those about it for a terminal. ``problems`` has a sentence for each file that could not be used, or
+    not all of it, and for each of the ``differences``: the figures that, as the audit finds, do not follow from the
+    results. ``exit_status`` is 2 if a result file was not taken; 1 if a case is red, a probe has changed, or a figure
+    is wrong; else 0. ``annotations`` are lines for GitHub, if they were asked for.
     """
 
     index: Path
     document: Document
+    lines: tuple[str, ...]
+    problems: tuple[str, ...]
     differences: tuple[str, ...]
-    is_red: bool
-    broken: tuple[str, ...]
-    not_taken: tuple[str, ...]
-    earlier: History
-    ended: tuple[str, ...] = ()
+    exit_status: int
     annotations: tuple[str, ...] = ()
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines about it for a terminal."""
-        lines = [headline(self.document), self.document.toolchains.headline, *self.ended, f"dashboard: {self.index}"]
-        return [line for line in lines if line]
-
-    @property
-    def problems(self) -> list[str]:
-        """One sentence for each file that could not be used, or not all of it."""
-        differences = [f"audit: {difference}" for difference in self.differences]
-        return [*self.broken, *self.not_taken, *self.earlier.problems, *differences]
-
-    @property
-    def exit_status(self) -> int:
-        """2: a result file was not taken; 1: a case is red, a probe has changed, or a figure is wrong; else 0."""
-        if self.broken:
-            return 2
-        return int(self.is_red or bool(self.document.toolchains.changed or self.differences))
 
 
 def write_dashboard(
@@ -99,25 +80,30 @@ def write_dashboard(
         run_notes=notes,
     )
     changes = _changes(document, against, earlier) if against else None
-    seconds = judged.seconds(site.MOST_SECONDS)
-    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
+    times = judged.seconds(site.MOST_SECONDS)
+    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=times)
     site.write_junit(project.site, judged.records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
-    annotations = _annotations(project, judged) if with_annotations else ()
-    return _dashboard(project, judged, document, tuple(differences), earlier, annotations)
+    dashboard = _dashboard(project, judged, document, tuple(differences), earlier)
+    return replace(dashboard, annotations=_annotations(project, judged)) if with_annotations else dashboard
 
 
 def _dashboard(
-    project: Project,
-    judged: Judged,
-    document: Document,
-    differences: tuple[str, ...],
-    earlier: History,
-    annotations: tuple[str, ...],
+    project: Project, judged: Judged, document: Document, differences: tuple[str, ...], earlier: History
 ) -> Dashboard:
-    index, broken, ended = project.site / "index.html", judged.loaded.broken, ended_lines(project.file, judged.ended)
-    red, not_taken = judged.is_red, judged.not_taken
-    return Dashboard(index, document, differences, red, broken, not_taken, earlier, tuple(ended), annotations)
+    lines, broken = tuple(_lines(project, judged, document)), judged.loaded.broken
+    problems = (*broken, *judged.not_taken, *earlier.problems, *(f"audit: {difference}" for difference in differences))
+    status = 2 if broken else int(judged.is_red or bool(document.toolchains.changed or differences))
+    return Dashboard(project.site / "index.html", document, lines, problems, differences, status)
+
+
+def _lines(project: Project, judged: Judged, document: Document) -> Iterator[str]:
+    """Yield the lines about a dashboard for a terminal."""
+    yield headline(document)
+    if document.toolchains.headline:
+        yield document.toolchains.headline
+    yield from ended_lines(project.file, judged.ended)
+    yield f"dashboard: {project.site / 'index.html'}"
 
 
 def _sample(judged: Judged) -> sampling.Sample | None:

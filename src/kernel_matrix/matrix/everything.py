@@ -63,7 +63,9 @@ def run_everything(
         of_run = judged.narrowed(selected.part.cases)
         repeat.check(_results(of_run, selected) if expected else (), expected)
         if keeper:
-            _remember(keeper, of_run, [job for job in rest if _result(project, job) in files], depends)
+            _remember(
+                keeper, of_run, [job for job in rest if names.result_of(project.results, job.id) in files], depends
+            )
         on_judged(of_run)
         return _written(project, selected, judged, notes)
 
@@ -78,10 +80,6 @@ def _written(project: Project, selected: Selected, judged: Judged, notes: RunNot
     """Write the dashboard."""
     left_out = selected.row_plan.left_out if selected.row_plan else 0
     return write_dashboard(project, judged, earlier=selected.earlier, left_out=left_out, notes=notes)
-
-
-def _result(project: Project, job: Job) -> Path | None:
-    return names.result_of(project.results, job.id)
 
 
 def _results(judged: Judged, selected: Selected) -> list[Record]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -27,6 +27,23 @@ from kernel_matrix.run.supervise import Supervisor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.vendor import Device
+
+
+def facts_of(request: Request, executor: str, devices: Iterable[Device]) -> dict[str, str]:
+    """Return the facts that every job's results have; ``devices`` are those that its cases run on."""
+    job, device = request.job, request.device
+    return {
+        "job": job.id,
+        "platform": job.platform,
+        "toolchain": job.toolchain,
+        "executor": executor,
+        "device": device.name if device else "none",
+        "driver": device.driver if device else "",
+        "device.vendor": device.vendor if device else "",
+        "device.targets": " ".join(sorted({target for device in devices for target in device.targets})),
+        "lock.sha256": sha256(request.lock.read_bytes()).hexdigest(),
+    }
 
 
 @dataclass
@@ -79,7 +96,7 @@ class JobRun:
                 environment = supervisor.run(resume=self.settings.resume)
                 self._refuse_what_changed(read.changed_since(), supervisor)
         with quiet.work():
-            return self._write_with(began, started, {**environment, **known})
+            return self._write(began, started, {**environment, **known})
 
     def _environment(self) -> dict[str, str]:
         """Return the facts of the job's Python, without the folders of this machine."""
@@ -100,56 +117,12 @@ class JobRun:
             detail = "\n".join((*changed, f"its outcome was {record.outcome}", record.message, record.detail))
             self.records[case] = replace(record, outcome="error", stage="machine", message=message, detail=detail)
 
-    def _write_with(self, began: float, started: str, environment: Mapping[str, str]) -> Path | None:
+    def _write(self, began: float, started: str, environment: Mapping[str, str]) -> Path | None:
         """Write the records with the facts of the job."""
-        facts = {**self._facts(), "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
-        facts |= self._own_version(facts) | detection(self.records.values()).facts
-        return self._write(facts)
-
-    def _end_what_is_not_tried(self) -> None:
-        for case in self.job.cases:
-            decision = self.decisions[case.id]
-            if not decision.action:
-                self.ended(Record(case.id, decision.outcome, message=decision.reason))
-            elif self.refusal:
-                self.ended(replace(self.refusal, case=case.id))
-
-    def _facts(self) -> dict[str, str]:
-        device = self.request.device
-        return {
-            "job": self.job.id,
-            "platform": self.job.platform,
-            "toolchain": self.job.toolchain,
-            "executor": self.executor,
-            "device": device.name if device else "none",
-            "driver": device.driver if device else "",
-            "device.vendor": device.vendor if device else "",
-            "device.targets": " ".join(self._targets()),
-            "lock.sha256": sha256(self.request.lock.read_bytes()).hexdigest(),
-        }
-
-    def _read(self) -> Snapshot:
-        """Return what the job reads, as it is when the job starts."""
-        ops = {case.cell.op for case in self.job.cases}
-        checkout = Checkout(self.request.matrix, self.settings.root)
-        return Snapshot.of(checkout, self.job.platform, self.job.toolchain, self.executor, ops)
-
-    def _targets(self) -> list[str]:
-        """Return the targets whose code the devices of the job run."""
         devices = [decision.device for decision in self.decisions.values() if decision.device]
-        return sorted({target for device in devices for target in device.targets})
-
-    def _own_version(self, facts: dict[str, str]) -> dict[str, str]:
-        """Return the version of the package under test as a fact, without that of an installed one, which it hides."""
-        own = own_version(self.settings.root, self.request.matrix.package)
-        if own is None or not own.version:
-            return {}
-        for name in versions_of(facts):
-            if canonicalize_name(name) == canonicalize_name(own.name):
-                del facts[f"version.{name}"]
-        return {f"version.{own.name}": own.version}
-
-    def _write(self, facts: Mapping[str, str]) -> Path | None:
+        common = facts_of(self.request, self.executor, devices)
+        facts = {**common, "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
+        facts |= self._own_version(facts) | detection(self.records.values()).facts
         records = [self.records[case.id] for case in self.job.cases if case.id in self.records]
         try:
             path = write.replace(self.settings.results, facts, records)
@@ -160,6 +133,30 @@ class JobRun:
             return None
         self.progress.job(self.job.id, "done")
         return path
+
+    def _end_what_is_not_tried(self) -> None:
+        for case in self.job.cases:
+            decision = self.decisions[case.id]
+            if not decision.action:
+                self.ended(Record(case.id, decision.outcome, message=decision.reason))
+            elif self.refusal:
+                self.ended(replace(self.refusal, case=case.id))
+
+    def _read(self) -> Snapshot:
+        """Return what the job reads, as it is when the job starts."""
+        ops = {case.cell.op for case in self.job.cases}
+        checkout = Checkout(self.request.matrix, self.settings.root)
+        return Snapshot.of(checkout, self.job.platform, self.job.toolchain, self.executor, ops)
+
+    def _own_version(self, facts: dict[str, str]) -> dict[str, str]:
+        """Return the version of the package under test as a fact, without that of an installed one, which it hides."""
+        own = own_version(self.settings.root, self.request.matrix.package)
+        if own is None or not own.version:
+            return {}
+        for name in versions_of(facts):
+            if canonicalize_name(name) == canonicalize_name(own.name):
+                del facts[f"version.{name}"]
+        return {f"version.{own.name}": own.version}
 
 
 @dataclass

@@ -95,13 +95,3 @@ class Lines:
 
     def case(self, job: str, outcome: str) -> None:
         """Do nothing."""
-
-
-class Silent:
-    """Progress that nobody watches."""
-
-    def job(self, job: str, text: str) -> None:
-        """Do nothing."""
-
-    def case(self, job: str, outcome: str) -> None:
-        """Do nothing."""

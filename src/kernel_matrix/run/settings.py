@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kernel_matrix.base.errors import unknown
 from kernel_matrix.config.model import Platform
 from kernel_matrix.run.executors import Prepare, UnavailableError
 
@@ -50,13 +49,7 @@ class Settings:
 
 
 def load_executor(name: str) -> AbstractContextManager[Prepare]:
-    """Return the executor of that name, for one run.
-
-    Raises:
-        UserError: there is none.
-    """
-    if name not in EXECUTORS:
-        raise unknown("--executor", "executor", name, (*EXECUTORS, AUTO))
+    """Return the executor of that name, one of ``EXECUTORS``, for one run."""
     executor: AbstractContextManager[Prepare] = importlib.import_module(_MODULES[name]).executor()
     return executor
 

@@ -66,7 +66,7 @@ def _list_of(request: Request, interpreter: Interpreter) -> tuple[Key, ...] | No
         request, interpreter, ("--collect-only", "-q", "--kernel-matrix-tests", interpreter.seen(file))
     )
     child = interpreter.start(command, job_command.environment(request, interpreter), request.root, log)
-    ended = wait_until(lambda: child.poll(), request.matrix.limits.case)
+    ended = wait_until(child.poll, request.matrix.limits.case)
     if ended is None:
         child.kill()
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from kernel_matrix.vendors.device_files import driver_finding
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.program import Program
+from kernel_matrix.vendors.system import texts_in
 from kernel_matrix.vendors.vendor import Device, Vendor
 
 _PCI_ID = "0x1002"
@@ -19,11 +20,8 @@ _TOPOLOGY = Path("/sys/class/kfd/kfd/topology/nodes")
 def detect(topology: Path = _TOPOLOGY) -> list[Device]:
     """Return the GPUs that the amdgpu driver offers for computing; a node with version 0 is a CPU."""
     devices = []
-    for properties in sorted(topology.glob("*/properties")):
-        try:
-            text = properties.read_text()
-        except OSError:  # a container sees the nodes of all GPUs, and may only read those of its own GPUs
-            continue
+    # A container sees the nodes of all GPUs, and may only read those of its own GPUs.
+    for (text,) in texts_in(sorted(topology.glob("*")), "properties"):
         version = re.search(r"^gfx_target_version (\d+)$", text, re.MULTILINE)
         if version and int(version.group(1)):
             target = target_of(int(version.group(1)))
@@ -79,4 +77,17 @@ VENDOR = Vendor(
             folder="/opt/rocm",
         ),
     ),
+    names={
+        "gfx906": "MI50 MI60 Radeon-VII Vega",
+        "gfx908": "MI100 CDNA1",
+        "gfx90a": "MI210 MI250 MI250X CDNA2",
+        "gfx942": "MI300 MI300A MI300X MI325X CDNA3",
+        "gfx950": "MI350X MI355X CDNA4",
+        "gfx1030": "RX-6800 RX-6900 W6800 RDNA2",
+        "gfx1100": "RX-7900 W7900 RDNA3",
+        "gfx1150": "Strix-Point Radeon-890M RDNA3.5",
+        "gfx1151": "Strix-Halo Radeon-8060S RDNA3.5",
+        "gfx1200": "RX-9060 RDNA4",
+        "gfx1201": "RX-9070 R9700 RDNA4",
+    },
 )

@@ -22,9 +22,11 @@ VENDOR = Vendor(
     gpu=True,
     framework_device="mps",
     detect=detect,
-    docker_flags="",
     why_no_flags="a container on a Mac is in a virtual machine, which does not have the GPU",
     in_containers=False,
     without_device="lowered",
     lacking="a Mac, which alone has the compiler",
+    names={
+        "metal": "M1 M2 M3 M4 Mac Apple-silicon",
+    },
 )

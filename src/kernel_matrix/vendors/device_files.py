@@ -29,10 +29,10 @@ def driver_finding(
     ``remedy`` for it.
     """
     if devices and any(os.access(file, os.R_OK | os.W_OK) for file in files):
-        return Finding(vendor.driver_finding, "good", f"{', '.join(device.name for device in devices)}, {place}")
+        return vendor.found("good", f"{', '.join(device.name for device in devices)}, {place}")
     if devices:
         join = f"sudo usermod -aG {group} $USER, and log in anew"
-        return Finding(vendor.driver_finding, "broken", f"no file of {place} can be opened by this user", join)
+        return vendor.found("broken", f"no file of {place} can be opened by this user", join)
     if is_on_pci_bus(pci_id):
-        return Finding(vendor.driver_finding, "broken" if remedy else "absent", not_offered, remedy)
-    return Finding(vendor.driver_finding, "absent", f"no {vendor.title} {vendor.kind} is here")
+        return vendor.found("broken" if remedy else "absent", not_offered, remedy)
+    return vendor.found("absent", f"no {vendor.title} {vendor.kind} is here")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from kernel_matrix.vendors import software
 from kernel_matrix.vendors.finding import Finding
-from kernel_matrix.vendors.system import is_on_pci_bus
+from kernel_matrix.vendors.system import is_on_pci_bus, texts_in
 from kernel_matrix.vendors.vendor import Device, Vendor
 
 INTERPRETER = "interpreter"
@@ -21,14 +22,8 @@ def detect(pci: Path = Path("/sys/bus/pci/devices"), dev: Path = Path("/dev")) -
     """Return the kinds of chips on the PCI bus that are targets, where a driver has made their device files."""
     if not files(dev):
         return []
-    counts: dict[str, int] = {}
-    for device in sorted(pci.glob("*")):
-        try:
-            vendor, chip = ((device / name).read_text().strip() for name in ("vendor", "device"))
-        except OSError:
-            continue
-        if vendor == _PCI_ID and chip in _TARGETS:
-            counts[_TARGETS[chip]] = counts.get(_TARGETS[chip], 0) + 1
+    chips = texts_in(sorted(pci.glob("*")), "vendor", "device")
+    counts = Counter(_TARGETS[chip] for vendor, chip in chips if vendor == _PCI_ID and chip in _TARGETS)
     return [Device("google", f"Google TPU {target} ({count} chips)", (target,)) for target, count in counts.items()]
 
 
@@ -48,12 +43,12 @@ def stand_in(devices: Sequence[Device], target: str) -> Device | None:
 def driver(devices: Sequence[Device]) -> Finding:
     """Say which TPUs are here, or that there are none, and that kernels are compiled and interpreted all the same."""
     if devices:
-        return Finding(VENDOR.driver_finding, "good", ", ".join(device.name for device in devices))
+        return VENDOR.found("good", ", ".join(device.name for device in devices))
     if is_on_pci_bus(_PCI_ID):
         text = "a device of Google's is on the PCI bus, and it is no TPU that is a target or has no device file"
-        return Finding(VENDOR.driver_finding, "absent", text)
-    text = "no TPU is here: libtpu compiles for every target, and Pallas' interpreter runs the kernels"
-    return Finding(VENDOR.driver_finding, "absent", text)
+    else:
+        text = "no TPU is here: libtpu compiles for every target, and Pallas' interpreter runs the kernels"
+    return VENDOR.found("absent", text)
 
 
 VENDOR = Vendor(
@@ -62,7 +57,6 @@ VENDOR = Vendor(
     gpu=False,
     framework_device="cpu",
     detect=detect,
-    docker_flags="",
     why_no_flags="the interpreter runs on the CPU; a TPU needs a privileged container, so its jobs run in environments",
     driver=driver,
     variables=(
@@ -71,4 +65,10 @@ VENDOR = Vendor(
     ),
     stand_in=stand_in,
     stood_in_for=frozenset({INTERPRETER}),
+    names={
+        "v5e": "TPU-v5e v5-lite",
+        "v5p": "TPU-v5p",
+        "v6e": "TPU-v6e Trillium",
+        "tpu7x": "TPU-v7 Ironwood",
+    },
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-
 from kernel_matrix.vendors.unreached import unreached
 
 VENDOR = unreached(
@@ -11,5 +9,5 @@ VENDOR = unreached(
     "DCU",
     framework_device="cuda",
     lacking="every LLVM that was tried refuses gfx936, and no public wheel has DTK",
-    looked=datetime.date(2026, 11, 22),
+    looked="2026-11-22",
 )

@@ -9,6 +9,7 @@ from typing import Any
 from kernel_matrix.vendors.device_files import driver_finding
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.program import Program
+from kernel_matrix.vendors.system import texts_in
 from kernel_matrix.vendors.vendor import Device, Vendor
 
 _PCI_ID = "0x8086"
@@ -37,15 +38,9 @@ _TARGETS = {
 
 def detect(drm: Path = Path("/sys/class/drm")) -> list[Device]:
     """Return the GPUs that a driver of Intel's has a render node for, and whose target is known."""
-    devices = []
-    for node in sorted(drm.glob("renderD*")):
-        try:
-            vendor, device = ((node / "device" / name).read_text().strip() for name in ("vendor", "device"))
-        except OSError:
-            continue
-        if vendor == _PCI_ID and (target := target_of(device)):
-            devices.append(Device("intel", f"Intel GPU {device}", (target,)))
-    return devices
+    nodes = texts_in(sorted(drm.glob("renderD*/device")), "vendor", "device")
+    known = ((device, target_of(device)) for vendor, device in nodes if vendor == _PCI_ID)
+    return [Device("intel", f"Intel GPU {device}", (target,)) for device, target in known if target]
 
 
 def target_of(device: str) -> str | None:
@@ -89,4 +84,11 @@ VENDOR = Vendor(
             "from forky on), or use its container",
         ),
     ),
+    names={
+        "dg2": "Arc A770 Alchemist Xe-HPG",
+        "bmg": "Arc B580 Battlemage Xe2",
+        "lnl": "Lunar-Lake Xe2",
+        "pvc": "Max-1550 Ponte-Vecchio Xe-HPC",
+        "ptl-h": "Panther-Lake Xe3",
+    },
 )

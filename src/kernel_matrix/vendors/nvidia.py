@@ -21,25 +21,20 @@ _GPU = re.compile(r"(.+), (\d+)\.(\d+), ([^,]+)")
 def detect() -> list[Device]:
     """Return the GPUs that nvidia-smi lists; none where it is absent, fails or does not answer."""
     answer = _nvidia_smi()
-    return [] if answer is None else _devices_in(answer)
+    lines = answer.output.splitlines() if answer and not answer.fault else []
+    gpus = filter(None, map(_GPU.fullmatch, lines))
+    return [Device("nvidia", gpu[1].strip(), (f"sm_{gpu[2]}{gpu[3]}",), gpu[4].strip()) for gpu in gpus]
 
 
 def _nvidia_smi() -> Answer | None:
     return ask(_QUERY) if shutil.which("nvidia-smi") else None
 
 
-def _devices_in(answer: Answer) -> list[Device]:
-    if answer.fault:
-        return []
-    gpus = filter(None, map(_GPU.fullmatch, answer.output.splitlines()))
-    return [Device("nvidia", gpu[1].strip(), (f"sm_{gpu[2]}{gpu[3]}",), gpu[4].strip()) for gpu in gpus]
-
-
 def driver(devices: Sequence[Device]) -> Finding:
     """Look at the driver: its version, or why this machine's GPUs cannot be used."""
     versions = sorted({device.driver for device in devices})
     if versions:
-        return Finding(VENDOR.driver_finding, "good", ", ".join(versions))
+        return VENDOR.found("good", ", ".join(versions))
     answer = _nvidia_smi()
     fault = "" if answer is None else answer.fault
     if answer is not None and not fault and answer.output.strip():
@@ -47,10 +42,10 @@ def driver(devices: Sequence[Device]) -> Finding:
     if is_on_pci_bus(_PCI_ID):
         text = f"an NVIDIA GPU is on the PCI bus, and nvidia-smi does not show it{f': {fault}' if fault else ''}"
         remedy = "install the driver (Debian: sudo apt-get install nvidia-driver), then look at nvidia-smi"
-        return Finding(VENDOR.driver_finding, "broken", text, remedy)
+        return VENDOR.found("broken", text, remedy)
     if fault:
-        return Finding(VENDOR.driver_finding, "broken", f"nvidia-smi shows no GPU: {fault}", "look at nvidia-smi")
-    return Finding(VENDOR.driver_finding, "absent", "no NVIDIA GPU is here")
+        return VENDOR.found("broken", f"nvidia-smi shows no GPU: {fault}", "look at nvidia-smi")
+    return VENDOR.found("absent", "no NVIDIA GPU is here")
 
 
 def container_options(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
@@ -84,4 +79,18 @@ VENDOR = Vendor(
             version="release",
         ),
     ),
+    names={
+        "sm_70": "V100 Titan-V Volta",
+        "sm_75": "T4 RTX-2080 Turing",
+        "sm_80": "A100 A30 Ampere",
+        "sm_86": "A10 A40 A6000 RTX-3090 Ampere",
+        "sm_87": "Orin Jetson Ampere",
+        "sm_89": "L4 L40 L40S RTX-4090 Ada Lovelace",
+        "sm_90": "H100 H200 H800 H20 GH200 Hopper",
+        "sm_100": "B100 B200 GB200 Blackwell",
+        "sm_103": "B300 GB300 Blackwell Ultra",
+        "sm_110": "Thor Jetson Blackwell",
+        "sm_120": "RTX-5090 RTX-PRO-6000 Blackwell",
+        "sm_121": "GB10 DGX-Spark Blackwell",
+    },
 )

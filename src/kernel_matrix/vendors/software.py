@@ -13,11 +13,6 @@ from kernel_matrix.vendors.vendor import Device, Vendor
 _DESCRIPTIONS = Path("/etc/OpenCL/vendors")
 
 
-def detect() -> list[Device]:
-    """Return nothing: no machine has such a device before a job brings it."""
-    return []
-
-
 def stand_in(devices: Sequence[Device], target: str) -> Device:
     """Return the device that a toolchain brings for the target, with the name of what it really runs on."""
     processor = next((device.name for device in devices if device.vendor == "cpu"), "this machine")
@@ -33,7 +28,7 @@ def runtimes(_: Sequence[Device], folder: Path = _DESCRIPTIONS) -> Finding:
         # A name without a folder is looked for by the dynamic linker.
         (lost if Path(library).is_absolute() and not Path(library).exists() else libraries).append(library)
     if libraries:
-        return Finding(VENDOR.driver_finding, "good", f"OpenCL runtimes of the system: {', '.join(libraries)}")
+        return VENDOR.found("good", f"OpenCL runtimes of the system: {', '.join(libraries)}")
     why = (
         f"of the system's OpenCL runtimes the library is not there: {', '.join(lost)}"
         if lost
@@ -41,7 +36,7 @@ def runtimes(_: Sequence[Device], folder: Path = _DESCRIPTIONS) -> Finding:
     )
     text = f"{why}; only OpenCL runtimes that come with a toolchain run kernels"
     remedy = "sudo apt-get install pocl-opencl-icd (Debian, from forky on, for PoCL 7)"
-    return Finding(VENDOR.driver_finding, "absent", text, remedy)
+    return VENDOR.found("absent", text, remedy)
 
 
 VENDOR = Vendor(
@@ -49,8 +44,6 @@ VENDOR = Vendor(
     kind="device",
     gpu=False,
     framework_device="cpu",
-    detect=detect,
-    docker_flags="",
     driver=runtimes,
     variables=("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"),
     why_no_flags="the device comes with the toolchain or the image, on the CPU",

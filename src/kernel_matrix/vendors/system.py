@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,11 +74,12 @@ def last_line(text: str) -> str:
 
 def is_on_pci_bus(vendor: str, devices: Path = Path("/sys/bus/pci/devices")) -> bool:
     """Return whether the PCI bus has a display or 3D controller, or a processing accelerator, of that vendor's id."""
-    for device in devices.glob("*"):
-        try:
-            kind = (device / "class").read_text().strip()
-            if (device / "vendor").read_text().strip() == vendor and kind[:4] in ("0x03", "0x12"):
-                return True
-        except OSError:
-            continue
-    return False
+    kinds = texts_in(devices.glob("*"), "class", "vendor")
+    return any(owner == vendor and kind[:4] in ("0x03", "0x12") for kind, owner in kinds)
+
+
+def texts_in(folders: Iterable[Path], *names: str) -> Iterator[list[str]]:
+    """Yield the texts of the files of these names in each folder, such as a device's in /sys, if all can be read."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            yield [(folder / name).read_text().strip() for name in names]

@@ -6,7 +6,6 @@ such a machine changes there.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 
 from kernel_matrix.vendors.finding import Finding
@@ -16,14 +15,7 @@ from kernel_matrix.vendors.vendor import Device, Vendor
 _PAGE = "docs/how-to/vendor.md says what to add"
 
 
-def detect() -> list[Device]:
-    """Return nothing: nobody has written how these devices are found."""
-    return []
-
-
-def unreached(
-    title: str, kind: str, *, framework_device: str, lacking: str, looked: datetime.date, pci: str = ""
-) -> Vendor:
+def unreached(title: str, kind: str, *, framework_device: str, lacking: str, looked: str, pci: str = "") -> Vendor:
     """Return a vendor without devices, of whom nothing is compiled: every case is unavailable.
 
     ``lacking`` is what was not to be had on the day ``looked``. ``pci`` is the vendor's number on the PCI bus.
@@ -41,8 +33,6 @@ def unreached(
         kind=kind,
         gpu=True,
         framework_device=framework_device,
-        detect=detect,
-        docker_flags="",
         why_no_flags=f"nobody has given a container a {kind} of {title}'s here",
         in_containers=False,
         driver=driver,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.vendors.finding import Finding
+from kernel_matrix.vendors.finding import Finding, Status
 from kernel_matrix.vendors.program import Program
 
 
@@ -25,11 +25,6 @@ class Device:
     emulated: bool = False
 
 
-def no_options() -> dict[str, Any]:
-    """Return the options of a container that is given no device."""
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Vendor:
     """All that the harness knows of a vendor. Each vendor has to fill the fields without a default.
@@ -39,6 +34,7 @@ class Vendor:
     gpu: Whether its devices are GPUs: one job at a time uses them, after a preflight, with the builds for GPUs.
     framework_device: The package's word for such a device: the ``device`` of a job.
     detect: Return this machine's devices. It never fails: what does not answer is no device, and ``driver`` says why.
+        By default there are none.
     docker_flags: What a person types to give the devices to ``docker run``; empty where nothing is to be given.
     why_no_flags: Why ``docker_flags`` is empty.
     container_options: Return the same for the engine's interface (keyword arguments of the Docker SDK).
@@ -55,16 +51,17 @@ class Vendor:
     stand_in: Make a device of software that runs code for a target without its hardware; it returns None where there
         is none for the target. None where no target has one. Only the job can find out whether it works on a machine.
     stood_in_for: The targets that may have such a device, on some machine; empty means all or none.
+    names: By target, the names that people have for its devices, as words: the search of the page knows them.
     """
 
     title: str
     kind: str
     gpu: bool
     framework_device: str
-    detect: Callable[[], list[Device]]
-    docker_flags: str
+    detect: Callable[[], list[Device]] = list
+    docker_flags: str = ""
     why_no_flags: str = ""
-    container_options: Callable[[], Mapping[str, Any]] = no_options
+    container_options: Callable[[], Mapping[str, Any]] = dict
     in_containers: bool = True
     hosted: bool = False
     driver: Callable[[Sequence[Device]], Finding] | None = None
@@ -76,11 +73,16 @@ class Vendor:
     lacking: str = ""
     stand_in: Callable[[Sequence[Device], str], Device | None] | None = None
     stood_in_for: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def driver_finding(self) -> str:
         """Return the name of the finding of :attr:`driver`."""
         return f"{self.title} driver"
+
+    def found(self, status: Status, text: str, remedy: str = "") -> Finding:
+        """Return the finding of :attr:`driver`."""
+        return Finding(self.driver_finding, status, text, remedy)
 
     @property
     def emulates(self) -> bool:

@@ -28,13 +28,10 @@ def driver(_: Sequence[Device], folders: Sequence[Path] = _FOLDERS) -> Finding:
     files = named or [file for folder in folders for file in sorted(folder.glob("*.json"))]
     found = next((file for file in files if file.name.startswith("lvp_icd") and file.is_file()), None)
     if found is None:
-        text = "no Vulkan device in software is here: WebGPU kernels are not run"
-        return Finding(VENDOR.driver_finding, "absent", text, _INSTALL)
+        return VENDOR.found("absent", "no Vulkan device in software is here: WebGPU kernels are not run", _INSTALL)
     if find_library("vulkan") is None:
-        return Finding(
-            VENDOR.driver_finding, "broken", f"{found} is here, and the loader libvulkan.so.1 is not", _INSTALL
-        )
-    return Finding(VENDOR.driver_finding, "good", f"lavapipe, {found}")
+        return VENDOR.found("broken", f"{found} is here, and the loader libvulkan.so.1 is not", _INSTALL)
+    return VENDOR.found("good", f"lavapipe, {found}")
 
 
 VENDOR = Vendor(
@@ -42,8 +39,6 @@ VENDOR = Vendor(
     kind="device",
     gpu=False,
     framework_device="cpu",
-    detect=software.detect,
-    docker_flags="",
     why_no_flags="the device is a program in the image and runs on the CPU",
     driver=driver,
     variables=_VARIABLES,

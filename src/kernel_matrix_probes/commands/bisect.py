@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.cli.options import add_subject_options, load_project
+from kernel_matrix.cli.options import load_project
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_probes.bisect import bisect, state_of_case, state_of_probe
+from kernel_matrix_probes.commands import add_subject_options
 from kernel_matrix_probes.subject import make_subject
 from kernel_matrix_probes.try_version import try_version
 from kernel_matrix_probes.versions import chosen, published

@@ -10,9 +10,10 @@ from pathlib import Path
 from rich.console import Console
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.cli.options import add_subject_options, load_project
+from kernel_matrix.cli.options import load_project
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_probes.attempts import Attempt, keep
+from kernel_matrix_probes.commands import add_subject_options
 from kernel_matrix_probes.subject import make_subject
 from kernel_matrix_probes.sweep import as_sweep, sweep
 from kernel_matrix_probes.sweep_table import stops, table

@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
         write_atomically(options.write, to_json(row_plan))
     _print_loosened(project, options)
     if options.service:
-        print(services.service(options.service).render(project.matrix, row_plan), end="")
+        print(services.render(options.service, project.matrix, row_plan), end="")
     elif options.rows:
         for row in row_plan.rows:
             print(describe(row_plan, row))

@@ -116,17 +116,6 @@ class Platform(Section):
             entries.setdefault(entry.toolchain, entry)
         return entries
 
-    def entry(self, toolchain: str, target: str) -> PlatformToolchain:
-        """Return the entry of a toolchain for a target.
-
-        Raises:
-            KeyError: the platform does not have the toolchain for this target.
-        """
-        for entry in self.entries:
-            if entry.toolchain == toolchain and target in (entry.targets or self.targets):
-                return entry
-        raise KeyError(f"{toolchain} for {target}")
-
     def labels(self, target: str) -> tuple[str, ...]:
         """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.
 

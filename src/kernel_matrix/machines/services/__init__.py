@@ -1,4 +1,4 @@
-"""The CI services that start machines. A service is a module of this package that has the functions of ``Service``."""
+"""The CI services that start machines. A service is a module of this package that has ``render``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import math
 import pkgutil
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any
 
 from ruamel.yaml import YAML
 
 from kernel_matrix.base.commands import command, line_here
-from kernel_matrix.base.errors import unknown
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
@@ -23,24 +22,10 @@ _FEWEST_ROWS = 3  # for which an image is passed on: saving, sending, fetching a
 _SETUP_MINUTES = 20  # for environments and the upload of results, which the job's own limit does not count
 
 
-class Service(Protocol):
-    """The interface of a CI service's module."""
-
-    TITLE: str
-
-    def render(self, matrix: Matrix, row_plan: RowPlan) -> str:
-        """Return the rows in the format of this service."""
-
-
-def service(name: str) -> Service:
-    """Return the CI service of that name.
-
-    Raises:
-        UserError: there is none.
-    """
-    if name not in NAMES:
-        raise unknown("", "CI service", name, NAMES)
-    return cast(Service, importlib.import_module(f"{__name__}.{name}"))
+def render(name: str, matrix: Matrix, row_plan: RowPlan) -> str:
+    """Return the rows in the format of one of the services ``NAMES``."""
+    text: str = importlib.import_module(f"{__name__}.{name}").render(matrix, row_plan)
+    return text
 
 
 def command_of(row: Row) -> str:

@@ -19,7 +19,6 @@ from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.machines.services import images, minutes, started
 
-TITLE = "GitHub Actions"
 _WAITS = (2, 5, 15, 30, 60, 60, 60)  # seconds between requests that fail for a reason of the moment
 _REFUSED = re.compile(r"HTTP 4(?!08|29)\d\d|GH_TOKEN|gh auth login|no (valid )?artifact")  # asking again does not help
 _WAITING = ("queued", "waiting", "pending", "requested")

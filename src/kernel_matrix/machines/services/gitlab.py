@@ -9,8 +9,6 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.services import block_style, command_of, minutes, started
 
-TITLE = "GitLab CI"
-
 
 def render(matrix: Matrix, row_plan: RowPlan) -> str:
     """Return the child pipeline. Tags choose the runner of a job; the plan is the artifact of the parent pipeline.

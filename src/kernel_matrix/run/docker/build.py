@@ -17,12 +17,10 @@ import docker.errors
 
 from kernel_matrix.base.locking import locked
 from kernel_matrix.run.docker import network
-from kernel_matrix.run.docker.build_steps import Steps
-from kernel_matrix.run.docker.engine import explained
+from kernel_matrix.run.docker.build_steps import follow_steps
+from kernel_matrix.run.docker.engine import SILENT_SECONDS, explained
 from kernel_matrix.run.docker.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
-
-SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
 
 
 @dataclass(frozen=True)
@@ -72,18 +70,16 @@ def name_of(recipe: Recipe) -> str:
     return f"{recipe.reference.replace('/', '-').replace(':', '-')}-{os.getuid()}"
 
 
-def build_stage(client: docker.DockerClient, recipe: Recipe, stage: str, say: Callable[[str], None]) -> str:
-    """Return the id of the image of one stage of the recipe's Dockerfile, which has no name and no label."""
-    return _follow(client, recipe, say, target=stage)
-
-
 def _build(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> None:
-    _follow(client, recipe, say, tag=recipe.reference, labels=dict(recipe.labels))
+    follow(client, recipe, say, tag=recipe.reference, labels=dict(recipe.labels))
 
 
-def _follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None], **options: Any) -> str:
-    """Let the engine build the recipe, say each step, and return the id of the last layer."""
-    steps = Steps(recipe, say)
+def follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None], **options: Any) -> str:
+    """Let the engine build the recipe with options of its own, say each step, and return the id of the last layer.
+
+    Raises:
+        InstallError: it cannot be built; the engine's own words.
+    """
     with context(recipe.files) as archive:
         try:
             output = client.api.build(
@@ -97,10 +93,9 @@ def _follow(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], No
                 timeout=SILENT_SECONDS,
                 **options,
             )
-            steps.follow(output)
+            return follow_steps(recipe, output, say)
         except docker.errors.APIError as error:  # the build did not begin: the Dockerfile cannot be read
             raise InstallError(f"{recipe.dockerfile}: {explained(error)}") from error
-    return steps.layer
 
 
 @contextmanager

@@ -31,43 +31,27 @@ class Printed:
                 self.say(f"{self.name}: {line}")
 
 
-@dataclass
-class Steps:
-    """The steps of a build, as the engine prints them."""
+def follow_steps(recipe: Recipe, output: Iterator[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    """Say each step of a build, and return the id of the image after the last one.
 
-    recipe: Recipe
-    say: Callable[[str], None]
-    step: str = ""
-    layer: str = ""  # the image after the step before
-
-    def __post_init__(self) -> None:
-        self._printed = Printed(self.recipe.name, self.say)  # by this step
-
-    def follow(self, output: Iterator[Mapping[str, Any]]) -> None:
-        """Say each step of a build.
-
-        Raises:
-            InstallError: a step failed.
-        """
-        faults: list[str] = []
-        for line in lines_of(output, faults):
-            self._take_in(line)
-        if faults:
-            lines = self._printed.lines
-            text = "\n".join([self.step, *lines, faults[0]])
-            step = self.step.split(" :")[0].lower() or "build"
-            reason = lines[-1] if lines else faults[0]
-            raise InstallError(f"{text}\n{self.recipe.dockerfile}: {step}: {reason}")
-
-    def _take_in(self, line: str) -> None:
-        """Take in one line of the output."""
-        if layer := _LAYER.fullmatch(line):
-            self.layer = layer[1]
+    Raises:
+        InstallError: a step failed.
+    """
+    step = layer = ""
+    printed, faults = Printed(recipe.name, say), list[str]()
+    for line in lines_of(output, faults):
+        if found := _LAYER.fullmatch(line):
+            layer = found[1]
         elif line.startswith("Step "):
-            self.step, self._printed = line, Printed(self.recipe.name, self.say)
-            self.say(f"{self.recipe.name}: {line[:100]}")
+            step, printed = line, Printed(recipe.name, say)
+            say(f"{recipe.name}: {line[:100]}")
         elif not line.startswith((" ---> ", "Removing intermediate container")):
-            self._printed.take_in(line)
+            printed.take_in(line)
+    if faults:
+        text = "\n".join([step, *printed.lines, faults[0]])
+        reason = printed.lines[-1] if printed.lines else faults[0]
+        raise InstallError(f"{text}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {reason}")
+    return layer
 
 
 def lines_of(output: Iterator[Mapping[str, Any]], faults: list[str]) -> Iterator[str]:

@@ -20,11 +20,11 @@ import docker
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically, written_whole
+from kernel_matrix.run.docker.engine import SILENT_SECONDS, patience
 from kernel_matrix.run.executors import InstallError
 
 FOLDER = "bundle"  # in the unpacked source, beside matrix.yaml
 _CHUNK = 1 << 20
-_SILENT_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,9 @@ def load(client: docker.DockerClient, root: Path, say: Callable[[str], None]) ->
     with (root / name).open("rb") as file:
         if _digest(file) != digests.get(name):
             raise InstallError(f"{root / name}: damaged: its SHA-256 is not that of {FOLDER}/SHA256SUMS. Copy it again")
-        timeout, client.api.timeout = client.api.timeout, _SILENT_SECONDS
-        try:
-            file.seek(0)
+        file.seek(0)
+        with patience(client):
             client.images.load(file)
-        finally:
-            client.api.timeout = timeout
 
 
 class _Writer:
@@ -157,7 +154,7 @@ def _digest(file: IO[bytes]) -> str:
 def _save(client: docker.DockerClient, references: Sequence[str], into: IO[bytes]) -> None:
     """Save images as one archive, which holds the layers that they share once."""
     url = f"{client.api.base_url}/v{client.api.api_version}/images/get"
-    answer = client.api.get(url, params={"names": list(references)}, stream=True, timeout=_SILENT_SECONDS)
+    answer = client.api.get(url, params={"names": list(references)}, stream=True, timeout=SILENT_SECONDS)
     answer.raise_for_status()
     for chunk in answer.iter_content(_CHUNK):
         into.write(chunk)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +11,11 @@ from packaging.version import Version
 
 from kernel_matrix.run.docker import images
 from kernel_matrix.run.docker.build import Image
-from kernel_matrix.run.docker.engine import Engine, connect
+from kernel_matrix.run.docker.engine import Engine, connect, sweep
 from kernel_matrix.run.docker.interpreter import ContainerInterpreter
-from kernel_matrix.run.docker.ownership import sweep
+from kernel_matrix.run.docker.recipe import Source, source_of
 from kernel_matrix.run.docker.sandbox import Sandbox
-from kernel_matrix.run.executors import InstallError, Prepare, Request, UnavailableError
+from kernel_matrix.run.executors import InstallError, Request, UnavailableError
 
 _RESULTS = 64 << 20  # bytes that a job's folder must have room for
 
@@ -28,8 +27,8 @@ class Containers:
     engine: Engine | None = None
     made: dict[tuple[str, bool], Image | InstallError] = field(default_factory=dict)
 
-    def __enter__(self) -> Containers:
-        return self
+    def __enter__(self) -> Callable[[Request], ContainerInterpreter]:
+        return self.prepare
 
     def __exit__(self, *_: object) -> None:
         if self.engine is not None:
@@ -42,8 +41,8 @@ class Containers:
             UnavailableError: this machine lacks something; the text says what.
             InstallError: the image cannot be made; the engine's words.
         """
-        dockerfile = request.platform.container
-        if dockerfile is None:
+        source = source_of(request.matrix, request.root, request.job.platform, gpu=request.gpu)
+        if source is None:
             raise UnavailableError(f"matrix.yaml names no container for {request.job.platform}")
         _demand_device(request)
         _demand_driver(request)
@@ -52,32 +51,20 @@ class Containers:
             sweep(self.engine.client)
         request.folder.mkdir(parents=True, exist_ok=True)
         _demand_room(request.folder, _RESULTS, "for a job's results")
-        image = self._image(self.engine, request, dockerfile)
+        image = self._image(self.engine, request, source)
         sandbox = Sandbox(request, image.id, self.engine.cpus)
         interpreter = ContainerInterpreter(self.engine, sandbox, images.python_of(request.lock), image.reference)
         if request.gpu:
             interpreter.demand_device()
         return interpreter
 
-    def _image(self, engine: Engine, request: Request, dockerfile: str) -> Image:
+    def _image(self, engine: Engine, request: Request, source: Source) -> Image:
         """Return the platform's image; a failed build is not tried again."""
-        key = (request.job.platform, request.gpu)
+        key, disk = (source.platform, source.gpu), int(request.matrix.container.disk * (1 << 30))
         if key not in self.made:
-            names = [entry.toolchain for entry in request.platform.entries]
-            locks = dict.fromkeys(request.root / request.matrix.lock_of(request.job.platform, name) for name in names)
             try:
                 self.made[key] = images.build(
-                    engine.client,
-                    request.root,
-                    request.job.platform,
-                    request.root / dockerfile,
-                    list(locks),
-                    installer=request.matrix.installer,
-                    gpu=request.gpu,
-                    say=request.say,
-                    before=lambda: _demand_room(
-                        engine.folder, int(request.matrix.container.disk * (1 << 30)), "to make an image"
-                    ),
+                    engine.client, source, request.say, lambda: _demand_room(engine.folder, disk, "to make an image")
                 )
             except InstallError as error:
                 self.made[key] = error
@@ -87,11 +74,7 @@ class Containers:
         return image
 
 
-@contextlib.contextmanager
-def executor() -> Iterator[Prepare]:
-    """Give every platform its image, made or found once per run."""
-    with Containers() as containers:
-        yield containers.prepare
+executor = Containers  # gives every platform its image, made or found once per run
 
 
 def _demand_device(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Reach the Docker engine of this machine, or say in a sentence why that is impossible."""
+"""Reach the Docker engine of this machine, or say in a sentence why that is impossible; remove its containers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from kernel_matrix.base.owner import OWNER, is_dead
 from kernel_matrix.plugins import installing
 from kernel_matrix.run.executors import MachineError, UnavailableError
 
 SOCKET = "unix:///var/run/docker.sock"
+SILENT_SECONDS = 3600  # an engine that says nothing for so long is not waited for
 
 HAS_LIBRARY = importlib.util.find_spec("docker") is not None  # the extra `containers` brings it
 if HAS_LIBRARY:
@@ -87,6 +90,19 @@ def explained(error: BaseException) -> str:
 
 
 @contextmanager
+def patience(client: docker.DockerClient) -> Iterator[None]:
+    """Give the engine more time to answer in this block: to load or commit some GB takes longer than the client waits.
+
+    The SDK has no such option for one request. Requests of other threads get the same time meanwhile.
+    """
+    usual, client.api.timeout = client.api.timeout, SILENT_SECONDS
+    try:
+        yield
+    finally:
+        client.api.timeout = usual
+
+
+@contextmanager
 def answering(doing: str) -> Iterator[None]:
     """Turn an error of the engine in this block into one of the machine.
 
@@ -97,3 +113,28 @@ def answering(doing: str) -> Iterator[None]:
         yield
     except ERRORS as error:
         raise MachineError(f"the Docker engine failed {doing}: {explained(error)}") from error
+
+
+def sweep(client: docker.DockerClient) -> None:
+    """Remove the containers that dead runs have left; those of other programs and of living runs stay."""
+    with answering("to list its containers"):
+        containers: list[Any] = client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER})
+    for container in containers:
+        if is_dead(container.labels[OWNER]):
+            remove(container)
+
+
+def remove(container: Any) -> None:
+    """Remove a container, running or not, if it is still there.
+
+    Raises:
+        MachineError: the engine does not remove it.
+    """
+    try:
+        container.remove(force=True, v=True)
+    except docker.errors.NotFound:
+        return
+    except ERRORS as error:
+        if isinstance(error, docker.errors.APIError) and error.status_code == 409:  # it is being removed already
+            return
+        raise MachineError(f"the Docker engine failed to remove a container: {explained(error)}") from error

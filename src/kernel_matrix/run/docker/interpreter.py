@@ -12,8 +12,7 @@ from typing import Any
 import docker.errors
 
 from kernel_matrix.job.journal import KEY
-from kernel_matrix.run.docker.engine import ERRORS, Engine, answering, explained
-from kernel_matrix.run.docker.ownership import remove
+from kernel_matrix.run.docker.engine import ERRORS, Engine, answering, explained, remove
 from kernel_matrix.run.docker.sandbox import Sandbox
 from kernel_matrix.run.executors import Child, MachineError, UnavailableError
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 
@@ -24,6 +26,15 @@ def certificates() -> Path | None:
     return next((Path(path) for name in ("PIP_CERT", "SSL_CERT_FILE") if (path := os.environ.get(name))), None)
 
 
+def _known_wheels() -> Iterator[tuple[str, Version, Path]]:
+    """Yield name, version and file of each wheel in the folders that pip or uv is configured with."""
+    for folder in _words("PIP_FIND_LINKS", "UV_FIND_LINKS"):
+        for path in sorted(Path(folder.removeprefix("file://")).glob("*.whl")):
+            with contextlib.suppress(InvalidWheelFilename):
+                name, version, *_ = parse_wheel_filename(path.name)
+                yield name, version, path
+
+
 def wheels(locks: Iterable[bytes]) -> list[Path]:
     """Return the wheels whose versions a lock names, from the folders that pip or uv is configured with."""
     pins = {  # not a mapping: a lock may pin a distribution to another version on each kind of machine
@@ -31,30 +42,15 @@ def wheels(locks: Iterable[bytes]) -> list[Path]:
         for lock in locks
         for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", lock.decode(), re.MULTILINE)
     }
-    fitting = {}
-    for folder in _words("PIP_FIND_LINKS", "UV_FIND_LINKS"):
-        for path in sorted(Path(folder.removeprefix("file://")).glob("*.whl")):
-            try:
-                name, version, *_ = parse_wheel_filename(path.name)
-            except InvalidWheelFilename:
-                continue
-            if {(name, str(version)), (name, version.public)} & pins:
-                fitting[path.name] = path
+    known = _known_wheels()
+    fitting = {path.name: path for name, of, path in known if {(name, str(of)), (name, of.public)} & pins}
     return list(fitting.values())
 
 
 def wheels_of(distribution: str) -> list[tuple[str, str]]:
     """Return the name and version of each wheel of a distribution in the folders that pip or uv has, oldest first."""
-    versions = set()
-    for folder in _words("PIP_FIND_LINKS", "UV_FIND_LINKS"):
-        for path in Path(folder.removeprefix("file://")).glob("*.whl"):
-            try:
-                name, version, *_ = parse_wheel_filename(path.name)
-            except InvalidWheelFilename:
-                continue
-            if name == canonicalize_name(distribution):
-                versions.add((version, str(name)))
-    return [(name, str(version)) for version, name in sorted(versions)]
+    wanted = canonicalize_name(distribution)
+    return [(wanted, str(of)) for of in sorted({of for name, of, _ in _known_wheels() if name == wanted})]
 
 
 def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:

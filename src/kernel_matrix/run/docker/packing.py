@@ -14,17 +14,12 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run.docker import bundle, images
 from kernel_matrix.run.docker.engine import connect
-from kernel_matrix.run.docker.recipe import content_of
+from kernel_matrix.run.docker.recipe import Source, source_of
 from kernel_matrix.run.executors import InstallError, UnavailableError
 
 
 def pack(
-    matrix: Matrix,
-    root: Path,
-    platforms: Collection[str],
-    wheels: Path,
-    into: Path,
-    say: Callable[[str], None],
+    matrix: Matrix, root: Path, platforms: Collection[str], wheels: Path, into: Path, say: Callable[[str], None]
 ) -> None:
     """Write the bundle of these platforms to ``into``; a platform without a container has no image in it.
 
@@ -72,22 +67,16 @@ def _images(
         if name not in matrix.platforms:
             raise unknown("--platform", "platform", name, matrix.platforms)
     client = connect().client
+    sources = [source for name in platforms if (source := source_of(matrix, root, name))]
     try:
-        yield client, [made for name in platforms if (made := _made(client, matrix, root, name, say))]
+        yield client, [_made(client, source, say) for source in sources]
     except InstallError as error:
         raise UserError(with_cause(str(error), "build")) from error
     finally:
         client.close()
 
 
-def _made(
-    client: docker.DockerClient, matrix: Matrix, root: Path, name: str, say: Callable[[str], None]
-) -> bundle.Carried | None:
-    """Make the image of a platform, or find it; None for a platform without a container."""
-    platform = matrix.platforms[name]
-    if platform.container is None:
-        return None
-    locks = [root / matrix.lock_of(name, entry.toolchain) for entry in platform.entries]
-    dockerfile = root / platform.container
-    image = images.build(client, root, name, dockerfile, locks, installer=matrix.installer, gpu=False, say=say)
-    return bundle.Carried(name, content_of(dockerfile, locks, matrix.installer, gpu=False), image.reference, image.id)
+def _made(client: docker.DockerClient, source: Source, say: Callable[[str], None]) -> bundle.Carried:
+    """Make the image of a platform, or find it."""
+    image = images.build(client, source, say)
+    return bundle.Carried(source.platform, source.content, image.reference, image.id)

@@ -14,7 +14,7 @@ import docker.errors
 
 from kernel_matrix.base.git import commit
 from kernel_matrix.config.concern import SHARED_IMAGE as SHARED
-from kernel_matrix.config.model import Installer
+from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.run.docker import network
 from kernel_matrix.run.environments.builds import is_among
 
@@ -54,64 +54,82 @@ class Recipe:
         return f"{PREFIX}/{self.name}:{self.content}"
 
 
-def content_of(dockerfile: Path, locks: Sequence[Path], installer: Installer, *, gpu: bool) -> str:
-    """Return the hash of what the repository puts into an image; it is the same on every machine and every base."""
-    files = _folder(dockerfile)
-    if needs_shared_image(dockerfile):
-        variables = _installer_variables(dockerfile, installer, gpu=gpu)
-        files |= {**_folder(_shared_dockerfile(dockerfile)), **_pins(locks), "installer": variables.encode()}
-    return Recipe("", "", files, {}).content
+@dataclass(frozen=True)
+class Source:
+    """The repository's part of a platform's image: its Dockerfile, and a lock for each environment.
 
-
-def needs_shared_image(dockerfile: Path) -> bool:
-    """Return whether the platform's image is made from the one with the environments."""
-    return _SHARES in dockerfile.read_text(encoding="utf-8")
-
-
-def platform_recipe(
-    client: docker.DockerClient, root: Path, platform: str, dockerfile: Path, locks: Sequence[Path], shared: str | None
-) -> Recipe:
-    """Return the recipe of a platform's image, made from the image ``shared`` if it needs that."""
-    arguments = _bases(client, dockerfile) | ({"TOOLCHAINS": shared} if shared else {})
-    return Recipe(platform, _name(dockerfile), _folder(dockerfile), arguments, _labels(root, platform, locks))
-
-
-def shared_recipe(
-    client: docker.DockerClient, root: Path, platform: Path, locks: Sequence[Path], installer: Installer, *, gpu: bool
-) -> Recipe:
-    """Return the recipe of the image with the environments; ``platform`` is the Dockerfile that needs it."""
-    dockerfile, pins = _shared_dockerfile(platform), _pins(locks)
-    wheels = network.wheels(pins.values())
-    variables = _installer_variables(platform, installer, gpu=gpu)
-    if not gpu and is_among(installer, wheels):
-        variables = ""  # a wheel that comes along is the right build
-    return Recipe(
-        SHARED,
-        _name(dockerfile),
-        {**_folder(dockerfile), **pins},
-        {**_bases(client, dockerfile), "INSTALLER_VARIABLES": variables},
-        _labels(root, SHARED, ()),
-        lambda: network.site(wheels),
-    )
-
-
-def _installer_variables(dockerfile: Path, installer: Installer, *, gpu: bool) -> str:
-    """Return the installer's variables (``NAME=VALUE NAME=VALUE``): the matrix's, or the Dockerfile's for a GPU.
-
-    A build sees no GPU, so the Dockerfile says which build its platform needs.
+    ``gpu``: with the builds that the platform's GPUs need, instead of those for CPUs.
     """
-    for_gpu = _GPU_VARIABLES.search(dockerfile.read_text(encoding="utf-8")) if gpu else None
-    return for_gpu[1] if for_gpu else " ".join(f"{name}={value}" for name, value in sorted(installer.cpu.items()))
+
+    root: Path
+    platform: str
+    dockerfile: Path
+    locks: Sequence[Path]
+    installer: Installer
+    gpu: bool = False
+
+    @property
+    def content(self) -> str:
+        """Return the hash of it; it is the same on every machine and every base."""
+        files = _folder(self.dockerfile)
+        if self.shares:
+            files |= {**_folder(self._shared), **self._pins, "installer": self._installer_variables.encode()}
+        return Recipe("", "", files, {}).content
+
+    @property
+    def shares(self) -> bool:
+        """Return whether the image is made from the one with the environments."""
+        return _SHARES in self.dockerfile.read_text(encoding="utf-8")
+
+    def recipe(self, client: docker.DockerClient, shared: str | None) -> Recipe:
+        """Return the recipe of the image, made from the image ``shared`` if it needs that."""
+        arguments = _bases(client, self.dockerfile) | ({"TOOLCHAINS": shared} if shared else {})
+        labels = _labels(self.root, self.platform, self.locks)
+        return Recipe(self.platform, _name(self.dockerfile), _folder(self.dockerfile), arguments, labels)
+
+    def shared_recipe(self, client: docker.DockerClient) -> Recipe:
+        """Return the recipe of the image with the environments."""
+        wheels, variables = network.wheels(self._pins.values()), self._installer_variables
+        if not self.gpu and is_among(self.installer, wheels):
+            variables = ""  # a wheel that comes along is the right build
+        return Recipe(
+            SHARED,
+            _name(self._shared),
+            {**_folder(self._shared), **self._pins},
+            {**_bases(client, self._shared), "INSTALLER_VARIABLES": variables},
+            _labels(self.root, SHARED, ()),
+            lambda: network.site(wheels),
+        )
+
+    @property
+    def _shared(self) -> Path:
+        """The Dockerfile of the image that the platforms share."""
+        return self.dockerfile.parents[1] / SHARED / "Dockerfile"
+
+    @property
+    def _pins(self) -> dict[str, bytes]:
+        """The lock files, under the names that they have in the context."""
+        return {f"ci/locks/{lock.name}": lock.read_bytes() for lock in sorted(set(self.locks))}
+
+    @property
+    def _installer_variables(self) -> str:
+        """The installer's variables (``NAME=VALUE NAME=VALUE``): the matrix's, or the Dockerfile's for a GPU.
+
+        A build sees no GPU, so the Dockerfile says which build its platform needs.
+        """
+        for_gpu = _GPU_VARIABLES.search(self.dockerfile.read_text(encoding="utf-8")) if self.gpu else None
+        return (
+            for_gpu[1] if for_gpu else " ".join(f"{key}={value}" for key, value in sorted(self.installer.cpu.items()))
+        )
 
 
-def _shared_dockerfile(dockerfile: Path) -> Path:
-    """Return the Dockerfile of the image that the platforms share."""
-    return dockerfile.parents[1] / SHARED / "Dockerfile"
-
-
-def _pins(locks: Sequence[Path]) -> dict[str, bytes]:
-    """Return the lock files, under the names that they have in the context."""
-    return {f"ci/locks/{lock.name}": lock.read_bytes() for lock in sorted(set(locks))}
+def source_of(matrix: Matrix, root: Path, platform: str, *, gpu: bool = False) -> Source | None:
+    """Return what goes into a platform's image; None for a platform without a container."""
+    section = matrix.platforms[platform]
+    if section.container is None:
+        return None
+    locks = dict.fromkeys(root / matrix.lock_of(platform, entry.toolchain) for entry in section.entries)
+    return Source(root, platform, root / section.container, list(locks), matrix.installer, gpu)
 
 
 def _name(dockerfile: Path) -> str:

@@ -15,9 +15,9 @@ import docker
 import docker.errors
 from docker.types import Mount
 
-from kernel_matrix.run.docker.build import SILENT_SECONDS, Image, build_stage, context, make, name_of
+from kernel_matrix.run.docker.build import context, follow, name_of
 from kernel_matrix.run.docker.build_steps import Printed, lines_of
-from kernel_matrix.run.docker.ownership import remove
+from kernel_matrix.run.docker.engine import patience, remove
 from kernel_matrix.run.docker.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
 
@@ -27,21 +27,14 @@ _VOLUME = "/mnt"  # it is in every image, so a mount leaves no folder behind
 _CONFIGURATION = {"Env": ["HOME=/tmp"], "User": "1000:1000", "Cmd": ["bash"]}
 
 
-def make_shared(
-    client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None], before: Callable[[], None]
-) -> Image:
-    """Return the image of the recipe, which is made if the engine does not have it.
+def make_shared(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> None:
+    """Make the environments in a container, and commit it under the name of the recipe.
 
     Raises:
         InstallError: it cannot be made; the words of the engine or of the installer.
     """
-    return make(client, recipe, say, before, _make)
-
-
-def _make(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None]) -> None:
-    """Make the environments in a container, and commit it under the name of the recipe."""
-    base = build_stage(client, recipe, STAGE, say)
-    with _patience(client), _container(client, recipe, base) as container:
+    base = follow(client, recipe, say, target=STAGE)  # it has no name and no label
+    with patience(client), _container(client, recipe, base) as container:
         files = {name.rpartition("/")[2]: content for name, content in {**recipe.files, **recipe.transient()}.items()}
         with context(files) as archive:
             container.put_archive(_VOLUME, archive)
@@ -56,19 +49,6 @@ def _make(client: docker.DockerClient, recipe: Recipe, say: Callable[[str], None
             raise InstallError("\n".join([*printed.lines, ended, f"{folder}/{SCRIPT}: {reason}"]))
         repository, _, tag = recipe.reference.partition(":")
         container.commit(repository, tag, conf={**_CONFIGURATION, "Labels": dict(recipe.labels)})
-
-
-@contextmanager
-def _patience(client: docker.DockerClient) -> Iterator[None]:
-    """Give the engine more time to answer in this block: to commit some GB takes longer than the client waits.
-
-    The SDK has no such option for one request. Requests of other threads get the same time meanwhile.
-    """
-    usual, client.api.timeout = client.api.timeout, SILENT_SECONDS
-    try:
-        yield
-    finally:
-        client.api.timeout = usual
 
 
 @contextmanager

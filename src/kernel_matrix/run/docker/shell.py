@@ -19,9 +19,8 @@ from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run import job_command
 from kernel_matrix.run.decide import device_for
 from kernel_matrix.run.docker.container import Containers
-from kernel_matrix.run.docker.engine import answering
+from kernel_matrix.run.docker.engine import answering, remove
 from kernel_matrix.run.docker.interpreter import ContainerInterpreter
-from kernel_matrix.run.docker.ownership import remove
 from kernel_matrix.run.executors import InstallError, MachineError, Request, UnavailableError
 from kernel_matrix.vendors.machine import Machine
 
@@ -59,8 +58,8 @@ def container_for(request: Request) -> Iterator[ContainerInterpreter]:
         UserError: the container cannot be had, or a run works at the job.
     """
     try:
-        with locked(request.build / "jobs" / f"{request.job.id}.lock"), Containers() as containers:
-            yield containers.prepare(request)
+        with locked(request.build / "jobs" / f"{request.job.id}.lock"), Containers() as prepare:
+            yield prepare(request)
     except InstallError as error:
         raise UserError(with_cause(str(error), "build")) from None
     except (UnavailableError, MachineError) as error:
