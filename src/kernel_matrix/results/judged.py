@@ -211,10 +211,6 @@ class Judged:
         """Return the records of the benchmark."""
         return self.records(f"""starts_with("case", '{BENCH}')""")
 
-    def states_of_expected(self) -> dict[str, State]:
-        """Return the states of the cases with an expectation, by id."""
-        return states_of_expected(self.connection, self.planned)
-
     def sampled(self) -> Iterator[tuple[Case, Record]]:
         """Yield what :func:`kernel_matrix.results.agreement.agreement` compares."""
         found = rows(self.connection, _DECIDING) if self.loaded.samples else []
