@@ -179,7 +179,9 @@ def rule_states_of(project: Project, folders: Sequence[Path]) -> list[RuleState]
     folders = folders or [folder for folder in [project.results] if folder.exists()]
     now = clock()
     with judged(project, plan(project, "full"), folders, now=now) as results:
-        return rule_states(project, results.states_of_expected(), now.date())
+        from kernel_matrix.results.judged import states_of_expected  # DuckDB and pyarrow take long to import
+
+        return rule_states(project, states_of_expected(results.connection, results.planned), now.date())
 
 
 def clock() -> datetime:

@@ -72,7 +72,9 @@ class Tab:
             self.page.wait_for_timeout(20)
 
     def press_square(self, cell: str) -> None:
-        """Press the square of a cell, and wait for its details."""
+        """Press the square of a cell, where need be after all cells are shown, and wait for its details."""
+        if not self.page.query_selector("[data-cell]"):
+            self.page.click("[data-test=unfold-all]")
         self.page.click(f'[data-cell="{cell}"]')
         self.page.wait_for_selector(f'[data-open-cell="{cell}"]')
         self.settled()

@@ -19,6 +19,7 @@ from shown import Page
 from test_forged import HEAD, LOCK, NOW, facts_of, part_of
 
 from kernel_matrix.audit import audit
+from kernel_matrix.audit.figures import LONG, of_undiagnosed
 from kernel_matrix.audit.planned import planned as plan_by_loops
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
@@ -352,3 +353,13 @@ def test_of_a_large_plan_a_sample_is_audited_also_where_few_results_are_there(do
 def test_a_folder_without_a_report_is_an_error_of_the_user(matrix, tmp_path):
     with pytest.raises(UserError, match="no report that can be audited"):
         audit(tmp_path, [], matrix, ROOT)
+
+
+def test_texts_that_differ_behind_the_cut_are_one_error_for_the_audit():
+    texts = ["x" * LONG + end for end in "ab"]
+    shown = [{"stage": "launch", "message": text, "cases": 2} for text in texts]
+    results = [
+        {"state": "error", "stage": "launch", "message": text, "reason": "", "diagnosis": {"rule": ""}}
+        for text in texts * 2
+    ]
+    assert list(of_undiagnosed(shown, [{"results": results}])) == []

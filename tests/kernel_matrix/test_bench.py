@@ -23,7 +23,7 @@ from kernel_matrix.job.budget import Pair
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.report.make_document import distinct_commits
 from kernel_matrix.store.load import collect
-from kernel_matrix.store.record import is_bench_record, is_case_record
+from kernel_matrix.store.record import is_bench_record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_bench.cases import cases_at, places_of, toolchains_at
@@ -264,7 +264,7 @@ def test_the_doubles_are_timed_and_their_results_are_like_any_others(doubles):
     assert "of the floor" in text
     collected = collect([project.results])
     assert len(collected.records) == 2, "the file and its tables are one run"
-    assert all(is_bench_record(record) and not is_case_record(record) for record in collected.records)
+    assert all(is_bench_record(record) for record in collected.records)
     plan = pipeline.plan(project, "quick")
     comparison = judged_files(project, plan, [project.results])
     assert comparison.unplanned == 0

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
@@ -32,13 +33,16 @@ def planned(matrix):
     return few_cases(plan(matrix, "quick"))
 
 
+A_DAY_LATER = datetime(2026, 1, 2, tzinfo=UTC)  # than the start of the records' jobs
+
+
 @pytest.fixture(scope="module")
 def whole(matrix, planned, passing):
     """Return the document of results where one cell has failed with a hostile text."""
     case = next(case for case in planned.cases if case.cell.id == TRITON)
     records = [Record(case.id, "error", "run", "launch", HOSTILE, HOSTILE),
                *(passing(other) for other in planned.cases if other.id != case.id)]  # fmt: skip
-    return make_document(matrix, planned, records).model_copy(update={"problems": (HOSTILE,)})
+    return make_document(matrix, planned, records, now=A_DAY_LATER).model_copy(update={"problems": (HOSTILE,)})
 
 
 def many(whole, count, **changes):
@@ -205,6 +209,19 @@ def test_lanes_with_few_operators_are_put_together_first(whole):
     ) == ["p c"]
 
 
+@pytest.mark.parametrize(
+    ("states", "shown"),
+    [(("unavailable", "pass", "known"), "pass"), (("pass", "error"), "error"), (("known", "unavailable"), "known")],
+)
+def test_a_square_of_several_lanes_shows_what_is_red_and_else_what_is_known_best(whole, states, shown):
+    one = whole.cells[0]
+    cells = tuple(
+        replace(one, target=f"t{place}", state=states[place % len(states)]) for place in range(MOST_COLUMNS + 1)
+    )
+    titles = re.findall("<title>(.*)</title>", grid(whole.model_copy(update={"cells": cells}), "light"))
+    assert [title for title in titles if f"({MOST_COLUMNS + 1} cells): {shown}, " in title]
+
+
 def test_a_name_cannot_break_the_picture(whole):
     cells = (replace(whole.cells[0], toolchain="<script>&\"'", op="]]>"),)
     text = grid(whole.model_copy(update={"cells": cells}), "light")
@@ -219,7 +236,7 @@ def test_every_platform_has_a_badge_with_its_own_counts(matrix, planned, passing
                else passing(case) for case in planned.cases]  # fmt: skip
     wrong = next(case for case in planned.cases if case.cell.id == TRITON)
     records = [replace(r, outcome="fail", message="x") if r.case == wrong.id else r for r in records]
-    made = write_site(matrix, planned, records, tmp_path)
+    made = write_site(matrix, planned, records, tmp_path, now=A_DAY_LATER)
     assert {badge.label for badge in badges.of_platforms(made)} == set(matrix.platforms)
     for name in matrix.platforms:
         endpoint = json.loads((tmp_path / "badges" / f"{name}.json").read_text())

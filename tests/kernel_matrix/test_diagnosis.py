@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from judges import write_site
 from shown import Page
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.patterns import is_found
 from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
@@ -130,6 +132,16 @@ def test_stage_and_versions_narrow_a_rule():
     assert not rule.matches("exactly", "launch", {"tilelang": "0.1.8"})
     assert not rule.matches("exactly", "lower", {"tilelang": "0.1.15"})
     assert not rule.matches("exactly", "lower", {"torch": "2.13"})
+
+
+def test_a_long_text_takes_no_more_time_than_it_has_characters(matrix):
+    texts = ["libtvm" * 41_000, "from versions: " * 16_000, "could not select device driver" * 8_000]
+    began = time.process_time()
+    for text in texts:
+        diagnose(text)
+        assert not is_found("(x+x+)+y", text.replace("t", "x"))
+    assert not is_found("(x+x+)+y", "x" * 200_000)
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.slow

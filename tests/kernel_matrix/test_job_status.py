@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import Doubles, harness
-from judges import compare
+from conftest import Doubles, few_cases, harness, job_of
+from judges import compare, make_document
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
@@ -19,9 +19,10 @@ from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.machines.services import github
-from kernel_matrix.report.badges import GREEN, GREY, of_history
+from kernel_matrix.report.badges import GREEN, GREY, of_document, of_history
+from kernel_matrix.report.markdown import summary
 from kernel_matrix.results import history
-from kernel_matrix.results.history import History, LaneHistory
+from kernel_matrix.results.history import History, LaneHistory, lane_id
 from kernel_matrix.store.record import Record
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
@@ -279,23 +280,62 @@ def lane_badge(days: float | None, *, silent_for: float | None = None):
 
 def test_a_badge_turns_grey_when_its_lane_is_silent_for_too_long():
     assert lane_badge(0) == ("3 ran of 3", GREEN)
-    assert lane_badge(3, silent_for=2) == ("3 ran of 3, 3 days ago", GREEN)
-    assert lane_badge(8, silent_for=7) == ("no result for 8 days", GREY)
+    assert lane_badge(3, silent_for=2) == lane_badge(3) == ("3 ran of 3, 3 days ago", GREEN)
+    assert lane_badge(8, silent_for=7) == lane_badge(8) == ("no result for 8 days", GREY)
     assert lane_badge(None, silent_for=1) == ("no result yet", GREY)
 
 
 def test_history_remembers_since_when_a_lane_is_silent_until_it_speaks(made):
     planned, _ = made
     badges = {f"here/any/{job.toolchain}": ("1 ran of 1", GREEN) for job in planned.jobs}
-    nothing, good = set(), {LANE}
     day = [NOW + timedelta(days=number) for number in range(4)]
-    lanes = history.carry_on({}, good, badges, day[0])
+    lanes = history.carry_on({}, [(LANE, "run", day[0])], badges, day[0])
     assert (lanes[LANE].last_result, lanes[LANE].silent_since) == (day[0], None)
     for moment in day[1:3]:
-        lanes = history.carry_on(lanes, nothing, badges, moment)
+        lanes = history.carry_on(lanes, [], badges, moment)
         assert (lanes[LANE].last_result, lanes[LANE].silent_since) == (day[0], day[1])
-    lanes = history.carry_on(lanes, good, badges, day[3])
+    lanes = history.carry_on(lanes, [(LANE, "run", day[3])], badges, day[3])
     assert (lanes[LANE].last_result, lanes[LANE].silent_since) == (day[3], None)
+
+
+def test_a_lane_is_as_old_as_its_newest_job_and_not_as_the_report(made):
+    planned, _ = made
+    badges = {f"here/any/{job.toolchain}": ("1 ran of 1", GREEN) for job in planned.jobs}
+    ran, compiled, tried = (NOW - timedelta(days=days) for days in (9, 8, 12))
+    jobs = [(LANE, "run", ran), (LANE, "compile", compiled), (LANE, "", tried)]
+    for moment in (NOW, NOW + timedelta(days=30)):
+        lane = history.carry_on({LANE: LaneHistory(last_ran=ran - timedelta(days=1))}, jobs, badges, moment)[LANE]
+        assert (lane.last_result, lane.last_ran, lane.last_compiled) == (compiled, ran, compiled)
+        assert lane.silent_since is None
+    newer = LaneHistory(last_result=NOW, last_ran=NOW)
+    lane = history.carry_on({LANE: newer}, jobs, badges, NOW)[LANE]
+    assert (lane.last_result, lane.last_ran, lane.last_compiled) == (NOW, NOW, compiled)
+
+
+def test_a_report_that_is_made_again_does_not_keep_a_dead_lane_alive(matrix):
+    planned = few_cases(plan(matrix, "quick"))
+    case = next(case for case in planned.cases if case.cell.action == "run")
+    started, lane_of_case = datetime(2026, 1, 1, tzinfo=UTC), lane_id(case.id)
+    for days, is_silent in ((2, False), (8, True), (400, True)):
+        now = started + timedelta(days=days)
+        document = make_document(matrix, planned, [Record(case.id, "fail", "run", job=job_of(case))], now=now)
+        [lane] = [lane.history for lane in document.lanes if lane.id == lane_of_case]
+        assert (lane.last_result, lane.last_ran, lane.silent_since) == (started, started, None)
+        found = [(one.days, one.gone) for one in document.silent if one.lane == lane_of_case]
+        assert found == ([(days, True)] if is_silent else [])
+        assert ("1 lanes silent" in of_document(document).message) == is_silent
+        assert (f"(last result 2026-01-01, {days}.0 days ago)" in summary(document, None)) == is_silent
+
+
+@pytest.mark.parametrize("started", ["", "soon", "2099-01-01T00:00:00Z"])
+def test_a_job_without_a_true_start_shows_no_sign_of_life(matrix, started):
+    planned = few_cases(plan(matrix, "quick"))
+    case = next(case for case in planned.cases if case.cell.action == "run")
+    record = Record(case.id, "fail", "run", job={**job_of(case), "started": started})
+    document = make_document(matrix, planned, [record])
+    [lane] = [lane.history for lane in document.lanes if lane.id == lane_id(case.id)]
+    assert (lane.last_result, lane.last_ran) == (None, None)
+    assert lane_id(case.id) in {one.lane for one in document.silent}
 
 
 def test_history_is_read_back_and_a_broken_one_is_said_and_no_reason_to_stop(tmp_path):

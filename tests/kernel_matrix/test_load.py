@@ -44,6 +44,10 @@ from kernel_matrix.config.schema import schema
         ("device: cpu", "device: cpu\n    driver: new", "platforms.here.driver: String should match pattern"),
         ("suite: suite", "suite: suite, preflight: ill.py", "package.preflight: the script 'ill.py' does not exist"),
         ("suite: suite", "suite: suite, rules: none.yaml", "package.rules: the file 'none.yaml' does not exist"),
+        *(
+            ("limits:", f"expectations: [{{ where: {{ tokens: 2 }}, outcome: fail, match: '{pattern}', reason: a reason of some length, {{END}} }}]\nlimits:", f"this is not a regular expression: '{part}' is nothing that RE2 has")
+            for pattern, part in (("(?=ab)abcdef", "(?="), ("(?<!ab)cdef", "(?<!"), (r"(ab)cd\1", r"\1"), ("abcd++", "++"))
+        ),
         ("limits:", "container: { memory: 0 }\nlimits:", "container.memory: this should be greater than 0"),
         ("package: {", "package: [", "Correct the YAML at this line"),
         ("limits:", "exclusions: [{ where: { toolchain: goood }, reason: a reason of some length, {END} }]\nlimits:", "unknown toolchain 'goood'. Did you mean 'good'?"),

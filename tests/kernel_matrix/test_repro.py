@@ -52,6 +52,13 @@ def test_facts_are_image_lock_seed_and_gpu_flags(matrix):
     assert "GPU flags: --gpus all" in said
 
 
+def test_no_fact_of_a_machine_stands_in_a_line_of_its_own(matrix):
+    hostile = replace(RECORD, job={**FACTS, "device": "x\ntouch /tmp/y", "driver": "\x1b]0;title\a\x9b2J"})
+    laptop = Machine((Device("cpu", "a\nlaptop", ("x86-64-v3",)),))
+    for line in (*repro.facts(matrix, TRITON, hostile), repro.needs(matrix, TRITON, hostile, laptop)):
+        assert line.isprintable()
+
+
 def test_hardware_that_is_not_here_is_said(matrix):
     laptop = Machine((Device("cpu", "a laptop", ("x86-64-v3",)),))
     text = repro.needs(matrix, TRITON, RECORD, laptop)

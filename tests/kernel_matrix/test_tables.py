@@ -22,7 +22,7 @@ from test_samples import record as with_sample
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.store import checks, journal, junit, names
+from kernel_matrix.store import apart, checks, journal, junit, names
 from kernel_matrix.store import database as sql
 from kernel_matrix.store.ahead import checked_ahead
 from kernel_matrix.store.database import database
@@ -396,7 +396,7 @@ def renamed(name: str) -> Callable[[JobFiles], None]:
     return edit
 
 
-def figure(name: str, value: float) -> Callable[[object], object]:
+def figure(name: str, value: object) -> Callable[[object], object]:
     return lambda figures: [(key, value if key == name else old) for key, old in figures]
 
 
@@ -433,6 +433,9 @@ HOSTILE = [
     (edited("cases", "outcome", lambda _: "green"), "there is no outcome green"),
     (edited("cases", "message", lambda _: None), "message is null"),
     (edited("cases", "message", lambda _: "x" * 400), "a text is longer than 300 characters"),
+    (edited("cases", "message", lambda _: "\x1b[2J"), "a text has a control character"),
+    (edited("cases", "facts", lambda facts: [*facts, ("k", "\x9b31m")]), "a text has a control character"),
+    (edited("jobs", "facts", lambda facts: [*facts, ("k\a", "v")]), "a text has a control character"),
     (edited("cases", "facts", lambda facts: [*facts, ("k", "x" * 400)]), "a text is longer than 300 characters"),
     (edited("cases", "facts", lambda facts: [*facts, ("x" * 400, "v")]), "a text is longer than 300 characters"),
     (edited("cases", "facts", lambda _: [(str(k), "") for k in range(60)]), "facts has more than 50"),
@@ -440,6 +443,9 @@ HOSTILE = [
     (edited("cases", "attempts", lambda _: ["fail", None]), "attempts has a null"),
     (edited("cases", "inputs_sha256", lambda _: "11"), "the column inputs_sha256 differs from the fact"),
     (edited("cases", "seconds", lambda _: math.nan), "the figure 'time' of here/any", "is nan"),
+    (edited("cases", "seconds", lambda _: -1.0), "the figure 'time' of here/any", "is -1.0"),
+    (edited("jobs", "seconds", lambda _: -1.0), "jobs: its seconds are -1.0"),
+    (edited("jobs", "facts", figure("started", "1970-01-01T00:00:00Z")), "it began '1970-01-01T00:00:00Z' by"),
     (edited("cases", "figures", figure("time.run", math.inf)), "the figure 'time.run' of here/any", "is inf"),
     (edited("cases", "figures", lambda old: [*old, ("out.nan", 0.0)]), "a figure of an output stands in figures"),
     (edited("outputs", "elements", lambda _: -math.inf), "the figure 'out.elements' of here/any", "is -inf"),
@@ -467,6 +473,24 @@ def test_tables_that_no_job_writes_are_refused_and_the_rest_is_read(folder, numb
     assert ": refused: " in sentence
     for word in words:
         assert word in sentence
+
+
+@pytest.mark.parametrize("harm", ["os.abort()", "time.sleep(60)", "bytearray(2**33)"])
+def test_a_file_that_ends_or_holds_up_its_reader_is_lost_alone(folder, monkeypatch, harm):
+    for job in ("here.a", "here.other", "here.z"):
+        write_results(folder, [replace(GOOD, job={**JOB, "job": job})])
+    line = f"    if 'here.other' in path: import os, time; {harm}\n"
+    code = apart._CODE.replace("    try:\n", f"{line}    try:\n", 1)
+    monkeypatch.setattr(apart, "_CODE", code)
+    monkeypatch.setattr(apart, "SECONDS", 3)
+    monkeypatch.setattr(apart, "_READER", apart._Reader())
+    collected = collect([folder], bounds=SMALL)
+    apart._READER.end()
+    assert sorted({record.job["job"] for record in collected.records}) == ["here.a", "here.good", "here.z"]
+    [sentence] = collected.broken
+    assert "here.other" in sentence
+    assert "refused: jobs/here.other-" in sentence
+    assert "ends the process that opens it, or holds it up" in sentence
 
 
 def test_tables_that_were_checked_ahead_are_not_opened_again(folder, monkeypatch):

@@ -252,7 +252,10 @@ def of_undiagnosed(shown: Sequence[Shown], cells: Sequence[Shown]) -> Iterator[D
         text = result["message"] or result["reason"]
         if text and result["diagnosis"] and not result["diagnosis"]["rule"]:
             counted[result["stage"], text.splitlines()[0][:LONG]] += 1
-    yield from unequal("undiagnosed", {(e["stage"], e["message"][:LONG]): e["cases"] for e in shown}, dict(counted))
+    listed: Counter[tuple[str, str]] = Counter()  # texts that differ behind the cut are the same here
+    for error in shown:
+        listed[error["stage"], error["message"][:LONG]] += error["cases"]
+    yield from unequal("undiagnosed", dict(listed), dict(counted))
 
 
 def of_badge(message: str, run: Shown) -> Iterator[Difference]:

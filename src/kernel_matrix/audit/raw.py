@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
 _NOT_OUTPUTS = ("", "artifact", "bench", "canary", "time")
+_CONTROL = re.compile(r"[\x7f-\x9f]")  # those that XML may have
 _DIGITS = 1e-4  # relative: the page rounds to five digits
 
 
@@ -66,7 +68,8 @@ class _Reader:
             self.job = self.given = {}
             self.jobs += 1
         elif name in ("failure", "error", "skipped"):
-            self.text = self.results[name] = [attributes.get("message", "")]
+            self.text = self.results[name] = []
+            self.characters(attributes.get("message", ""))
         elif name in ("flakyFailure", "flakyError"):
             self.flaky.append({"flakyFailure": "fail", "flakyError": "error"}[name])
 
@@ -81,7 +84,7 @@ class _Reader:
     def characters(self, data: str) -> None:
         """Take in text: that of a result is kept."""
         if self.text is not None:
-            self.text.append(data)
+            self.text.append(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", data))
 
     def _raw(self) -> Raw:
         given, results = self.given, self.results

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kernel_matrix.audit.planned import Facts, holds
 from kernel_matrix.audit.raw import Raw
+from kernel_matrix.base.patterns import is_found
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.reads import Checkout, says_what_it_read
@@ -128,7 +129,7 @@ class Judge:
             return good if good == "error" else "fixed" if expected else "flaky" if raw.attempts else good
         for rule in expected:
             same = (rule["outcome"], rule["stage"] or "") == (raw.outcome, raw.stage)
-            if same and re.search(rule["match"], raw.text):
+            if same and is_found(rule["match"], raw.text):
                 return "known"
         return raw.outcome
 

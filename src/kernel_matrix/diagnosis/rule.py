@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
 from kernel_matrix.base.errors import UserError, first_fault
+from kernel_matrix.base.patterns import fault_of, is_found
 from kernel_matrix.base.versions import satisfies
 
 Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]
@@ -21,10 +21,8 @@ STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
 
 
 def _compiles(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:  # no ValueError, which is what a model's checks may raise
-        raise ValueError(f"this is not a regular expression: {error}") from None
+    if fault := fault_of(text):
+        raise ValueError(f"this is not a regular expression: {fault}")
     return text
 
 
@@ -59,9 +57,9 @@ class Rule(BaseModel):
             return False
         if versions and not satisfies(self.versions, versions):
             return False
-        if self.unless and re.search(self.unless, text):
+        if self.unless and is_found(self.unless, text):
             return False
-        return re.search(self.match, text, re.MULTILINE) is not None
+        return is_found(self.match, text, of_lines=True)
 
 
 def harness_rules() -> tuple[Rule, ...]:

@@ -87,8 +87,7 @@ class Comparer:
         self._check_name(name)
         self._check_inputs()
         result, exact = _pair(name, actual, golden, declared=budget is not None)
-        limitless = np.isinf(exact)  # where the golden is Inf, the result has to be the same
-        missing = int(np.count_nonzero(result[limitless] != exact[limitless]))
+        limitless = np.isinf(exact)
         compared_as, wide = _finite(result, limitless), _finite(exact, limitless)
         unit = max(1.0, float(np.abs(wide).max(initial=0.0))) if unit is None else float(unit)
         if budget is not None:
@@ -97,9 +96,7 @@ class Comparer:
         else:
             compared, faults = self._with_noise(name, compared_as, wide, eager, nudged, unit, steps, limitless, result)
         self._record(name, compared, result, declared=budget is not None)
-        if missing:
-            faults = [f"{missing} of the golden's {np.count_nonzero(limitless)} Inf are not there", *faults]
-        if faults:
+        if faults := [*_missing(result, exact, limitless), *faults]:
             raise OutOfBudgetError("; ".join(f"{name}: {fault}" for fault in faults))
         self._try_canaries(name, compared)
 
@@ -245,6 +242,12 @@ def _finite(values: Any, limitless: npt.NDArray[np.bool_]) -> Any:
 
 def _digest(array: Any) -> str:
     return inputs.digest([as_floats(array, "an input")])
+
+
+def _missing(result: Array, exact: Golden, limitless: npt.NDArray[np.bool_]) -> list[str]:
+    """Return a sentence if the result is not Inf everywhere where the golden is."""
+    missing = int(np.count_nonzero(result[limitless] != exact[limitless]))
+    return [f"{missing} of the golden's {np.count_nonzero(limitless)} Inf are not there"] if missing else []
 
 
 def _several(given: Any) -> list[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import date
 
 import pyarrow as pa
 
+from kernel_matrix.base.patterns import is_found
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.plan import Cell
 from kernel_matrix.config.until import over_on, over_with
@@ -88,7 +88,7 @@ def enter_rules(connection: Connection, planned: Planned, jobs: Jobs, today: dat
     for rules, message, detail, records in rows(connection, texts):
         text = Record("", "error", message=message, detail=detail).text
         for place, rule in enumerate(planned.expectations[rules]):
-            if re.search(rule.match, text):
+            if is_found(rule.match, text):
                 matched += [(record, place) for record in records]
     enter_rows(connection, "matching_rules", {"record": KEY, "place": NUMBER}, matched)
 

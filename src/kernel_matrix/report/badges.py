@@ -104,8 +104,8 @@ def of_history(name: str, lane: LaneHistory, now: datetime, silent_days: float) 
     days = (now - lane.last_result).total_seconds() / 86400
     if days > silent_days:
         return Badge(name, f"no result for {days:.0f} days", GREY)
-    ago = f", {days:.0f} days ago" if days >= 1 else ", earlier today"
-    return Badge(name, f"{lane.message}{ago if lane.silent_since else ''}", lane.color or GREY)
+    today = ", earlier today" if lane.silent_since else ""
+    return Badge(name, f"{lane.message}{f', {days:.0f} days ago' if days >= 1 else today}", lane.color or GREY)
 
 
 def _red(by_state: Mapping[State, int]) -> str:

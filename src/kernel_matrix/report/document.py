@@ -187,12 +187,14 @@ class Lane(_Model):
 
 
 class SilentLane(_Model):
-    """A planned lane without a result in this run."""
+    """A planned lane without a result in this run, or whose results in it are older than ``silent_days``."""
 
     lane: str
-    last_result: str | None
-    silent_since: str
-    days: float
+    last_result: str | None = Field(description="The start of the newest job that tried a case of it; null: none did.")
+    silent_since: str = Field(
+        description="Its last result, if this run has a result of it; else the first run without."
+    )
+    days: float = Field(description="The days since its last result; if it never had one, since it is silent.")
     gone: bool = Field(description="Whether the last result is so old that the badge is grey.")
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.report.document import Cell, Document
 from kernel_matrix.report.words import MEANING, headline
-from kernel_matrix.results.states import STATES, State
+from kernel_matrix.results.states import RED, STATES, State
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -32,6 +32,11 @@ _SIGNS: dict[State, str] = {
     "unavailable": "–",
     "excluded": "·",
 }
+# Of several cells: what is red, and else what is known best, as on the page. An absent device hides no pass.
+_SHOWN: tuple[State, ...] = (
+    *(state for state in STATES if state in RED),
+    *("pass", "held", "flaky", "compiled", "lowered", "known", "unavailable", "excluded"),
+)
 _OUTLINED = ("unavailable", "excluded")
 _DARK_SIGN = ("lowered",)  # the states whose colour is light
 _INK = {"light": ("#1f2328", "#59636e", "#d1d9e0"), "dark": ("#e6edf3", "#9198a1", "#3d444d")}
@@ -46,7 +51,7 @@ class Column(NamedTuple):
 
 
 class Square(NamedTuple):
-    """The worst state and the least evidence of the cells at one place."""
+    """The state that is shown of the cells at one place, and the most evidence of a cell in it."""
 
     state: State
     evidence: Evidence
@@ -140,10 +145,12 @@ def _squares(cells: Iterable[Cell], column_of: dict[Column, Column]) -> dict[tup
 
 
 def _square(cells: Sequence[Cell]) -> Square:
+    state = min((cell.state for cell in cells), key=_SHOWN.index)
+    shown = [cell for cell in cells if cell.state == state]
     return Square(
-        state=min((cell.state for cell in cells), key=STATES.index),
-        evidence=min((cell.evidence for cell in cells), key=EVIDENCE.index),
-        stale=any(cell.stale for cell in cells),
+        state=state,
+        evidence=max((cell.evidence for cell in shown), key=EVIDENCE.index),
+        stale=all(cell.stale for cell in shown),
         cells=len(cells),
     )
 

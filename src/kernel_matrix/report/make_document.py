@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
@@ -31,6 +31,7 @@ from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results import history
 from kernel_matrix.results.agreement import agreement
 from kernel_matrix.results.history import History, LaneHistory
+from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.states import STATES, State
 from kernel_matrix.store.database import rows
 from kernel_matrix.vendors.registry import vendor_named
@@ -55,7 +56,7 @@ def document(
     follow from the results. ``now`` is by default the time of the clock.
     """
     matrix, judged, cells, now = sources.matrix, sources.judged, sources.cells, now or history.now()
-    lanes = _lanes(judged.lanes_with_results, cells, earlier or History(), now)
+    lanes = _lanes(judged, cells, earlier or History(), now)
     ended = (state.sentence for state in judged.ended)
     return Document(
         schema_version=SCHEMA_VERSION,
@@ -126,13 +127,13 @@ def distinct_commits(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(longest))
 
 
-def _lanes(with_results: Collection[str], cells: Sequence[Cell], earlier: History, now: datetime) -> tuple[Lane, ...]:
+def _lanes(judged: Judged, cells: Sequence[Cell], earlier: History, now: datetime) -> tuple[Lane, ...]:
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(history.lane_id(cell.id), []).append(cell)
     lanes = [_lane(group) for group in groups.values()]
     shown = {lane.id: badges.of_lane(lane) for lane in lanes}
-    carried = history.carry_on(earlier.lanes, with_results, shown, now)
+    carried = history.carry_on(earlier.lanes, judged.tried_in_lanes(now), shown, now)
     return tuple(lane.model_copy(update={"history": carried[lane.id]}) for lane in lanes)
 
 
@@ -169,20 +170,21 @@ def _determinism(cells: Sequence[Cell]) -> Determinism | None:
 
 
 def _silent(lanes: Iterable[Lane], now: datetime, silent_days: float) -> tuple[SilentLane, ...]:
-    """Return the lanes without a result in this run, the longest silent first."""
+    """Return the lanes without a result in this run, and those whose last result is old; the longest silent first."""
     silent = []
     for lane in lanes:
         last, since = lane.history.last_result, lane.history.silent_since
-        if since is None:
+        days = (now - (last or since or now)).total_seconds() / 86400
+        is_old = last is not None and days > silent_days
+        if since is None and not is_old:
             continue
-        days = (now - (last or since)).total_seconds() / 86400
         silent.append(
             SilentLane(
                 lane=lane.id,
                 last_result=last.isoformat() if last else None,
-                silent_since=since.isoformat(),
+                silent_since=(since or last or now).isoformat(),
                 days=round(days, 1),
-                gone=last is not None and days > silent_days,
+                gone=is_old,
             )
         )
     return tuple(sorted(silent, key=lambda lane: (lane.last_result is None, -lane.days, lane.lane)))

@@ -30,7 +30,7 @@ from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.agreement_tables import AgreementReport
 from kernel_matrix.results.states import State
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 NOT_PLANNED = "."  # in ``case_states``: the cell has no such case
 
 
@@ -115,6 +115,8 @@ class Overview(_Model):
     platforms: list[PlatformEntry]
     lanes: list[Lane]
     backends: list[str] = Field(description="The backend of each lane, in the order of ``lanes``.")
+    devices: list[list[str]] = Field(description="The devices that measured cells of each lane, in their order.")
+    names: dict[str, str] = Field(description="By PLATFORM/TARGET, the words that people have for its devices.")
     ops: list[Op]
     cells: CellColumns
     texts: list[str]

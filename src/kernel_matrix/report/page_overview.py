@@ -12,6 +12,7 @@ from kernel_matrix.report.scripts import shortened
 from kernel_matrix.report.words import MEANING, STALE, headline
 from kernel_matrix.results.history import lane_id
 from kernel_matrix.results.states import RED, STATES, State
+from kernel_matrix.vendors.registry import vendor_named
 
 _MOST_IN_SHORT = 300  # characters of a text of a cell
 _MOST_OF_A_NOTE = 2_000
@@ -51,6 +52,10 @@ class Columns:
         self.cases: list[dict[str, int]] = [{} for _ in self.ops]  # of each op the names, with their places
         self.texts: dict[str, int] = {"": 0}  # their places
         self.backends = {lane_id(cell.id): cell.backend for cell in cells}
+        self.devices: dict[str, set[str]] = {lane: set() for lane in self.lanes}
+        for cell in cells:
+            jobs = (document.jobs[number] for number in cell.measured)
+            self.devices[lane_id(cell.id)].update(job["device"] for job in jobs if job.get("device"))
         self._in_order: list[list[str]] = [[] for _ in self.ops]  # the names of the cases as lists
         self._odd = _odd(document)
         self._rows: list[dict[str, Any]] = [{} for _ in cells]
@@ -138,6 +143,14 @@ def overview(document: Document, columns: Columns, has: list[str]) -> Overview:
         platforms=list(document.platforms),
         lanes=[lanes[name] for name in columns.lanes],
         backends=[columns.backends[name] for name in columns.lanes],
+        devices=[sorted(columns.devices[name]) for name in columns.lanes],
+        names={
+            f"{platform.name}/{target}": words
+            for platform in document.platforms
+            if platform.vendor
+            for target, words in vendor_named(platform.vendor).names.items()
+            if target in platform.targets
+        },
         ops=[
             Op(op=op, direction=direction, cases=list(columns.cases[n])) for (op, direction), n in columns.ops.items()
         ],

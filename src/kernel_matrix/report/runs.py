@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.difference import Difference, LessExact, Transition, difference, with_unplanned
-from kernel_matrix.report.document import FILE, BenchResult, Cell, Document, Noise, Outline, as_float
+from kernel_matrix.report.document import FILE, BenchResult, Cell, Document, Outline, as_float
 from kernel_matrix.results import history, trend
 from kernel_matrix.results.history import Measurement, Measurements
 from kernel_matrix.results.moved import Moved, movement
@@ -42,16 +42,14 @@ def _of_bench(results: Iterable[BenchResult]) -> dict[str, Measurement]:
             started=last.started,
             commit=last.commit[:100],
             device=last.device[:400],
-            speed={one.case: ratio for one in same if (ratio := _baseline_ratio(one)) is not None},
+            speed={  # a baseline that was not timed has no ratio
+                one.case: float(ratio)
+                for one in same
+                if isinstance(ratio := one.figures.get("baseline_ratio"), (int, float))
+            },
             seconds={one.case: one.time.median_us / 1e6 for one in same if one.time},
         )
     return made
-
-
-def _baseline_ratio(one: BenchResult) -> float | None:
-    """Return how many times as fast as the baseline it is; None where that was not timed."""
-    ratio = one.figures.get("baseline_ratio")
-    return float(ratio) if isinstance(ratio, (int, float)) else None
 
 
 def _measurement(document: Document, cell: Cell) -> Measurement:
@@ -69,13 +67,12 @@ def _measurement(document: Document, cell: Cell) -> Measurement:
 def _ratios(cell: Cell) -> dict[str, float]:
     """Return the finite noise ratios: JSON has no other numbers, and a result that is Inf fails anyhow."""
     ratios = {
-        f"{dtype}/{output}": _ratio(noise) for dtype, outputs in cell.noise.items() for output, noise in outputs.items()
+        f"{dtype}/{output}": as_float(noise.ratio)
+        for dtype, outputs in cell.noise.items()
+        for output, noise in outputs.items()
+        if noise.ratio is not None
     }
-    return {name: ratio for name, ratio in ratios.items() if ratio < float("inf")}
-
-
-def _ratio(noise: Noise) -> float:
-    return float("inf") if noise.ratio is None else as_float(noise.ratio)
+    return {name: ratio for name, ratio in ratios.items() if ratio < math.inf}
 
 
 _MOST_BYTES = 64 * 2**20

@@ -78,14 +78,9 @@ def write_junit(site: Path, records: Sequence[Record] | None) -> None:
     Without records, remove the file of an earlier report: it would not be of the results that the page shows.
     """
     if records is None:
-        remove_junit(site)
+        (site / JUNIT).unlink(missing_ok=True)
     else:
         junit.write_all(site / JUNIT, records)
-
-
-def remove_junit(site: Path) -> None:
-    """Remove the JUnit file of all results."""
-    (site / JUNIT).unlink(missing_ok=True)
 
 
 def write_page(document: Document, sources: Sources, site: Path, past: HistoryData | None = None) -> None:

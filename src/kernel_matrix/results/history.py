@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +25,20 @@ MOST_MEASUREMENTS = 40  # of a cell: enough to see a change, and a few hundred k
 
 
 class LaneHistory(BaseModel):
-    """The last result of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent."""
+    """The last results of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent.
+
+    A result is as old as the start of its job: a report may be made of results that are old.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    last_result: datetime | None = None
+    last_result: datetime | None = Field(default=None, description="The start of the newest job that tried a case.")
+    last_ran: datetime | None = Field(
+        default=None, description="The start of the newest job that ran a case on a device or in an emulator."
+    )
+    last_compiled: datetime | None = Field(
+        default=None, description="The start of the newest job that compiled a case and ran none of it."
+    )
     message: str = Field(default="", max_length=200)
     color: str = Field(default="", pattern=r"^(#[0-9a-f]{6})?$")
     silent_since: datetime | None = None
@@ -128,7 +138,7 @@ def of_tables(folder: Path) -> History:
     from kernel_matrix.results.past import past  # DuckDB and pyarrow take long to import
 
     known = past(folder)
-    lanes = {lane: LaneHistory(last_result=last.replace(tzinfo=UTC)) for lane, last in known.lanes.items()}
+    lanes = {lane: LaneHistory(**starts) for lane, starts in known.lanes.items()}
     measurements: dict[str, tuple[Measurement, ...]] = {}
     for cell, figures in known.measurements:
         measurements[cell] = (*measurements.get(cell, ()), Measurement(**figures))
@@ -139,13 +149,9 @@ def together(one: History, other: History) -> History:
     """Return one history with the lanes and measurements of another one; of a lane, the later result counts."""
     lanes = dict(one.lanes)
     for name, lane in other.lanes.items():
-        before = lanes.get(name)
-        if (
-            before is None
-            or before.last_result is None
-            or (lane.last_result and lane.last_result >= before.last_result)
-        ):
-            lanes[name] = lane
+        before = lanes.get(name, LaneHistory())
+        is_later = before.last_result is None or (lane.last_result and lane.last_result >= before.last_result)
+        lanes[name] = _latest(lane, before) if is_later else _latest(before, lane)
     return replace(one, lanes=lanes, measurements=merged(one.measurements, other.measurements))
 
 
@@ -175,23 +181,35 @@ def lane_id(case: str) -> str:
 
 def carry_on(
     before: Mapping[str, LaneHistory],
-    with_results: Collection[str],
+    tried: Iterable[tuple[str, str, datetime]],
     badges: Mapping[str, tuple[str, str]],
     now: datetime,
 ) -> dict[str, LaneHistory]:
     """Return the history with this run added.
 
-    ``badges`` has the message and the colour of the badge of each planned lane. ``with_results`` are the lanes in which
-    a machine tried at least one case.
+    ``badges`` has the message and the colour of the badge of each planned lane. ``tried`` has the lanes in which a
+    machine tried at least one case, each with what a job did with it (``run``, ``emulate``, ``compile`` or nothing),
+    and when that job started.
     """
+    results: dict[str, list[LaneHistory]] = defaultdict(list)
+    for lane, action, started in tried:
+        ran, compiled = (started if action in names else None for names in (("run", "emulate"), ("compile",)))
+        results[lane].append(LaneHistory(last_result=started, last_ran=ran, last_compiled=compiled))
     lanes = dict(before)
     for lane, (message, color) in badges.items():
         earlier = before.get(lane, LaneHistory())
-        if lane in with_results:
-            lanes[lane] = LaneHistory(last_result=now, message=message[:200], color=color)
+        if of_lane := results.get(lane):
+            lanes[lane] = _latest(LaneHistory(message=message[:200], color=color), earlier, *of_lane)
         else:
             lanes[lane] = earlier.model_copy(update={"silent_since": earlier.silent_since or now})
     return lanes
+
+
+def _latest(lane: LaneHistory, *others: LaneHistory) -> LaneHistory:
+    """Return a lane with the latest starts of several."""
+    names = ("last_result", "last_ran", "last_compiled")
+    starts = {name: [start for one in (lane, *others) if (start := getattr(one, name))] for name in names}
+    return lane.model_copy(update={name: max(known, default=None) for name, known in starts.items()})
 
 
 def with_run(before: Measurements, run: Mapping[str, Measurement]) -> dict[str, tuple[Measurement, ...]]:

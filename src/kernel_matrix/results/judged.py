@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +18,7 @@ from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.planned import Planned
-from kernel_matrix.results.present import Present
+from kernel_matrix.results.present import Present, start_of
 from kernel_matrix.results.states import RED, STATES, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
@@ -144,12 +145,18 @@ class Judged:
         devices = {self.jobs[job].get("device", "none") for (job,) in rows(self.connection, question)}
         return devices - {"none"}
 
-    @property
-    def lanes_with_results(self) -> set[str]:
-        """The lanes in which a machine tried at least one case."""
-        question = "SELECT DISTINCT cell FROM taken WHERE outcome IN ('pass', 'fail', 'error')"
-        tried = (self.planned.cells[cell] for (cell,) in rows(self.connection, question))
-        return {f"{cell.platform}/{cell.target}/{cell.toolchain}" for cell in tried}
+    def tried_in_lanes(self, now: datetime) -> Iterator[tuple[str, str, datetime]]:
+        """Yield the lanes in which a machine tried a case, each with what a job did, and when the job started.
+
+        A job that does not say when it started, or says a time after ``now``, shows no sign of life.
+        """
+        question = """
+            SELECT DISTINCT platform || '/' || target || '/' || toolchain, action, job
+            FROM results JOIN plan_cells USING (cell) WHERE outcome IN ('pass', 'fail', 'error')
+        """
+        for lane, action, job in rows(self.connection, question):
+            if started := start_of(self.jobs[job], now):
+                yield lane, action, started
 
     @property
     def stale(self) -> Counter[str]:
@@ -203,10 +210,6 @@ class Judged:
     def benchmark(self) -> list[Record]:
         """Return the records of the benchmark."""
         return self.records(f"""starts_with("case", '{BENCH}')""")
-
-    def states_of_expected(self) -> dict[str, State]:
-        """Return the states of the cases with an expectation, by id."""
-        return states_of_expected(self.connection, self.planned)
 
     def sampled(self) -> Iterator[tuple[Case, Record]]:
         """Yield what :func:`kernel_matrix.results.agreement.agreement` compares."""

@@ -21,36 +21,20 @@ WIDE = 4  # the bytes of fp32, which kernels compute in: a narrower output is ro
 class Noise:
     """The errors of one output, over several cases together.
 
-    ``ratio`` is the root mean square of the cases' ratios. A case weighs as much as it has elements, because in a case
-    of few elements the baseline can be nearly exact by luck; and at most as much as ``MOST_ELEMENTS``, because of so
-    many the ratio is known to a few per cent, and a large case must not hide a small one. ``elements`` is the sum of
-    the weights. ``misrounded`` and ``floor_misrounded`` are the shares of the elements that are not the correctly
-    rounded golden, of the kernel and of the baseline. The sums are those of ``noise_sums``.
+    ``ratio`` is the root mean square of the cases' ratios of the error over that of the baseline, None where the
+    baseline has no error in any case. A case weighs as much as it has elements, because in a case of few elements the
+    baseline can be nearly exact by luck; and at most as much as ``MOST_ELEMENTS``, because of so many the ratio is
+    known to a few per cent, and a large case must not hide a small one. ``elements`` is the sum of the weights.
+    ``misrounded`` and ``floor_misrounded`` are the shares of the elements that are not the correctly rounded golden, of
+    the kernel and of the baseline; None for outputs that are not narrower than fp32.
     """
 
     cases: int
     evidence: Evidence  # the least of its cases
     elements: float
-    with_ratio: float
-    squares: float
-    narrow: float
-    wrong: float
-    floor_wrong: float
-
-    @property
-    def ratio(self) -> float | None:
-        """The error over that of the baseline; None where the baseline has no error in any case."""
-        return math.sqrt(self.squares / self.with_ratio) if self.with_ratio else None
-
-    @property
-    def misrounded(self) -> float | None:
-        """The share of the misrounded elements; None for outputs that are not narrower than fp32."""
-        return self.wrong / self.narrow if self.narrow else None
-
-    @property
-    def floor_misrounded(self) -> float | None:
-        """The same share of the baseline's elements."""
-        return self.floor_wrong / self.narrow if self.narrow else None
+    ratio: float | None
+    misrounded: float | None
+    floor_misrounded: float | None
 
 
 def ratio_of(figures: Mapping[str, float]) -> float | None:
@@ -84,15 +68,6 @@ def in_words(record: Record, most: int | None = None) -> str:
             shares = f" (misrounded {wrong:.2%}, baseline {floor:.2%})"
         texts.append(f"{output} {ratio:.3g}{shares}")
     return ", ".join(texts)
-
-
-def least_exact_first(outputs: Mapping[str, Noise]) -> dict[str, Noise]:
-    """Return the noise of some outputs, the least exact output first."""
-    return dict(sorted(outputs.items(), key=lambda item: (-_known(item[1].ratio), item[0])))
-
-
-def _known(value: float | None) -> float:
-    return -1.0 if value is None else value
 
 
 def _magnitude(value: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel_matrix.results.noise import MOST_ELEMENTS, WIDE, Noise, least_exact_first
+from kernel_matrix.results.noise import MOST_ELEMENTS, WIDE, Noise
 from kernel_matrix.store.database import Connection, rows
 
 
@@ -11,10 +11,7 @@ def noise_of_cells(connection: Connection, where: str = "true") -> dict[int, dic
     cells: dict[int, dict[str, dict[str, Noise]]] = {}
     for cell, dtype, output, *sums in rows(connection, _SUMS.replace("WHERE", f"WHERE {where} AND", 1)):
         cells.setdefault(cell, {}).setdefault(dtype, {})[output] = Noise(*sums)
-    return {
-        cell: {dtype: least_exact_first(outputs) for dtype, outputs in of_cell.items()}
-        for cell, of_cell in cells.items()
-    }
+    return cells
 
 
 def _magnitude(figure: str) -> str:
@@ -37,9 +34,9 @@ _SUMS = f"""
     ),
     weighted AS (SELECT *, floor <> 0 AND floor < 'inf'::DOUBLE AS known, error / floor AS ratio FROM compared)
     SELECT cell, dtype, output, count(*), if(bool_or(emulated), 'emulated', 'ran'), sum(weight),
-           coalesce(sum(weight) FILTER (known), 0),
-           coalesce(sum(weight * ratio * ratio) FILTER (known AND error <> 0), 0),
-           coalesce(sum(weight) FILTER (narrow), 0),
-           coalesce(sum(weight * wrong) FILTER (narrow), 0), coalesce(sum(weight * floor_wrong) FILTER (narrow), 0)
-    FROM weighted GROUP BY ALL ORDER BY cell, dtype, output
+           sqrt(sum(if(error = 0, 0, weight * ratio * ratio)) FILTER (known) / nullif(sum(weight) FILTER (known), 0))
+               AS noise,
+           sum(weight * wrong) FILTER (narrow) / nullif(sum(weight) FILTER (narrow), 0),
+           sum(weight * floor_wrong) FILTER (narrow) / nullif(sum(weight) FILTER (narrow), 0)
+    FROM weighted GROUP BY cell, dtype, output ORDER BY cell, dtype, noise DESC NULLS LAST, output
 """

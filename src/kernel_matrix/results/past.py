@@ -50,18 +50,22 @@ SELECT c."case", arg_max(c.seconds, j.started) FROM cases AS c JOIN jobs AS j ON
 WHERE c.action <> '' AND c.seconds > 0 AND j.started < $now GROUP BY c."case"
 """
 _LANES = """
-SELECT platform || '/' || target || '/' || toolchain, max(started) FROM states
-WHERE outcome IN ('pass', 'held', 'compiled', 'fail', 'error') AND started < $now GROUP BY ALL
+SELECT c.platform || '/' || c.target || '/' || c.toolchain AS lane, max(j.started) AS last_result,
+    max(j.started) FILTER (c.action IN ('run', 'emulate')), max(j.started) FILTER (c.action = 'compile')
+FROM cases AS c JOIN jobs AS j ON c.run = j.run
+WHERE c.op <> '' AND c."case" NOT LIKE 'bench:%' AND c.outcome IN ('pass', 'fail', 'error') AND j.started < $now
+GROUP BY lane
 """
 
 
 class Past(NamedTuple):
-    """The past of a report: the last result of each lane, the seconds of each case, and the measurements of cells.
+    """The past of a report: the last results of each lane, the seconds of each case, and the measurements of cells.
 
-    A measurement is a cell with what :class:`kernel_matrix.results.history.Measurement` takes.
+    A lane has what :class:`kernel_matrix.results.history.LaneHistory` takes, and a measurement is a cell with what
+    :class:`kernel_matrix.results.history.Measurement` takes.
     """
 
-    lanes: dict[str, datetime]
+    lanes: dict[str, dict[str, Any]]
     seconds: dict[str, float]
     measurements: list[tuple[str, dict[str, Any]]]
     problems: tuple[str, ...]
@@ -94,11 +98,16 @@ def past(folder: Path) -> Past:
     """
     with opened([folder]) as database:
         return Past(
-            dict(_rows(database, _LANES)),
+            {lane: _starts(*moments) for lane, *moments in _rows(database, _LANES)},
             {case: seconds for case, seconds in _rows(database, _SECONDS) if math.isfinite(seconds)},
             [_measurement(*row) for row in _rows(database, _MEASUREMENTS)],
             database.problems,
         )
+
+
+def _starts(*moments: datetime | None) -> dict[str, Any]:
+    names = ("last_result", "last_ran", "last_compiled")
+    return {name: moment.replace(tzinfo=UTC) for name, moment in zip(names, moments, strict=True) if moment}
 
 
 def _measurement(cell: str, device: str, commit: str, last: datetime, *figures: Any) -> tuple[str, dict[str, Any]]:

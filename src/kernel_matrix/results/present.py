@@ -157,18 +157,29 @@ def present(
     return Present(time, git.commit(root), is_checkout, toolchains, changed, entries, outside, checkout)
 
 
+def start_of(job: Mapping[str, str], now: datetime) -> datetime | None:
+    """Return when a job started; None if its facts do not say so, or if they cannot be true."""
+    started = job.get("started", "")
+    return None if next(_start_time(started, now), "") else _moment(started)
+
+
 def _start_time(started: str, now: datetime) -> Iterator[str]:
     """Yield why the start time of a job cannot be true."""
     if not started:
         yield "it does not say when it started"
-        return
+    elif (moment := _moment(started)) is None:
+        yield f"its start time {started[:40]!r} cannot be read"
+    elif moment > now + CLOCKS_DIFFER:
+        yield f"it started at {started}, which is in the future"
+
+
+def _moment(started: str) -> datetime | None:
+    """Return the time that a text says, in UTC where it names no zone; None if it cannot be read."""
     try:
         moment = datetime.fromisoformat(started)
     except ValueError:
-        yield f"its start time {started[:40]!r} cannot be read"
-        return
-    if (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) > now + CLOCKS_DIFFER:
-        yield f"it started at {started}, which is in the future"
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _same(one: str, other: str) -> bool:

@@ -12,6 +12,7 @@ from kernel_matrix.config.plan import TIMED, Case, Plan, expand
 from kernel_matrix.config.selection import ids
 from kernel_matrix.results.noise import in_words
 from kernel_matrix.results.states import STATES, Verdict
+from kernel_matrix.store.names import printable
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
@@ -86,14 +87,14 @@ def needs(matrix: Matrix, identity: str, record: Record | None, machine: Machine
     devices = "; ".join(f"{device.name} ({', '.join(device.targets) or 'no target'})" for device in machine.devices)
     where = f" It was {record.job['device']}." if record and record.job.get("device", "none") != "none" else ""
     labels = ", ".join(platform.labels(target))
-    return (
+    return printable(
         f"needs {platform.title} hardware for {target} (the machines with the labels {labels}).{where} "
         f"This machine has: {devices}."
     )
 
 
 def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
-    """Return the facts that a result depends on, each as ``name: value``."""
+    """Return the facts that a result depends on, each as ``name: value`` in one line, whatever a stranger wrote."""
     name, _, toolchain = identity.split("/")[:3]
     platform = matrix.platforms[name]
     seed = re.search(r"seed(\d+)", record.case.rpartition("/")[2])
@@ -109,7 +110,7 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
         "driver": record.job.get("driver", ""),
         "GPU flags": vendor_named(platform.device).flags_in_words,
     }
-    return [f"{name}: {value}" for name, value in known.items() if value]
+    return [printable(f"{name}: {value}") for name, value in known.items() if value]
 
 
 def cases_named(planned: Plan, identity: str) -> list[Case]:
@@ -130,18 +131,15 @@ def result_to_repeat(verdicts: Sequence[Verdict], tried: Iterable[Record], ident
     Raises:
         UserError: no record is of one of the cases.
     """
-    found = worst_result(verdicts).record or next(iter(tried), None)
+    # The worst case that a machine had a result of; the worst of all if there is none.
+    worst = min(verdicts, key=lambda v: (v.record is None or not v.record.job, STATES.index(v.state)))
+    found = worst.record or next(iter(tried), None)
     if found is None:
         raise UserError(
             f"{identity}: no result of it is here. Name the folder of the run that is to be repeated, such as an "
             "unpacked artifact."
         )
     return found
-
-
-def worst_result(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the worst case that a machine had a result of; the worst of all if there is none."""
-    return min(verdicts, key=lambda v: (v.record is None or not v.record.job, STATES.index(v.state)))
 
 
 def check(records: Iterable[Record], expected: Sequence[str]) -> None:

@@ -64,11 +64,6 @@ def largest_of(sample: Sample) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
-def identical(one: Sample, other: Sample) -> bool:
-    """Return whether two outputs have the same bits as a whole."""
-    return one.sha256 == other.sha256 and one.bits == other.bits
-
-
 def measure(key: str, output: str, one: Sample, other: Sample) -> Distance:
     """Return the distance of two samples of one output; ``key`` is ``op.direction/name`` of the case.
 
@@ -80,8 +75,8 @@ def measure(key: str, output: str, one: Sample, other: Sample) -> Distance:
     both = stacked([one, other])
     median, p99, largest = quantiles(between_all(both))[:, 0, 1].tolist() if both.size else (0.0, 0.0, 0.0)
     first = first_divergence(key, output, one, other)
-    same = identical(one, other)
-    return Distance(both.shape[1], median, p99, largest, same, one.bits == other.bits, first)
+    same_sample = one.bits == other.bits
+    return Distance(both.shape[1], median, p99, largest, same_sample and one.sha256 == other.sha256, same_sample, first)
 
 
 def first_divergence(key: str, output: str, one: Sample, other: Sample) -> Divergence | None:

@@ -16,11 +16,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kernel_matrix.store import apart
 from kernel_matrix.store.database import connect, literals
 from kernel_matrix.store.names import TABLES, JobFiles
 from kernel_matrix.store.record import BENCH, NOT_OUTPUTS, PROBE, Outcome
 from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION, VERSION_KEY
-from kernel_matrix.store.validation import FINITE, Bounds, RefusedError, Together, check_name
+from kernel_matrix.store.validation import FINITE, FIRST, Bounds, RefusedError, Together, check_name
 
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
 _OF_CASES = ("outputs", "samples")  # the tables whose rows are of cases of the run
@@ -96,6 +97,7 @@ def _check_files(files: JobFiles, bounds: Bounds, *, is_known: bool) -> int:
         total += check_name(path, files.folder, bounds)
         try:
             if not is_known:
+                apart.check(path, reads_all=table == "samples")  # DuckDB reads the others
                 _check_columns(table, pq.ParquetFile(path), bounds)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             text = " ".join(str(error).split())[:150]
@@ -283,7 +285,10 @@ def _of_jobs() -> Iterator[Condition]:
     yield Condition(f"schema_version <> {VERSION}", "'it has the schema version ' || schema_version")
     yield Condition(f"job <> {_JOB_OF_FILE}", "'it is of another job than its name says'")
     yield from _of_facts(FACTS_OF_JOB)
-    yield Condition("NOT isfinite(seconds)", "'its seconds are ' || seconds")
+    yield Condition("NOT isfinite(seconds) OR seconds < 0", "'its seconds are ' || seconds")
+    started = "facts['started']"
+    began = f"'it began ''' || left({started}, 30) || ''' by the clock of its machine, which is wrong'"
+    yield Condition(f"{started} > '' AND {started} < '{FIRST}'", began)
     yield Condition("started IS NOT NULL AND coalesce(facts['started'], '') = ''", "'nothing says when it started'")
 
 
@@ -300,7 +305,8 @@ def _of_cases() -> Iterator[Condition]:
         OR NOT regexp_matches("case", '^([^/]*/){{3}}[^/]*\\.[^/]*/')))"""
     yield Condition(f"{other} AND NOT {empty}", "'the columns of ' || left(\"case\", 150) || ' differ from its id'")
     yield from _of_facts(FACTS_OF_CASE)
-    yield Condition("NOT isfinite(seconds)", "'the figure ''time'' of ' || left(\"case\", 150) || ' is ' || seconds")
+    time = "'the figure ''time'' of ' || left(\"case\", 150) || ' is ' || seconds"
+    yield Condition("NOT isfinite(seconds) OR seconds < 0", time)
     wrong = f"""list_filter(map_entries(figures), lambda one:
         NOT isfinite(one.value) AND regexp_full_match(one.key, '{FINITE.pattern}'))"""
     yield Condition(

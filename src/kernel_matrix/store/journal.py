@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.store import names, samples
 from kernel_matrix.store.record import Outcome, Record, identity
-from kernel_matrix.store.validation import Bounds, RefusedError, check_figures
+from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, check_job
 
 Entry = Mapping[str, Any]
 _HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds")
@@ -175,6 +175,7 @@ def _check(facts: Mapping[str, str], records: Sequence[Record], bounds: Bounds) 
         raise RefusedError("it has a case twice")
     if any(len(text) > bounds.text for text in (*facts, *facts.values(), *chain(*map(_texts, records)))):
         raise RefusedError(f"a text is longer than {bounds.text} characters")
+    check_job(facts)
     if any(max(len(record.metrics), len(record.facts)) > bounds.properties for record in records):
         raise RefusedError(f"a case has more than {bounds.properties} properties")
     check_figures(records)

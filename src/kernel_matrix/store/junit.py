@@ -20,7 +20,7 @@ from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whos
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.store import journal, names
 from kernel_matrix.store.record import Outcome, Record, printable_text
-from kernel_matrix.store.validation import Bounds, RefusedError, check_figures
+from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, check_job
 
 _OURS = "kernel-matrix"  # the name of all suites together
 # The elements of a result, from the best to the worst: of several the worst counts.
@@ -138,6 +138,8 @@ def read_any(path: Path, bounds: Bounds) -> list[Record]:
         return journal.read(path, bounds)
     records = read(path, bounds)
     check_figures(records)
+    for job in {id(record.job): record.job for record in records}.values():
+        check_job(job)
     return records
 
 
@@ -292,10 +294,10 @@ class _Reading:
         if not texts and element in ("failure", "error"):  # some tools say why in what a test has printed alone
             texts = ["".join(parts).strip() for parts in printed]
         record = Record(
-            case=f"{case.get('classname') or name}/{name}",
+            case=printable_text(f"{case.get('classname') or name}/{name}"),
             outcome=_outcome(element, ""),
-            message="; ".join(dict.fromkeys(message for message, *_ in results if message)),
-            detail="\n".join(dict.fromkeys(texts)),
+            message=printable_text("; ".join(dict.fromkeys(message for message, *_ in results if message))),
+            detail=printable_text("\n".join(dict.fromkeys(texts))),
             seconds=float(time or 0) if self._is_ours else _seconds(time),
             attempts=tuple(sorted(self._tries, key=["fail", "error"].index)),
             job=self._job,

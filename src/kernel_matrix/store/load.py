@@ -16,7 +16,7 @@ from kernel_matrix.store import checks, junit, names, records, validation
 from kernel_matrix.store.database import Connection, database, rows
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
-from kernel_matrix.store.record import Record
+from kernel_matrix.store.record import CONTROL, Record
 from kernel_matrix.store.records import Jobs, records_of
 from kernel_matrix.store.rows import CASES, JOBS, OUTPUTS, Batch, of_records
 from kernel_matrix.store.sampled import Samples
@@ -134,6 +134,7 @@ def load(
         loading.insert(good)
     connection.commit()
     loading.parse((*there.journals, *there.junit), processes)
+    loading.refuse_controls()
     if asked is not None:
         loading.compare_with(asked)
     loading.take_samples(there.runs, there.journals)
@@ -154,6 +155,25 @@ def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
     for path, case, outcome in rows(connection, question):
         by_file.setdefault(printable(path), []).append(Record(case, outcome))
     return {path: tuple(records) for path, records in by_file.items()}
+
+
+def _with_controls() -> str:
+    """Return the question for the numbers of files with a control character in a text."""
+    maps = [f"map_keys({name})" for name in ("facts", "figures")]
+    texts = {
+        "jobs": ["map_keys(facts)", "map_values(facts)"],
+        "cases": [*(f'["{name}"]' for name in ("case", "action", "stage", "message", "detail")), "attempts", *maps,
+                  "map_values(facts)"],
+        "outputs": ["[output]", "map_keys(others)"],
+    }  # fmt: skip
+    return " UNION ".join(
+        f"SELECT source FROM {table} WHERE "
+        + " OR ".join(f"regexp_matches(array_to_string({part}, ''), '{CONTROL}')" for part in parts)
+        for table, parts in texts.items()
+    )
+
+
+_WITH_CONTROLS = _with_controls()
 
 
 @dataclass
@@ -196,6 +216,13 @@ class _Loading:
         """Read the tables of runs."""
         records.insert_runs(self.connection, good)
         records.add_sources(self.connection, {number: files.path("jobs") for number, files in good.items()})
+
+    def refuse_controls(self) -> None:
+        """Refuse files with a character that no job writes, and that a terminal may take for a command."""
+        paths = {number: path for path, number in self.known.items()}
+        for (number,) in rows(self.connection, _WITH_CONTROLS):
+            if number in paths:
+                self.refused[paths[number]] = "a text has a control character, which no job writes"
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""

@@ -15,7 +15,9 @@ BENCH = "bench:"  # begins those of the benchmark; all other records are of case
 
 NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # their figures are of no output
 
-_UNPRINTED = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Control characters, apart from the tab and the end of a line; for Python and for DuckDB.
+CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_UNPRINTED = re.compile(rf"{CONTROL}|[\ud800-\udfff\ufffe\uffff]")
 
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 
@@ -71,11 +73,6 @@ def is_probe_record(record: Record) -> bool:
 def is_bench_record(record: Record) -> bool:
     """Return whether a record is of the benchmark."""
     return record.case.startswith(BENCH)
-
-
-def is_case_record(record: Record) -> bool:
-    """Return whether a record is of a case that a plan can have."""
-    return not record.case.startswith((PROBE, BENCH))
 
 
 def outputs_of(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:

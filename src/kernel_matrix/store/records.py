@@ -117,7 +117,7 @@ def add_records(connection: Connection, name: str, records: Sequence[Record]) ->
     connection.execute("INSERT INTO sources VALUES (?, ?, ?)", [source, name, position]).fetchall()
 
 
-# The condition of kernel_matrix.store.record.is_case_record.
+# The records of cases that a plan can have.
 OF_CASES = f"""NOT starts_with("case", '{PROBE}') AND NOT starts_with("case", '{BENCH}')"""
 
 

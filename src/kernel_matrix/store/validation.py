@@ -103,12 +103,29 @@ def check_figures(records: Iterable[Record]) -> None:
     """Check that times, sizes and counts are finite. An error may be NaN or Inf: a kernel may write these.
 
     Raises:
-        RefusedError: one of them is not.
+        RefusedError: one of them is not, or a time is less than 0.
     """
     for record in records:
+        if record.seconds < 0:
+            raise RefusedError(f"the figure 'time' of {record.case[:150]!r} is {record.seconds}")
         for name, value in (("time", record.seconds), *record.metrics.items()):
             if not math.isfinite(value) and FINITE.fullmatch(name):
                 raise RefusedError(f"the figure {name[:60]!r} of {record.case[:150]!r} is {value}")
+
+
+FIRST = "2020"  # no job began earlier: a clock that says so is wrong
+
+
+def check_job(facts: Mapping[str, str]) -> None:
+    """Check that a job began, and lasted, as a job can.
+
+    Raises:
+        RefusedError: its times cannot be.
+    """
+    if "" < (started := facts.get("started", "")) < FIRST:
+        raise RefusedError(f"it began {started[:30]!r} by the clock of its machine, which is wrong")
+    if facts.get("seconds", "").startswith("-"):
+        raise RefusedError(f"its seconds are {facts['seconds'][:30]}")
 
 
 @dataclass(frozen=True)

@@ -77,4 +77,17 @@ VENDOR = Vendor(
             folder="/opt/rocm",
         ),
     ),
+    names={
+        "gfx906": "MI50 MI60 Radeon-VII Vega",
+        "gfx908": "MI100 CDNA1",
+        "gfx90a": "MI210 MI250 MI250X CDNA2",
+        "gfx942": "MI300 MI300A MI300X MI325X CDNA3",
+        "gfx950": "MI350X MI355X CDNA4",
+        "gfx1030": "RX-6800 RX-6900 W6800 RDNA2",
+        "gfx1100": "RX-7900 W7900 RDNA3",
+        "gfx1150": "Strix-Point Radeon-890M RDNA3.5",
+        "gfx1151": "Strix-Halo Radeon-8060S RDNA3.5",
+        "gfx1200": "RX-9060 RDNA4",
+        "gfx1201": "RX-9070 R9700 RDNA4",
+    },
 )

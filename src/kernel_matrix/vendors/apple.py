@@ -26,4 +26,7 @@ VENDOR = Vendor(
     in_containers=False,
     without_device="lowered",
     lacking="a Mac, which alone has the compiler",
+    names={
+        "metal": "M1 M2 M3 M4 Mac Apple-silicon",
+    },
 )

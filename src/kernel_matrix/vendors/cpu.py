@@ -130,4 +130,11 @@ VENDOR = Vendor(
     without_device="planned",
     stand_in=emulator,
     stood_in_for=frozenset(target for targets in OTHERS.values() for target in targets),
+    names={
+        "x86-64-v3": "x86 x86_64 amd64 AVX2 Haswell Zen",
+        "x86-64-v4": "x86 x86_64 amd64 AVX-512 Zen4",
+        "neoverse-n1": "Arm AArch64 arm64 Graviton2 Altra",
+        "neoverse-v2": "Arm AArch64 arm64 Graviton4 Grace SVE2",
+        "rv64gcv": "RISC-V riscv64 RVV",
+    },
 )

@@ -65,4 +65,10 @@ VENDOR = Vendor(
     ),
     stand_in=stand_in,
     stood_in_for=frozenset({INTERPRETER}),
+    names={
+        "v5e": "TPU-v5e v5-lite",
+        "v5p": "TPU-v5p",
+        "v6e": "TPU-v6e Trillium",
+        "tpu7x": "TPU-v7 Ironwood",
+    },
 )

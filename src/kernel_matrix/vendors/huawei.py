@@ -70,4 +70,8 @@ VENDOR = Vendor(
         Program(name="hivmc", install=_INSTALL, homes=("ASCEND_HOME_PATH",)),
         Program(name="bisheng", install=_INSTALL, homes=("BISHENG_HOME",)),
     ),
+    names={
+        "ascend910b2": "Atlas-A2 910B NPU",
+        "ascend950": "Ascend-950 NPU",
+    },
 )

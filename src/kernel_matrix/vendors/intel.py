@@ -84,4 +84,11 @@ VENDOR = Vendor(
             "from forky on), or use its container",
         ),
     ),
+    names={
+        "dg2": "Arc A770 Alchemist Xe-HPG",
+        "bmg": "Arc B580 Battlemage Xe2",
+        "lnl": "Lunar-Lake Xe2",
+        "pvc": "Max-1550 Ponte-Vecchio Xe-HPC",
+        "ptl-h": "Panther-Lake Xe3",
+    },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_matrix.base.evidence import Evidence
@@ -51,6 +51,7 @@ class Vendor:
     stand_in: Make a device of software that runs code for a target without its hardware; it returns None where there
         is none for the target. None where no target has one. Only the job can find out whether it works on a machine.
     stood_in_for: The targets that may have such a device, on some machine; empty means all or none.
+    names: By target, the names that people have for its devices, as words: the search of the page knows them.
     """
 
     title: str
@@ -72,6 +73,7 @@ class Vendor:
     lacking: str = ""
     stand_in: Callable[[Sequence[Device], str], Device | None] | None = None
     stood_in_for: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def driver_finding(self) -> str:

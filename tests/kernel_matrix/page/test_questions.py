@@ -2,22 +2,121 @@
 
 from __future__ import annotations
 
+import pytest
 from browsing import BROKEN, CPU, DIFFERING, ERROR, FAILING, PASSING
 from shown import Page
 
 
+def row(page, vendor):
+    """Return what the first view says of a vendor: its line, and the names of its squares."""
+    squares = page.eval_on_selector_all(
+        f'tr[data-row="{vendor}"] [data-summary]', "all => all.map(square => [square.ariaLabel, square.dataset.state])"
+    )
+    return page.inner_text(f'tr[data-row="{vendor}"] th'), squares
+
+
+def answer(page, name):
+    """Return an answer above the first view."""
+    return page.inner_text(f"[data-answer={name}]")
+
+
 def test_does_an_operator_work_on_a_vendor(tab):
+    """No click: a fault and an absent device hide no pass."""
+    page = tab.open()
+    line, squares = row(page, "cpu")
+    assert "ran on a machine: " in line
+    (sinkhorn,) = [one for one in squares if "sinkhorn forward" in one[0]]
+    assert sinkhorn[1] == "pass"
+    assert " pass · " in sinkhorn[0]
+    assert " 1 error" in sinkhorn[0]
+    assert "1 red" in page.inner_text('[data-row=cpu] [aria-label*="sinkhorn forward"]')
+    line, squares = row(page, "nvidia")
+    assert "compiled for 10 targets, not run" in line
+    line, squares = row(page, "amd")
+    assert "without a device" in line
+    assert {state for _, state in squares} == {"unavailable"}
+    page.click('[data-row=cpu] [aria-label*="sinkhorn forward"]')
+    tab.until("document.querySelectorAll('[data-cell]').length > 5")
+    cells = page.eval_on_selector_all("[data-cell]", "all => all.map(s => s.dataset.cell)")
+    assert BROKEN in cells
+    assert all(cell.endswith("sinkhorn.forward") and cell.startswith("cpu") for cell in cells)
+
+
+def test_what_is_red_and_what_got_worse(tab, page_site):
+    """No click."""
+    page = tab.open()
+    red = sum(row["state"] in ("fail", "error", "missing", "fixed") for row in Page(page_site).rows.values())
+    assert f"{red} cells" in answer(page, "red")
+    assert "CPU: " in answer(page, "red")
+    worse = len(Page(page_site).value("history")["transitions"])
+    assert f"{worse} worse" in answer(page, "changed")
+    assert "inductor mhc_pre.forward" in answer(page, "changed")
+
+
+def test_which_vendor_disagrees(tab, page_site):
+    """No click."""
+    page = tab.open()
+    overview = Page(page_site).overview
+    titles = {platform["name"]: platform["title"] for platform in overview["platforms"]}
+    odd = {titles[cell.split("/")[0]] for cell, row in Page(page_site).rows.items() if row["odd"]}
+    assert set(page.inner_text("[data-answer=disagrees] .says-it").split(", ")) == odd
+    assert "OpenCL in software: tvm-0.27" in answer(page, "disagrees")
+
+
+def test_is_the_lane_of_a_vendor_dead(tab, page_site):
+    """No click; with one, each of its lanes."""
+    page = tab.open()
+    assert "never" in row(page, "amd")[0]
+    overview = Page(page_site).overview
+    never = sum(one["last_result"] is None for one in overview["silent"])
+    said = answer(page, "silent")
+    assert f"{never} of {len(overview['lanes'])} lanes never had a result" in said
+    assert f"{len(overview['silent']) - never} lanes, the longest for " in said  # the results of this site are old
+    page.click("[data-answer=silent] a")
+    page.wait_for_selector("[data-test=machines]")
+    assert "rocm/gfx942/triton-3.6" in page.text_content("[data-test=machines]")
+
+
+@pytest.mark.parametrize(("words", "target"), [("MI300X", "gfx942"), ("sm90 triton", "sm_90"), ("arm tvm", "neoverse")])
+def test_a_device_is_found_by_the_name_that_people_have_for_it(tab, words, target):
     """One search."""
     page = tab.open()
-    page.fill("#search", "sinkhorn vendor:cpu")
-    tab.until("[...document.querySelectorAll('[data-cell]')].every(s => s.dataset.cell.includes('sinkhorn'))")
-    squares = page.eval_on_selector_all("[data-cell]", "all => all.map(s => [s.dataset.cell, s.innerText])")
-    states = dict(squares)
-    assert "pass" in states["cpu-llvm/x86-64-v3/reference/sinkhorn.forward"]
-    assert "error" in states[BROKEN]
-    page.fill("#search", "sinkhorn vendor:amd")
-    tab.until("[...document.querySelectorAll('[data-cell]')].every(s => s.dataset.cell.includes('rocm'))")
-    assert "unavailable" in page.inner_text("[data-cell] >> nth=0")
+    page.fill("#search", words)
+    tab.until("document.querySelectorAll('[data-cell]').length > 0")
+    cells = page.eval_on_selector_all("[data-cell]", "all => all.map(s => s.dataset.cell)")
+    assert all(target in cell for cell in cells)
+    assert page.inner_text("[data-test=said] p")
+
+
+def test_a_search_that_finds_nothing_suggests_one_that_does(tab):
+    """One click."""
+    page = tab.open("#grid?q=sinkhorm+nvidia")
+    assert "Nothing matches." in page.inner_text("[data-test=totals]")
+    page.click("[data-suggested='sinkhorn nvidia']")
+    tab.until("document.querySelectorAll('[data-cell]').length > 0")
+    assert page.input_value("#search") == "sinkhorn nvidia"
+
+
+def test_which_version_is_to_be_pinned(tab):
+    """One click."""
+    page = tab.open()
+    page.click("nav [data-view=toolchains]")
+    page.wait_for_selector("[data-test=pins]")
+    said = page.inner_text("[data-pin='tvm-0.27']")
+    assert said.startswith("Pin the lock of tvm-0.27 for CPU (ran on a machine: ")
+    assert "NVIDIA CUDA (compiled for 10 targets, not run)" in said
+    assert said.endswith("what 1 of 1 probes ask for holds.")
+
+
+def test_the_search_of_the_browser_and_print_reach_every_lane(tab):
+    page = tab.open()
+    assert "gfx942" in page.text_content("tr[data-row=amd] [hidden=until-found]")
+    page.emulate_media(media="print")
+    assert page.evaluate("document.querySelector('tr[data-row=amd] .lanes').getBoundingClientRect().height > 0")
+    page.emulate_media(media="screen")
+    page.click("[data-test=unfold-all]")
+    tab.until("document.querySelectorAll('tr[data-row]').length > 100")
+    assert page.text_content('tr[data-row="rocm/gfx942/triton-3.6"] th') == "triton-3.6gfx942"
 
 
 def test_how_exact_is_it_and_compared_with_whom(tab):

@@ -34,7 +34,7 @@ def test_the_first_page_says_how_much_is_known_and_the_states_add_up(tab, page_s
 
 
 def test_every_cell_of_a_platform_has_a_square_with_its_state_in_words(tab, page_site):
-    page = tab.open("#grid?q=platform:cpu-llvm")
+    page = tab.open("#grid?fold=none&q=platform:cpu-llvm")
     rows = {name: row["state"] for name, row in Page(page_site).rows.items() if name.startswith("cpu-llvm/")}
     squares = page.eval_on_selector_all("[data-cell]", "all => all.map(s => [s.dataset.cell, s.innerText])")
     assert len(squares) == len(rows)
@@ -130,13 +130,35 @@ def test_groups_fold_and_the_link_keeps_them_so(new_tab, web):
     tab = new_tab(web)
     page = tab.open()
     before = int(page.get_attribute("[role=grid]", "aria-rowcount"))
-    page.click("[data-fold=cpu-llvm]")
+    page.click("[data-fold=nvidia]")
     tab.until("location.hash.includes('fold=')")
-    assert page.get_attribute("[data-fold=cpu-llvm]", "aria-expanded") == "false"
+    assert page.get_attribute("[data-fold=nvidia]", "aria-expanded") == "true"
     other = new_tab(web)
     other.page.goto(page.url)
-    other.page.wait_for_selector("[data-fold=cpu-llvm][aria-expanded=false]")
-    assert int(other.page.get_attribute("[role=grid]", "aria-rowcount")) < before
+    other.page.wait_for_selector("[data-fold=nvidia][aria-expanded=true]")
+    assert int(other.page.get_attribute("[role=grid]", "aria-rowcount")) > before
+
+
+@pytest.mark.parametrize("link", ["#grid?fold=none", "#grid?fold=all,cpu-llvm", "#grid?q=platform:cpu-llvm"])
+def test_a_link_to_unfolded_squares_shows_them(tab, link):
+    assert tab.open(link).is_visible(f'[data-cell="{PASSING}"]')
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_first_view_has_every_vendor_and_operator_without_scrolling_sideways(
+    new_tab, web, page_site, width, height
+):
+    tab = new_tab(web, viewport={"width": width, "height": height})
+    page = tab.open()
+    overview = Page(page_site).overview
+    heads = page.eval_on_selector_all(
+        "table.squares thead th:not(.corner)", "all => all.map(head => head.getBoundingClientRect().right)"
+    )
+    assert len(heads) == len(overview["ops"])
+    assert max(heads) <= width
+    assert page.evaluate("(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.grid-box'))")
+    rows = page.eval_on_selector_all("tr[data-row]", "all => all.map(row => row.dataset.row)")
+    assert rows == list(dict.fromkeys(platform["vendor"] for platform in overview["platforms"]))
 
 
 @pytest.mark.parametrize("view", [*VIEWS, f"grid?cell={FAILING}"])

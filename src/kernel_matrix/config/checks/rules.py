@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.errors import did_you_mean
+from kernel_matrix.base.patterns import fault_of
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.checks.names import requirements
 from kernel_matrix.config.document import Fault, Place
@@ -55,10 +55,8 @@ def expectations(matrix: Matrix) -> Iterator[Fault]:
     """Yield the expectations whose pattern, stage or versions are not well formed."""
     for index, expectation in enumerate(matrix.expectations):
         place: Place = ("expectations", index)
-        try:
-            re.compile(expectation.match)
-        except re.error as error:
-            yield (*place, "match"), f"this is not a regular expression: {error}. Escape what is meant literally."
+        if fault := fault_of(expectation.match):
+            yield (*place, "match"), f"this is not a regular expression: {fault}. Escape what is meant literally."
         if (expectation.stage is None) == (expectation.outcome == "error"):
             yield (*place, "outcome"), "an error names its stage, and a fail has none. Correct 'stage'."
         yield from requirements((*place, "versions"), expectation.versions)

@@ -58,7 +58,9 @@ class Dialect:
         """Return the fp32 value rounded to ``dtype``."""
         if self._half_bits(dtype):
             return T.call_pure_extern("uint16", "mhc_half_of", value)
-        return narrow(name_of(dtype), value)
+        # NAN of OpenCL may have all bits set. It would become -0.
+        nan = T.reinterpret("float32", T.uint32(0x7FC00000)) if self.kind == "opencl" else None
+        return narrow(name_of(dtype), value, nan)
 
     def _half_bits(self, dtype: torch.dtype) -> bool:
         return self.kind == "opencl" and dtype == torch.float16

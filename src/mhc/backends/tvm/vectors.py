@@ -70,10 +70,13 @@ def wide(value: Any) -> Any:
     return T.Cast("float32", value)
 
 
-def narrow(dtype: str, value: Any) -> Any:
-    """Round to ``dtype``. TVM makes bf16 by adding to the bits, which carries some NaNs over into zeros."""
+def narrow(dtype: str, value: Any, nan: Any = None) -> Any:
+    """Round to ``dtype``. TVM makes bf16 by adding to the bits, which carries some NaNs over into zeros.
+
+    ``nan`` is a NaN that is not carried over, by default that of the compiler.
+    """
     if dtype == "bfloat16":
-        value = T.Select(T.isnan(value), T.float32(float("nan")), value)
+        value = T.Select(T.isnan(value), T.float32(float("nan")) if nan is None else nan, value)
     return T.Cast(dtype, value)
 
 

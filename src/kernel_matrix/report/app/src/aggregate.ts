@@ -1,35 +1,63 @@
-/** Cells -> totals: the worst state, the least evidence, and counts that add up. */
+/** Cells -> totals: what is known best, and counts that add up. */
 
-import type { Model } from "./model";
+import type { Model, StateName } from "./model";
 import type { Found } from "./search/compile";
+
+/** The states from the one that says most: a state that says nothing of a kernel hides neither a pass nor a fault. */
+const BEST: readonly StateName[] = [
+  "pass",
+  "held",
+  "flaky",
+  "compiled",
+  "lowered",
+  "fixed",
+  "fail",
+  "error",
+  "missing",
+  "known",
+  "unavailable",
+  "excluded",
+];
 
 export interface Summary {
   cells: number;
-  /** The number of cells by state and by evidence. */
+  /** The number of cells by state. */
   byState: Uint32Array;
-  byEvidence: Uint32Array;
-  /** The worst state and the least evidence; -1 where there is no cell. */
-  worst: number;
-  least: number;
-  /** The cells with a stale case. */
+  /** The state that says most, and the most evidence of a cell in it; -1 where there is no cell. */
+  best: number;
+  evidence: number;
+  /** Whether all cells in that state are stale. */
+  faded: boolean;
+  /** The cells that are red, and the cells with a stale case. */
+  red: number;
   stale: number;
 }
 
-/** Return the summary of some cells. States and evidence are ordered, from the worst and from the least. */
-export function summary(model: Model, cells: Iterable<number>): Summary {
-  const states = new Uint32Array(model.stateNames.length);
-  const evidence = new Uint32Array(model.overview.evidence.length);
-  let count = 0;
-  let stale = 0;
+/** Return the summary of some cells. */
+export function summary(model: Model, cells: readonly number[] | Int32Array): Summary {
+  const byState = new Uint32Array(model.stateNames.length);
+  for (const cell of cells) if (cell >= 0) byState[model.state(cell)]!++;
+  const best = BEST.map((name) => model.stateNames.indexOf(name)).find((state) => state >= 0 && byState[state]! > 0);
+  const of = { cells: 0, byState, best: best ?? -1, evidence: -1, faded: true, red: 0, stale: 0 };
   for (const cell of cells) {
     if (cell < 0) continue;
-    count++;
-    states[model.state(cell)]!++;
-    evidence[model.evidence(cell)]!++;
-    if (model.stale(cell) > 0) stale++;
+    const stale = model.stale(cell) > 0;
+    of.cells++;
+    if (stale) of.stale++;
+    if (model.red[model.state(cell)]) of.red++;
+    if (model.state(cell) !== best) continue;
+    of.evidence = Math.max(of.evidence, model.evidence(cell));
+    of.faded &&= stale;
   }
-  const first = (counts: Uint32Array): number => counts.findIndex((one) => one > 0);
-  return { cells: count, byState: states, byEvidence: evidence, worst: first(states), least: first(evidence), stale };
+  return of;
+}
+
+/** Return the counts of a summary in words: `8 pass · 11 compiled · 4 no device`. */
+export function inWords(model: Model, of: Summary): string {
+  const counts = BEST.map((name) => [name, of.byState[model.stateNames.indexOf(name)] ?? 0] as const);
+  const known = counts.filter(([, count]) => count > 0);
+  const words = known.map(([name, count]) => `${count} ${name === "unavailable" ? "no device" : name}`);
+  return [...words, ...(of.stale > 0 ? [`${of.stale} stale`] : [])].join(" · ");
 }
 
 export interface Totals extends Summary {

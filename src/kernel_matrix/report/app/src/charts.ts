@@ -4,7 +4,7 @@ import { dot, lineY, plot, ruleX, ruleY, tickX, type PlotOptions } from "@observ
 import { h } from "./dom";
 
 /** Colours that people with each kind of colour blindness can tell apart, on a light and on a dark ground. */
-export const PALETTE = ["#2b7bba", "#d9730d", "#7a5bd0", "#2f9e6e", "#b5487f", "#8a7400", "#5b7083", "#c0392b"];
+export const PALETTE = ["#2b7bba", "#d9730d", "#7a5bd0", "#2f9e6e", "#b5487f", "#8a7400", "#5b7083", "#0f8a94"];
 export const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "cross", "wye", "times"] as const;
 
 /** Return a chart in a figure; `name` says in words what it shows. */
@@ -36,11 +36,17 @@ export function width(most: number, least = 300): number {
   return Math.max(least, Math.min(most, innerWidth - 48));
 }
 
+/** Return the places of the colour and of the symbol of a contender: no two of 64 have the same pair. */
+export function markOf(index: number): { color: number; symbol: number } {
+  const turn = Math.floor(index / PALETTE.length);
+  return { color: index % PALETTE.length, symbol: (index + turn) % SYMBOLS.length };
+}
+
 /** Return the scales that give each contender its colour and its symbol. */
 export function scales(names: readonly string[]): Pick<PlotOptions, "color" | "symbol"> {
   return {
-    color: { domain: [...names], range: names.map((_, index) => PALETTE[index % PALETTE.length]!) },
-    symbol: { domain: [...names], range: names.map((_, index) => SYMBOLS[index % SYMBOLS.length]!) },
+    color: { domain: [...names], range: names.map((_, index) => PALETTE[markOf(index).color]!) },
+    symbol: { domain: [...names], range: names.map((_, index) => SYMBOLS[markOf(index).symbol]!) },
   };
 }
 

@@ -16,6 +16,8 @@ export interface Context {
 
 export interface View {
   element: HTMLElement;
+  /** Whether it is the first view, whose legend stands below it. */
+  first?: boolean;
   /** Prepare for print, and go back. */
   print?: (on: boolean) => void;
   /** How far a grid is scrolled. */

@@ -33,6 +33,16 @@ export interface Overview {
    * The backend of each lane, in the order of ``lanes``.
    */
   backends: string[];
+  /**
+   * The devices that measured cells of each lane, in their order.
+   */
+  devices: string[][];
+  /**
+   * By PLATFORM/TARGET, the words that people have for its devices.
+   */
+  names: {
+    [k: string]: string;
+  };
   ops: Op[];
   cells: CellColumns;
   texts: string[];
@@ -196,10 +206,23 @@ export interface Determinism {
   differing: number;
 }
 /**
- * The last result of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent.
+ * The last results of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent.
+ *
+ * A result is as old as the start of its job: a report may be made of results that are old.
  */
 export interface LaneHistory {
+  /**
+   * The start of the newest job that tried a case.
+   */
   last_result: string | null;
+  /**
+   * The start of the newest job that ran a case on a device or in an emulator.
+   */
+  last_ran: string | null;
+  /**
+   * The start of the newest job that compiled a case and ran none of it.
+   */
+  last_compiled: string | null;
   message: string;
   color: string;
   silent_since: string | null;
@@ -303,12 +326,21 @@ export interface CellColumns {
   chunk: number[];
 }
 /**
- * A planned lane without a result in this run.
+ * A planned lane without a result in this run, or whose results in it are older than ``silent_days``.
  */
 export interface SilentLane {
   lane: string;
+  /**
+   * The start of the newest job that tried a case of it; null: none did.
+   */
   last_result: string | null;
+  /**
+   * Its last result, if this run has a result of it; else the first run without.
+   */
   silent_since: string;
+  /**
+   * The days since its last result; if it never had one, since it is silent.
+   */
   days: number;
   /**
    * Whether the last result is so old that the badge is grey.

@@ -2,8 +2,8 @@
 
 import { laneId, opId, type Model } from "./model";
 
-export type Grouping = "platform" | "toolchain" | "op";
-export const GROUPINGS: readonly Grouping[] = ["platform", "toolchain", "op"];
+export type Grouping = "vendor" | "platform" | "toolchain" | "op";
+export const GROUPINGS: readonly Grouping[] = ["vendor", "platform", "toolchain", "op"];
 
 export interface Column {
   key: string;
@@ -68,7 +68,7 @@ export function layout(model: Model, mask: Uint8Array, grouping: Grouping, folde
 }
 
 /** Return the operators as columns, and the lanes as lines. */
-function byLane(model: Model, mask: Uint8Array, grouping: "platform" | "toolchain"): Axes {
+function byLane(model: Model, mask: Uint8Array, grouping: "vendor" | "platform" | "toolchain"): Axes {
   const { lanes, ops } = model.overview;
   const used = new Uint8Array(ops.length);
   for (let cell = 0; cell < model.size; cell++) if (mask[cell] === 1) used[model.op(cell)] = 1;
@@ -76,7 +76,7 @@ function byLane(model: Model, mask: Uint8Array, grouping: "platform" | "toolchai
   const groups = new Map<string, Map<string, Int32Array>>();
   lanes.forEach((lane, place) => {
     const cells = Int32Array.from(shown, (op) => asked(model.at(place, op), mask));
-    lines(groups, lane[grouping]).set(laneId(lane), cells);
+    lines(groups, grouping === "vendor" ? model.vendorOf(place) : lane[grouping]).set(laneId(lane), cells);
   });
   return {
     columns: shown.map((op) => ({ key: opId(ops[op]!), title: ops[op]!.op, below: ops[op]!.direction })),
@@ -131,7 +131,7 @@ function groupRows(
   const head: GroupRow = {
     kind: "group",
     key: group,
-    title: group,
+    title: grouping === "vendor" ? model.titleOfVendor(group) : group,
     note: grouping === "platform" ? (model.overview.platforms.find((one) => one.name === group)?.title ?? "") : "",
     folded,
     lines: shown.length,
@@ -147,7 +147,7 @@ function lineRow(model: Model, grouping: Grouping, line: string, cells: Int32Arr
   if (grouping === "op") return { kind: "line", key: line, title: line, note: "", cells, lane: -1 };
   const number = model.lane(cells.find((cell) => cell >= 0)!);
   const lane = model.overview.lanes[number]!;
-  if (grouping === "platform")
-    return { kind: "line", key: line, title: lane.toolchain, note: lane.target, cells, lane: number };
-  return { kind: "line", key: line, title: lane.target, note: lane.platform, cells, lane: number };
+  if (grouping === "toolchain")
+    return { kind: "line", key: line, title: lane.target, note: lane.platform, cells, lane: number };
+  return { kind: "line", key: line, title: lane.toolchain, note: lane.target, cells, lane: number };
 }

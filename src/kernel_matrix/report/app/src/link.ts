@@ -25,7 +25,7 @@ export interface Place {
   fold: Folding | null;
 }
 
-export const START: Place = { view: "grid", q: "", cell: "", case: "", dtype: "", group: "platform", fold: null };
+export const START: Place = { view: "grid", q: "", cell: "", case: "", dtype: "", group: "vendor", fold: null };
 
 /** Return the place that a hash names. What it does not know is left out. */
 export function fromHash(hash: string): Place {
@@ -45,7 +45,7 @@ export function fromHash(hash: string): Place {
     cell: get("cell"),
     case: get("case"),
     dtype: get("dtype"),
-    group: GROUPINGS.find((name) => name === get("group")) ?? START.group,
+    group: GROUPINGS.find((name) => name === get("group")) ?? usual(values.has("fold")),
     fold: values.has("fold") ? folding(get("fold")) : null,
   };
 }
@@ -54,10 +54,15 @@ export function fromHash(hash: string): Place {
 export function toHash(place: Place): string {
   const values: [string, string][] = [];
   for (const name of ["q", "cell", "case", "dtype"] as const) if (place[name] !== "") values.push([name, place[name]]);
-  if (place.group !== START.group) values.push(["group", place.group]);
+  if (place.group !== usual(place.fold !== null)) values.push(["group", place.group]);
   if (place.fold) values.push(["fold", [place.fold.all ? "all" : "none", ...place.fold.except].join(",")]);
   const text = values.map(([name, value]) => `${name}=${encoded(value)}`).join("&");
   return `#${place.view}${text ? `?${text}` : ""}`;
+}
+
+/** The grouping that an address does not name: platforms where it says which are folded, as older links do. */
+function usual(folds: boolean): Grouping {
+  return folds ? "platform" : START.group;
 }
 
 /** `all,cuda`: all but cuda are folded. `none,cuda`: only cuda is. */

@@ -3,7 +3,7 @@
 import type { AgreementReport, CellChunk, CellDetail, HistoryData, Overview, SpeedData, Toolchains } from "./data";
 
 /** The version of the data that this page can show. */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 export interface Files {
   overview: Overview;

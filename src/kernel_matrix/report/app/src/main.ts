@@ -55,7 +55,7 @@ class Page {
         "Skip to the results",
       ),
       this.top,
-      h("div", { class: "bench" }, this.bar.element, this.tabs.element),
+      h("div", { class: "bench" }, this.tabs.element, this.bar.element),
       this.main,
       this.bottom,
       this.panel.element,
@@ -133,6 +133,9 @@ class Page {
     const focus = active instanceof HTMLElement && this.main.contains(active) ? marker(active) : null;
     this.view = VIEWS_BY_NAME[place.view](context);
     this.main.replaceChildren(this.view.element);
+    // The first view answers before it counts.
+    if (this.view.first) this.main.after(this.bar.sums);
+    else this.main.before(this.bar.sums);
     if (same && scrolled && place.q === before.q && place.group === before.group) this.view.scrollBack?.(scrolled);
     // What had the focus may be gone: then the view has it, and the keyboard goes on from there.
     if (focus !== null)

@@ -131,6 +131,18 @@ export class Model {
     return this.places[lane * this.overview.ops.length + op] ?? -1;
   }
 
+  /** The vendor of a lane's devices: its name in matrix.yaml, or the platform where that names none. */
+  vendorOf(lane: number): string {
+    const platform = this.overview.platforms[this.platformOfLane[lane]!];
+    return platform?.vendor || this.overview.lanes[lane]!.platform;
+  }
+
+  /** The vendor's name for people; that of its platform, which says more, where it has one. */
+  titleOfVendor(vendor: string): string {
+    const platforms = this.overview.platforms.filter((one) => (one.vendor || one.name) === vendor);
+    return (platforms.length === 1 ? platforms[0]!.title : platforms[0]?.vendor_title) || vendor;
+  }
+
   titleOfLane(lane: number): string {
     return this.overview.platforms[this.platformOfLane[lane]!]?.title ?? "";
   }

@@ -1,6 +1,6 @@
-/** A table of squares that stays fast: of a large one, only the part that can be seen is in the document. */
+/** A table of squares that stays fast: of a large one, all rows are in the document, and the squares that can be seen. */
 
-import { h } from "./dom";
+import { append, h } from "./dom";
 
 export interface SquareColumn {
   head: Node;
@@ -23,6 +23,7 @@ export interface Source {
   row: (index: number) => SquareRow;
   rowHeight: number;
   headWidth: number;
+  className?: string;
 }
 
 const AT_ONCE = 400; // squares that are drawn without a window
@@ -37,7 +38,7 @@ interface Part {
   right: number;
 }
 
-const NOTHING: Part = { first: 0, last: -1, left: 0, right: -1 };
+const NOTHING: Part = { first: 0, last: 0, left: 0, right: -1 };
 
 export class Squares {
   readonly element: HTMLElement;
@@ -46,7 +47,7 @@ export class Squares {
   private part: Part = NOTHING;
   private focus = { row: 0, column: 0 };
   private printing = false;
-  private readonly drawn = new Map<number, HTMLElement>();
+  private readonly rows: { row: SquareRow; element: HTMLElement }[];
 
   constructor(private readonly source: Source) {
     const { columns, headWidth } = source;
@@ -54,7 +55,7 @@ export class Squares {
     this.table = h(
       "table",
       {
-        class: "squares",
+        class: `squares ${source.className ?? ""}`.trim(),
         role: "grid",
         "aria-label": source.name,
         "aria-rowcount": source.rows + 1,
@@ -81,6 +82,8 @@ export class Squares {
       ),
       this.body,
     );
+    this.rows = Array.from({ length: source.rows }, (_, index) => this.row(index));
+    this.body.append(...this.rows.map(({ element }) => element));
     this.element = h("div", { class: "grid-box" }, this.table);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.table.addEventListener("keydown", (event) => this.key(event));
@@ -92,7 +95,6 @@ export class Squares {
   /** Draw all rows, for print; or a window of them again. */
   print(on: boolean): void {
     this.printing = on && this.source.rows * this.source.columns.length <= MOST_PRINTED;
-    this.part = NOTHING;
     this.draw();
   }
 
@@ -116,52 +118,32 @@ export class Squares {
 
   /** Draw what can be seen and some more, unless it is there. */
   private draw(): void {
-    const { rows: count, columns } = this.source;
+    const { columns } = this.source;
     const seen = this.seen();
-    const { first: top, last: bottom, left: from, right: to } = this.part;
-    if (seen.first >= top && seen.last <= bottom && seen.left >= from && seen.right <= to) return;
+    const before = this.part;
+    if (
+      seen.first >= before.first &&
+      seen.last <= before.last &&
+      seen.left >= before.left &&
+      seen.right <= before.right
+    )
+      return;
     const first = Math.max(0, seen.first - OVERSCAN);
-    const last = Math.min(count, seen.last + OVERSCAN);
-    const left = Math.max(0, seen.left - 1);
-    const right = Math.min(columns.length, seen.right + 1);
-    if (left !== from || right !== to) this.drawn.clear();
-    this.part = { first, last, left, right };
-    const active = document.activeElement;
-    const had = active !== null && this.body.contains(active);
-    for (const index of this.drawn.keys()) if (index < first || index >= last) this.drawn.delete(index);
-    for (let index = first; index < last; index++) if (!this.drawn.has(index)) this.drawn.set(index, this.row(index));
-    const rows = Array.from({ length: last - first }, (_, index) => this.drawn.get(first + index)!);
-    this.body.replaceChildren(
-      ...[this.spacer(first), ...rows, this.spacer(this.source.rows - last)].filter((row) => row !== null),
-    );
+    const last = Math.min(this.rows.length, seen.last + OVERSCAN);
+    this.part = { first, last, left: Math.max(0, seen.left - 1), right: Math.min(columns.length, seen.right + 1) };
+    const moved = this.part.left !== before.left || this.part.right !== before.right;
+    const had = this.body.contains(document.activeElement);
+    for (let index = before.first; index < before.last; index++) if (index < first || index >= last) this.empty(index);
+    for (let index = first; index < last; index++)
+      if (moved || index < before.first || index >= before.last) this.fill(index);
     const target = this.at(this.focus.row, this.focus.column) ?? this.body.querySelector<HTMLElement>("button");
     if (target) target.tabIndex = 0;
     if (had) this.at(this.focus.row, this.focus.column)?.focus({ preventScroll: true });
   }
 
-  private spacer(rows: number): HTMLElement | null {
-    if (rows <= 0) return null;
-    const height = `height: ${rows * this.source.rowHeight}px`;
-    return h(
-      "tr",
-      { class: "spacer", "aria-hidden": "true", style: height },
-      h("td", { colspan: this.source.columns.length + 1, style: height }),
-    );
-  }
-
-  private row(index: number): HTMLElement {
+  /** Return a row with its head alone: a search of the browser finds it wherever it is. */
+  private row(index: number): { row: SquareRow; element: HTMLElement } {
     const row = this.source.row(index);
-    const { columns } = this.source;
-    const { left, right } = this.part;
-    const cells = Array.from({ length: right - left }, (_, index) => {
-      const column = left + index;
-      const content = row.cell(column);
-      return h(
-        "td",
-        { role: "gridcell", "aria-colindex": column + 2, class: content ? null : "none" },
-        content ?? h("span", { title: "not planned" }, "·"),
-      );
-    });
     const element = h(
       "tr",
       {
@@ -172,13 +154,35 @@ export class Squares {
         style: `height: ${this.source.rowHeight}px`,
       },
       h("th", { scope: "row", role: "rowheader", "aria-colindex": 1 }, row.head),
-      left > 0 && h("td", { colspan: left, "aria-hidden": "true" }),
-      cells,
-      right < columns.length && h("td", { colspan: columns.length - right, "aria-hidden": "true" }),
     );
+    element.querySelectorAll<HTMLElement>("button").forEach((button) => (button.tabIndex = -1));
+    return { row, element };
+  }
+
+  private empty(index: number): void {
+    const head = this.rows[index]!.element.firstElementChild!;
+    this.rows[index]!.element.replaceChildren(head);
+  }
+
+  private fill(index: number): void {
+    const { row, element } = this.rows[index]!;
+    const { left, right } = this.part;
+    const { length } = this.source.columns;
+    this.empty(index);
+    append(element, [
+      left > 0 && h("td", { colspan: left, "aria-hidden": "true" }),
+      Array.from({ length: right - left }, (_, place) => {
+        const content = row.cell(left + place);
+        return h(
+          "td",
+          { role: "gridcell", "aria-colindex": left + place + 2, class: content ? null : "none" },
+          content ?? h("span", { title: "not planned" }, "·"),
+        );
+      }),
+      right < length && h("td", { colspan: length - right, "aria-hidden": "true" }),
+    ]);
     // One square of the grid is in the order of the Tab key; the arrows lead to the others.
     element.querySelectorAll<HTMLElement>("button").forEach((button) => (button.tabIndex = -1));
-    return element;
   }
 
   /** The button at a place; column 0 is the head of the row. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { summary, totals } from "../src/aggregate";
+import { inWords, summary, totals } from "../src/aggregate";
+import { known } from "../src/known";
 import { layout, NOT_FOUND, NOT_PLANNED } from "../src/layout";
 import { search } from "../src/search/compile";
 import { small } from "./helpers";
@@ -40,13 +41,26 @@ test("only the cases that the search names count", () => {
   assert.deepEqual([failed.cells, failed.cases], [1, 1]);
 });
 
-test("a summary is as bad as its worst cell and has the least evidence", () => {
-  const of = summary(model, [0, 2, -1]);
-  assert.equal(model.stateNames[of.worst], "error");
-  assert.equal(model.overview.evidence[of.least], "planned");
-  assert.deepEqual([of.cells, of.stale], [2, 0]);
-  assert.equal(summary(model, [0, 1]).stale, 1);
-  assert.equal(summary(model, []).worst, -1);
+test("a summary shows what is known best, and hides neither faults nor what is stale", () => {
+  const of = summary(model, Int32Array.from([0, 2, 4, -1]));
+  assert.equal(model.stateNames[of.best], "pass");
+  assert.equal(model.overview.evidence[of.evidence], "ran");
+  assert.deepEqual([of.cells, of.red, of.stale, of.faded], [3, 1, 0, false]);
+  assert.equal(inWords(model, of), "1 pass · 1 error · 1 no device");
+  assert.equal(model.stateNames[summary(model, [2, 4]).best], "error", "a fault says more than an absent device");
+  assert.equal(summary(model, [1]).faded, true);
+  assert.equal(summary(model, []).best, -1);
+});
+
+test("a sentence for a vendor says what ran where, and what did not", () => {
+  const said = (cells: number[]): string =>
+    known(model, cells)
+      .filter((part) => typeof part === "string")
+      .join("");
+  assert.equal(said([0]), "ran on H200: 1 of 1");
+  assert.equal(said([3]), "compiled for 1 target, not run");
+  assert.equal(said([0, 3]), "ran on H200: 1 of 1 · compiled for 1 more");
+  assert.equal(said([4]), "1 without a device");
 });
 
 test("the grid has a row for each lane in a group for each platform", () => {

@@ -62,7 +62,7 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
     stale_by_evidence: {},
     canaries: null,
     determinism: null,
-    history: { last_result: null, message: "", color: "", silent_since: null },
+    history: { last_result: null, last_ran: null, last_compiled: null, message: "", color: "", silent_since: null },
   });
   const overview: Overview = {
     schema_version: 1,
@@ -106,6 +106,8 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
       lane("rocm", "gfx942", "triton-3.6"),
     ],
     backends: ["tilelang", "tilelang", "triton"],
+    devices: [["NVIDIA H200"], [], []],
+    names: { "cuda/sm_90": "H100 H200 Hopper", "rocm/gfx942": "MI300 MI300X CDNA3" },
     ops: [
       { op: "scale", direction: "forward", cases: CASES },
       { op: "scale", direction: "backward", cases: CASES },

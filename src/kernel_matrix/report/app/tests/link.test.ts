@@ -20,6 +20,12 @@ test("a link can be read by people", () => {
   );
 });
 
+test("an older link to folded platforms folds platforms", () => {
+  assert.deepEqual(fromHash("#grid?fold=all,cuda").group, "platform");
+  assert.deepEqual(fromHash("#grid?q=a").group, "vendor");
+  assert.equal(toHash({ ...START, fold: { all: true, except: ["amd"] } }), "#grid?group=vendor&fold=all,amd");
+});
+
 test("the id of a cell alone is a link to it", () => {
   assert.equal(fromHash("#cuda/sm_90/tilelang-0.1/scale.forward").cell, "cuda/sm_90/tilelang-0.1/scale.forward");
   assert.equal(fromHash("#cuda/sm_90/tilelang-0.1/scale%2Eforward").cell, "cuda/sm_90/tilelang-0.1/scale.forward");

@@ -5,7 +5,8 @@ import { search } from "../src/search/compile";
 import { compared, pattern, word } from "../src/search/match";
 import { distance, nearest } from "../src/search/nearest";
 import { parse, withTerm, written } from "../src/search/parse";
-import { small } from "./helpers";
+import { suggestions } from "../src/search/suggest";
+import { CELLS, small } from "./helpers";
 
 const model = small();
 const ids = (query: string): number[] => [...search(model, query).cells];
@@ -18,6 +19,32 @@ test("words must all match, whatever their case", () => {
   assert.deepEqual(ids("AMD Triton backward"), [5]);
   assert.deepEqual(ids("scale.forward"), [0, 2, 4]);
   assert.deepEqual(ids("instruction"), [2]);
+});
+
+test("words know devices, people's names for them, and dtypes", () => {
+  assert.deepEqual(ids("H200"), [0, 1]);
+  assert.deepEqual(ids("hopper"), [0, 1]);
+  assert.deepEqual(ids("sm90"), [0, 1]);
+  assert.deepEqual(ids("MI300 triton 3.6"), [4, 5]);
+  assert.deepEqual(ids("bfloat16 state:known"), ids("dtype:bf16 state:known"));
+  assert.equal(search(model, "bf16").dtype, "bf16");
+});
+
+test("a reason is searched only where no name has the word", () => {
+  const [first, ...rest] = CELLS;
+  const other = small([first!, ...rest.slice(0, -1), { lane: 2, op: 1, cases: "ppk", reason: "it ran on an H200" }]);
+  assert.deepEqual([...search(other, "H200").cells], [0, 1]);
+  assert.deepEqual([...search(other, '"ran on"').cells], [5]);
+});
+
+test("a search that finds nothing suggests others that do", () => {
+  assert.deepEqual(suggestions(model, "h101"), [{ q: "H100", cells: 2 }]);
+  assert.deepEqual(suggestions(model, "hoper forward")[0], { q: "Hopper forward", cells: 1 });
+  assert.deepEqual(suggestions(model, "nvidia triton"), [
+    { q: "triton", cells: 2 },
+    { q: "nvidia", cells: 2 },
+  ]);
+  assert.deepEqual(suggestions(model, "zzzzzzzz"), []);
 });
 
 test("keys of names match whole names, with stars and alternatives", () => {

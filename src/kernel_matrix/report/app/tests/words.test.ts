@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { type DataType, float64, map, tableFromArrays, tableToIPC, utf8 } from "@uwdata/flechette";
 import { largest, nearestToLimit, results, seed } from "../src/cell/result";
 import type { CellChunk, CellDetail } from "../src/data";
+import { markOf } from "../src/charts";
 import { badness, daysSince, duration, number, percent, short, times } from "../src/numbers";
 import { beginning } from "../src/text";
 import { visible } from "../src/visible";
@@ -110,4 +111,9 @@ test("a case gets its texts and figures back", () => {
   assert.equal(other!.diagnosis, null);
   assert.equal(other!.repeat, "");
   assert.deepEqual([seed("tokens1-seed12"), seed("seed3-x"), seed("reseed3")], ["12", "3", ""]);
+});
+
+test("no two contenders of a chart have the same mark", () => {
+  const marks = Array.from({ length: 64 }, (_, index) => JSON.stringify(markOf(index)));
+  assert.equal(new Set(marks).size, 64);
 });

@@ -48,7 +48,7 @@ function agreementOf(report: AgreementReport, cell: Cell): HTMLElement {
   return h(
     "div",
     null,
-    odd.map((sentence) => h("p", { class: "problem" }, sentence)),
+    odd.map((sentence) => h("p", { class: "note" }, sentence)),
     inSteps(
       rows,
       12,

@@ -2,10 +2,11 @@
 
 import type { Totals } from "../aggregate";
 import type { Context } from "../context";
-import { h, replace } from "../dom";
-import { outOf } from "../numbers";
+import { h, replace, type Child } from "../dom";
+import { outOf, plural } from "../numbers";
 import { bar, pill } from "../states";
 import { withTerm } from "./parse";
+import { suggestions } from "./suggest";
 
 const WAIT = 20; // milliseconds after a key, so that a pasted text or a repeated key is one search
 
@@ -13,7 +14,8 @@ export class SearchBar {
   readonly element: HTMLElement;
   private readonly input: HTMLInputElement;
   private readonly problems = h("div", { id: "search-problems", role: "status" });
-  private readonly sums = h("section", { class: "sums", "aria-label": "totals" });
+  /** How much there is in which state. */
+  readonly sums = h("section", { class: "sums", "aria-label": "totals" });
   private timer = 0;
 
   constructor(private readonly ask: (q: string, typing: boolean) => void) {
@@ -23,7 +25,7 @@ export class SearchBar {
       autocomplete: "off",
       spellcheck: "false",
       autocapitalize: "off",
-      placeholder: "Search, such as: backward vendor:nvidia state:error noise:>1.5",
+      placeholder: "Search, such as: sinkhorn H100, or state:error noise:>1.5",
       "aria-describedby": "search-problems",
     });
     this.input.addEventListener("input", () => {
@@ -47,7 +49,6 @@ export class SearchBar {
       this.input,
       h("a", { class: "dim", href: "#help", "data-test": "search-help" }, "How to search"),
       this.problems,
-      this.sums,
     );
   }
 
@@ -87,7 +88,7 @@ function sums(context: Context, of: Totals): Node[] {
         " in this search. ",
         h("button", { type: "button", "data-test": "clear", on: { click: () => go({ q: "" }) } }, "Clear the search"),
       ],
-      of.cells === 0 && " Nothing matches.",
+      of.cells === 0 && [" Nothing matches.", suggested(context)],
     ),
     bar(counts, "cases by state"),
     h(
@@ -150,6 +151,20 @@ function sums(context: Context, of: Totals): Node[] {
     ...(place.q === "" && whole !== run.cases
       ? [h("p", { class: "problem" }, `The plan has ${run.cases} cases, and the cells of this page have ${whole}.`)]
       : []),
+  ];
+}
+
+/** Return buttons for searches that find something. */
+function suggested({ model, place, go }: Context): Child {
+  const found = suggestions(model, place.q);
+  if (found.length === 0) return null;
+  return [
+    " Did you mean ",
+    found.map(({ q, cells }) => [
+      h("button", { type: "button", "data-suggested": q, on: { click: () => go({ q }) } }, q),
+      ` (${plural(cells, "cell")}) `,
+    ]),
+    "?",
   ];
 }
 

@@ -31,7 +31,8 @@ function determinism(differing: number | null): number {
 
 /** Return what a search finds. A term that is wrong is left out and explained. */
 export function search(model: Model, query: string): Found {
-  const { terms, problems } = parse(query);
+  const { terms: written, problems } = parse(query);
+  const terms = written.map((term) => ofDtype(model, term));
   const said = [...problems];
   const places = casePlaces(model, terms, said);
   const dtype = dtypeOf(model, terms);
@@ -52,6 +53,27 @@ export function search(model: Model, query: string): Found {
   }
   if (places) tests.push(hasCase(model, places, states));
   return { ...selected(model, tests), places, states, dtype, problems: said };
+}
+
+const DTYPE = /^(bf|fp|int|uint|tf)\d+\w*$|^e\dm\d\w*$/i;
+const DTYPES: Readonly<Record<string, string>> = {
+  bfloat16: "bf16",
+  half: "fp16",
+  float16: "fp16",
+  float: "fp32",
+  float32: "fp32",
+  double: "fp64",
+  float64: "fp64",
+};
+
+/** Return a term for a dtype where a word names one, as people call it, that the name of a case has. */
+function ofDtype(model: Model, term: Term): Term {
+  const value = term.values[0]!;
+  const dtype = DTYPES[value.toLowerCase()] ?? value;
+  if (term.key !== "" || !DTYPE.test(dtype)) return term;
+  const test = word(dtype);
+  const has = model.overview.ops.some((op) => op.cases.some((name) => test.test(name)));
+  return has ? { ...term, key: "dtype", values: [dtype.toLowerCase()] } : term;
 }
 
 function selected(model: Model, tests: readonly Test[]): { mask: Uint8Array; cells: Int32Array } {
@@ -206,8 +228,8 @@ function compiled(model: Model, term: Term, dtype: string, problems: string[]): 
 function ofVendor(model: Model, term: Term, problems: string[]): Test {
   const { platforms } = model.overview;
   const tests = term.values.map((value) => pattern(value, true));
-  const asked = platforms.map(({ vendor, vendor_title }) =>
-    tests.some((test) => test.test(vendor) || test.test(vendor_title)),
+  const asked = platforms.map(({ name, vendor, vendor_title }) =>
+    tests.some((test) => test.test(vendor || name) || test.test(vendor_title)),
   );
   term.values.forEach((value, index) => {
     if (!platforms.some(({ vendor, vendor_title }) => tests[index]!.test(vendor) || tests[index]!.test(vendor_title)))
@@ -216,26 +238,35 @@ function ofVendor(model: Model, term: Term, problems: string[]): Test {
   return (cell) => asked[model.platformOfLane[model.lane(cell)]!] === true;
 }
 
-/** Return a test for a word anywhere in what the grid shows of a cell. */
+/** Return what a lane is called: its names, its vendor's, those of the devices that ran it, and people's for them. */
+export function wordsOfLane(model: Model, lane: number): string {
+  const { lanes, backends, devices, names } = model.overview;
+  const { platform, target, toolchain } = lanes[lane]!;
+  const of = [model.titleOfLane(lane), backends[lane], ...devices[lane]!, names[`${platform}/${target}`]];
+  return [`${platform}/${target}/${toolchain}`, ...of].join(" ");
+}
+
+/**
+ * Return a test for a word in the names of a cell: of its lane, its operator, its state. Where no name has the word,
+ * the reasons, stages and rules are searched.
+ */
 function ofWord(model: Model, test: RegExp): Test {
   const { cells, lanes, ops, states, evidence, texts } = model.overview;
-  const inLane = lanes.map((lane, index) =>
-    test.test(
-      `${lane.platform}/${lane.target}/${lane.toolchain} ${model.titleOfLane(index)} ${model.overview.backends[index] ?? ""}`,
-    ),
-  );
+  const inLane = lanes.map((_, lane) => {
+    const words = wordsOfLane(model, lane);
+    return test.test(words) || test.test(words.replace(/[_-]/g, ""));
+  });
   const inOp = ops.map((op) => test.test(`${op.op}.${op.direction} ${op.op} ${op.direction}`));
   const inState = states.map((state) => test.test(state.name));
   const inEvidence = evidence.map((level) => test.test(level));
+  if ([inLane, inOp, inState, inEvidence].some((found) => found.includes(true)))
+    return (cell) =>
+      inLane[cells.lane[cell]!]! ||
+      inOp[cells.op[cell]!]! ||
+      inState[cells.state[cell]!]! ||
+      inEvidence[cells.evidence[cell]!]!;
   const inText = texts.map((text) => text !== "" && test.test(text));
-  return (cell) =>
-    inLane[cells.lane[cell]!] === true ||
-    inOp[cells.op[cell]!] === true ||
-    inState[cells.state[cell]!] === true ||
-    inEvidence[cells.evidence[cell]!] === true ||
-    inText[cells.reason[cell]!] === true ||
-    inText[cells.stage[cell]!] === true ||
-    inText[cells.rule[cell]!] === true;
+  return (cell) => [cells.reason, cells.stage, cells.rule].some((column) => inText[column[cell]!] === true);
 }
 
 /** Return the places of the cases that the search names, by op; null where it names none. */

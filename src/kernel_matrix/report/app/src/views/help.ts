@@ -19,7 +19,7 @@ export function helpView({ model }: Context): View {
         h(
           "li",
           null,
-          "A word is looked for in everything that a square says: the operator, the vendor, the platform, the target, the toolchain, the state, the reason.",
+          "A word is looked for in everything that a square says: the operator, the vendor, the platform, the target, the toolchain, the state; the devices that ran it and their names for people (H100, MI300, Arm); a dtype. What has no such name is looked for in the reasons.",
         ),
         h(
           "li",
@@ -109,7 +109,7 @@ export function helpView({ model }: Context): View {
       h(
         "p",
         null,
-        `A square shows the worst state of its cases and the least evidence. Evidence rises from ${overview.evidence.join(" over ")}; it is never added up across levels. Striped green ran in an emulator.`,
+        `The square of a cell shows the worst state of its cases and the least evidence. A square of several cells has the colour of the best that is known of them, and how many cells that is; what is red and what fails as expected is marked on it. Evidence rises from ${overview.evidence.join(" over ")}; it is never added up across levels. Striped green ran in an emulator.`,
       ),
       h(
         "p",

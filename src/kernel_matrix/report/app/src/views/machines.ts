@@ -29,7 +29,7 @@ export function machinesView(context: Context): View {
       h(
         "p",
         { class: "dim" },
-        `A lane is a toolchain on a target of a platform. Nothing came from these in this run. After ${short(overview.silent_days)} days without a result, a lane's badge is grey.`,
+        `A lane is a toolchain on a target of a platform. Nothing came from these in this run, or only results of jobs that started more than ${short(overview.silent_days)} days ago. After so many days without a result, a lane's badge is grey.`,
       ),
       silent.length === 0 &&
         h("p", null, used.size > 0 ? "None of this search: every lane has a result." : "No lane is in this search."),

@@ -10,6 +10,7 @@ import { parse } from "../search/parse";
 import { pattern } from "../search/match";
 import { pill } from "../states";
 import { beginning, block } from "../text";
+import { pinPart } from "./pin";
 
 const STAGES = ["resolve", "install", "import"];
 const SIGNS: Record<string, string> = { works: "✓", known: "!", changed: "≠", unavailable: "·", missing: "?" };
@@ -72,6 +73,7 @@ function shown(context: Context, view: Toolchains): HTMLElement {
     h("h2", null, "Versions"),
     sweeps.length === 0 && h("p", null, "No sweep is in this search."),
     sweeps.map(sweepPart),
+    pinPart(context, view),
   );
 }
 

@@ -1,6 +1,6 @@
 /** Figures over the runs, as charts. */
 
-import { chart, dot, lineY, PALETTE, ruleY, scales, width } from "../charts";
+import { chart, dot, lineY, markOf, PALETTE, ruleY, scales, width } from "../charts";
 import type { Trend } from "../data";
 import { h } from "../dom";
 import { moment } from "../numbers";
@@ -99,7 +99,7 @@ function mark(index: number): Node {
   const shapes = ["●", "▲", "■", "◆", "★", "✚", "Y", "✖"];
   return h(
     "span",
-    { style: `color: ${PALETTE[index % PALETTE.length]}`, "aria-hidden": "true" },
-    shapes[index % shapes.length],
+    { style: `color: ${PALETTE[markOf(index).color]}`, "aria-hidden": "true" },
+    shapes[markOf(index).symbol],
   );
 }

@@ -1,0 +1,84 @@
+/** What is known best of some cells, in one line for people. */
+
+import { h, type Child } from "./dom";
+import type { Model } from "./model";
+import { daysSince, moment, outOf, plural } from "./numbers";
+
+const MOST_DEVICES = 2;
+
+/** Return the line: what ran on which device and how much of it passed, what only compiled, and what has no device. */
+export function known(model: Model, cells: readonly number[]): Child[] {
+  const count = (test: (cell: number) => boolean): number => cells.filter(test).length;
+  const inState = (name: string): number => count((cell) => model.stateName(cell) === name);
+  const red = count((cell) => model.red[model.state(cell)] === true);
+  const parts: Child[] = [];
+  if (red > 0) parts.push(h("span", { class: "bad" }, `${red} red`));
+  const reached = new Set<string>();
+  for (const [level, words] of [
+    ["ran", "ran"],
+    ["held", "held"],
+    ["emulated", "emulated"],
+  ] as const) {
+    const there = cells.filter((cell) => model.evidenceName(cell) === level);
+    if (there.length === 0) continue;
+    for (const cell of there) reached.add(target(model, cell));
+    const good = there.filter((cell) => ["pass", "held"].includes(model.stateName(cell))).length;
+    parts.push(`${words}${level === "emulated" ? "" : on(model, there)}: ${outOf(good, there.length)}`);
+  }
+  for (const [state, verb] of [
+    ["compiled", "compiled for"],
+    ["lowered", "source for"],
+  ] as const) {
+    const targets = new Set(cells.filter((cell) => model.stateName(cell) === state).map((cell) => target(model, cell)));
+    const only = [...targets].filter((one) => !reached.has(one));
+    if (only.length > 0)
+      parts.push(
+        reached.size > 0 ? `${verb} ${only.length} more` : `${verb} ${plural(only.length, "target")}, not run`,
+      );
+    for (const one of only) reached.add(one);
+  }
+  const [expected, without, stale] = [inState("known"), inState("unavailable"), count((cell) => model.stale(cell) > 0)];
+  if (expected > 0) parts.push(`${plural(expected, "expected failure")}`);
+  if (without > 0) parts.push(`${without} without a device`);
+  if (stale > 0) parts.push(`${stale} stale`);
+  return parts.flatMap((part, index): Child[] => [index > 0 && " · ", part]);
+}
+
+function target(model: Model, cell: number): string {
+  const { platform, target } = model.laneOf(cell);
+  return `${platform}/${target}`;
+}
+
+/** Return ` on` with the devices that measured cells, without the vendor's name, which stands before them. */
+function on(model: Model, cells: readonly number[]): string {
+  const lanes = new Set(cells.map((cell) => model.lane(cell)));
+  const names = new Set(
+    [...lanes].flatMap((lane) => {
+      const { vendor_title } = model.overview.platforms[model.platformOfLane[lane]!]!;
+      return model.overview.devices[lane]!.map((name) => name.replace(`${vendor_title} `, ""));
+    }),
+  );
+  const shown = [...names].slice(0, MOST_DEVICES).join(" and ");
+  const more = names.size > MOST_DEVICES ? ` and ${names.size - MOST_DEVICES} more` : "";
+  return names.size > 0 ? ` on ${shown}${more}` : "";
+}
+
+/** Return when cells ran last; where none did, when they were compiled last, or had any result. */
+export function lastResult(model: Model, cells: readonly number[]): string {
+  const lanes = new Set(cells.map((cell) => model.lane(cell)));
+  const histories = [...lanes].map((lane) => model.overview.lanes[lane]!.history);
+  for (const [key, verb] of [
+    ["last_ran", "ran "],
+    ["last_compiled", "compiled "],
+    ["last_result", ""],
+  ] as const) {
+    const last = histories
+      .map((one) => one[key] ?? "")
+      .sort()
+      .at(-1);
+    if (!last) continue;
+    const days = Math.floor(daysSince(last, Date.now()));
+    return verb + (days > 0 ? `${plural(days, "day")} ago` : moment(last).slice(0, 10));
+  }
+  return "never";
+}
