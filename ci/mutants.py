@@ -24,7 +24,7 @@ from kernel_matrix.base.errors import UserError, did_you_mean  # noqa: E402
 from kernel_matrix.config.canaries import canary_cases  # noqa: E402
 from kernel_matrix.config.load import load  # noqa: E402
 from kernel_matrix.config.model import Matrix  # noqa: E402
-from kernel_matrix.config.plan import Case, Job, plan, platform_toolchain  # noqa: E402
+from kernel_matrix.config.plan import Case, Job, plan  # noqa: E402
 from kernel_matrix.run.environments import venv  # noqa: E402
 from kernel_matrix.run.executors import Request  # noqa: E402
 from kernel_matrix.vendors.registry import vendor_named  # noqa: E402
@@ -64,7 +64,7 @@ def judge(name: str, only: Iterable[str]) -> int:
     head = tomllib.loads(table.read_text(encoding="utf-8"))
     matrix = load(ROOT / "matrix.yaml")
     job = Job(head["platform"], head["toolchain"], ())
-    entry = platform_toolchain(matrix, job.platform, job.toolchain)
+    entry = matrix.platforms[job.platform].by_toolchain[job.toolchain]
     python = venv.prepare(Request(ROOT, BUILD, matrix, job, None, print)).python
     folder = BUILD / "mutants"
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def verdicts_of(name: str) -> Path:
 
 def job_of(matrix: Matrix, job: Job, target: str) -> dict[str, Any]:
     """Return what the suite has to know of a job: its cases on the target, the cheapest and most telling first."""
-    entry = platform_toolchain(matrix, job.platform, job.toolchain)
+    entry = matrix.platforms[job.platform].by_toolchain[job.toolchain]
     quick = {case.id for case in plan(matrix, "quick").cases}
     cases = [
         case

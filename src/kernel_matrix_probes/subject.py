@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,14 @@ from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.paths import without_folders
-from kernel_matrix.config.locks import asked_for, pins, source_of
+from kernel_matrix.config.locks import pins, source_of
 from kernel_matrix.config.model import Matrix, Toolchain
 from kernel_matrix.pipeline import Project
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.names import by_name, required
 from kernel_matrix_probes.probe import Probe, select_probes
+
+_NAME = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)", re.MULTILINE)
 
 # What a job itself imports. These pins of a toolchain's lock stay while one package moves.
 _OF_A_JOB = ("numpy", "pytest", "ml-dtypes")
@@ -46,7 +49,7 @@ class Subject:
         They are of what the toolchain asks for: all of it, or what matrix.yaml says and what a job imports. A lock
         that was resolved from nothing does not say what was asked for; there the toolchain's ``requires`` does.
         """
-        asked = asked_for(self.lock) if self.lock else set()
+        asked = _asked_for(self.lock) if self.lock else set()
         patterns = _staying(self.project.matrix)
         if patterns is None:
             patterns = ("*",)
@@ -128,7 +131,7 @@ def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:
     name_of_package = canonicalize_name(package)
     by_lock: dict[str, str] = {}
     for name, toolchain in matrix.toolchains.items():
-        if name_of_package in asked_for(root / toolchain.lock):
+        if name_of_package in _asked_for(root / toolchain.lock):
             by_lock.setdefault(toolchain.lock, name)
     return next(reversed(by_lock.values()), None)
 
@@ -154,3 +157,10 @@ def _staying(matrix: Matrix) -> tuple[str, ...] | None:
 
 def _is_about(probe: Probe, package: str) -> bool:
     return canonicalize_name(package) in required(probe.requires)
+
+
+def _asked_for(lock: Path) -> set[str]:
+    """Return the distributions that a toolchain itself asks for, by canonical name: all of a lock without a source."""
+    source = source_of(lock)
+    text = (source if source.exists() else lock).read_text(encoding="utf-8")
+    return {canonicalize_name(match["name"]) for match in _NAME.finditer(text)}

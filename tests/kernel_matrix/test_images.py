@@ -31,8 +31,7 @@ from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.doctor import findings as doctor
 from kernel_matrix.run.docker import bundle, images, network
-from kernel_matrix.run.docker.build import Image, name_of
-from kernel_matrix.run.docker.build_steps import lines_of
+from kernel_matrix.run.docker.build import Image, lines_of, name_of
 from kernel_matrix.run.docker.engine import SOCKET
 from kernel_matrix.run.docker.recipe import PREFIX, SHARED, Recipe, Source, source_of
 from kernel_matrix.run.executors import InstallError, MachineError

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.plan import Case
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.test_names import COLLECTED, IMPORT
 from kernel_matrix.matrix.dashboard import write_dashboard
@@ -35,14 +34,9 @@ def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, S
     cases = [case for job in selected.jobs[:1] for case in job.cases]
     if not cases:
         raise UserError(f"{file}: the plan has no case of its first platform.")
-    first = min(cases, key=_order)
+    first = min(cases, key=lambda case: case.name in (COLLECTED, IMPORT))  # these say that a file was imported
     chosen = tuple(case for case in cases if case.cell == first.cell)[:MOST]
     return project, replace(selected, jobs=(replace(selected.jobs[0], cases=chosen),))
-
-
-def _order(case: Case) -> bool:
-    """Put tests before the cases that say that a file, or the suite, was imported."""
-    return case.name in (COLLECTED, IMPORT)
 
 
 def run(project: Project, selected: Selected, machine: Machine, progress: Progress) -> tuple[list[str], bool]:

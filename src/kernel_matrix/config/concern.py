@@ -35,7 +35,7 @@ _OTHER_DISTRIBUTIONS = re.compile(r"(?:src/)?kernel[-_]matrix[-_]\w.*/.+")  # of
 _OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
 _OF_IMAGES = tuple(
     f"run/docker/{name}.py"
-    for name in ("build", "build_steps", "container", "images", "interpreter", "network", "recipe", "sandbox",
+    for name in ("build", "container", "images", "interpreter", "network", "recipe", "sandbox",
                  "shared_image")
 )  # fmt: skip
 _ONLY_OF_SUITES = "job/suite_plugin.py"  # for suites that know nothing of the harness

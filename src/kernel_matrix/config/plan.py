@@ -213,15 +213,6 @@ def _action(vendor: str, entry: PlatformToolchain) -> Action:
     return "emulate" if entry.emulated or vendor_named(vendor).emulates else "run"
 
 
-def platform_toolchain(matrix: Matrix, platform: str, toolchain: str) -> PlatformToolchain:
-    """Return the platform's entry for a toolchain: of several, what they have in common is that of each.
-
-    Raises:
-        KeyError: the platform does not have the toolchain.
-    """
-    return matrix.platforms[platform].by_toolchain[toolchain]
-
-
 def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: bool = False) -> Iterator[Case]:
     """Yield the cases of a cell, each with the rules that select it."""
     facts = cell.facts

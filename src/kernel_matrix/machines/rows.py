@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Case, Job, platform_toolchain, targets_with_machine
+from kernel_matrix.config.plan import Case, Job, targets_with_machine
 from kernel_matrix.config.selection import Shard
 from kernel_matrix.vendors.registry import vendor_named
 
@@ -66,7 +66,7 @@ def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: 
 def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tuple[str, ...], Job]]:
     """Yield the labels of each kind of machine that the job's cases need, with a job of those cases."""
     platform = matrix.platforms[job.platform]
-    runs = platform_toolchain(matrix, job.platform, job.toolchain).runs
+    runs = platform.by_toolchain[job.toolchain].runs
     machines = targets_with_machine(platform)
     vendor = vendor_named(platform.device)
     compiles = vendor.compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel_matrix.config.model import Matrix, Platform
-from kernel_matrix.config.plan import Case, Job, platform_toolchain
+from kernel_matrix.config.plan import Case, Job
 from kernel_matrix.run.settings import choose_executor
 from kernel_matrix.store.record import Outcome
 from kernel_matrix.vendors.machine import Machine
@@ -36,9 +36,7 @@ def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = Fal
     vendor = vendor_named(platform.device)
     device = device_for(matrix, cell.platform, cell.toolchain, [cell.target], machine)
     if device is not None:
-        emulated = (
-            device.emulated or vendor.emulates or platform_toolchain(matrix, cell.platform, cell.toolchain).emulated
-        )
+        emulated = device.emulated or vendor.emulates or platform.by_toolchain[cell.toolchain].emulated
         return Decision("emulate" if emulated else "run", device)
     if vendor.compiles_without_device and matrix.toolchains[cell.toolchain].ahead_of_time:
         return Decision("compile")
@@ -54,10 +52,10 @@ def device_for(
 
     There is none for a toolchain that only compiles on this platform, also where the hardware is.
     """
-    if not platform_toolchain(matrix, platform, toolchain).runs:
+    section = matrix.platforms[platform]
+    if not section.by_toolchain[toolchain].runs:
         return None
-    vendor = matrix.platforms[platform].device
-    devices = (machine.device_for(vendor, target) for target in targets)
+    devices = (machine.device_for(section.device, target) for target in targets)
     return next((device for device in devices if device is not None), None)
 
 

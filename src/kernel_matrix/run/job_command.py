@@ -9,7 +9,7 @@ from typing import Any
 
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.canaries import canary_cases
-from kernel_matrix.config.plan import Case, platform_toolchain
+from kernel_matrix.config.plan import Case
 from kernel_matrix.config.suite import is_suite
 from kernel_matrix.run import suite_command
 from kernel_matrix.run.executors import Interpreter, Request
@@ -42,7 +42,7 @@ def specification(
 
     ``known`` are facts of the job: a run goes on with the journal of another one only where they are the same.
     """
-    entry = platform_toolchain(request.matrix, request.job.platform, request.job.toolchain)
+    entry = request.platform.by_toolchain[request.job.toolchain]
     of_matrix = {*request.matrix.package.environment, *entry.environment}
     canaries = canary_cases([case for case in request.job.cases if actions.get(case.id) in _COMPARED])
     return json.dumps(
@@ -114,7 +114,7 @@ def environment(request: Request, interpreter: Interpreter) -> Mapping[str, str]
         "PYTHONFAULTHANDLER": "1",
         **BESIDE_OTHERS,
         **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
-        **platform_toolchain(request.matrix, request.job.platform, request.job.toolchain).environment,
+        **request.platform.by_toolchain[request.job.toolchain].environment,
     }
 
 

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from threading import Lock
-from types import TracebackType
 
 from rich.console import Console as RichConsole
 from rich.live import Live
@@ -35,9 +34,7 @@ class Console:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
         if self._console.is_terminal:
             self._console.print(self._table())

@@ -15,8 +15,7 @@ import docker
 import docker.errors
 from docker.types import Mount
 
-from kernel_matrix.run.docker.build import context, follow, name_of
-from kernel_matrix.run.docker.build_steps import Printed, lines_of
+from kernel_matrix.run.docker.build import Printed, context, follow, lines_of, name_of
 from kernel_matrix.run.docker.engine import patience, remove
 from kernel_matrix.run.docker.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
