@@ -532,7 +532,7 @@ def test_sql_counts_what_only_asserts_as_held_and_what_compares_as_passed(tmp_pa
 
         def test_two(matrix):
             x = np.ones(4, np.float32)
-            matrix.compare(x, x.astype(np.float64), eager=x)
+            matrix.compare(x, x.astype(np.float64), eager=x.copy())
         """
     suite = Suite.made(tmp_path, {"tests/test_a.py": text})
     suite.run()
