@@ -135,20 +135,7 @@ class Comparer:
         actual: Array,
     ) -> tuple[Comparison, list[str]]:
         """Compare by the budget that follows from the error of the baseline; return the faults too."""
-        if eager is None:
-            raise ValueError(
-                f"{name}: nothing says what the budget is: give eager=, the result of plain code in the same dtype, "
-                "or budget= with its source="
-            )
-        given = [as_floats(one, "eager") for one in _several(eager)]
-        if any(np.shares_memory(one, actual) for one in given):
-            raise ValueError(f"{name}: eager is the result itself, so the budget would follow from its own error")
-        for one in given:
-            if one.dtype != result.dtype:
-                raise ValueError(f"{name}: the result has the dtype {result.dtype}, and eager has {one.dtype}")
-        baseline = [{name: _finite(one, limitless)} for one in given]
-        if bad := sum(int(np.count_nonzero(~np.isfinite(copy[name].astype(np.float64)))) for copy in baseline):
-            raise ValueError(f"{name}: {bad} elements of eager are NaN or Inf, so no budget follows from its error")
+        baseline = [{name: copy} for copy in _plain(name, result, eager, actual, limitless)]
         moved = [{name: _finite(as_floats(one, "nudged").astype(np.float64), limitless)} for one in _several(nudged)]
         compared = compare_outputs(
             {name: result},
@@ -242,6 +229,29 @@ def _finite(values: Any, limitless: npt.NDArray[np.bool_]) -> Any:
 
 def _digest(array: Any) -> str:
     return inputs.digest([as_floats(array, "an input")])
+
+
+def _plain(name: str, result: Array, eager: Any, actual: Array, limitless: npt.NDArray[np.bool_]) -> list[Array]:
+    """Return the results of plain code, with zeros where the golden is Inf.
+
+    Raises:
+        ValueError: there is none, or one that no budget follows from.
+    """
+    if eager is None:
+        raise ValueError(
+            f"{name}: nothing says what the budget is: give eager=, the result of plain code in the same dtype, "
+            "or budget= with its source="
+        )
+    given = [as_floats(one, "eager") for one in _several(eager)]
+    for one in given:
+        if np.shares_memory(one, actual):
+            raise ValueError(f"{name}: eager is the result itself, so the budget would follow from its own error")
+        if one.dtype != result.dtype:
+            raise ValueError(f"{name}: the result has the dtype {result.dtype}, and eager has {one.dtype}")
+    plain = [_finite(one, limitless) for one in given]
+    if bad := sum(int(np.count_nonzero(~np.isfinite(copy.astype(np.float64)))) for copy in plain):
+        raise ValueError(f"{name}: {bad} elements of eager are NaN or Inf, so no budget follows from its error")
+    return plain
 
 
 def _missing(result: Array, exact: Golden, limitless: npt.NDArray[np.bool_]) -> list[str]:

@@ -144,13 +144,7 @@ def overview(document: Document, columns: Columns, has: list[str]) -> Overview:
         lanes=[lanes[name] for name in columns.lanes],
         backends=[columns.backends[name] for name in columns.lanes],
         devices=[sorted(columns.devices[name]) for name in columns.lanes],
-        names={
-            f"{platform.name}/{target}": words
-            for platform in document.platforms
-            if platform.vendor
-            for target, words in vendor_named(platform.vendor).names.items()
-            if target in platform.targets
-        },
+        names=_names(document),
         ops=[
             Op(op=op, direction=direction, cases=list(columns.cases[n])) for (op, direction), n in columns.ops.items()
         ],
@@ -166,6 +160,17 @@ def overview(document: Document, columns: Columns, has: list[str]) -> Overview:
         problems=[shortened(text, _MOST_OF_A_NOTE) for text in document.problems],
         has=has,
     )
+
+
+def _names(document: Document) -> dict[str, str]:
+    """Return the people's names of the targets of each platform."""
+    return {
+        f"{platform.name}/{target}": words
+        for platform in document.platforms
+        if platform.vendor
+        for target, words in vendor_named(platform.vendor).names.items()
+        if target in platform.targets
+    }
 
 
 def _letters(names: Mapping[str, int], states: Mapping[str, str]) -> str:
