@@ -49,23 +49,25 @@ Empty = Callable[[dict[str, Any], Any], Any]
 def differences(kernel: dict[str, Any], backend: Any, given: Any, empty: Empty) -> list[str]:
     """Return the names of the results whose bits are not those of the kernel, which chooses its target itself.
 
-    Users call with tensors that lie anywhere: none of these is contiguous, and none begins where a wide load may. An
-    option that has the value which is documented as its default is left out.
+    Users call with tensors that lie anywhere: none of these is contiguous, and none begins where a wide load may (but
+    for a backend that would compile another kernel for them). An option that has the value which is documented as its
+    default is left out.
     """
     if kernel["direction"] == "forward":
         out = empty(kernel, given)
         backend.run(given, out)
-        results = _call(kernel, _scattered(given), {})
+        results = _call(kernel, given if kernel["backend"] in COMPILED_BY_CALL else _scattered(given), {})
         return [name for name, a, b in zip(out._fields, results, out, strict=False) if _differ(kernel, a, b)]
+    laid = torch.clone if kernel["backend"] in COMPILED_BY_CALL else _scattered_tensor
     leaves = {
-        name: _scattered_tensor(getattr(given, name)).requires_grad_()
+        name: laid(getattr(given, name).detach()).requires_grad_()
         for name in TENSORS[kernel["op"]]
         if isinstance(getattr(given, name, None), torch.Tensor)
     }
     if kernel["op"] == "expand":  # its backward needs the gradient alone
-        leaves = {"x": _scattered_tensor(given.grad_out.sum(dim=1)).requires_grad_()}
+        leaves = {"x": laid(given.grad_out.sum(dim=1)).requires_grad_()}
     results = _call(kernel, given, leaves)
-    incoming = [_scattered_tensor(value) for name, value in given._asdict().items() if name.startswith("grad_")]
+    incoming = [laid(value) for name, value in given._asdict().items() if name.startswith("grad_")]
     through = dict(
         zip(leaves, torch.autograd.grad(results[: len(incoming)], list(leaves.values()), incoming), strict=True)
     )
