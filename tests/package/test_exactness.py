@@ -143,6 +143,21 @@ def test_a_kernel_gets_aligned_memory_only(op, dispatcher, monkeypatch):
     assert equal([*outputs, *(value.grad for value in values[: TENSORS[op]])], aligned)
 
 
+def test_a_dimension_of_one_element_has_the_stride_that_a_new_tensor_has(monkeypatch):
+    spy = Spy()
+    monkeypatch.setattr(execution, "load", spy)
+    values = [
+        tensor(*value.shape[:-1], 2 * value.shape[-1])[..., ::2] if isinstance(value, torch.Tensor) else value
+        for value in arguments("mhc_head")
+    ]
+    call("mhc_head", *values)
+    call("expand", tensor(2, HIDDEN)[::2], *arguments("expand")[1:])
+    for *_, inputs in spy.calls:
+        for name, value in inputs._asdict().items():
+            if isinstance(value, torch.Tensor):
+                assert value.stride() == torch.empty(value.shape).stride(), name
+
+
 def test_aligned_memory_is_not_copied(monkeypatch):
     spy = Spy()
     monkeypatch.setattr(execution, "load", spy)

@@ -62,17 +62,31 @@ def adds(operator: Operator, backend: str, tensors: Sequence[Any]) -> bool:
 
 
 def _ready(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the values with each tensor contiguous and aligned: a copy where it is not.
+    """Return the values with each tensor packed and aligned: a copy where it is not.
 
     A kernel reads aligned memory in wider loads, and may then sum in another order; the bits of a result must not
     depend on where a tensor lies.
     """
     for value in values:
-        if isinstance(value, torch.Tensor) and (not value.is_contiguous() or value.data_ptr() % ALIGNMENT):
+        if isinstance(value, torch.Tensor) and not _is_packed(value):
             return tuple([_copied(value) if isinstance(value, torch.Tensor) else value for value in values])
     return values
 
 
+def _is_packed(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is aligned and has the strides of a new one.
+
+    PyTorch calls a tensor contiguous whatever the stride of a dimension of one element is; TileLang 0.1.8 refuses it.
+    """
+    if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
+        return False
+    packed = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if stride != packed:
+            return False
+        packed *= max(size, 1)
+    return True
+
+
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.contiguous()
-    return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
+    return tensor if _is_packed(tensor) else tensor.clone(memory_format=torch.contiguous_format)
