@@ -24,9 +24,10 @@ REPEATED = (
 )
 
 
-# The run holds every pair of values that two axes have together in a cell. PyTorch's compiler takes half of all the
-# time, since it compiles for each shape: its cells hold every value.
-TOGETHER = {"inductor": 1}
+# The run holds every pair of values that two axes have together in a cell. The interpreter of Triton is slow: its cells
+# hold every value. PyTorch's compiler compiles for each shape, and the older TileLang compiles the sources of the newer
+# one once more: their cells hold one case.
+TOGETHER = {"triton-3.6": 1, "inductor": 0, "tilelang-0.1.8": 0}
 # A timed case takes about 17 CPU-seconds. Those of the baseline and one of a compiled kernel show that timed cases pass
 # here. ``ci/nox -s matrix`` times both dtypes with every toolchain.
 TIMED = {"reference": ("bf16", "fp32"), "tvm-0.27": ("fp32",)}
@@ -69,7 +70,7 @@ def test_the_selected_cases_hold_all_that_is_to_be_combined_in_every_cell(cells,
         runs = [case for case in cases if not case.exclusion]
         chosen = [combined(case, together(cases)) for case in runs if case.id in selected]
         assert set().union(*chosen) == set().union(*(combined(case, together(cases)) for case in runs))
-        assert len(chosen) > 1
+        assert chosen
 
 
 @pytest.fixture(scope="module")
