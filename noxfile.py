@@ -316,8 +316,9 @@ def refuse_unknown(words: Sequence[str], known: Collection[str]) -> None:
     for name in (name for name in asked_sessions(words) if name not in known):
         if name.startswith("test-"):
             raise UserError(f"nox -s {name}: matrix.yaml has no platform '{name[5:]}'.{did_you_mean(name, known)}")
-        if name in cli.commands():
-            raise UserError(f"nox -s {name} is no session any more: type ci/kernel-matrix {name}")
+        if name in cli.commands() or name in cli.FORMER:
+            now = cli.FORMER.get(name, name)
+            raise UserError(f"nox -s {name} is no session any more: type ci/kernel-matrix {now}")
 
 
 try:

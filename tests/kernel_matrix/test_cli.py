@@ -7,10 +7,10 @@ import shlex
 import sys
 
 import pytest
-from conftest import RUN, Doubles, harness, records_in, sh
+from conftest import ROOT, RUN, Doubles, harness, records_in, sh
 from shown import Page
 
-from kernel_matrix.cli import GROUPS, commands, in_group, main
+from kernel_matrix.cli import FORMER, GROUPS, OUTSIDE, commands, in_group, main, parser_of
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.store import names as tables
@@ -89,6 +89,28 @@ def test_an_unknown_option_before_the_command_is_answered_with_the_commands(caps
     errors = capsys.readouterr().err
     assert errors.startswith("usage: kernel-matrix [-h] COMMAND")
     assert "kernel-matrix: error: unknown: --platfrm." in errors
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_the_name_that_a_command_had_is_answered_with_the_new_one_in_one_sentence(name, capsys):
+    assert main([name, "--rows"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"kernel-matrix: {name} is no command any more: type kernel-matrix {FORMER[name]}"
+    assert name not in commands()
+    words, known = FORMER[name].split(), commands()
+    if words[-1].startswith("--"):
+        assert words[-1] in parser_of(words[0]).format_help()
+    else:
+        assert " ".join(words) in known
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_the_name_of_a_command_that_became_a_script_is_answered_with_the_script(name, capsys):
+    assert main([name, "--cases", "960"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"kernel-matrix: {name} is no command any more: type {OUTSIDE[name]}"
+    assert name not in commands()
+    assert (ROOT / OUTSIDE[name].removeprefix("python ") / "__main__.py").is_file()
 
 
 @pytest.mark.parametrize("group", GROUPS)

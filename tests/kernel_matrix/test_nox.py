@@ -76,10 +76,11 @@ def test_a_platform_that_is_not_in_the_matrix_is_refused_wherever_a_session_is_n
 
 
 @pytest.mark.slow
-def test_a_session_that_is_a_command_alone_is_answered_with_the_command(project):
-    done = nox(project, "-s", "doctor", "--", "--rows")
+@pytest.mark.parametrize(("session", "command"), [("plan", "ci plan"), ("doctor", "doctor")])
+def test_a_session_that_is_a_command_alone_is_answered_with_the_command(project, session, command):
+    done = nox(project, "-s", session, "--", "--rows")
     assert done.returncode == 2
-    assert done.stderr.strip() == "nox -s doctor is no session any more: type ci/kernel-matrix doctor"
+    assert done.stderr.strip() == f"nox -s {session} is no session any more: type ci/kernel-matrix {command}"
 
 
 @pytest.mark.slow

@@ -645,7 +645,7 @@ def test_tables_take_a_fifth_of_the_room_of_junit_xml(tmp_path):
 def test_commands_that_need_no_tables_import_no_engine(tmp_path):
     code = (
         "import sys; from kernel_matrix.cli import main\n"
-        f"main(['plan', '--matrix', {str(ROOT / 'matrix.yaml')!r}, '--build', {str(tmp_path)!r}])\n"
+        f"main(['ci', 'plan', '--matrix', {str(ROOT / 'matrix.yaml')!r}, '--build', {str(tmp_path)!r}])\n"
         "import kernel_matrix.cli.query, kernel_matrix.cli.report, kernel_matrix.pipeline\n"
         "print(sorted({'pyarrow', 'duckdb'} & set(sys.modules)), file=sys.stderr)"
     )

@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kernel_matrix import plugins
-from kernel_matrix.base.commands import here
+from kernel_matrix.base.commands import command, here, line_here
 from kernel_matrix.base.errors import UserError, did_you_mean
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
@@ -39,6 +39,25 @@ OWN = (
 )
 
 
+# The names that commands had, and what is typed now.
+FORMER = {
+    "bisect": "toolchains bisect",
+    "bundle": "ci bundle",
+    "compare-cells": "compare",
+    "expectations": "check --expectations",
+    "jobs": "ci jobs",
+    "labels": "ci labels",
+    "plan": "ci plan",
+    "probe": "toolchains probe",
+    "report-issue": "toolchains report",
+    "schema": "check --schema",
+    "sweep": "toolchains sweep",
+    "take-junit": "ci take-junit",
+}
+# A command that became a script of the checkout.
+OUTSIDE = {"scale": "python benchmarks/scale"}
+
+
 def commands() -> dict[str, str]:
     """Return the module of each command by its name: the core's, and those that distributions bring."""
     own = {name: f"{__name__}.{name.replace(' ', '.').replace('-', '_')}" for name in OWN}
@@ -49,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
     interrupt_on_signals()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in {**FORMER, **OUTSIDE}:
+        now = OUTSIDE.get(words[0]) or line_here(command(FORMER[words[0]].split()))
+        print(f"kernel-matrix: {words[0]} is no command any more: type {now}", file=sys.stderr)
+        return UserError.exit_code
     try:
         if words and words[0] in plugins.EXTRAS and words[0] not in _names(commands()):
             raise plugins.not_here(words[0])
