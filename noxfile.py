@@ -7,7 +7,7 @@
 #     "ml-dtypes>=0.5",
 #     "nox>=2026.10",
 #     "numpy>=2",
-#     "packaging>=25",
+#     "packaging>=26.3",
 #     "pyarrow>=26",
 #     "pydantic>=2.12",
 #     "rich>=14",
