@@ -76,7 +76,9 @@ def test_both_kinds_of_constants_come_with_one_dtype_where_an_operator_has_many_
 
 
 def test_an_operator_without_constants_has_none(matrix):
-    assert {op for op in matrix.ops if usual(op, {"streams": 4, "hidden": 77, "dtype": "fp32"}) is None} == {
+    assert {
+        op for op in matrix.ops if usual(op, {"streams": 4, "hidden": 77, "dtype": "fp32", "scale": 1}) is None
+    } == {
         "mhc_post",
         "expand",
     }

@@ -93,7 +93,7 @@ function named(one: SweptVersion): string {
   return beside ? `${one.version} with ${beside}` : one.version;
 }
 
-/** Return whether the name of a toolchain, such as `triton-3.6`, stands for a version. */
+/** Return whether the name of a toolchain, such as `NAME-1.2`, stands for a version. */
 function stands(toolchain: string, version: string): boolean {
   const prefix = toolchain.slice(toolchain.indexOf("-") + 1);
   return version === prefix || version.startsWith(`${prefix}.`);
