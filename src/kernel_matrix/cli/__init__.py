@@ -37,8 +37,6 @@ OWN = (
     *(name for names in PURPOSES.values() for name in names if name not in GROUPS),
     *("ci history", "ci plan", "ci image", "ci jobs", "ci labels", "ci bundle", "ci take-junit"),
 )
-
-
 # The names that commands had, and what is typed now.
 FORMER = {
     "bisect": "toolchains bisect",

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kernel_matrix.job.suite_compare import Comparer
 
 RUNNING = "kernel-matrix-suite"  # the name of the plugin that runs a job
 COMPARED: pytest.StashKey[Any] = pytest.StashKey()
-_FIGURES = "kernel-matrix figures"
+_FIGURES = "kernel_matrix_figures"  # an attribute of reports
 
 
 @pytest.fixture
@@ -44,28 +44,27 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Put the figures of a test's comparisons into its report, which also travels from the processes of xdist."""
     outcome: Any = yield
     compared = item.stash.get(COMPARED, None)
-    if compared and outcome.get_result().when == "call":
-        outcome.get_result().user_properties.append((_FIGURES, dict(compared.metrics)))
+    if compared and (report := outcome.get_result()).when == "call":
+        setattr(report, _FIGURES, dict(compared.metrics))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print one line for each output that was compared; a job keeps its figures in its journal, and prints none."""
     if config.pluginmanager.get_plugin(RUNNING):
         return
-    rows = [
-        (report.outcome, f"{report.nodeid} {output}", figures)
-        for outcome in ("passed", "failed")
-        for report in terminalreporter.stats.get(outcome, ())
-        for name, figures in report.user_properties
-        if name == _FIGURES
-        for output in (key.removesuffix(".elements") for key in figures if key.endswith(".elements"))
-    ]
-    if rows:
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
+    lines = [line for report in reports for line in _lines(report, getattr(report, _FIGURES, {}))]
+    if lines:
         terminalreporter.section("compared with a float64 golden")
-    for outcome, title, figures in rows:
-        output = title.rpartition(" ")[2]
+    for line in lines:
+        terminalreporter.line(line)
+
+
+def _lines(report: Any, figures: Mapping[str, float]) -> Iterator[str]:
+    """Yield a line for each output that a test compared."""
+    for output in (name.removesuffix(".elements") for name in figures if name.endswith(".elements")):
         error, limit, noise = (
             figures.get(f"{output}.{name}", math.nan) for name in ("max_abs", "limit_max_abs", "noise_ratio")
         )
-        words = f"{outcome}  {title}: largest error {error:.2g}, limit {limit:.2g}"
-        terminalreporter.line(words + ("" if math.isnan(noise) else f", noise {noise:.3g} ×"))
+        words = f"{report.outcome}  {report.nodeid} {output}: largest error {error:.2g}, limit {limit:.2g}"
+        yield words if math.isnan(noise) else f"{words}, noise {noise:.3g} ×"

@@ -38,19 +38,14 @@ export function pins(model: Model, cells: Iterable<number>, view: Toolchains): P
       return isNew;
     });
     const others = ranked.filter((one) => !chosen.includes(one));
-    return chosen.map(([toolchain, of], place) => ({
-      backend,
-      toolchain,
-      cells: of,
-      ...swept(toolchain, view),
-      why: [
-        ...(place === 0 ? others : []).map(
-          ([name, worse]) => `${passing(model, of)} of its cells pass, and ${passing(model, worse)} of ${name}'s`,
-        ),
-        ...swept(toolchain, view).why,
-        ...probed(toolchain, view),
-      ],
-    }));
+    return chosen.map(([toolchain, of], place) => {
+      const tried = swept(toolchain, view);
+      const worse = (place === 0 ? others : []).map(
+        ([name, rest]) => `${passing(model, of)} of its cells pass, and ${passing(model, rest)} of ${name}'s`,
+      );
+      const why = [...worse, ...tried.why, ...probed(toolchain, view)];
+      return { backend, toolchain, cells: of, version: tried.version, why };
+    });
   });
 }
 
