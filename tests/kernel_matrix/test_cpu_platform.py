@@ -31,6 +31,7 @@ TOGETHER = {"triton-3.6": 1, "inductor": 0, "tilelang-0.1.8": 0}
 # A timed case takes about 17 CPU-seconds. Those of the baseline and one of a compiled kernel show that timed cases pass
 # here. ``ci/nox -s matrix`` times both dtypes with every toolchain.
 TIMED = {"reference": ("bf16", "fp32"), "tvm-0.27": ("fp32",)}
+LOUD = 10  # the scale from which on a token stands out, and the units of the limits are the largest values
 
 
 def together(cases: list[Case]) -> int:
@@ -62,6 +63,11 @@ def selected(matrix, cells) -> list[str]:
             chosen += covering((case for case in cases if not case.exclusion), together(cases))
             chosen += [case for case in cases if case.exclusion][:1]
     return [case.id for case in chosen]
+
+
+def scale_of(record: Record) -> float:
+    """Return the scale of the inputs of a case."""
+    return float(re.search(r"-scale([\d.]+)-", record.case).group(1))
 
 
 @pytest.mark.slow
@@ -105,8 +111,8 @@ def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, cells, toolcha
         assert outputs
         for output in outputs:
             assert record.metrics[f"{output}.max_abs"] <= record.metrics[f"{output}.limit_max_abs"]
-            if ".forward/" in record.case:
-                assert record.metrics[f"{output}.limit_max_abs"] <= 1e-2 * 10  # the cap, at the largest input scale
+            if ".forward/" in record.case and scale_of(record) < LOUD:
+                assert record.metrics[f"{output}.limit_max_abs"] <= 1e-2  # the cap, at unit scale
 
 
 def test_every_toolchain_was_given_the_same_bits(cpu_run):
@@ -121,8 +127,8 @@ def test_every_toolchain_was_given_the_same_bits(cpu_run):
 def test_inputs_stay_where_rounding_alone_is_inside_the_cap(cpu_run):
     """An exact result rounded to bf16 is off by up to 2**-7 below 4, and by more than the cap above."""
     for record in records_in(cpu_run / "results", "cpu-llvm.reference"):
-        scale = float(re.search(r"-scale([\d.]+)-", record.case).group(1))
-        if "/mhc_pre.forward/" in record.case and "-bf16-" in record.case:
+        scale = scale_of(record)
+        if "/mhc_pre.forward/" in record.case and "-bf16-" in record.case and scale < LOUD:
             assert record.metrics["h_in.max_abs"] <= 2**-7 * scale * 1.01, record.case
 
 

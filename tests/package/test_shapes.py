@@ -81,7 +81,9 @@ def test_a_kernel_for_the_usual_constants_fails_with_the_others(mutant: Mutant, 
 
 def test_the_usual_constants_are_the_operators_own_and_the_others_all_differ() -> None:
     shapes = [
-        {"streams": n, "hidden": 77, "dtype": dtype, "form": "paper"} for n in (3, 4) for dtype in ("fp32", "bf16")
+        {"streams": n, "hidden": 77, "dtype": dtype, "scale": 1, "form": "paper"}
+        for n in (3, 4)
+        for dtype in ("fp32", "bf16")
     ]
     specs = {
         "mhc_pre": mhc_pre.MhcPreSpec(4, 77, torch.float32, True),
