@@ -283,7 +283,7 @@ def mutants(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def lock(session: nox.Session) -> None:
     """Resolve the *.in files of ci/locks anew, or those that are named."""
-    from kernel_matrix.adopt.lock import resolve
+    from kernel_matrix_adopt.lock import resolve
 
     installer = load(ROOT / "matrix.yaml").installer
     for source in sorted(LOCKS.glob("*.in")):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import re
 import tomllib
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ COMMANDS = "kernel_matrix.commands"  # name -> module with ``arguments`` and ``m
 PARTS = "kernel_matrix.parts"  # name -> ``module:function``
 
 # The extra of the core that installs a command, or a group of commands.
-EXTRAS = {"launches": "launches", "bench": "bench", "calibrate": "calibrate", "toolchains": "probes"}
+EXTRAS = {
+    "launches": "launches",
+    "bench": "bench",
+    "calibrate": "calibrate",
+    "toolchains": "probes",
+    **dict.fromkeys(("init", "lock", "ci take-junit"), "adopt"),
+    **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),
+}
 
 
 @functools.cache
@@ -30,8 +38,20 @@ def declared(group: str) -> Mapping[str, str]:
     found = {point.name: point.value for point in entry_points(group=group)}
     for file in sorted(Path(__file__).parents[1].glob("kernel_matrix_*/pyproject.toml")):
         project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
-        found |= project.get("entry-points", {}).get(group, {})
+        if all(_is_installed(name) for name in project["dependencies"]):
+            found |= project.get("entry-points", {}).get(group, {})
     return found
+
+
+def _is_installed(requirement: str) -> bool:
+    """Return whether a library is installed that a requirement names, in any version; this core is here."""
+    name = re.split(r"[^\w.-]", requirement)[0]
+    if name == "kernel-matrix":
+        return True
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
 
 
 def part(name: str) -> Any | None:
@@ -41,6 +61,18 @@ def part(name: str) -> Any | None:
         return None
     module, _, function = value.partition(":")
     return getattr(importlib.import_module(module), function)
+
+
+def needed(name: str, extra: str) -> Any:
+    """Return the function that a distribution brings under this name.
+
+    Raises:
+        UserError: that distribution is not installed.
+    """
+    function = part(name)
+    if function is None:
+        raise UserError(f"this needs {installing(extra)}.")
+    return function
 
 
 def source_of(module: str) -> Path:

@@ -10,13 +10,11 @@ from conftest import ROOT
 
 HARNESS = ROOT / "src" / "kernel_matrix"
 NAMES = re.compile(r"mhc|torch|triton|tilelang|tvm", re.IGNORECASE)  # also inside another word, such as pytorch
-# `init` finds out which toolchains a foreign package uses.
-OF_TOOLCHAINS = {"adopt"}
 # The service that compiles for toolchains ahead of time: a suite and the recorder of launches call it.
 SERVICE = HARNESS / "job" / "ahead"
 # The page as it is built, with minified libraries; what npm installs to build it; the tests of its sources.
 NOT_OWN = {"dist", "node_modules", "tests"}
-ROOMS = sorted({path.name for path in HARNESS.glob("*") if path.name != "__pycache__"} - OF_TOOLCHAINS)
+ROOMS = sorted({path.name for path in HARNESS.glob("*") if path.name != "__pycache__"})
 
 
 def lines_with_a_name(path: Path) -> list[str]:

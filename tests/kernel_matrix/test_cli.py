@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 
 import pytest
 from conftest import ROOT, RUN, Doubles, harness, records_in, sh
 from shown import Page
 
+from kernel_matrix import plugins
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import FORMER, GROUPS, OUTSIDE, commands, in_group, main, parser_of
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.run.settings import choose_executor, load_executor
 from kernel_matrix.store import names as tables
 
 
@@ -234,20 +236,19 @@ def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, cap
     assert planned == ["full"], "it checks matrix.yaml; the quick tier has the same cases"
 
 
-def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_names_the_extra():
-    code = (
-        "import sys; sys.modules['docker'] = None\n"
-        "from kernel_matrix.cli import main\n"
-        "from kernel_matrix.run.docker.engine import connect\n"
-        "from kernel_matrix.run.executors import UnavailableError\n"
-        "try: connect()\n"
-        "except UnavailableError as error: print(error)\n"
-        "sys.exit(main(['shell', 'cuda']))"
-    )
-    done = sh(sys.executable, "-c", code)
-    extra = "pip install 'kernel-matrix[containers]' installs it"
-    assert done.stdout == f"the library of the Docker engine is not here: {extra}\n"
-    assert (done.returncode, done.stderr) == (2, f"kernel-matrix: this needs the library docker: {extra}.\n")
+def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_names_the_extra(
+    monkeypatch, matrix, capsys
+):
+    is_installed = plugins._is_installed
+    monkeypatch.setattr(plugins, "_is_installed", lambda name: not name.startswith("docker") and is_installed(name))
+    monkeypatch.setattr(plugins, "declared", plugins.declared.__wrapped__)  # nothing is remembered
+    extra = "pip install 'kernel-matrix[containers]'"
+    assert choose_executor("auto", matrix.platforms["cuda"]) == ("venv", f"containers need {extra}")
+    assert main(["shell", "cuda"]) == 2
+    text = f"kernel-matrix: shell is in a distribution of its own: {extra} installs it.\n"
+    assert capsys.readouterr().err == text
+    with pytest.raises(UserError, match=re.escape(extra)):
+        load_executor("container")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ BESIDE = {
     "bench": ("bench", "--help"),
     "calibrate": ("calibrate", "--help"),
     "probes": ("toolchains", "probe", "--help"),
+    "containers": ("shell", "--help"),
+    "adopt": ("init", "--help"),
 }
 
 STEP = """
@@ -120,9 +122,7 @@ def test_the_extras_of_the_harness_name_the_distributions_beside_it():
         own = tomllib.loads((ROOT / "src" / f"kernel_matrix_{name}" / "pyproject.toml").read_text())["project"]
         assert extras[name] == [f"{own['name']}=={own['version']}"]
         assert f"kernel-matrix=={project['version']}" in own["dependencies"]
-    assert extras["all"] == [
-        f"kernel-matrix[containers,{','.join(['launches', 'probes', 'bench', 'calibrate'])},trends]"
-    ]
+    assert extras["all"] == ["kernel-matrix[adopt,containers,launches,probes,bench,calibrate,trends]"]
     assert set(plugins.EXTRAS.values()) == {*BESIDE}
 
 
@@ -142,9 +142,6 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
         assert (refused.returncode, refused.stdout) == (2, "")
         assert refused.stderr.count("\n") == 1
         assert f"pip install 'kernel-matrix[{name}]' installs it." in refused.stderr
-    refused = execute(empty, str(program), "shell", "--help")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "pip install 'kernel-matrix[containers]' installs it." in refused.stderr
     doctor = execute(empty, str(program), "doctor", "--matrix", str(ROOT / "matrix.yaml"))
     assert "Docker: its library is not installed; the executor venv does without" in doctor.stdout
     venv.uv("pip", "install", "--python", str(empty), "--no-deps", *(str(wheels[name]) for name in BESIDE))

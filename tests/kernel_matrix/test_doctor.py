@@ -17,11 +17,10 @@ import pytest
 from conftest import ROOT, Doubles
 from serving import serving
 
-from kernel_matrix.doctor import environment, image_checks, machine_checks
+from kernel_matrix.doctor import environment, machine_checks
 from kernel_matrix.doctor import findings as doctor
 from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import prospects
-from kernel_matrix.run.docker.engine import Engine
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.vendors import cpu, nvidia, system
@@ -29,6 +28,8 @@ from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.system import Answer, is_on_pci_bus
 from kernel_matrix.vendors.vendor import Device
+from kernel_matrix_containers.doctor import engine_check, image_checks
+from kernel_matrix_containers.engine import Engine
 
 # The variables of pytest, of package indexes and of the Docker engine: what tests set and no compiler reads.
 OF_NO_COMPILER = ("PYTEST_", "PIP_", "UV_", "DOCKER_", "KERNEL_MATRIX_")
@@ -169,7 +170,7 @@ def test_with_an_engine_the_images_bring_the_compilers_that_this_machine_lacks(
 def test_the_doctor_s_answer_about_docker_is_that_of_the_runs(tmp_path, monkeypatch):
     closed = []
     client = SimpleNamespace(close=lambda: closed.append(True))
-    monkeypatch.setattr(machine_checks, "connect", lambda: Engine(client, "unix:///one.sock", 4.0, tmp_path))
+    monkeypatch.setattr(engine_check, "connect", lambda: Engine(client, "unix:///one.sock", 4.0, tmp_path))
     finding = machine_checks.docker_engine()
     assert (finding.status, finding.text) == ("good", "an engine answers at unix:///one.sock, with 4 CPUs")
     assert closed
@@ -177,7 +178,7 @@ def test_the_doctor_s_answer_about_docker_is_that_of_the_runs(tmp_path, monkeypa
     def refuse():
         raise UnavailableError("the Docker engine is rootless")
 
-    monkeypatch.setattr(machine_checks, "connect", refuse)
+    monkeypatch.setattr(engine_check, "connect", refuse)
     monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
     assert machine_checks.docker_engine().status == "absent", "another machine's engine is none of this one's"
     (tmp_path / "docker.sock").touch()
@@ -405,7 +406,7 @@ def image(matrix, tmp_path, monkeypatch, what_is_here):
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(f"# a lock\n{here}    # via nothing\nnobody==1 ; sys_platform == 'win32'\n")
     monkeypatch.setenv(doctor.PLATFORM, "cuda")
-    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: sys.executable)
+    monkeypatch.setattr("kernel_matrix_containers.places.python_of", lambda lock: sys.executable)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
 
@@ -453,9 +454,9 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
     assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
     assert cuda.command == "build the image anew, outside: `kernel-matrix run --platform cuda`"
 
-    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
+    monkeypatch.setattr("kernel_matrix_containers.places.python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
     assert image()["environment triton-3.6"].text == "/nowhere/triton-3.6/bin/python is not in this image"
-    monkeypatch.setattr("kernel_matrix.run.docker.images.python_of", lambda lock: "/bin/false")
+    monkeypatch.setattr("kernel_matrix_containers.places.python_of", lambda lock: "/bin/false")
     assert "/bin/false does not run" in image()["environment triton-3.6"].text
 
 

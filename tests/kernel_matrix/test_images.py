@@ -30,11 +30,11 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.doctor import findings as doctor
-from kernel_matrix.run.docker import bundle, images, network
-from kernel_matrix.run.docker.build import Image, lines_of, name_of
-from kernel_matrix.run.docker.engine import SOCKET
-from kernel_matrix.run.docker.recipe import PREFIX, SHARED, Recipe, Source, source_of
 from kernel_matrix.run.executors import InstallError, MachineError
+from kernel_matrix_containers import bundle, images, network, places
+from kernel_matrix_containers.build import Image, lines_of, name_of
+from kernel_matrix_containers.engine import SOCKET
+from kernel_matrix_containers.recipe import PREFIX, SHARED, Recipe, Source, source_of
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "containers").glob("*/Dockerfile"))
@@ -413,7 +413,7 @@ def test_what_a_closed_network_needs_is_used_and_leaves_no_trace(engine, tmp_pat
     made = engine.images.get(image.id)
     remove += shared(made)
     program = "import kernel_matrix_marker as marker; print(marker.here)"
-    assert run(engine, image, f"{images.python_of(lock)} -c '{program}'") == "True\n"
+    assert run(engine, image, f"{places.python_of(lock)} -c '{program}'") == "True\n"
     assert f"Basic {base64.b64encode(f'user:{PASSWORD}'.encode()).decode()}" in asked
 
     history = json.dumps(made.history()) + json.dumps(made.attrs)
@@ -572,7 +572,7 @@ def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(e
     for lane in matrix.platforms[name].entries:
         lock = ROOT / matrix.toolchains[lane.toolchain].lock
         ask = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()))"
-        found = run(engine, image, f'{images.python_of(lock)} -c "{ask}"').lower().replace("_", "-").split()
+        found = run(engine, image, f'{places.python_of(lock)} -c "{ask}"').lower().replace("_", "-").split()
         wanted = re.findall(r"^[\w.-]+==[^\s;]+", lock.read_text().lower().replace("_", "-"), re.MULTILINE)
         assert sorted(pin.partition("+")[0] for pin in found) == sorted(wanted)
     assert run(engine, image, "id -u") == "1000\n"

@@ -11,17 +11,17 @@ from conftest import ROOT
 from ruamel.yaml import YAML
 
 from kernel_matrix import cli
-from kernel_matrix.adopt import requirements
-from kernel_matrix.adopt.lock import resolve
-from kernel_matrix.adopt.project_file import by_extra, metadata_of
-from kernel_matrix.adopt.proposal import propose
-from kernel_matrix.adopt.repository import look
-from kernel_matrix.adopt.words import next_lines
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Installer
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
+from kernel_matrix_adopt import requirements
+from kernel_matrix_adopt.lock import resolve
+from kernel_matrix_adopt.project_file import by_extra, metadata_of
+from kernel_matrix_adopt.proposal import propose
+from kernel_matrix_adopt.repository import look
+from kernel_matrix_adopt.words import next_lines
 
 PYPROJECT = (
     '[project]\nname = "own-kernels"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["numpy>=2"]\n'
@@ -69,7 +69,7 @@ def resolved(monkeypatch):
         names = [line for line in source.read_text().splitlines() if not line.startswith("#")]
         into.write_text("".join(f"{name.partition('>')[0]}==1.0\n" for name in names))
 
-    monkeypatch.setattr("kernel_matrix.adopt.lock.resolve", lock)
+    monkeypatch.setattr("kernel_matrix_adopt.lock.resolve", lock)
 
 
 def init(*words: str) -> int:
@@ -196,7 +196,7 @@ def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(
     package, resolved, capsys, monkeypatch, wheels, option
 ):
     """A folder of wheels that has PyTorch comes before PyTorch's own index, which a machine may not reach."""
-    monkeypatch.setattr("kernel_matrix.adopt.words.wheels_of", lambda _: wheels)
+    monkeypatch.setattr("kernel_matrix_adopt.words.wheels_of", lambda _: wheels)
     (package / "tests" / "test_add.py").unlink()
     assert init("--root", str(package)) == 0
     output = capsys.readouterr().out
@@ -290,7 +290,7 @@ def test_a_lock_is_made_by_uv_and_names_no_build(tmp_path, monkeypatch):
 
 def test_the_image_of_the_environments_is_the_one_that_this_repository_uses():
     ours = ROOT / "containers" / "toolchains"
-    theirs = ROOT / "src" / "kernel_matrix" / "adopt" / "templates"
+    theirs = ROOT / "src" / "kernel_matrix_adopt" / "templates"
     assert (theirs / "toolchains.Dockerfile.j2").read_bytes() == (ours / "Dockerfile").read_bytes()
     assert (theirs / "make-environments.j2").read_bytes() == (ours / "make-environments").read_bytes()
 

@@ -34,8 +34,8 @@ GROUPS = {
     "toolchains": "Ask what each toolchain can and cannot, version by version",
 }
 OWN = (
-    *(name for names in PURPOSES.values() for name in names if name not in GROUPS),
-    *("ci history", "ci plan", "ci image", "ci jobs", "ci labels", "ci bundle", "ci take-junit"),
+    *(name for names in PURPOSES.values() for name in names if name not in (*GROUPS, *plugins.EXTRAS)),
+    *("ci history", "ci plan", "ci jobs", "ci labels"),
 )
 # The names that commands had, and what is typed now.
 FORMER = {
@@ -71,16 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"kernel-matrix: {words[0]} is no command any more: type {now}", file=sys.stderr)
         return UserError.exit_code
     try:
-        if words and words[0] in plugins.EXTRAS and words[0] not in _names(commands()):
-            raise plugins.not_here(words[0])
+        for name in plugins.EXTRAS:
+            if " ".join(words[: len(name.split())]) == name and not in_group(name, commands()):
+                raise plugins.not_here(name)
         options = _parse(words)
         return int(options.command(options))
-    except ModuleNotFoundError as error:
-        if error.name != "docker":
-            raise
-        remedy = f"{plugins.installing('containers')} installs it."
-        print(f"kernel-matrix: this needs the library docker: {remedy}", file=sys.stderr)
-        return UserError.exit_code
     except UserError as error:
         print(f"kernel-matrix: {here(str(error))}", file=sys.stderr)
         return error.exit_code

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
+from kernel_matrix import plugins
 from kernel_matrix.base.commands import here
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.doctor.findings import PLATFORM, examine
@@ -29,9 +30,8 @@ def main(options: argparse.Namespace) -> int:
     """Print the findings and prospects. Return 1 if something is broken, so that a script can ask."""
     project = load_project(options)
     if options.inside:
-        from kernel_matrix.doctor.inside import run_inside  # it imports Docker's library, an extra
-
-        return run_inside(project, options.matrix.name, options.inside, lambda text: print(text, file=sys.stderr))
+        run_inside = plugins.needed("doctor_inside", "containers")
+        return int(run_inside(project, options.matrix.name, options.inside, lambda text: print(text, file=sys.stderr)))
     machine = detect()
     findings = examine(project.matrix, project.root, project.build, machine)
     reachable = prospects(project.matrix, findings, machine, os.environ.get(PLATFORM, ""))

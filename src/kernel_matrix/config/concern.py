@@ -33,11 +33,7 @@ _OTHER_DISTRIBUTIONS = re.compile(r"(?:src/)?kernel[-_]matrix[-_]\w.*/.+")  # of
 # Of ``run``: a job's command, variables and cases; how its environment is made; how its process is started in it; and
 # how other jobs wait while it measures. A name that ends in '/' is a folder.
 _OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
-_OF_IMAGES = tuple(
-    f"run/docker/{name}.py"
-    for name in ("build", "container", "images", "interpreter", "network", "recipe", "sandbox",
-                 "shared_image")
-)  # fmt: skip
+_OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix_containers/\w+\.py")  # its folders are of what a person types
 _ONLY_OF_SUITES = "job/suite_plugin.py"  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")
 # The rooms that decide which cases there are and how they run: a plan of what a change concerns is careful.
@@ -92,6 +88,8 @@ def readers_of(matrix: Matrix, path: str) -> Readers | None:
     """Return which jobs read a file; None if none does. Its path is relative to the folder of matrix.yaml."""
     if match := _HARNESS.fullmatch(path):
         return _readers_of_harness(matrix, match[1])
+    if _OF_IMAGES.fullmatch(path):
+        return Readers("image", only_in_containers=True)
     unread = (*_READ_BY_PEOPLE, *matrix.ci.unread, *matrix.package.rule_files)
     if _OTHER_DISTRIBUTIONS.fullmatch(path) or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
         return None
@@ -178,8 +176,6 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
     """Return the readers of a file of the harness, by its path in the harness's folder."""
     if not name.endswith(".py"):
         return None
-    if name in _OF_IMAGES:
-        return Readers("image", only_in_containers=True)
     if match := _VENDOR.fullmatch(name):
         if match[1] not in vendor_names():
             return None

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from kernel_matrix import plugins
 from kernel_matrix.config.model import Matrix, Platform
-from kernel_matrix.doctor import image_checks, machine_checks
+from kernel_matrix.doctor import machine_checks
 from kernel_matrix.doctor.reachable import programs_needed, purpose_of
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine
@@ -53,8 +54,9 @@ def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine
     """Look at what an image is for: its environments are in it already, and nothing is fetched there."""
     yield machine_checks.python()
     yield Finding("image", "good", f"that of {name}; all that its jobs need is in it")
+    environment = plugins.needed("environment_finding", "containers")
     for lock in dict.fromkeys(root / matrix.lock_of(name, entry.toolchain) for entry in platform.entries):
-        yield image_checks.environment(lock, name)
+        yield environment(lock, name)
     yield from _devices(machine)
     image_vendor = vendor_named(platform.device)
     # What launches kernels compiles launchers for the CPU, which matrix.yaml does not name for each toolchain.

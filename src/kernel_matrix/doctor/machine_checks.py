@@ -10,11 +10,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from kernel_matrix import plugins
 from kernel_matrix.diagnosis import diagnose
-from kernel_matrix.plugins import installing
-from kernel_matrix.run.docker.engine import HAS_LIBRARY, SOCKET, connect
 from kernel_matrix.run.environments.venv import uv
-from kernel_matrix.run.executors import InstallError, UnavailableError
+from kernel_matrix.run.executors import InstallError
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.system import last_line
 
@@ -22,7 +21,6 @@ _GIB = 1 << 30
 _GIB_OF_AN_ENVIRONMENT = 2  # with its part of uv's cache
 _GIB_OF_CACHES = 2  # of the compilers
 _AUTHORITIES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_START = "sudo apt-get install docker.io && sudo systemctl start docker"
 
 
 def python() -> Finding:
@@ -55,33 +53,11 @@ def installer() -> Finding:
 
 def docker_engine() -> Finding:
     """Ask the Docker engine that jobs would run in."""
-    if not HAS_LIBRARY:
-        text = "its library is not installed; the executor venv does without"
-        return Finding("Docker", "absent", text, installing("containers"))
-    try:
-        engine = connect()
-    except UnavailableError as reason:
-        return _no_engine(os.environ.get("DOCKER_HOST") or SOCKET, str(reason))
-    engine.client.close()
-    return Finding("Docker", "good", f"an engine answers at {engine.address}, with {engine.cpus:g} CPUs")
-
-
-def _no_engine(address: str, reason: str) -> Finding:
-    """Return the finding for a machine that has no engine, or has one that cannot be used."""
-    if not address.startswith("unix://"):
-        return Finding("Docker", "absent", reason, "unset DOCKER_HOST, or name a socket of this machine")
-    socket = Path(address.removeprefix("unix://"))
-    try:
-        socket.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        client = "the client is here" if shutil.which("docker") else "no client is here"
-        text = f"{client}, and there is no daemon at {socket}; the executor venv does without"
-        return Finding("Docker", "absent", text, _START)
-    except PermissionError:
-        pass  # os.access below says the same of a socket that belongs to another user
-    if not os.access(socket, os.R_OK | os.W_OK):
-        return Finding("Docker", "broken", reason, "sudo usermod -aG docker $USER, and log in anew")
-    return Finding("Docker", "broken", reason, _START)
+    if (ask := plugins.part("engine_finding")) is not None:
+        finding: Finding = ask()
+        return finding
+    text = "its library is not installed; the executor venv does without"
+    return Finding("Docker", "absent", text, plugins.installing("containers"))
 
 
 def room(build: Path, environments: int) -> Finding:

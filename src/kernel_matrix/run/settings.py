@@ -6,18 +6,17 @@ import importlib
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
+from kernel_matrix import plugins
 from kernel_matrix.config.model import Platform
 from kernel_matrix.run.executors import Prepare, UnavailableError
 
-# The module of each executor.
-_MODULES = {
-    "container": "kernel_matrix.run.docker.container",
-    "venv": "kernel_matrix.run.environments.venv",
-    "current": "kernel_matrix.run.environments.current",
-}
-EXECUTORS = tuple(_MODULES)
+CONTAINER = "container"  # a distribution beside the core brings it
+# The module of each other executor.
+_MODULES = {"venv": "kernel_matrix.run.environments.venv", "current": "kernel_matrix.run.environments.current"}
+EXECUTORS = (CONTAINER, *_MODULES)
 AUTO = "auto"  # a container where an engine answers, else an environment
 
 
@@ -49,9 +48,19 @@ class Settings:
 
 
 def load_executor(name: str) -> AbstractContextManager[Prepare]:
-    """Return the executor of that name, one of ``EXECUTORS``, for one run."""
-    executor: AbstractContextManager[Prepare] = importlib.import_module(_MODULES[name]).executor()
+    """Return the executor of that name, one of ``EXECUTORS``, for one run.
+
+    Raises:
+        UserError: its distribution is not installed.
+    """
+    of_containers = name == CONTAINER
+    make = plugins.needed("container_executor", "containers") if of_containers else _module_of(name).executor
+    executor: AbstractContextManager[Prepare] = make()
     return executor
+
+
+def _module_of(name: str) -> ModuleType:
+    return importlib.import_module(_MODULES[name])
 
 
 def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
@@ -60,11 +69,10 @@ def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
         return asked, "as asked"
     if platform.container is None:
         return "venv", "matrix.yaml names no container for it"
-    from kernel_matrix.run.docker.engine import connect  # the library of Docker takes long to import
-
+    address = plugins.part("engine_address")
+    if address is None:
+        return "venv", f"containers need {plugins.installing('containers')}"
     try:
-        engine = connect()
+        return CONTAINER, f"a Docker engine answers at {address()}"
     except UnavailableError as reason:
         return "venv", str(reason)
-    engine.client.close()
-    return "container", f"a Docker engine answers at {engine.address}"

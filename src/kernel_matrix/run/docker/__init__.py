@@ -1,1 +1,0 @@
-"""Jobs in containers of a Docker engine."""

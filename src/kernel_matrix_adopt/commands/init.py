@@ -1,0 +1,50 @@
+"""Write matrix.yaml and all that it needs for a repository that has none, and run the first cell."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kernel_matrix.base.commands import here
+from kernel_matrix.report.words import counted
+from kernel_matrix.run.progress import Console, Lines
+from kernel_matrix.vendors.machine import detect
+from kernel_matrix_adopt import first_cell, words
+from kernel_matrix_adopt.proposal import propose
+from kernel_matrix_adopt.repository import look
+from kernel_matrix_adopt.writing import refuse_where_nothing_can_be_written, write
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: where, and whether anything is run."""
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository's root (this folder)")
+    parser.add_argument("--suite", metavar="FOLDER", help="the folder of the tests, if it is not found")
+    parser.add_argument("--no-run", action="store_true", help="write the files only")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Look, write, and run the first cell. 1: the first cell is red."""
+    root = options.root.resolve()
+    refuse_where_nothing_can_be_written(root)
+    repository = look(root, options.suite)
+    print("\n".join(words.seen_lines(repository)), flush=True)
+    toolchain, files = propose(repository, detect())
+    print("\n".join(write(root, files)), flush=True)
+    status = 0
+    if repository.suite is not None and not options.no_run:
+        status = _run(root)
+    lock = Path("ci", "locks", f"{toolchain}.txt")
+    print("\n".join(f"next: {here(line)}" for line in words.next_lines(repository, lock)))
+    return status
+
+
+def _run(root: Path) -> int:
+    """Run the first cell, print what became of it, and return 1 if it is red."""
+    machine = detect()
+    project, selected = first_cell.choose(root / "matrix.yaml", machine, Lines())
+    cases = selected.jobs[0].cases
+    print(f"the first cell: {cases[0].cell.id}: its first {counted(len(cases), 'test')}", flush=True)
+    with Console(selected.jobs) as console:
+        lines, red = first_cell.run(project, selected, machine, console)
+    print("\n".join(lines))
+    return int(red)

@@ -1,0 +1,28 @@
+"""Take the results of another tool (JUnit XML) as those of a toolchain: each of its tests is a case."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kernel_matrix.base.commands import here
+from kernel_matrix.cli.options import add_matrix_options, load_project
+from kernel_matrix.vendors.machine import detect
+from kernel_matrix_adopt.other_tools import take
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: which files, and whose results they are."""
+    add_matrix_options(parser)
+    parser.add_argument("--platform", required=True, help="the platform that the tests ran on")
+    parser.add_argument("--toolchain", required=True, help="the toolchain that they ran with")
+    parser.add_argument("files", nargs="+", type=Path, help="JUnit XML, as the tool has written it")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Write the results, and say where."""
+    path, replaced = take(load_project(options), options.files, options.platform, options.toolchain, detect())
+    if replaced:
+        print(replaced)
+    print(here(f"{path}: `kernel-matrix report` shows it"))
+    return 0

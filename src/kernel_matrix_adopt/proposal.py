@@ -1,0 +1,101 @@
+"""Make the files that a repository needs: matrix.yaml, the lock, the Dockerfiles, the workflow."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kernel_matrix.base import commands
+from kernel_matrix.config.locks import pins
+from kernel_matrix.config.model import Installer
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import vendor_named
+from kernel_matrix_adopt import lock, requirements
+from kernel_matrix_adopt.repository import TOOLCHAINS, Repository
+
+# PyTorch's own index has a build for each kind of machine.
+TORCH = Installer(builds_of="torch", cpu={"UV_TORCH_BACKEND": "cpu"}, gpu={"UV_TORCH_BACKEND": "auto"})
+_HOSTED = "x86-64-v3"  # what GitHub's machines have
+_ENVIRONMENT = Environment(  # noqa: S701 - these are no pages: YAML and Dockerfiles have no HTML to escape
+    loader=PackageLoader("kernel_matrix_adopt"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+
+
+def propose(repository: Repository, machine: Machine) -> tuple[str, dict[str, str]]:
+    """Return the name of the toolchain, and the files by their path in the repository. Only the lock needs the network.
+
+    Raises:
+        UserError: the requirements cannot be resolved.
+    """
+    lines = requirements.lines(repository)
+    toolchain = _toolchain(repository, lines)
+    source = "\n".join(lines) + "\n"
+    text, versions = _lock(source, toolchain, repository.python)
+    names = {
+        "repository": repository,
+        "toolchain": toolchain,
+        "titles": [TOOLCHAINS[name] for name in repository.toolchains],
+        "target": _target(machine),
+        "distributions": [name for name in _distributions(repository) if name in versions],
+        "torch": "torch" in versions,
+        "interpreted": "triton" in repository.toolchains,
+        "gpu": bool(repository.kernels or repository.cuda or {"triton", "tilelang"} & {*repository.toolchains}),
+        "containers": repository.python == lock.OLDEST_PYTHON,  # the Python of the images
+        "requirement": commands.requirement(),
+    }
+    files = {f"ci/locks/{toolchain}.in": source, f"ci/locks/{toolchain}.txt": text}
+    if repository.suite is not None:
+        files |= _beside_the_lock(names)
+    return toolchain, files
+
+
+def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files that run the tests. matrix.yaml comes last, so that all that it names is there."""
+    files = {".github/workflows/kernel-matrix.yml": _text("workflow.yml", names), ".gitignore": "/build/\n"}
+    if names["containers"]:
+        files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
+        files["containers/toolchains/make-environments"] = _text("make-environments", names)
+        platforms = {"cpu": ""} | ({"cuda": "cu130", "rocm": "rocm7.2"} if names["gpu"] else {})
+        for platform, build in platforms.items():
+            values = {**names, "platform": platform, "build": build}
+            files[f"containers/{platform}/Dockerfile"] = _text("platform.Dockerfile", values)
+    return {**files, "matrix.yaml": _text("matrix.yaml", names)}
+
+
+def _toolchain(repository: Repository, lines: Sequence[str]) -> str:
+    """Return the name of the environment: the first toolchain that is in it, or ``python``."""
+    needed = {canonicalize_name(Requirement(line).name) for line in lines if not line.startswith("#")}
+    return next((name for name in repository.toolchains if {name, f"apache-{name}"} & needed), "python")
+
+
+def _lock(text: str, toolchain: str, python: str) -> tuple[str, dict[str, str]]:
+    """Return the text of the lock that uv makes from requirements, and what it pins."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "ci", "locks", f"{toolchain}.in")
+        source.parent.mkdir(parents=True)
+        source.write_text(text, encoding="utf-8")
+        into = source.with_suffix(".txt")
+        lock.resolve(source, into, TORCH, python)
+        return into.read_text(encoding="utf-8").replace(f"{folder}/", ""), pins(into)
+
+
+def _distributions(repository: Repository) -> list[str]:
+    """Return the distributions whose versions people look for in a report of this repository."""
+    own = {canonicalize_name(name) for name in (*repository.toolchains, "numpy")}
+    return sorted(own | {"torch" if name == "triton" else name for name in own})
+
+
+def _target(machine: Machine) -> str:
+    """Return the target of the CPU: that of GitHub's machines if this machine has it, else its own best."""
+    targets = [target for device in machine.devices if not vendor_named(device.vendor).gpu for target in device.targets]
+    return _HOSTED if _HOSTED in targets or not targets else targets[-1]
+
+
+def _text(template: str, names: Mapping[str, object]) -> str:
+    return _ENVIRONMENT.get_template(f"{template}.j2").render(names).rstrip("\n") + "\n"

@@ -1,0 +1,1 @@
+"""The commands that need a Docker engine."""

@@ -1,0 +1,1 @@
+"""The checks by ``doctor`` of a Docker engine, and of an image from inside."""
