@@ -9,22 +9,18 @@ from math import prod
 from kernel_matrix.config.plan import Case
 
 
-def combined(case: Case, together: int, *, several: bool = False) -> set[tuple]:
-    """Return the values of each ``together`` axes of a case: each value for 1, each pair of values for 2.
-
-    With ``several``, all numbers of tokens but one are one value.
-    """
-    axes = {**case.axes, "tokens": "several"} if several and case.axes["tokens"] > 1 else case.axes
-    return set(combinations(sorted((axis, str(value)) for axis, value in axes.items()), together))
+def combined(case: Case, together: int) -> set[tuple]:
+    """Return the values of each ``together`` axes of a case: each value for 1, each pair of values for 2."""
+    return set(combinations(sorted((axis, str(value)) for axis, value in case.axes.items()), together))
 
 
-def covering(cases: Iterable[Case], together: int = 2, *, several: bool = False) -> list[Case]:
+def covering(cases: Iterable[Case], together: int = 2) -> list[Case]:
     """Return some of the cases: what is combined in any of the cases is combined in one of these.
 
     Of two cases that add equally much, the one with the smaller tensors is chosen.
     """
     rest, chosen = sorted(cases, key=_size), []
-    values = {case.id: combined(case, together, several=several) for case in rest}
+    values = {case.id: combined(case, together) for case in rest}
     missing = set().union(*values.values())
     while missing:
         chosen.append(max(rest, key=lambda case: len(values[case.id] & missing)))
