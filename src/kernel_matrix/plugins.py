@@ -26,6 +26,7 @@ EXTRAS = {
     "launches": "launches",
     "bench": "bench",
     "calibrate": "calibrate",
+    "serve": "serve",
     "toolchains": "probes",
     **dict.fromkeys(("init", "lock", "ci take-junit"), "adopt"),
     **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),

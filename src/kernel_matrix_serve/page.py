@@ -12,13 +12,13 @@ from pathlib import Path
 from kernel_matrix import judging
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Plan
-from kernel_matrix.live.jobs import LiveJobs, LiveRun
 from kernel_matrix.machines.rows import Seconds, estimate
 from kernel_matrix.matrix.toolchains import toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.document import FILE, RunNotes
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History
+from kernel_matrix_serve.jobs import LiveJobs, LiveRun
 
 FOLDER = "serve"  # in the build folder: a run writes the site itself, and two may not write one file
 _PART_OF_THE_TIME = 4  # making the page takes at most one part in so many

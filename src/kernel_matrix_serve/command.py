@@ -11,8 +11,8 @@ from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
-from kernel_matrix.live.page import LivePage, earlier_of
-from kernel_matrix.live.server import PageServer
+from kernel_matrix_serve.page import LivePage, earlier_of
+from kernel_matrix_serve.server import PageServer
 
 _PORT = 8765
 
