@@ -126,7 +126,7 @@ def _judged(
     from kernel_matrix.store.records import Jobs
 
     jobs = Jobs(connection)
-    verdicts.judge(connection, columns, presence)
+    verdicts.judge(connection, columns, presence, loaded.samples)
     in_journal = judged.set_aside(connection, columns)
     foreign = load.foreign(connection)
     ended: tuple[RuleState, ...] = ()
