@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Platform
 from kernel_matrix.run.executors import Prepare, UnavailableError
 
@@ -55,16 +56,25 @@ def load_executor(name: str) -> AbstractContextManager[Prepare]:
 
 
 def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
-    """Return the executor for a platform's jobs, and the reason; one that was asked for by name is never replaced."""
-    if asked != AUTO:
+    """Return the executor for a platform's jobs, and the reason; one that was asked for by name is never replaced.
+
+    Raises:
+        UserError: containers were asked for, and no engine answers.
+    """
+    if asked not in (AUTO, "container"):
         return asked, "as asked"
-    if platform.container is None:
+    if asked == AUTO and platform.container is None:
         return "venv", "matrix.yaml names no container for it"
     from kernel_matrix.run.docker.engine import connect  # the library of Docker takes long to import
 
     try:
         engine = connect()
     except UnavailableError as reason:
-        return "venv", str(reason)
+        if asked == AUTO:
+            return "venv", str(reason)
+        raise UserError(
+            f"--executor {asked}: {reason}. Nothing ran, and earlier results stay. Start an engine, or take "
+            "--executor venv."
+        ) from None
     engine.client.close()
     return "container", f"a Docker engine answers at {engine.address}"
