@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config.model import Tier
-from kernel_matrix.config.plan import Plan, outputs_not_named
+from kernel_matrix.config.plan import Plan, outputs_not_named, with_cases
 from kernel_matrix.config.rule_state import RuleState, locked_versions
 from kernel_matrix.machines.absences import with_absences
 from kernel_matrix.machines.job_status import JobStatus
@@ -26,7 +26,7 @@ from kernel_matrix.results.present import Present
 from kernel_matrix.results.present import present as present_with
 from kernel_matrix.results.states import State
 from kernel_matrix.store.record import Record
-from kernel_matrix.store.validation import STREAMED
+from kernel_matrix.store.validation import STREAMED, Asked
 
 if TYPE_CHECKING:
     from kernel_matrix.results.judged import Judged
@@ -48,34 +48,54 @@ def judged(
     now: datetime | None = None,
     asks_present: bool = True,
     provisional: Sequence[Record] = (),
+    only: Collection[str] | None = None,
 ) -> Iterator[Judged]:
     """Read the results of the folders into tables, and judge every planned case by them.
 
     With ``row_plan`` only its cases count; the status of a row's job (``statuses``, by row) and ``earlier`` reports say
     why a result is missing. ``now`` is the time of judging. Without ``asks_present`` no result is stale. Cases that
-    only ``provisional`` results decide, of jobs that have not ended, stay missing.
+    only ``provisional`` results decide, of jobs that have not ended, stay missing. With ``only``, ids of cases, these
+    count, and of the others those that have a result.
 
     Raises:
         UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
     _require_libraries()
     from kernel_matrix.results import judged
-    from kernel_matrix.results.planned import of_plan
-    from kernel_matrix.store import database, load  # DuckDB and pyarrow take long to import
+    from kernel_matrix.store import database  # DuckDB and pyarrow take long to import
     from kernel_matrix.store.records import add_records
 
     with database.database() as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         planned = row_plan.only_asked(planned) if row_plan else planned
-        with ThreadPoolExecutor(1) as beside:  # most of loading is DuckDB's work, which needs no lock of Python
-            columns = beside.submit(of_plan, planned)
-            loaded = load.load(connection, folders, asked, STREAMED)
+        planned, columns, loaded = _loaded(connection, planned, folders, asked, only)
         if provisional:
             add_records(connection, judged.PROVISIONAL, provisional)
         present = _present(connection, project, loaded, now) if asks_present else None
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
-        yield _judged(project, planned, columns.result(), connection, loaded, present)
+        yield _judged(project, planned, columns, connection, loaded, present)
+
+
+def _loaded(
+    connection: Connection,
+    planned: Plan,
+    folders: Sequence[Path],
+    asked: Mapping[str, Asked] | None,
+    only: Collection[str] | None,
+) -> tuple[Plan, Planned, Loaded]:
+    """Load the results; return the plan, with ``only`` without the other cases that have none, and its columns too."""
+    from kernel_matrix.results.planned import of_plan
+    from kernel_matrix.store import load  # DuckDB and pyarrow take long to import
+    from kernel_matrix.store.database import rows
+
+    with ThreadPoolExecutor(1) as beside:  # most of loading is DuckDB's work, which needs no lock of Python
+        columns = beside.submit(of_plan, planned)
+        loaded = load.load(connection, folders, asked, STREAMED)
+    if only is None:
+        return planned, columns.result(), loaded
+    planned = with_cases(planned, {*only, *(case for (case,) in rows(connection, 'SELECT "case" FROM cases'))})
+    return planned, of_plan(planned), loaded
 
 
 def _require_libraries() -> None:
@@ -126,7 +146,7 @@ def _judged(
     from kernel_matrix.store.records import Jobs
 
     jobs = Jobs(connection)
-    verdicts.judge(connection, columns, presence)
+    verdicts.judge(connection, columns, presence, loaded.samples)
     in_journal = judged.set_aside(connection, columns)
     foreign = load.foreign(connection)
     ended: tuple[RuleState, ...] = ()

@@ -57,6 +57,13 @@ class Project:
         return self.file.name if self.file else MATRIX_FILE
 
     @property
+    def options(self) -> list[str]:
+        """The options with which a command in the present folder has the same file, and writes to the same folder."""
+        file = self.file or self.root / MATRIX_FILE
+        matrix = [] if file == Path(MATRIX_FILE).resolve() else ["--matrix", str(file)]
+        return matrix if self.build == self.root / "build" else [*matrix, "--build", str(self.build)]
+
+    @property
     def results(self) -> Path:
         """The folder of the result files of this machine's jobs."""
         return self.build / "results"
@@ -80,6 +87,12 @@ class Selected:
     def excluded(self) -> bool:
         """True if the row plan says that the excluded cases are tried too."""
         return self.row_plan is not None and self.row_plan.excluded
+
+    @property
+    def asked(self) -> set[str] | None:
+        """The ids of the cases that are asked for; None for all of the plan. A row plan itself says which count."""
+        ids = {case.id for case in self.part.cases}
+        return None if self.row_plan or len(ids) == len(self.plan.cases) else ids
 
     @property
     def part(self) -> Plan:

@@ -91,15 +91,20 @@ def _content(recordings: Sequence[Recording], names: Names, package: str) -> dic
             }
             for kind, name in names.toolchains.items()
         },
-        "platforms": {recording.vendor.platform: _platform(recording, names) for recording in recordings},
+        "platforms": {recording.vendor.platform: _platform(recording, recordings, names) for recording in recordings},
         "ops": {op: _op(op, recordings, names) for op in dict.fromkeys(names.ops.values())},
         "exclusions": list(_exclusions(recordings, names)),
     }
 
 
-def _platform(recording: Recording, names: Names) -> dict[str, Any]:
+def _offered(recording: Recording, recordings: Sequence[Recording]) -> list[Launch]:
+    """Return the launches that a vendor has; those of all where it has none, so that the dashboard says why."""
+    return recording.taken or [launch for other in recordings for launch in other.taken]
+
+
+def _platform(recording: Recording, recordings: Sequence[Recording], names: Names) -> dict[str, Any]:
     ops: dict[str, dict[str, None]] = {}
-    for launch in recording.taken:
+    for launch in _offered(recording, recordings):
         ops.setdefault(names.toolchains[launch.toolchain], {})[names.ops[kernel_of(launch)]] = None
     return {
         "title": recording.vendor.title,
@@ -132,14 +137,15 @@ def _exclusions(recordings: Sequence[Recording], names: Names) -> list[dict[str,
     for recording in recordings:
         taken = {launch.identity for launch in recording.taken}
         seen = {launch.identity for launch in recording.launches}
-        ops = dict.fromkeys(names.ops[kernel_of(launch)] for launch in recording.taken)
+        ops = dict.fromkeys(names.ops[kernel_of(launch)] for launch in _offered(recording, recordings))
+        fault = f", and does not end well: {' '.join(recording.fault.split())[:300]}" if recording.fault else ""
         for op in ops:
             absent = dict.fromkeys(
                 launch.identity for launch in _of_op(op, recordings, names) if launch.identity not in taken
             )
             for reason, identities in (
                 (
-                    f"the program does not launch this when it is told that it runs on {recording.told.name}",
+                    f"the program does not launch this when it is told that it runs on {recording.told.name}{fault}",
                     [one for one in absent if one not in seen],
                 ),
                 ("launched as well, and not in the sample that is compiled", [one for one in absent if one in seen]),

@@ -36,7 +36,8 @@ def write_records(
         recording = by_platform[job.platform]
         facts = _job_facts(job, recording, folder, started, program)
         records = [record for case in job.cases if (record := _record(case, recording, names)) is not None]
-        paths.append(write.write(results, facts, records))
+        if records:
+            paths.append(write.write(results, facts, records))
     return paths
 
 

@@ -73,15 +73,15 @@ def _study(
         of_vendor = [target for target in targets if target.vendor.name == vendor]
         recordings.append(record(call, device, of_vendor, options, folder / "recorded" / vendor))
     recordings = sources.by_kernel(recordings)
-    usable = [recording for recording in recordings if recording.taken]
-    if not usable:
+    shown = [recording for recording in recordings if recording.taken or recording.fault]
+    if not any(recording.taken for recording in shown):
         reasons = "; ".join(f"{one.told.name}: {one.fault or 'nothing was launched'}" for one in recordings)
         raise UserError(f"{call.text}: there is nothing to compile. {reasons}. Look at its output above.")
-    names = matrix_file.names_of(usable)
-    package = package or package_of(usable)[0]
-    project = pipeline.load(matrix_file.write(folder, usable, names, package), folder)
+    names = matrix_file.names_of(shown)
+    package = package or package_of(shown)[0]
+    project = pipeline.load(matrix_file.write(folder, shown, names, package), folder)
     plan = pipeline.plan(project, "full")
-    write_records(folder, plan, usable, names, started, program)
+    write_records(folder, plan, shown, names, started, program)
     page = folder / "launches.md"
     with judging.judged(project, plan, [project.results]) as judged:
         dashboard, verdicts = write_dashboard(project, judged), judged.verdicts()

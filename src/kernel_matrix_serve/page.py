@@ -55,12 +55,13 @@ class LivePage:
         if state == self._shown:
             return False
         began = time.monotonic()
-        self._write(run)
+        self._write(run, has_results=bool(results))
         self._shown, self.served = state, self.folder
         self.wait_until = time.monotonic() + _PART_OF_THE_TIME * (time.monotonic() - began)
         return True
 
-    def _write(self, run: LiveRun) -> None:
+    def _write(self, run: LiveRun, *, has_results: bool) -> None:
+        """Write the page of what the run was asked for and what has results; of the whole plan if that is nothing."""
         from kernel_matrix.report.cells import Sources  # DuckDB and pyarrow take long to import
         from kernel_matrix.report.make_document import document
         from kernel_matrix.report.site import write_page
@@ -68,11 +69,16 @@ class LivePage:
         project = self.project
         folders = [project.results] if project.results.is_dir() else []
         words = in_words(run, self.seconds_of(run), os.cpu_count() or 1, time.time())
-        with judging.judged(project, self.planned, folders, earlier=self.earlier, provisional=run.ends) as judged:
+        only = {case for job in run.jobs for case in job.cases} if run.goes_on or has_results else None
+        judging_of_run = judging.judged(
+            project, self.planned, folders, earlier=self.earlier, provisional=run.ends, only=only
+        )
+        with judging_of_run as judged:
             sources = Sources(project.matrix, judged, project.rules)
             made = document(
                 sources,
                 earlier=self.earlier,
+                left_out=len(self.planned.cases) - len(judged.planned.cell),
                 toolchains=toolchain_view(project, judged.probes()),
                 run_notes=RunNotes(running=words),
             )

@@ -112,7 +112,7 @@ def judged(
         add_records(connection, "records of a test", records)
         samples.add(records)
         planned = of_plan(plan)
-        verdicts.judge(connection, planned, present)
+        verdicts.judge(connection, planned, present, samples)
         loaded = Loaded((), tuple(broken), {}, (), samples)
         notes = (*([present.note] if present and present.note else []), *outputs_not_named(plan))
         yield Judged(connection, planned, plan.package, plan.tier, loaded, Jobs(connection), notes, presence=present)

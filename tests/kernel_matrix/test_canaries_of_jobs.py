@@ -13,6 +13,8 @@ from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.states import CAUGHT, INJECTED, MISSED
 from kernel_matrix.store.database import database
 from kernel_matrix.store.record import PROBE, Record
+from kernel_matrix.store.sampled import Samples
+from kernel_matrix.store.validation import Bounds
 
 CELL = "cuda/sm_90/triton-3.6/mhc_pre.forward"
 
@@ -63,7 +65,7 @@ def of_job(records, injected=None, caught=None):
 def reasons(planned, files, connection):
     """Return the states and reasons of all planned cases."""
     enter(connection, files)
-    judge(connection, of_plan(planned))
+    judge(connection, of_plan(planned), None, Samples(Bounds()))
     found = verdicts_of(connection)
     return {(state, reason) for state, _, reason, *_ in found}
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import importlib
+import os
 import re
 import shlex
+from pathlib import Path
 
 import pytest
-from conftest import ROOT, RUN, Doubles, harness, records_in, sh
+from conftest import END, ROOT, RUN, Doubles, harness, records_in, sh
 from shown import Page
 
 from kernel_matrix import plugins
@@ -56,7 +60,12 @@ def test_without_a_matrix_every_command_says_in_one_sentence_what_is_missing(com
     [
         (["--platform", "heer"], "--platform heer: there is no such platform. Did you mean 'here'?"),
         (["--toolchain", "goood"], "--toolchain goood: there is no such toolchain. Did you mean 'good'?"),
-        (["--case", "here/any"], "--case here/any: there is no such case in the plan."),
+        (["--case", "good"], "* stands for any text: --case '*good*' takes the 4 cases and cells with it, such as "),
+        (
+            ["--case", "*/sm_99/*"],
+            " more. A cell is PLATFORM/TARGET/TOOLCHAIN/OPERATOR.DIRECTION, and * stands for any",
+        ),
+        (["--toolchain", "f"], "there is no such toolchain. Did you mean 'fills-disk' or 'flaky' or 'forks-away'?"),
     ],
 )
 def test_a_name_that_is_not_in_the_plan_is_bad_input(doubles: Doubles, arguments, message):
@@ -132,6 +141,31 @@ def test_what_belongs_to_expectations_is_refused_without_them(capsys):
     assert "--write and results are for kernel-matrix check --expectations." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["run", "matrix", "report", "serve"])
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
+def test_a_disk_that_is_full_or_may_not_be_written_is_one_sentence(doubles: Doubles, monkeypatch, command, number):
+    def fail(path, *_, **__):
+        raise OSError(number, os.strerror(number), str(path))
+
+    build = doubles.root / "build"
+    build.joinpath("results").mkdir(parents=True)
+    monkeypatch.setattr(Path, "mkdir", fail)
+    done = harness(command, *options(doubles))
+    assert done.returncode == 2
+    sentence = rf"{os.strerror(number)}\. Write elsewhere: --build FOLDER\."
+    assert re.fullmatch(rf"kernel-matrix: {build}\S*: {sentence}\n", done.stderr)
+
+
+@pytest.mark.parametrize(("command", "advice"), [("run", "; --resume goes on where this stopped"), ("launches", "")])
+def test_resume_is_advised_where_there_is_one(monkeypatch, capsys, command, advice):
+    def interrupted(_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module(commands()[command]), "main", interrupted)
+    assert main([command]) == 130
+    assert capsys.readouterr().err == f"kernel-matrix: interrupted{advice}\n"
+
+
 def test_the_program_ends_with_the_status_of_its_command(doubles: Doubles):
     done = sh(*RUN, *options(doubles, "--toolchain", "goood"))
     assert done.returncode == 2
@@ -172,6 +206,7 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     red = harness("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
     assert red.returncode == 1
     identity = next(r.case for r in records_in(here.root / "build/results", "here.wrong") if r.outcome == "fail")
+    assert repeats(red.stdout)[0][-2:] == ["--matrix", str(here.root / "matrix.yaml")]
     first = repeats(red.stdout)[0]
     assert first[first.index("--case") + 1] == identity
     assert first[first.index("--executor") + 1] == "current"
@@ -185,6 +220,25 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     rows = Page(here.root / "build" / "site").rows
     [cases] = [row["cases"] for name, row in rows.items() if "/wrong/" in name]
     assert sorted(cases.values()) == ["fail", "pass", "pass"], "the two that did not run again are not lost"
+
+
+@pytest.mark.slow
+def test_a_part_of_the_matrix_has_a_page_of_its_own_and_only_what_was_asked_for_can_be_red(here: Doubles):
+    rule = "where: { toolchain: raises, tokens: 2 }, outcome: error, stage: launch, match: ZeroDivisionError"
+    here.edit("limits:", f"expectations: [{{ {rule}, reason: it is a double that raises, {END} }}]\nlimits:")
+    page, part = here.root / "build" / "site", ("--executor", "current", "--toolchain")
+    expected = harness("matrix", *options(here, *part, "raises"))
+    assert "here.raises: done 3/3 (2 pass, 1 known)" in expected.stdout
+    assert expected.returncode == 0, expected.stdout
+    assert harness("matrix", *options(here, *part, "wrong")).returncode == 1
+    good = harness("matrix", *options(here, "--executor", "current", "--case", "*/good/*/tokens1"))
+    assert good.returncode == 0, good.stdout
+    assert "1 case: 1 pass\n" in good.stdout
+    assert "Red: 1 fail." in good.stdout
+    run = Page(page).overview["run"]
+    assert run["cases_by_state"] == {"fail": 1, "known": 1, "pass": 5}
+    assert (run["cases"], run["left_out"]) == (7, 32)
+    assert harness("audit", *options(here)).returncode == 0
 
 
 @pytest.mark.slow

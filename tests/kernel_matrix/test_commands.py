@@ -182,6 +182,13 @@ def test_what_started_the_process_is_named_also_in_a_line_that_is_pasted(install
     )
 
 
+def test_a_line_for_another_checkout_names_its_file_and_switches_that_checkout(monkeypatch):
+    monkeypatch.setenv("KERNEL_MATRIX_START", "ci/kernel-matrix")
+    line = line_here("git switch -d a && kernel-matrix run --case a", ["--matrix", "/a b/matrix.yaml", "--build", "/c"])
+    switch = "git -C '/a b' switch -d a"
+    assert line == f"{switch} && ci/kernel-matrix run --case a --matrix '/a b/matrix.yaml' --build /c"
+
+
 def test_the_message_of_an_error_has_the_command_as_it_is_typed(doubles: Doubles, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setenv("KERNEL_MATRIX_START", "ci/kernel-matrix")

@@ -12,15 +12,19 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import CPU, ROOT, Doubles
+from conftest import CPU, ROOT, Doubles, harness, records_in
 from docker.types import DeviceRequest
 from test_run import middle, states
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
+from kernel_matrix.config.plan import plan
+from kernel_matrix.run import job_run
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.settings import choose_executor
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.write import write
 from kernel_matrix.vendors import amd, nvidia
 from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_containers import container, engine
@@ -47,7 +51,6 @@ def gone(pid: int) -> bool:
 def test_without_an_engine_a_platform_s_jobs_run_in_environments_and_the_reason_is_said(matrix, no_engine):
     platform = matrix.platforms["cpu-llvm"]
     assert choose_executor("auto", platform) == ("venv", f"no Docker engine answers at {no_engine}")
-    assert choose_executor("container", platform) == ("container", "as asked")
     without = platform.model_copy(update={"container": None})
     assert choose_executor("auto", without) == ("venv", "matrix.yaml names no container for it")
 
@@ -58,12 +61,15 @@ def test_with_an_engine_they_run_in_containers(matrix, engine):
     assert why.startswith("a Docker engine answers at unix://")
 
 
-@pytest.mark.slow
-def test_containers_that_were_asked_for_are_not_replaced(doubles: Doubles, no_engine):
-    doubles.in_containers()
-    comparison = doubles.run("good", executor="container")
-    assert states(comparison) == ["unavailable"] * 3
-    assert middle(comparison).reason == f"no Docker engine answers at {no_engine}"
+def test_containers_that_were_asked_for_and_are_not_here_end_the_run_and_leave_earlier_results(here, no_engine):
+    here.in_containers()
+    case = plan(here.matrix, "quick").cases[0].id
+    write(here.root / "build" / "results", {"job": "here.good"}, [Record(case, "pass", "run")])
+    for command in ("run", "matrix"):
+        done = harness(command, "--matrix", str(here.root / "matrix.yaml"), "--executor", "container")
+        assert done.returncode == 2
+        assert f"--executor container: no Docker engine answers at {no_engine}. Nothing ran" in done.stderr
+    assert [record.outcome for record in records_in(here.root / "build" / "results", "here.good")] == ["pass"]
 
 
 def test_a_terminal_in_a_container_needs_docker_s_client_and_says_so(monkeypatch):
@@ -93,7 +99,8 @@ def test_an_engine_that_cannot_be_used_is_said_in_a_sentence(tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_driver_older_than_the_image_needs_makes_cells_unavailable(doubles: Doubles, no_engine):
+def test_a_driver_older_than_the_image_needs_makes_cells_unavailable(doubles: Doubles, no_engine, monkeypatch):
+    monkeypatch.setattr(job_run, "choose_executor", lambda *_: ("container", "an engine answered a moment ago"))
     doubles.in_containers()
     doubles.edit("device: cpu", 'device: nvidia\n    driver: "580"')
     comparison = doubles.run("good", executor="container", device=GPU)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from conftest import ROOT, few_cases, figures_of, job_of, limits_of
 from judges import write_site
@@ -21,11 +22,12 @@ from kernel_matrix.audit.states import Now
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
+from kernel_matrix.job.sample import take
 from kernel_matrix.report.document import Document
 from kernel_matrix.results.present import Pins, Present
-from kernel_matrix.store import junit
+from kernel_matrix.store import junit, samples, write
 from kernel_matrix.store.load import collect
-from kernel_matrix.store.record import Record, outputs_of
+from kernel_matrix.store.record import Record, Sample, outputs_of
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 HEAD, LOCK = "a" * 12, "1" * 64
@@ -106,6 +108,9 @@ class Results:
     def report(self) -> Document:
         """Write the edited file, and make the whole report: a forgery must not stop it."""
         self.tree.write(self.file())
+        return self.report_of_files()
+
+    def report_of_files(self) -> Document:
         collected = collect([self.folder])
         pins = {
             name: Pins(f"locks/{name}.txt", LOCK, tuple(self.matrix.toolchains[name].requires))
@@ -180,10 +185,23 @@ def good_files(planned: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good")
     for toolchain in TOOLCHAINS:
         cases = [case for case in planned.cases if case.cell.toolchain == toolchain and case.cell.vendor == "cpu"]
-        records = [Record(case.id, "pass", "run", metrics=figures_of(case), facts={"inputs.sha256": "i" * 64})
-                   for case in cases if not case.exclusion]  # fmt: skip
+        records = [good_record(case) for case in cases if not case.exclusion]
         junit.write(folder / f"cpu-llvm.{toolchain}.xml", toolchain, records, facts_of(cases[0]))
     return folder
+
+
+def good_record(case: Case) -> Record:
+    """Return a result that says all that others say; its outputs have samples within their errors."""
+    metrics = figures_of(case, **{name: {"growth": 0.01, "limit_growth": 0.125} for name in case.owed.outputs})
+    facts = {"inputs.sha256": "i" * 64, "process": "own"}
+    return Record(case.id, "pass", "run", metrics=metrics, facts=facts, samples=samples_of(case))
+
+
+def samples_of(case: Case, factor: float = 1.0) -> dict[str, Sample]:
+    """Return samples of all outputs, times a factor. By its name a toolchain is off by less than its errors say."""
+    values = np.linspace(0.25, 1, 8).astype(np.float32) * (1 - 1e-8 * len(case.cell.toolchain)) * factor
+    entry = {name: take("key", name, values.astype(np.float32)) for name in case.owed.outputs}
+    return samples.of_entry(entry)
 
 
 @pytest.fixture
@@ -241,6 +259,11 @@ OF_A_CASE = {
     "another total": (metric("elements", "41.0"), "says that 41 elements were compared; its outputs have 40"),
     "an output that nobody asked for": (metric("h_out.max_abs", "1e-9"), "h_out, which is no output of this case"),
     "a variant with one output": (metric("h_in@fast.max_abs", "1e-9"), "h_post@fast, h_res@fast, m@fast, r@fast"),
+    # What the other results of the case have.
+    "no growth": (metric("h_res.growth", None), "owes h_res.growth: the other results have it"),
+    "no inputs": (lambda r: put(r.first, "fact.inputs.sha256", None), "owes inputs.sha256: the other results have it"),
+    "no process": (lambda r: put(r.first, "fact.process", None), "owes process: the other results have it"),
+    "no repeats": (metric("repeats", None), "owes repeats: the other results have it"),
     # The action and the outcome.
     "an error that says pass": (lambda r: ElementTree.SubElement(r.first, "error", {"message": "broke"}), "broke"),
     "a failure that says pass": (lambda r: ElementTree.SubElement(r.first, "failure", {"message": "wrong"}), "wrong"),
@@ -373,6 +396,61 @@ def test_a_second_file_does_not_make_a_failure_green(results):
     ElementTree.SubElement(results.first, "failure", {"message": "h_res: max_abs 1 is over 1e-06"})
     cell = cell_of(results.report(), EDITED)
     assert (cell.state, cell.cases["fail"]) == ("fail", 1)
+
+
+@pytest.mark.parametrize("stage", ["fail", "error"])
+@pytest.mark.slow
+def test_an_emulation_that_went_wrong_is_not_hidden_by_a_result_that_ran(results, stage):
+    good = results.file("reference").read_bytes()
+    (results.folder / "again").mkdir()
+    (results.folder / "again" / "cpu-llvm.reference.xml").write_bytes(good)
+    put(results.first, "outcome", stage)
+    put(results.first, "action", "emulate")
+    tag = {"fail": "failure", "error": "error"}[stage]
+    ElementTree.SubElement(results.first, tag, {"message": "h_res: max_abs 1 is over 1e-06"})
+    cell = cell_of(results.report(), EDITED)
+    assert (cell.state, cell.cases[stage]) == (stage, 1)
+
+
+def with_samples(results: Results, toolchains: Sequence[str], edited: Callable[[Case], dict[str, Sample]]) -> Document:
+    """Report results of toolchains as tables, where one result of the first has other samples."""
+    for file in results.folder.glob("*.xml"):
+        file.unlink()
+    for toolchain in toolchains:
+        cases = [case for case in results.planned.cases
+                 if case.cell.toolchain == toolchain and case.cell.vendor == "cpu" and not case.exclusion]  # fmt: skip
+        records = [good_record(case) for case in cases]
+        if toolchain == toolchains[0]:
+            records[0] = replace(records[0], samples=edited(cases[0]))
+        write.write(results.folder, facts_of(cases[0]), records)
+    return results.report_of_files()
+
+
+SAMPLES = {
+    "of half the size": (TOOLCHAINS, lambda case: samples_of(case, 0.5), "further from those of the other results"),
+    "above the largest value": (TOOLCHAINS[:1], lambda case: samples_of(case, 1.5), "cannot both be true"),
+    "NaN": (TOOLCHAINS[:1], lambda case: samples_of(case, float("nan")), "cannot both be true"),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.slow
+def test_samples_far_off_beside_small_figures_are_not_green(results, name):
+    toolchains, edited, words = SAMPLES[name]
+    report = with_samples(results, toolchains, edited)
+    cell = cell_of(report, EDITED)
+    assert (cell.state, cell.cases["error"]) == ("error", 1)
+    assert words in cell.reason
+    assert all(is_green(cell_of(report, EDITED.replace("reference", other))) for other in toolchains[1:])
+
+
+@pytest.mark.parametrize(
+    ("toolchains", "factor"), [(TOOLCHAINS, 1.0), (TOOLCHAINS[:2], 0.5)], ids=["that agree", "of two results"]
+)
+@pytest.mark.slow
+def test_nothing_is_said_of_samples(results, toolchains, factor):
+    report = with_samples(results, toolchains, lambda case: samples_of(case, factor))
+    assert all(is_green(cell_of(report, EDITED.replace("reference", name))) for name in toolchains)
 
 
 @pytest.mark.parametrize(

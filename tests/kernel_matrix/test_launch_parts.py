@@ -341,6 +341,20 @@ def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypat
         study([sys.executable, "calls.py"], targets_named(["sm_90"]), [], Options(), tmp_path, "", print)
 
 
+def test_a_vendor_that_the_program_refuses_is_on_the_page_with_what_the_program_said(tmp_path, monkeypatch):
+    compiled = Compiled(LAUNCH.identity, "sm_90", "", 1.0, figures={"bytes": 10.0, "code_bytes": 8.0})
+    refused = replace(recording("gfx942"), fault="RuntimeError: CUDA\nis needed")
+    by_vendor = {"sm_90": replace(recording("sm_90", LAUNCH), compiled=(compiled,)), "gfx942": refused}
+    monkeypatch.setattr("kernel_matrix_launches.study.record", lambda call, device, *_: by_vendor[device.name])
+    chosen = targets_named(["sm_90", "gfx942"])
+    done = study([sys.executable, "calls.py"], chosen, ["sm_90", "gfx942"], Options(), tmp_path, "", print)
+    cells = {cell.target: (cell.state, cell.reason) for cell in done.dashboard.document.cells}
+    assert cells["sm_90"][0] == "compiled"
+    assert cells["gfx942"][0] == "excluded"
+    assert cells["gfx942"][1].endswith("runs on gfx942, and does not end well: RuntimeError: CUDA is needed")
+    assert done.exit_status == 1
+
+
 def test_two_studies_in_one_folder_do_not_disturb_each_other(tmp_path):
     folder = tmp_path / "build" / "launches"
     (folder / "recorded").mkdir(parents=True)

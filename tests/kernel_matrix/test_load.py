@@ -18,6 +18,13 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.config.schema import schema
 
 
+def test_a_lock_that_can_be_made_is_answered_with_the_command_that_makes_it(doubles: Doubles):
+    doubles.edit("backend: good, lock: lock.txt", "backend: good, lock: locks.txt")
+    (doubles.root / "locks.in").write_text("numpy\n")
+    with pytest.raises(UserError, match=r"does not exist\. Make it: `kernel-matrix lock locks`"):
+        load(doubles.root / "matrix.yaml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, Doubles
+from conftest import ROOT, Doubles, sh
 from together import first_are_quick
 
 RUN = ("--", "--executor", "current", "--toolchain")
@@ -73,6 +73,24 @@ def test_a_platform_that_is_not_in_the_matrix_is_refused_wherever_a_session_is_n
     done = nox(project, *arguments)
     assert done.returncode == 2 or not refused, done.stdout + done.stderr
     assert ("matrix.yaml has no platform 'heer'. Did you mean 'test-here'?" in done.stderr) is refused
+
+
+@pytest.mark.slow
+def test_without_a_package_index_the_environment_says_what_helps(tmp_path):
+    shutil.copytree(ROOT / "ci", tmp_path / "ci")
+    done = sh(str(tmp_path / "ci" / "kernel-matrix"), "check", PIP_NO_INDEX="1", PIP_FIND_LINKS="")
+    assert done.returncode == 2
+    assert done.stderr.endswith("ci/nox -s bundle, on another machine, makes it (docs/containers.md).\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["--toolchain", "good"], ["--toolchain=good"]])
+def test_an_option_of_a_session_before_the_dashes_is_answered_with_where_it_stands(words):
+    done = sh("ci/nox", "-s", "matrix", *words)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"ci/nox: nox has no option --toolchain. What is for a session stands after --: ci/nox -s NAME -- {words[0]}\n"
+    )
 
 
 @pytest.mark.slow

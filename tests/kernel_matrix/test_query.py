@@ -267,6 +267,24 @@ def test_a_query_that_is_no_select_of_the_views_is_one_sentence_and_changes_noth
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
+        "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range = 7",
+        "SELECT levenshtein(repeat('ab', 500000), repeat('ba', 500000))",  # one call, which nothing interrupts
+    ],
+    ids=["recursion", "product", "long texts"],
+)
+@pytest.mark.slow
+def test_a_query_that_never_ends_is_one_sentence(past, query):
+    command = [sys.executable, "-m", "kernel_matrix", "query", query, str(past), "--seconds", "3"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kernel-matrix: The query has taken 3 s. --seconds gives it more time.\n"
+
+
 def test_a_folder_without_tables_is_one_sentence(tmp_path):
     done = harness("query", "SELECT 1", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")

@@ -83,7 +83,7 @@ def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubl
     [printed] = [line for line in run.stdout.splitlines() if "repeat it: " in line]
     command = printed.partition("repeat it: ")[2]
     assert "--executor current" in command
-    case = shlex.split(command)[-1]
+    case = (words := shlex.split(command))[words.index("--case") + 1]
     asked = harness("repro", *options(here), case, str(here.root / "build" / "results"))
     assert asked.returncode == 0, asked.stderr
     assert asked.stdout.splitlines()[-1] == command

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import numpy as np
 from conftest import output_figures
 
 from kernel_matrix.audit.planned import Facts
@@ -19,7 +20,7 @@ from kernel_matrix.config.model import Exclusion, Expectation
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell, Job, Plan
 from kernel_matrix.results.present import Pins, Present
-from kernel_matrix.store.record import NOT_OUTPUTS, Record
+from kernel_matrix.store.record import NOT_OUTPUTS, Record, Sample
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 COMMIT = "abcdef123456"
@@ -191,9 +192,24 @@ def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
         return Record(case.id, "pass", "compile", attempts=attempts, facts=facts, metrics=metrics)
     metrics = _metrics(random, case, carries, odd=random.random() < faulty / 2)
     facts = {"inputs.sha256": random.choices(["a" * 16, "b" * 16, ""], [90, 7, 3])[0]}
+    facts |= {"process": "own"} if random.random() < 0.98 else {}
+    metrics |= {"repeats": 3.0} if metrics and random.random() < 0.98 else {}
+    kept = _samples(random, metrics)
     if metrics and random.random() < faulty:
         _spoil(random, metrics, facts)
-    return Record(case.id, "pass", action, "", "", "", 1.5, attempts, metrics, facts)
+    return Record(case.id, "pass", action, "", "", "", 1.5, attempts, metrics, facts, samples=kept)
+
+
+def _samples(random: Random, metrics: dict[str, float]) -> dict[str, Sample]:
+    """Return samples of outputs, off by their largest error. Few are off by more, or have a value that cannot be."""
+    kept = {}
+    for output in [name.removesuffix(".max_abs") for name in metrics if name.endswith(".max_abs")]:
+        error = random.choice([-1, 1]) * metrics[f"{output}.max_abs"] * random.choice([1.0] * 30 + [1e6])
+        values = np.linspace(-1, 1, 8) + error
+        values[0] = random.choice([-1.0] * 60 + [math.nan])
+        if random.random() < 0.8:
+            kept[output] = Sample("fp64", (8,), "0" * 16, values.tobytes())
+    return kept
 
 
 def _metrics(random: Random, case: Case, carries: bool, *, odd: bool = False) -> dict[str, float]:
@@ -213,8 +229,8 @@ def _metrics(random: Random, case: Case, carries: bool, *, odd: bool = False) ->
             figures |= {"misrounded": 0.25, "floor_misrounded": 0.2, "mean_abs": error}
             if odd:
                 figures |= output_figures(case, **figures | random.choice(_ODD))
-            if random.random() < 0.1:
-                figures |= {"growth": 1.5, "limit_growth": 2.0, "own_figure": 7.0}
+            if random.random() < (0.95 if case.name == "tokens3" else 0.02):
+                figures |= {"growth": 0.9, "limit_growth": 2.0, "own_figure": 7.0}
             metrics |= {f"{output}{variant}.{name}": value for name, value in figures.items()}
     metrics = {"elements": sum(v for k, v in metrics.items() if k.endswith(".elements")), **metrics}
     if carries:
@@ -345,4 +361,5 @@ def raw_of(record: Record) -> Raw:
     outputs = {subject: values for subject, values in subjects.items() if subject not in ("", *NOT_OUTPUTS)}
     same = {name: getattr(record, name) for name in ("case", "outcome", "action", "stage", "message", "seconds", "run")}
     return Raw("a test", **same, text=record.text, attempts=tuple(record.attempts), metrics=dict(record.metrics),
-               outputs=outputs, subjects=subjects, facts=dict(record.facts), job=dict(record.job))  # fmt: skip
+               outputs=outputs, subjects=subjects, facts=dict(record.facts), job=dict(record.job),
+               samples={name: (s.dtype, list(s.shape), s.bits) for name, s in record.samples.items()})  # fmt: skip

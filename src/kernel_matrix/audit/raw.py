@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
@@ -32,6 +34,7 @@ class Raw(NamedTuple):
     facts: dict[str, str]
     job: dict[str, str]
     run: str  # the key of the job: the path of its file, and its place in a file of several jobs
+    samples: Mapping[str, tuple[str, list[int], bytes]] = MappingProxyType({})  # by output: dtype, shape and bits
 
 
 class _Reader:
@@ -136,6 +139,9 @@ def _of_tables(jobs: Path) -> Iterator[Raw]:
         del row["run"]
         given = {figure: value for figure, value in row.items() if value is not None}
         of_case |= {f"{output}.{figure}": value for figure, value in (given | others).items()}
+    samples: dict[str, dict[str, tuple[str, list[int], bytes]]] = {}
+    for row in rows("samples"):
+        samples.setdefault(row["case"], {})[row["output"]] = row["dtype"], row["shape"], row["bits"]
     job = dict(rows("jobs")[0]["facts"])
     for row in rows("cases"):
         figures = dict(row["figures"]) | metrics.get(row["case"], {})
@@ -152,6 +158,7 @@ def _of_tables(jobs: Path) -> Iterator[Raw]:
             facts=dict(row["facts"]),
             job=job,
             run=str(jobs),
+            samples=samples.get(row["case"], {}),
         )
 
 
@@ -171,6 +178,10 @@ def _of_journal(path: Path) -> Iterator[Raw]:
             facts=end["facts"],
             job=first["facts"],
             run=str(path),
+            samples={
+                output: (sample["dtype"], sample["shape"], base64.b64decode(sample["bits"]))
+                for output, sample in end["samples"].items()
+            },
         )
 
 

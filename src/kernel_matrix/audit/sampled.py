@@ -135,6 +135,9 @@ class SampleJudge(Judge):
     def _medians(self) -> dict[tuple[Any, ...], dict[str, float]]:
         return {}
 
+    def _unlike(self) -> set[int]:
+        return set()
+
 
 def case_of(cell: Shown, result: Shown) -> tuple[str, ...]:
     """Return the operator and the name of a case, which have the same inputs in all cells."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, NamedTuple
 
+from kernel_matrix.audit.beside import far_off, has_impossible_samples, lacking
 from kernel_matrix.audit.planned import Facts, holds
 from kernel_matrix.audit.raw import Raw
 from kernel_matrix.base.patterns import is_found
@@ -59,6 +60,7 @@ class Judge:
         self.inputs = self._common_inputs()
         self.missed = self._jobs_that_missed(raws)
         self.medians = self._medians()
+        self.unlike = self._unlike()
 
     def shown_as(self, case: str, result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
         """Return the states that a case may have, as the page shows it, each with the raw result that gives it."""
@@ -87,7 +89,8 @@ class Judge:
             return [("missing", group[0])]
         if None in (self.fresh[id(raw)] for raw in taken):
             pool = [raw for raw in taken if self.fresh[id(raw)] in (None, not stale)] or taken
-            heaviest = pool if len(pool) < len(taken) else _heaviest(pool)
+            one, other = _heaviest(pool), _heaviest(pool, _counts_as_run)
+            heaviest = pool if len(pool) < len(taken) else one + [raw for raw in other if raw not in one]
         else:
             heaviest = self._deciding(taken)
         states: list[tuple[str, Raw | None]] = [(self._state(case, raw), raw) for raw in heaviest]
@@ -100,9 +103,10 @@ class Judge:
     def _deciding(self, taken: list[Raw]) -> list[Raw]:
         """Return the results that may decide a case, where it is known which are stale: those that tried most.
 
-        A stale one decides only if it tried more than all fresh ones, and the worst of these did not go wrong.
+        A stale one decides only if it tried more than all fresh ones, and the worst of these did not go wrong. A fresh
+        emulation that went wrong counts as a run.
         """
-        now = _heaviest([raw for raw in taken if self.fresh[id(raw)]])
+        now = _heaviest([raw for raw in taken if self.fresh[id(raw)]], _counts_as_run)
         before = _heaviest([raw for raw in taken if not self.fresh[id(raw)]])
         if not now or not before:
             return now or before
@@ -167,6 +171,8 @@ class Judge:
             return True
         sums = self.matrix["ops"][operator.rpartition(".")[0]]["sums"]
         if any(self._grows(figures, is_sum=name.split("@")[0] in sums) for name, figures in outputs.items()):
+            return True
+        if has_impossible_samples(raw):
             return True
         wrong = any(self._is_wrong(operator, facts, name, figures) for name, figures in outputs.items())
         return wrong or self._is_out_of_line(case, raw)
@@ -301,7 +307,21 @@ class Judge:
         keys = ("elements", *_MADE_FROM)
         return {k: {n: median(f.get(n, 0) for f in fs) for n in keys} for k, fs in groups.items() if len(fs) >= 3}
 
+    def _unlike(self) -> set[int]:
+        """Return the identities of the results that lack what others of their case have, or have far samples."""
+        groups: dict[tuple[Any, ...], list[Raw]] = {}
+        for case, raws in self.raws.items():
+            for raw in raws:
+                ran = raw.outcome == "pass" and raw.action in ("run", "emulate")
+                if ran and not self._has_other_inputs(case, raw):
+                    groups.setdefault((_inputs(case), self.fresh[id(raw)] is False), []).append(raw)
+        every = groups.values()
+        without = {one for group in every if not _is_asserted(group[0]) for one in lacking(group)}
+        return without | {one for group in every for one in far_off(group)}
+
     def _is_out_of_line(self, case: str, raw: Raw) -> bool:
+        if id(raw) in self.unlike:
+            return True
         for name, figures in raw.outputs.items() if not _draws_alone(raw) else ():
             usual = self.medians.get((_inputs(case), name.split("@")[0], self.fresh[id(raw)] is False))
             if usual and _differs(figures, usual, self.matrix["accuracy"]["ulps"]):
@@ -381,10 +401,15 @@ def _inputs(case: str) -> tuple[str, ...]:
     return tuple(case.split("/")[3:])
 
 
-def _heaviest(raws: list[Raw]) -> list[Raw]:
-    """Return the results that tried most, and of these the worst."""
-    most = max(map(_weight, raws), default=None)
-    return [raw for raw in raws if _weight(raw) == most]
+def _heaviest(raws: list[Raw], is_run: Callable[[Raw], bool] = lambda _: False) -> list[Raw]:
+    """Return the results that tried most, and of these the worst. What ``is_run`` says of counts as a run."""
+    weights = [(_ACTIONS.index("run"), _weight(raw)[1]) if is_run(raw) else _weight(raw) for raw in raws]
+    return [raw for raw, weight in zip(raws, weights, strict=True) if weight == max(weights)]
+
+
+def _counts_as_run(raw: Raw) -> bool:
+    """Return whether a result is an emulation that went wrong."""
+    return raw.action == "emulate" and raw.outcome in ("error", "fail")
 
 
 def _weight(raw: Raw) -> tuple[int, int]:

@@ -31,9 +31,15 @@ def here(text: str) -> str:
     return _MARKED.sub(lambda match: f"{_started()} {match[1]}", text)
 
 
-def line_here(line: str) -> str:
-    """Return a line of commands, such as one that repeats a result, as it is typed in this terminal."""
-    return line.replace(f"{_NAME} ", f"{_started()} ", 1)
+def line_here(line: str, options: Sequence[str] = ()) -> str:
+    """Return a line of commands, such as one that repeats a result, as it is typed in this terminal.
+
+    ``options`` name the matrix.yaml and the build folder where these are not those of the present folder.
+    """
+    line = line.replace(f"{_NAME} ", f"{_started()} ", 1)
+    if "--matrix" in options:  # so the checkout may be another one
+        line = line.replace("git switch", f"git -C {shlex.quote(str(Path(options[1]).parent))} switch", 1)
+    return " ".join([line, *map(shlex.quote, options)])
 
 
 def _started() -> str:

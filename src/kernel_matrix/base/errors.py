@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # pydantic takes long to import
     from pydantic import ValidationError
 
-_LONGEST_HINT = 300  # a plan has thousands of names
+_LONGEST_LIST = 300  # a plan has thousands of names
+_MOST_WORDS = 3
 
 
 class UserError(Exception):
@@ -25,16 +26,20 @@ def unknown(where: str, kind: str, name: str, known: Iterable[str]) -> UserError
     ``--toolchain op-1: there is no such toolchain. Did you mean 'op-2'?``; ``where`` may be empty.
     """
     place = f"{where} {name}".strip()
-    return UserError(f"{place}: there is no such {kind}.{did_you_mean(name, known)[:_LONGEST_HINT]}")
+    return UserError(f"{place}: there is no such {kind}.{did_you_mean(name, known)}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean 'runner'?`` for the closest known word, or the list of all words when none is close."""
+    """Return `` Did you mean 'runner'?`` for the words that begin so, else the closest, else a list of the words."""
     words = sorted(set(known))
-    close = difflib.get_close_matches(word, words, n=1)
+    close = [one for one in words if word and one.startswith(word)] or difflib.get_close_matches(word, words, n=1)
     if close:
-        return f" Did you mean '{close[0]}'?"
-    return f" There are: {', '.join(words)}." if words else ""
+        return " Did you mean '" + "' or '".join(close[:_MOST_WORDS]) + "'?"
+    listed = ", ".join(words)
+    if len(listed) > _LONGEST_LIST:
+        listed = listed[:_LONGEST_LIST].rpartition(", ")[0]
+        listed += f" and {len(words) - listed.count(', ') - 1} more"
+    return f" There are: {listed}." if words else ""
 
 
 def first_fault(error: ValidationError) -> str:

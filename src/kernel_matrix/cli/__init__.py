@@ -7,6 +7,7 @@ command of a group, such as ``ci plan``: the help shows the group alone. Distrib
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import re
 import shlex
@@ -52,6 +53,7 @@ FORMER = {
     "sweep": "toolchains sweep",
     "take-junit": "ci take-junit",
 }
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)  # it is full, or may not be written
 # A command that became a script of the checkout.
 OUTSIDE = {"scale": "python benchmarks/scale"}
 
@@ -65,7 +67,7 @@ def commands() -> dict[str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
     interrupt_on_signals()
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words, options = list(sys.argv[1:] if arguments is None else arguments), argparse.Namespace()
     if words and words[0] in {**FORMER, **OUTSIDE}:
         now = OUTSIDE.get(words[0]) or line_here(command(FORMER[words[0]].split()))
         print(f"kernel-matrix: {words[0]} is no command any more: type {now}", file=sys.stderr)
@@ -79,8 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"kernel-matrix: {here(str(error))}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        remedy = " Write elsewhere: --build FOLDER." if "build" in options else ""
+        print(f"kernel-matrix: {place}{error.strerror}.{remedy}", file=sys.stderr)
+        return UserError.exit_code
     except KeyboardInterrupt:
-        print("kernel-matrix: interrupted; --resume goes on where this stopped", file=sys.stderr)
+        goes_on = "; --resume goes on where this stopped" if "resume" in options else ""
+        print(f"kernel-matrix: interrupted{goes_on}", file=sys.stderr)
         return 130
 
 

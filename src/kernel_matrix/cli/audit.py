@@ -22,11 +22,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print each difference; 1 if there is one."""
     project = load_project(options)
-    planned = pipeline.plan_for(project, selection_of(options))
+    asked = None
     if options.plan:
-        planned = row_plan_file.from_json(options.plan, planned).only_asked(planned)
+        row_plan = row_plan_file.from_json(options.plan, pipeline.plan_for(project, selection_of(options)))
+        asked = row_plan.row_of().keys()
     folders, site = options.results or [project.results], options.site or project.site
-    asked = {case.id for case in planned.cases}
     differences = audit(site, folders, project.matrix, project.root, asked)
     print("\n".join(differences) or f"all figures of {site} follow from the results")
     return int(bool(differences))

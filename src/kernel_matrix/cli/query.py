@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.cli.time_limit import time_limit
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_true", help="print CSV")
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--files", action="store_true", help="print the SQL of the views, for another engine")
+    parser.add_argument("--seconds", type=float, default=60, help="the time limit of the query (60)")
     parser.add_argument("--dialect", choices=("duckdb", "clickhouse"), default="duckdb", help="the engine of --files")
 
 
@@ -32,11 +34,13 @@ def main(options: argparse.Namespace) -> int:
     if options.files:
         print(query.statements([Path(folder) for folder in folders], options.dialect), end="")
         return 0
-    answer = query.ask(text, folders)
-    if options.csv or options.json:
-        print((query.in_csv if options.csv else query.in_json)(answer), end="")
-    else:
-        print("\n".join(query.in_lines(answer)))
+    with time_limit(options.seconds, f"The query has taken {options.seconds:g} s. --seconds gives it more time."):
+        answer = query.ask(text, folders)
+        if options.csv or options.json:
+            lines = (query.in_csv if options.csv else query.in_json)(answer)
+        else:
+            lines = "\n".join([*query.in_lines(answer), ""])
+    print(lines, end="")
     for problem in answer.problems:
         print(f"kernel-matrix: {' '.join(problem.split())}", file=sys.stderr)
     return 2 if answer.problems else 0

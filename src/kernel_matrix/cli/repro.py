@@ -30,5 +30,5 @@ def main(options: argparse.Namespace) -> int:
     lacking = repeat.needs(project.matrix, options.cell, record, detect())
     if lacking:
         print(f"# {lacking}")
-    print(line_here(repeat.Commands(project.matrix).command(options.cell, record)))
+    print(line_here(repeat.Commands(project.matrix).command(options.cell, record), project.options))
     return 1 if lacking else 0

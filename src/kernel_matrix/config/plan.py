@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Literal
@@ -110,6 +110,12 @@ class Plan:
 def plan(matrix: Matrix, tier: Tier) -> Plan:
     """Return the jobs of ``tier`` in the order of matrix.yaml; the full tier holds the quick one."""
     return Plan(matrix.package.name, tier, tuple(_jobs(matrix, tier)))
+
+
+def with_cases(plan: Plan, ids: Collection[str]) -> Plan:
+    """Return the plan with only the cases of these ids."""
+    jobs = (replace(job, cases=tuple(case for case in job.cases if case.id in ids)) for job in plan.jobs)
+    return replace(plan, jobs=tuple(job for job in jobs if job.cases))
 
 
 def outputs_not_named(plan: Plan) -> tuple[str, ...]:

@@ -92,9 +92,18 @@ def _asked(planned: Plan, names: Sequence[str]) -> set[str]:
         named = _named(known, name)
         if not named:
             hint = " The full tier has more: --tier full." if planned.tier == "quick" else ""
-            raise UserError(f"{unknown('--case', 'case in the plan', name, known)}{hint}")
+            raise UserError(f"{_not_in(known, name)}{hint}")
         asked |= named
     return asked
+
+
+def _not_in(known: set[str], name: str) -> str:
+    """Return that no case is called so, and which ids have the name as a part, or what an id is made of."""
+    if not (around := _named(known, f"*{name}*")):
+        form = "A cell is PLATFORM/TARGET/TOOLCHAIN/OPERATOR.DIRECTION, and * stands for any text."
+        return f"{unknown('--case', 'case in the plan', name, known)} {form}"
+    taken = f"--case '*{name}*' takes the {len(around)} cases and cells with it, such as {min(around)}."
+    return f"--case {name}: there is no such case in the plan. * stands for any text: {taken}"
 
 
 def _named(known: set[str], name: str) -> set[str]:

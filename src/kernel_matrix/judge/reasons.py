@@ -107,6 +107,9 @@ _SENTENCES: dict[str, Callable[..., str]] = {
     "unusual_floor": lambda output, figure, value, usual: sentence(
         "unusual_times", (output, figure, str(float(value) / float(usual) if float(usual) else float("inf")))
     ),
+    "lacks": lambda *names: f"the record owes {', '.join(names)}: the other results have it",
+    "samples_cannot_be": _of_an_output("its samples and its max_abs cannot both be true"),
+    "unusual_samples": _of_an_output("its samples are further from those of the other results than max_abs allows"),
     "unusual_times": _of_an_output("its {} is {} times that of the other results", "s .3g"),
     # Jobs that cannot have run the case.
     "other_action": _other_action,

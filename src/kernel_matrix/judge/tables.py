@@ -20,7 +20,7 @@ from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.store.records import Jobs
 from kernel_matrix.vendors.registry import vendor_named
 
-_REASON = pa.struct([("code", TEXT), ("arguments", pa.list_(TEXT))])
+REASON = pa.struct([("code", TEXT), ("arguments", pa.list_(TEXT))])
 _Fault = tuple[str, list[str]]  # a code with its arguments
 
 
@@ -47,7 +47,7 @@ def enter_misplaced(connection: Connection, planned: Planned, jobs: Jobs) -> Non
         fault = next(_misplaced(planned.cells[cell], action, jobs[job]), None)
         if fault:
             found.append((job, cell, action, dict(zip(("code", "arguments"), fault, strict=True))))
-    schema = {"job": KEY, "cell": NUMBER, "action": TEXT, "fault": _REASON}
+    schema = {"job": KEY, "cell": NUMBER, "action": TEXT, "fault": REASON}
     enter_rows(connection, "misplaced", schema, found)
 
 

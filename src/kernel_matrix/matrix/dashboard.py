@@ -50,6 +50,7 @@ class Dashboard:
 def write_dashboard(
     project: Project,
     judged: Judged,
+    asked: Judged | None = None,
     *,
     earlier: History | None = None,
     against: Path | None = None,
@@ -60,9 +61,9 @@ def write_dashboard(
 ) -> Dashboard:
     """Write the dashboard of results that were judged, and audit it unless ``notes`` say that the run goes on.
 
-    ``against`` is the site of an earlier run: the summary then says what differs from it. ``left_out`` cases were not
-    asked for; ``notes`` stand at the top of the page. ``with_junit`` writes all results beside the page as one JUnit
-    file too, which takes longer than all the rest.
+    The exit status speaks of the cases that are ``asked`` for, by default of all. ``against`` is the site of an earlier
+    run: the summary then says what differs from it. ``left_out`` cases are not on the page; ``notes`` stand at its top.
+    ``with_junit`` writes all results beside the page as one JUnit file too, which takes longer than all the rest.
 
     Raises:
         UserError: ``against`` holds no report.
@@ -84,16 +85,21 @@ def write_dashboard(
     site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=times)
     site.write_junit(project.site, judged.records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
-    dashboard = _dashboard(project, judged, document, tuple(differences), earlier)
+    dashboard = _dashboard(project, judged, asked or judged, document, tuple(differences), earlier)
     return replace(dashboard, annotations=_annotations(project, judged)) if with_annotations else dashboard
 
 
 def _dashboard(
-    project: Project, judged: Judged, document: Document, differences: tuple[str, ...], earlier: History
+    project: Project,
+    judged: Judged,
+    asked: Judged,
+    document: Document,
+    differences: tuple[str, ...],
+    earlier: History,
 ) -> Dashboard:
     lines, broken = tuple(_lines(project, judged, document)), judged.loaded.broken
     problems = (*broken, *judged.not_taken, *earlier.problems, *(f"audit: {difference}" for difference in differences))
-    status = 2 if broken else int(judged.is_red or bool(document.toolchains.changed or differences))
+    status = 2 if broken else int(asked.is_red or bool(document.toolchains.changed or differences))
     return Dashboard(project.site / "index.html", document, lines, problems, differences, status)
 
 

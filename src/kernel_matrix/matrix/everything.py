@@ -41,8 +41,9 @@ def run_everything(
     probes: Sequence[Callable[[], object]] = (),
     keeper: Keeper | None = None,
 ) -> Dashboard:
-    """Run the selected jobs and ``probes``, and write the dashboard of the whole plan, first when one job has ended.
+    """Run the selected jobs and ``probes``, and write the dashboard, first when one job has ended.
 
+    Of cases that are not asked for, it has those with earlier results, and the exit status does not speak of them.
     ``on_judged`` gets the verdicts of the selected cases when all jobs have ended; ``expected`` are ``FACT=VALUE``.
     With a ``keeper``, a job with nothing red is not run again while all that it depends on is as it was.
 
@@ -67,19 +68,23 @@ def run_everything(
                 keeper, of_run, [job for job in rest if names.result_of(project.results, job.id) in files], depends
             )
         on_judged(of_run)
-        return _written(project, selected, judged, notes)
+        return _written(project, selected, judged, notes, of_run)
 
 
 def _judged(project: Project, selected: Selected) -> AbstractContextManager[Judged]:
-    """Judge all results of this machine by the whole plan."""
+    """Judge all results of this machine by the plan."""
     row_plan, earlier = selected.row_plan, selected.earlier
-    return judging.judged(project, selected.plan, [project.results], row_plan=row_plan, earlier=earlier)
+    folders = [project.results]
+    return judging.judged(project, selected.plan, folders, row_plan=row_plan, earlier=earlier, only=selected.asked)
 
 
-def _written(project: Project, selected: Selected, judged: Judged, notes: RunNotes) -> Dashboard:
+def _written(
+    project: Project, selected: Selected, judged: Judged, notes: RunNotes, asked: Judged | None = None
+) -> Dashboard:
     """Write the dashboard."""
-    left_out = selected.row_plan.left_out if selected.row_plan else 0
-    return write_dashboard(project, judged, earlier=selected.earlier, left_out=left_out, notes=notes)
+    row_plan = selected.row_plan
+    left_out = row_plan.left_out if row_plan else len(selected.plan.cases) - len(judged.planned.cell)
+    return write_dashboard(project, judged, asked, earlier=selected.earlier, left_out=left_out, notes=notes)
 
 
 def _results(judged: Judged, selected: Selected) -> list[Record]:

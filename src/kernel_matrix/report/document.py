@@ -291,7 +291,7 @@ class Run(RunOutline):
     cases_by_state: dict[State, int]
     stale_cases: int
     unplanned: int = Field(description="Results that belong to no planned case.")
-    left_out: int = Field(description="Cases that were not asked for, since no changed file concerns them.")
+    left_out: int = Field(description="Cases of the tier that were not asked for, or have not run, and are not here.")
 
     @property
     def stale(self) -> int:

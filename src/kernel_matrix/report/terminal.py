@@ -31,8 +31,11 @@ _MOST_REASONS = 5  # why cases are unavailable
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
-def summary(matrix: Matrix, judged: Judged, rules: tuple[Rule, ...]) -> Iterator[str]:
-    """Yield the counts of all cases, and the first red cases of every cell; ``rules`` are those of the project."""
+def summary(matrix: Matrix, judged: Judged, rules: tuple[Rule, ...], options: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the counts of all cases, and the first red cases of every cell.
+
+    ``rules`` are those of the project, and ``options`` those that a command needs to find its matrix.yaml.
+    """
     counts = judged.counts
     yield f"{counted(sum(counts.values()), 'case')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
     if not judged.has_run:
@@ -42,7 +45,7 @@ def summary(matrix: Matrix, judged: Judged, rules: tuple[Rule, ...]) -> Iterator
     commands = Commands(matrix)
     for number, first in judged.red_by_cell(_MOST_CASES):
         for verdict in first:
-            yield from _red_case(commands, verdict, rules)
+            yield from _red_case(commands, verdict, rules, options)
         if number > len(first):
             yield f"  and {number - len(first)} more of {first[0].case.cell.id}"
 
@@ -69,7 +72,7 @@ def _noise(judged: Judged, baseline: str) -> Iterator[str]:
         yield f"noise ratio (the error over that of {baseline}), {dtype}: at most {ratio:.3g} ({output} in {place})"
 
 
-def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> Iterator[str]:
+def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...], options: Sequence[str]) -> Iterator[str]:
     case, record = verdict.case, verdict.record
     stage = f" in {record.stage}" if record and record.stage else ""
     reason = verdict.reason.partition("\n")[0][:300] or "no reason was given"
@@ -78,7 +81,7 @@ def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...]) -> 
         yield f"  noise ratio: {ratios}"
     if record and verdict.state == "error":
         yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules))}"
-    yield f"  repeat it: {line_here(commands.command(case.id, record))}"
+    yield f"  repeat it: {line_here(commands.command(case.id, record), options)}"
 
 
 _HEAD = ("output", "bits", "ULP median", "p99", "max", "max_abs A", "max_abs B", "noise A", "noise B")

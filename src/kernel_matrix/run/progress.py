@@ -14,7 +14,7 @@ from rich.table import Table
 from kernel_matrix.config.plan import Job
 
 _SECONDS_BETWEEN_LINES = 15.0
-_COLOURS = {"pass": "green", "fail": "red", "error": "red", "missing": "magenta"}
+_COLOURS = {"pass": "green", "fail": "red", "error": "red", "known": "yellow", "missing": "magenta"}
 
 
 class Console:

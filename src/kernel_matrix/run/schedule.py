@@ -41,17 +41,18 @@ def run(
     The files of each job are replaced; the other files in the results folder stay as they are.
 
     Raises:
-        UserError: another run is at one of the jobs, in the same folder.
+        UserError: another run is at one of the jobs, in the same folder, or an executor that was asked for is not here.
     """
     settings.results.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         for job in jobs:
             _hold(job, settings, stack)
+        prepare = Preparation(matrix, machine, settings, progress, stack)
+        runs = [prepare.decided(job) for job in jobs]  # what cannot begin replaces no result
         if not settings.resume:
             for job in jobs:
                 names.remove(settings.results, job.id)
-        prepare = Preparation(matrix, machine, settings, progress, stack)
-        files = _Schedule(prepare, settings.workers, on_result).run([prepare.decided(job) for job in jobs], beside)
+        files = _Schedule(prepare, settings.workers, on_result).run(runs, beside)
     return [path for job in jobs if (path := files[job.id]) is not None]
 
 

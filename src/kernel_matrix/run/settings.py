@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Protocol
 
 from kernel_matrix import plugins
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Platform
 from kernel_matrix.run.executors import Prepare, UnavailableError
 
@@ -64,15 +65,24 @@ def _module_of(name: str) -> ModuleType:
 
 
 def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
-    """Return the executor for a platform's jobs, and the reason; one that was asked for by name is never replaced."""
-    if asked != AUTO:
+    """Return the executor for a platform's jobs, and the reason; one that was asked for by name is never replaced.
+
+    Raises:
+        UserError: containers were asked for, and no engine answers.
+    """
+    if asked not in (AUTO, CONTAINER):
         return asked, "as asked"
-    if platform.container is None:
+    if asked == AUTO and platform.container is None:
         return "venv", "matrix.yaml names no container for it"
     address = plugins.part("engine_address")
-    if address is None:
-        return "venv", f"containers need {plugins.installing('containers')}"
     try:
+        if address is None:
+            raise UnavailableError(f"containers need {plugins.installing('containers')}")
         return CONTAINER, f"a Docker engine answers at {address()}"
     except UnavailableError as reason:
-        return "venv", str(reason)
+        if asked == AUTO:
+            return "venv", str(reason)
+        raise UserError(
+            f"--executor {asked}: {reason}. Nothing ran, and earlier results stay. Start an engine, or take "
+            "--executor venv."
+        ) from None

@@ -103,7 +103,7 @@ class Supervisor:
             self._make_key()
         job_file.write_text(specification)
         self.cases.take_in()
-        self.cases.end_in_flight("crash", "the job was interrupted while this case ran")
+        self.cases.in_flight = None  # the interrupted run's, which says nothing of the kernel: it is tried again
 
     def forget(self) -> None:
         """Remove the journal, so that no later run goes on with it."""

@@ -125,6 +125,11 @@ class Samples:
         """Return the samples of a case of a run."""
         return self._by_case.get((run, case), {})
 
+    @property
+    def runs(self) -> list[str]:
+        """The runs that have samples."""
+        return [*{run: None for run, _ in self._by_case}]
+
     def __bool__(self) -> bool:
         """Return whether there are samples of any case."""
         return bool(self._by_case)

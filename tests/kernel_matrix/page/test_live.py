@@ -81,10 +81,19 @@ def test_the_open_cell_is_drawn_again_and_keeps_what_somebody_did_in_it(live, ne
     assert page.evaluate("document.querySelector('dialog#cell').scrollTop") == scroll
 
 
-def test_a_page_whose_run_is_over_asks_for_nothing_more(new_tab, live):
+def test_where_serve_shows_the_page_it_follows_a_run_that_begins_later(live, new_tab):
+    address, change = live
+    change("", "no run goes on")
+    tab = new_tab(address)
+    tab.open()
+    change("0 of 2 jobs have ended.", "a run began")
+    tab.until("document.body.innerText.includes('a run began')", 30)
+
+
+def test_a_page_elsewhere_whose_run_is_over_asks_for_nothing_more(new_tab, live):
     address, change = live
     change("", "the run is over")
-    tab = new_tab(address)
+    tab = new_tab(address.replace("127.0.0.1", "localhost"))
     requests: list[str] = []
     tab.open()
     tab.page.on("request", lambda request: requests.append(request.url))

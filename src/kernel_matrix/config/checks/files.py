@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
+from kernel_matrix.config.locks import source_of
 from kernel_matrix.config.model import Matrix
 
 
@@ -39,7 +40,9 @@ def locks(matrix: Matrix, root: Path) -> Iterator[Fault]:
 def _lock(root: Path, place: Place, lock: str) -> Iterator[Fault]:
     if not (root / lock).is_file():
         known = sorted(str(path.relative_to(root)) for path in (root / lock).parent.glob("*.txt"))
-        yield place, f"the lock file '{lock}' does not exist.{did_you_mean(lock, known)}"
+        can_be_made = source_of(root / lock).is_file()
+        remedy = f" Make it: `kernel-matrix lock {Path(lock).stem}`" if can_be_made else did_you_mean(lock, known)
+        yield place, f"the lock file '{lock}' does not exist.{remedy}"
 
 
 def containers(matrix: Matrix, root: Path) -> Iterator[Fault]:

@@ -60,3 +60,28 @@ SELECT key, name, is_stale,
        median_of(conditioning_rel_fro, n) AS conditioning_rel_fro, median_of(unit, n) AS unit,
        median_of(steps, n) AS steps, median_of(largest, n) AS largest, median_of(itemsize, n) AS itemsize
 FROM ordered;
+
+-- A result that passes owes what at least half of the others of its case have that pass: the digest of its inputs, the
+-- process of its kernel, the growth of each error, and repeats. A suite may repeat only what runs, or only what is
+-- emulated, so these are counted apart. What a suite's test says of itself depends on the test alone, and is not counted.
+CREATE OR REPLACE TEMP TABLE lacking AS
+WITH passing AS (
+    SELECT record, key, stale > 0 AS is_stale, a.action, coalesce(digest, '') <> '' AS has_inputs,
+           coalesce(facts['process'], '') <> '' AS has_process, figures['repeats'] IS NOT NULL AS has_repeats
+    FROM accepted a JOIN (SELECT record, facts, figures FROM cases) USING (record)
+    WHERE a.outcome = 'pass' AND a.action IN ('run', 'emulate')
+      AND owed NOT IN (SELECT owed FROM plan_owed WHERE asserted)
+),
+said AS (
+    SELECT record, key, is_stale, '' AS action, 'inputs.sha256' AS name, has_inputs AS has FROM passing
+    UNION ALL SELECT record, key, is_stale, '', 'process', has_process FROM passing
+    UNION ALL SELECT record, key, is_stale, action, 'repeats', has_repeats FROM passing
+    UNION ALL SELECT record, key, is_stale, '', split_part(output, '@', 1) || '.growth', growth IS NOT NULL
+    FROM passing JOIN outputs USING (record)
+),
+usual AS (
+    SELECT key, is_stale, action, name FROM said GROUP BY ALL
+    HAVING bool_or(has) AND NOT bool_and(has) AND 2 * count(*) FILTER (has) >= count(*) - 1
+)
+SELECT record, list_sort(list(DISTINCT name)) AS names
+FROM said JOIN usual USING (key, is_stale, action, name) WHERE NOT has GROUP BY record;

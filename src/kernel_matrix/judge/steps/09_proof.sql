@@ -21,13 +21,15 @@ known AS (
            a.ordinal IS NOT NULL AS asserts, a.ordinal IS NOT NULL AND NOT a.has_numbers AS only_asserts,
            coalesce(d.injected, 0) <> 0 AS has_canaries, t.ordinal IS NOT NULL AS has_outputs, t.says_how,
            t.elements AS of_outputs, len(w.names) * coalesce(t.variants, 1) - coalesce(t.owed_outputs, 0) AS absent,
-           t.first_fault, t.first_odd, m.fault AS misplaced, j.fault AS of_job
+           t.first_fault, t.first_odd, m.fault AS misplaced, j.fault AS of_job, s.fault AS of_samples, l.names AS lacks
     FROM deciding d
     LEFT JOIN asserted a USING (ordinal)
     LEFT JOIN totals t USING (ordinal)
     LEFT JOIN plan_owed w ON w.owed = d.owed
     LEFT JOIN misplaced m ON m.job = d.job AND m.cell = d.cell AND m.action = d.action
     LEFT JOIN faulty_jobs j ON j.job = d.job
+    LEFT JOIN wrong_samples s ON s.record = d.record
+    LEFT JOIN lacking l ON l.record = d.record
     WHERE d.outcome IN ('pass', 'fail')
 ),
 absent_outputs AS (  -- of the results that lack some: every output that is owed by every variant, less those that came
@@ -63,6 +65,8 @@ SELECT k.planned,
         WHEN k.elements <> of_outputs THEN because('other_elements', [k.elements::VARCHAR, of_outputs::VARCHAR])
         WHEN misplaced IS NOT NULL THEN misplaced
         WHEN first_odd IS NOT NULL THEN o.odd
+        WHEN lacks IS NOT NULL THEN because('lacks', lacks)
+        WHEN of_samples IS NOT NULL THEN of_samples
         ELSE of_job END AS doubt
 FROM known k
 LEFT JOIN absent_outputs n USING (ordinal)

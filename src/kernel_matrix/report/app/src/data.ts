@@ -95,7 +95,7 @@ export interface Run {
    */
   unplanned: number;
   /**
-   * Cases that were not asked for, since no changed file concerns them.
+   * Cases of the tier that were not asked for, or have not run, and are not here.
    */
   left_out: number;
 }

@@ -108,7 +108,7 @@ export function footer(model: Model): Child[] {
       null,
       `${run.tier} tier, ${run.cases} cases in ${run.cells} cells`,
       run.unplanned > 0 && `; ${run.unplanned} results belong to no planned case`,
-      run.left_out > 0 && `; ${run.left_out} more were not asked for, because the change does not concern them`,
+      run.left_out > 0 && `; ${run.left_out} more were not asked for, or have not run`,
       `. Written ${moment(run.created)} UTC`,
       run.commits.length > 0 &&
         ` from commit ${run.commits.slice(0, 12).join(", ")}${run.commits.length > 12 ? " and others" : ""}`,

@@ -162,9 +162,12 @@ function marker(element: HTMLElement): string {
   return "";
 }
 
-/** Look for newer data while a run goes on. What has not changed is not drawn again: somebody may be reading it. */
+/**
+ * Look for newer data while a run goes on, and where `serve` shows the page: a run may begin later. What has not changed
+ * is not drawn again: somebody may be reading it.
+ */
 function keepFresh(page: Page, model: Model): void {
-  if (!model.overview.run_notes.running) return;
+  if (!model.overview.run_notes.running && location.hostname !== "127.0.0.1") return;
   setTimeout(async () => {
     let present = model;
     try {
