@@ -99,7 +99,7 @@ def test_the_usual_constants_are_the_operators_own_and_the_others_all_differ() -
         for name in usual.keys() - {"form"}:
             assert usual[name] == getattr(spec, name), f"{op}: {name}"
             assert usual[name] != other[name], f"{op}: {name}"
-    of_deepseek = [constants_of("sinkhorn", {"streams": n, "form": "deepseek"}) for n in (4, 5)]
+    of_deepseek = [constants_of("sinkhorn", {**shapes[0], "streams": n, "form": "deepseek"}) for n in (4, 5)]
     assert [values["eps"] for values in of_deepseek] == pytest.approx([1e-6, 1e-4])
 
 
