@@ -51,6 +51,6 @@ def _install_packages(folder: Path) -> None:
     uv(
         *("pip", "install", "--quiet", "--python", sys.executable),
         *("--target", str(folder), "--python-version", Path(places.PYTHON).name.removeprefix("python")),
-        *("-r", str(_PROJECT / "pyproject.toml")),
+        *("docker", "-r", str(_PROJECT / "pyproject.toml")),
         *("-c", str(_PROJECT / "ci" / "locks" / "harness.txt")),
     )
