@@ -397,7 +397,7 @@ def sampled(passing, planned, tmp_path, monkeypatch):
         # One object, which all records of a suite share.
         records, job = [], {**job_of(cases[0]), "job": "cuda.triton-3.6", "device": "x"}
         for case in cases:
-            record = passing(case, **{OUTPUT: {"elements": float(array.size), "ulp_p99": 1.0}})
+            record = passing(case, **{OUTPUT: {"elements": float(array.size), "ulp_p99": 1.0, "largest": 4.0}})
             key = f"{case.cell.op}.{case.cell.direction}/{case.name}"
             samples = samples_of({OUTPUT: take(key, OUTPUT, array)})
             named = {"inputs.sha256": "ab" * 8, **facts}
@@ -443,18 +443,6 @@ def test_outputs_of_other_inputs_are_not_compared(sampled, diff):
     status, text, _ = diff(before, now)
     assert status == 0
     assert "No outputs were compared element by element: that needs samples of both runs." in text
-
-
-@pytest.mark.slow
-def test_a_result_that_became_nan_is_less_exact_and_its_json_can_be_read(sampled, diff):
-    found = diff(sampled("a", ARRAY), sampled("b", ARRAY * np.float32(np.nan)), "--json")
-    assert found[0] == 1
-
-    def refuse(word):
-        raise AssertionError(word)
-
-    [one] = json.loads(found[1], parse_constant=refuse)["less_exact"]
-    assert one["after"] == "inf"
 
 
 def test_a_folder_of_results_is_a_run(matrix, planned, site, good, diff, tmp_path):

@@ -107,7 +107,7 @@ def test_a_wheel_beside_the_harness_holds_its_own_modules(wheels, name):
     files, package = packages_of(wheels[name]), f"kernel_matrix_{name}"
     assert set(files) == {package, f"{package}-0.1.0.dist-info"}
     folder = ROOT / "src" / package
-    assert files[package] == sources(folder, "*.py") | sources(folder, "*.yaml")
+    assert files[package] == set().union(*(sources(folder, kind) for kind in ("*.py", "*.yaml", "*.j2")))
     assert {"licenses/LICENSE", "entry_points.txt"} <= files[f"{package}-0.1.0.dist-info"]
 
 
@@ -146,6 +146,7 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     doctor = execute(empty, str(program), "doctor", "--matrix", str(ROOT / "matrix.yaml"))
     assert "Docker: its library is not installed; the executor venv does without" in doctor.stdout
     venv.uv("pip", "install", "--python", str(empty), "--no-deps", *(str(wheels[name]) for name in BESIDE))
+    venv.uv("pip", "install", "--python", str(empty), "-c", str(LOCKS / "harness.txt"), "docker")
     for words in BESIDE.values():
         usage = execute(empty, str(program), *words)
         assert usage.returncode == 0, usage.stderr

@@ -82,7 +82,7 @@ def test_before_a_run_the_tables_of_its_jobs_are_deleted_unless_it_resumes(doubl
     def stop(*_: object) -> None:
         raise StoppedError
 
-    monkeypatch.setattr(schedule, "Preparation", stop)
+    monkeypatch.setattr(schedule, "_Schedule", stop)
     with pytest.raises(StoppedError):
         run(doubles, resume=True)
     assert names.find(folder) == [files]
