@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import few_cases
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from judges import compare, judge
 
@@ -43,6 +43,7 @@ def test_a_case_without_a_result_is_missing_and_red(planned):
 
 
 @pytest.mark.slow
+@settings(max_examples=25)
 @given(data=st.data())
 def test_states_of_all_planned_cases_add_up_to_the_plan(few, data):
     places = st.integers(0, len(few.cases) - 1)

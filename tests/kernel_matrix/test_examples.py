@@ -37,11 +37,6 @@ def environment():
     return make
 
 
-# Inductor unrolls the iterations of Sinkhorn, and needs half a minute for twenty with their gradient. Its conformance
-# cases have these.
-UNROLLED = {"inductor": ("--iterations", "3")}
-
-
 def run(python: Path, *arguments: str) -> list[tuple[float, float]]:
     """Run an example, and return the first and the last loss of each backend that it trained with."""
     done = program(python, *arguments, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
@@ -59,15 +54,12 @@ def test_a_hugging_face_decoder_trains(environment):
     assert again == [(first, last)], "the same to the bit"
 
 
-@pytest.mark.parametrize("toolchain", ["inductor", "tvm-0.27", "tilelang-0.1.15"])
-def test_a_hugging_face_decoder_trains_alike_with_every_backend(environment, toolchain):
+def test_a_hugging_face_decoder_trains_alike_with_a_compiled_backend(environment):
     """The losses of ten steps are almost those of eager PyTorch, which the same process trains with first."""
     examples = environment("examples")
     packages = sysconfig.get_path("purelib", "venv", vars={"base": str(examples.parent.parent)})
-    backend = toolchain.split("-")[0]
-    arguments = ("examples/train_llama.py", "--backend", "reference", "--backend", backend, "--steps", "10")
-    arguments += UNROLLED.get(toolchain, ())
-    eager, own = run(environment(toolchain), "-c", BEHIND, packages, *arguments)
+    arguments = ("examples/train_llama.py", "--backend", "reference", "--backend", "tvm", "--steps", "10")
+    eager, own = run(environment("tvm-0.27"), "-c", BEHIND, packages, *arguments)
     assert own == pytest.approx(eager, rel=1e-3)
 
 
