@@ -51,20 +51,9 @@ def launches(toolchain: str, script: str, build: Path, *options: str) -> Done:
     return Done(done.returncode, done.stdout + done.stderr, records)
 
 
-# nvcc takes five seconds for each kernel and target of the older TileLang. The newer one has two targets of NVIDIA,
-# and the tests without a GPU compile for sm_90 with the older one too.
-@pytest.mark.parametrize(
-    ("toolchain", "on_nvidia", "on_amd"),
-    [
-        (
-            "tilelang-0.1.8",
-            ("sm_80",),
-            ("error", "lower", "Cannot find global function target.build.tilelang_hip_without_compile"),
-        ),
-        ("tilelang-0.1.15", ("sm_80", "sm_90"), ("pass", "", "")),
-    ],
-)
-def test_programs_of_tilelang_are_compiled_for_every_target(toolchain, on_nvidia, on_amd, tmp_path):
+def test_programs_of_tilelang_are_compiled_for_every_target(tmp_path):
+    """The tests without a GPU compile for sm_90 with the older TileLang, for which nvcc takes five seconds a kernel."""
+    toolchain, on_nvidia = "tilelang-0.1.15", ("sm_80", "sm_90")
     options = ("--targets", *on_nvidia, "gfx942", "--launches", "all", "--jobs", "2", "--seconds", "300")
     done = launches(toolchain, "launched_programs.py", tmp_path / "build", *options)
     assert "did not end well" not in done.output, done.output
@@ -81,11 +70,8 @@ def test_programs_of_tilelang_are_compiled_for_every_target(toolchain, on_nvidia
         assert (wrong.outcome, wrong.stage) == ("error", "compile")
         assert "no_such_function" in wrong.message
     [added] = done.of("gfx942", "add")
-    outcome, stage, words = on_amd
-    assert (added.outcome, added.stage) == (outcome, stage)
-    assert words in added.message
-    if outcome == "pass":
-        assert added.facts["artifact.kind"] == "hip-source"
+    assert added.outcome == "pass"
+    assert added.facts["artifact.kind"] == "hip-source"
     assert f"/{toolchain}/" in next(iter(done.records))
 
 

@@ -24,12 +24,10 @@ AXES = {
 
 # Each adds fp32 numbers up in one chain over all tokens.
 CHAINS = [
-    backward_read("phi", "mhc_pre", "product(dq.T, weighted(v, gamma), precision)", "sum((dq.unsqueeze(2) * weighted(v, gamma).unsqueeze(1)).unbind())"),
     backward_read("gamma", "mhc_pre", "(dweighted * v).sum(dim=0)", "sum((dweighted * v).unbind())"),
     edit("bias", "mhc_pre", "dz.sum(dim=0)", "sum(dz.unbind())"),
     edit("alpha", "mhc_pre", "[part.sum() for part in (dz * m).sum(dim=0).split(parts)]", "[sum(part.flatten().unbind()) for part in (dz * m).split(parts, dim=1)]"),
     backward_read("phi", "mhc_head", "product(dq.T, weighted(v, gamma), precision)", "sum((dq.unsqueeze(2) * weighted(v, gamma).unsqueeze(1)).unbind())"),
-    backward_read("gamma", "mhc_head", "(dweighted * v).sum(dim=0)", "sum((dweighted * v).unbind())"),
 ]  # fmt: skip
 
 
