@@ -89,13 +89,14 @@ def _loaded(
     from kernel_matrix.store import load  # DuckDB and pyarrow take long to import
     from kernel_matrix.store.database import rows
 
+    if only is not None:  # which cases count is known when the results are read
+        loaded = load.load(connection, folders, asked, STREAMED)
+        planned = with_cases(planned, {*only, *(case for (case,) in rows(connection, 'SELECT "case" FROM cases'))})
+        return planned, of_plan(planned), loaded
     with ThreadPoolExecutor(1) as beside:  # most of loading is DuckDB's work, which needs no lock of Python
         columns = beside.submit(of_plan, planned)
         loaded = load.load(connection, folders, asked, STREAMED)
-    if only is None:
-        return planned, columns.result(), loaded
-    planned = with_cases(planned, {*only, *(case for (case,) in rows(connection, 'SELECT "case" FROM cases'))})
-    return planned, of_plan(planned), loaded
+    return planned, columns.result(), loaded
 
 
 def _require_libraries() -> None:

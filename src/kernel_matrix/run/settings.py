@@ -6,7 +6,6 @@ import importlib
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Protocol
 
 from kernel_matrix import plugins
@@ -54,14 +53,12 @@ def load_executor(name: str) -> AbstractContextManager[Prepare]:
     Raises:
         UserError: its distribution is not installed.
     """
-    of_containers = name == CONTAINER
-    make = plugins.needed("container_executor", "containers") if of_containers else _module_of(name).executor
+    if name == CONTAINER:
+        make = plugins.needed("container_executor", "containers")
+    else:
+        make = importlib.import_module(_MODULES[name]).executor
     executor: AbstractContextManager[Prepare] = make()
     return executor
-
-
-def _module_of(name: str) -> ModuleType:
-    return importlib.import_module(_MODULES[name])
 
 
 def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
