@@ -117,12 +117,12 @@ def diff(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def tests(session: nox.Session) -> None:
-    """Test the harness, and the kernel package in the environments of its toolchains. -- --quick: the harness alone."""
+    """Test the harness and the kernel package. -- --quick: the harness alone; --nightly: what takes too long else."""
     python = python_with_checks(session)
     environment = dict(SOURCE)
     if "--quick" not in session.posargs:
         environment = {**with_trends(session), "KERNEL_MATRIX_ENGINES": install_engines(session)}
-    if any("test_act" in word for word in session.posargs):  # a minute of both cores, so only where it is asked for
+    if any(word == "--nightly" or "test_act" in word for word in session.posargs):
         session.install("-r", str(LOCKS / "act.txt"))  # its program is on the session's path then
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=environment, external=True)
 
@@ -152,12 +152,15 @@ def pytest_options(words: list[str]) -> list[str]:
     """
     processes = str((os.cpu_count() or 1) + 1)
     options = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
-    rest = [word for word in words if word != "--quick"]
+    rest = [word for word in words if word not in ("--quick", "--nightly")]
+    named = any(_is_test(word) for word in rest)
     if "--quick" in words:
-        options += ["-m", "not environments and not engine and not browser and not slow"]
-    if not any(_is_test(word) for word in rest):
-        rest += ["tests/kernel_matrix", "tests/toolchains", "tests/ci"]
-    return [*options, *rest]
+        options += ["-m", "not environments and not engine and not browser and not slow and not nightly"]
+    elif "--nightly" in words:
+        options += ["-m", "nightly"]
+    elif not named:
+        options += ["-m", "not nightly"]
+    return [*options, *rest, *([] if named else ["tests/kernel_matrix", "tests/toolchains", "tests/ci"])]
 
 
 def _is_test(word: str) -> bool:

@@ -251,7 +251,7 @@ def test_an_error_cannot_end_the_cell_of_a_table(tables):
 
 
 def test_two_calibrations_of_one_output_are_refused(tables: ModuleType, tmp_path: Path) -> None:
-    kept = sorted((ROOT / "docs" / "calibration" / "nvidia-h200").glob("*.json"))[0]
+    kept = sorted((ROOT / "docs" / "calibration" / "nvidia-h100").glob("*.json"))[0]
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_bytes(kept.read_bytes())
     with pytest.raises(ValueError, match="twice"):

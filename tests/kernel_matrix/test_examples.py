@@ -46,6 +46,7 @@ def run(python: Path, *arguments: str) -> list[tuple[float, float]]:
     return [(float(first), float(last)) for first, last in losses]
 
 
+@pytest.mark.nightly
 def test_a_hugging_face_decoder_trains(environment):
     python = environment("examples")
     [(first, last)] = run(python, "examples/train_llama.py", "--steps", "40")
@@ -54,6 +55,7 @@ def test_a_hugging_face_decoder_trains(environment):
     assert again == [(first, last)], "the same to the bit"
 
 
+@pytest.mark.nightly
 def test_a_hugging_face_decoder_trains_alike_with_a_compiled_backend(environment):
     """The losses of ten steps are almost those of eager PyTorch, which the same process trains with first."""
     examples = environment("examples")

@@ -46,6 +46,7 @@ def image(engine, tmp_path_factory) -> str:
     return "kernel-matrix/harness:test"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_container_runs_a_matrix_in_a_mounted_folder(engine, image, doubles: Doubles):
     doubles.edit("targets: [any]", "targets: [x86-64]")

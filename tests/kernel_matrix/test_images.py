@@ -40,6 +40,7 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "containers").glob("*/Dockerfile"))
 PIN = next(line for line in (ROOT / "containers/toolchains/Dockerfile").read_text().splitlines() if "ARG BOOK" in line)
 INSTALLER = Installer(builds_of="torch", cpu={"UV_TORCH_BACKEND": "cpu"})
+LARGE = [pytest.param(name, marks=pytest.mark.nightly) for name in ("cuda", "rocm")]  # images of several GB
 FROM_BASE = f"{PIN}\nFROM ${{BOOKWORM}}\n"
 
 
@@ -446,6 +447,7 @@ def test_a_container_that_a_dead_process_left_stops_nobody(engine, tmp_path, rem
     assert run(engine, image, "cat /made; id -u").split() == [str(tmp_path), "1000"]
 
 
+@pytest.mark.nightly
 def test_a_large_image_may_take_longer_than_a_client_waits_for_other_answers(engine, tmp_path, remove):
     dockerfile, lock = with_environments(tmp_path), tmp_path / "none.txt"
     script = f"sleep 2; head -c 300M /dev/urandom >/large; echo {tmp_path} >/made\n"
@@ -566,7 +568,9 @@ def platform_image(engine, matrix: Matrix):
     return make
 
 
-@pytest.mark.parametrize("name", ["cpu-llvm", "cuda", "rocm"])
+@pytest.mark.parametrize(
+    "name", ["cpu-llvm", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("cuda", "rocm"))]
+)
 def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(engine, platform_image, matrix, name):
     image = platform_image(name)
     for lane in matrix.platforms[name].entries:
@@ -580,7 +584,10 @@ def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(e
     assert run(engine, image, f"({spare}) 2>/dev/null || true").split() == []
 
 
-@pytest.mark.parametrize(("name", "reaches"), [("cpu-llvm", "ran"), ("cuda", "compiled"), ("rocm", "compiled")])
+@pytest.mark.parametrize(
+    ("name", "reaches"),
+    [("cpu-llvm", "ran"), *(pytest.param(*name.values, "compiled", marks=name.marks) for name in LARGE)],
+)
 def test_the_doctor_is_right_in_an_image(engine, platform_image, matrix, tmp_path, name, reaches):
     platform_image(name)
     command = [sys.executable, "-m", "kernel_matrix", "doctor", "--inside", name, "--build", str(tmp_path)]
@@ -599,6 +606,7 @@ def test_the_doctor_is_right_in_an_image(engine, platform_image, matrix, tmp_pat
     assert compiler is None or f"✓ {compiler}: " in done.stdout
 
 
+@pytest.mark.nightly
 def test_the_cuda_image_compiles_machine_code(engine, platform_image, matrix):
     source = "#include <cuda_bf16.h>\\n__global__ void k(float* x) { *x = expf(*x); }\\n"
     targets = " ".join(matrix.platforms["cuda"].targets)
@@ -607,6 +615,7 @@ def test_the_cuda_image_compiles_machine_code(engine, platform_image, matrix):
     assert run(engine, platform_image("cuda"), command) == "ELF" * len(matrix.platforms["cuda"].targets)
 
 
+@pytest.mark.nightly
 def test_the_rocm_image_compiles_machine_code(engine, platform_image, matrix):
     source = (
         "#include <hip/hip_runtime.h>\\n#include <rocwmma/rocwmma.hpp>\\n"

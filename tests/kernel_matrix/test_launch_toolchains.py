@@ -51,6 +51,7 @@ def launches(toolchain: str, script: str, build: Path, *options: str) -> Done:
     return Done(done.returncode, done.stdout + done.stderr, records)
 
 
+@pytest.mark.nightly
 def test_programs_of_tilelang_are_compiled_for_every_target(tmp_path):
     """The tests without a GPU compile for sm_90 with the older TileLang, for which nvcc takes five seconds a kernel."""
     toolchain, on_nvidia = "tilelang-0.1.15", ("sm_80", "sm_90")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -113,3 +114,19 @@ def test_the_tests_are_all_that_there_are_unless_a_file_or_a_folder_is_named(pro
     done = nox(project, "-s", "tests", "--", "--quick", *words.split())
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{passed} passed" in done.stdout
+
+
+def test_the_tests_of_the_night_run_only_where_they_are_asked_for(monkeypatch):
+    specification = importlib.util.spec_from_file_location("sessions", ROOT / "noxfile.py")
+    sessions = importlib.util.module_from_spec(specification)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    specification.loader.exec_module(sessions)  # nox refuses to load it twice
+
+    def chosen(*words: str) -> str | None:
+        options = sessions.pytest_options([*words])
+        return options[options.index("-m") + 1] if "-m" in options else None
+
+    assert chosen() == chosen("-k", "src") == "not nightly"
+    assert chosen("--nightly") == "nightly"
+    assert chosen("--quick").endswith("not nightly")
+    assert chosen("tests/ci/test_act.py") is None, "who names a file means all of it"

@@ -58,6 +58,7 @@ def test_what_the_package_tests_of_pallas_passes_in_its_environment(python_of):
     assert re.search(r"\d+ passed in", done.stdout), done.stdout
 
 
+@pytest.mark.nightly
 def test_a_transformer_trains_alike_with_every_backend(python_of, matrix, tmp_path):
     """200 steps from the same weights on the same batches: each loss halves, and the losses end almost equal."""
     losses = {}

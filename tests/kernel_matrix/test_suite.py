@@ -266,6 +266,7 @@ def test_the_dashboard_of_a_hostile_suite_is_made_and_its_figures_agree(tmp_path
     assert sum(document["run"]["cases_by_state"].values()) == 13 + 10 + 2
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_twenty_thousand_tests_take_a_minute_or_two(tmp_path):
     text = "import pytest\n\n@pytest.mark.parametrize('n', range(20_000))\ndef test_n(n):\n    assert n != 77\n"

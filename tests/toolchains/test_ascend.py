@@ -42,6 +42,7 @@ def matrix() -> Matrix:
     return load(ROOT / "matrix.yaml")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "platform", "toolchain", "variables"),

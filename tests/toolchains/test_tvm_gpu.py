@@ -133,6 +133,7 @@ def test_a_missing_barrier_around_a_tile_is_a_race(results, barrier):
     assert "data race" in results[f"gradients-without-{barrier}"][0]
 
 
+@pytest.mark.nightly
 def test_every_operator_s_gpu_form_runs_in_software_or_says_why_not(tmp_path, matrix, results):
     command = [
         sys.executable,

@@ -104,6 +104,7 @@ def records_of(folder: Path, cases: list[str], **variables: str) -> list[Record]
     return [record for record in records if record.case in cases]
 
 
+@pytest.mark.nightly
 def test_every_operator_s_gpu_form_runs_in_webgpu_or_says_why_not(tmp_path, matrix):
     """The smallest case of each cell; ``ci/nox -s matrix`` runs all of them."""
     runs = [case for case in plan(matrix, "quick").cases if case.cell.platform == "webgpu" and not case.exclusion]
