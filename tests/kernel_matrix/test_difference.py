@@ -139,3 +139,29 @@ def test_a_message_starts_no_command_of_its_own(matrix, planned, passing):
 def test_a_traceback_that_points_outside_the_suite_gives_no_line():
     assert annotate.place('File "./tests/mhc/../../etc/x.py", line 3', "tests/mhc") == ("", 0)
     assert annotate.place("no traceback", "tests/mhc") == ("", 0)
+
+
+KERNELS = {
+    "a kernel's line below the suite's": (
+        TRACEBACK.replace("~/envs/lib/python3.12/site-packages/torch/x.py", "./src/mhc/backends/triton/kernel.py"),
+        ("src/mhc/backends/triton/kernel.py", 7),
+    ),
+    "pytest's short form": (
+        "tests/test_x.py:4: in test_a\n    f(1)\nfast/kernels.py:12: in f\n    raise ValueError\nE   ValueError\n",
+        ("fast/kernels.py", 12),
+    ),
+    "a library's line under it": (
+        "tests/test_x.py:4: in test_a\n../lib/site-packages/torch/x.py:7: in x\nE   ValueError\n",
+        ("tests/test_x.py", 4),
+    ),
+    "gcc": ("tests/test_x.py:4: in test_a\nE   AssertionError: csrc/k.cpp:31:9: error: expected\n", ("csrc/k.cpp", 31)),
+    "nvcc": ('  File "./tests/mhc/a.py", line 4, in a\n./csrc/k.cu(12): error: expected a ";"\n', ("csrc/k.cu", 12)),
+    "generated code": ("build/cache/k.cu(12): error: x\n/tmp/k.cu(12): error: x\n../k.cu(1): error: x", ("", 0)),
+    "a warning": ("./csrc/k.cu(12): warning #20: an error is near", ("", 0)),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_annotation_stands_on_the_kernel_s_line_where_that_is_known(name):
+    detail, where = KERNELS[name]
+    assert annotate.place(detail, "tests/mhc") == where

@@ -34,10 +34,23 @@ def annotate(matrix: Matrix, red: Iterable[Verdict]) -> list[str]:
     return lines
 
 
+# A compiler's error, and a frame of pytest's short traceback: both name files of the repository without './' too.
+_SOURCE = r"(?:\./)?((?!build/|harness/)\w[\w./-]*\.(?:cu|cuh|c|cc|cpp|cxx|h|hpp|hip|cl))"
+_COMPILED = rf"(?:^|\s){_SOURCE}[:(](\d{{1,6}})[:)](?:\d*:)? ?(?:fatal )?error"
+_SHOWN = r"^(?:\./)?((?!build/|harness/)\w[\w./-]*\.py):(\d{1,6}): in "
+
+
 def place(detail: str, suite: str) -> tuple[str, int]:
-    """Return the innermost line of the suite in a traceback: file and number, empty and 0 if there is none."""
-    lines = re.findall(rf'File "(?:\./|[^"]*?/)?({re.escape(suite)}/[\w./-]+\.py)", line (\d{{1,6}})', detail)
-    return (lines[-1][0], int(lines[-1][1])) if lines and ".." not in lines[-1][0] else ("", 0)
+    """Return the line of a kernel or a test that failed: file and number, empty and 0 if it is not known.
+
+    It is the first line that a compiler complains of, else the innermost line of the repository in a traceback.
+    """
+    traced = rf'File "(?:\./(?!\.)|(?:[^"]*?/)?(?={re.escape(suite)}/))([\w./-]+\.py)", line (\d{{1,6}})'
+    compiled, shown = (re.findall(pattern, detail, re.MULTILINE) for pattern in (_COMPILED, _SHOWN))
+    for file, line in (*compiled[:1], *reversed(shown or re.findall(traced, detail))):
+        if ".." not in file and "site-packages" not in file:
+            return file, int(line)
+    return "", 0
 
 
 def _command(commands: Commands, file: str, line: int, reason: str, verdicts: list[Verdict]) -> str:
