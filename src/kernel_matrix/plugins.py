@@ -28,7 +28,7 @@ EXTRAS = {
     "calibrate": "calibrate",
     "serve": "serve",
     "toolchains": "probes",
-    **dict.fromkeys(("init", "lock", "ci take-junit"), "adopt"),
+    **dict.fromkeys(("init", "lock", "ci take-junit", "ci comment", "ci notify"), "adopt"),
     **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),
 }
 

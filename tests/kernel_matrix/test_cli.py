@@ -31,7 +31,11 @@ def repeats(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(kernel-matrix run .*)", output)]
 
 
-WITHOUT_MATRIX = {"init", "ci history", "ci labels", "diagnose", "launches", "query"}  # what these say is of no matrix
+# What these say is of no matrix.
+WITHOUT_MATRIX = {
+    *("init", "ci comment", "ci history", "ci labels", "ci notify"),
+    *("diagnose", "launches", "query"),
+}
 NEEDED = {
     "shell": ["cuda"], "ci bundle": ["--wheels", "wheels"], "ci image": ["--platform", "x"],
     "ci jobs": ["--plan", "plan.json", "--write", "jobs.json"],

@@ -157,14 +157,15 @@ def _fetch(address: str) -> bytes:
     return text
 
 
-def compare_runs(before: Side, now: Side) -> Difference:
-    """Return what differs between two runs."""
+def compare_runs(before: Side, now: Side, *, whole: bool = True) -> Difference:
+    """Return what differs between two runs. The later one may be not ``whole``: then nothing that it lacks is gone."""
     past = history.merged(before.measurements, now.measurements)
     # Only what was measured up to the later run counts, with that run as the last one.
     until = {cell: tuple(one for one in series if one.started <= now.measurements[cell][-1].started)
              for cell, series in past.items() if now.measurements.get(cell)}  # fmt: skip
     outlines = _without_stale(before.outline), _without_stale(now.outline)
-    found = with_unplanned(difference(*outlines, until), *outlines)
+    found = difference(*outlines, until)
+    found = with_unplanned(found, *outlines) if whole else found
     moved, about_bits = _moved(before, now)
     slower, about_times = _slower(before, until)
     return replace(
