@@ -19,6 +19,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 TRIGGERS = {"pull_request", "push", "schedule", "workflow_dispatch", "workflow_call"}
+AFTER = "workflow_run"  # the only trigger of a workflow that works on what other runs have left
 SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
 APPROVED = "own-machines"  # the environment whose reviewers approve a commit
 PLANNED = "${{ !cancelled() && needs.plan.result == 'success' }}"
@@ -27,6 +28,15 @@ _PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
 _LOCAL = re.compile(r"\./\.github/(?:workflows/[\w-]+\.yml|actions/[\w-]+)")
 _HIDING = ("|| true", "|| :", "set +e", "--ignore", "--deselect", "continue-on-error", "exit 0")
 _WRITES = {"pages", "id-token"}  # all that anything here may write, and only the publisher
+_WRITES_AFTER = {"pull-requests"}  # what may be written after a run
+_OF_PULL_REQUEST = "github.event.workflow_run.event == 'pull_request'"
+_OF_MAIN = {
+    "github.event.workflow_run.event != 'pull_request'",
+    "github.event.workflow_run.head_branch == github.event.repository.default_branch",
+}
+_BELOW_BUILD = re.compile(r"build(/[\w-]+)+")
+_READS = re.compile(r"ci/kernel-matrix ci (comment|notify) [^\n;&|<>`()\\]+")  # one command, and nothing in it
+_SECRET = re.compile(r"\bsecrets\b")
 
 Job = Mapping[str, Any]
 
@@ -54,6 +64,11 @@ class Workflow:
             return {"action": {"steps": self.document["runs"].get("steps", [])}}
         jobs: Mapping[str, Job] = self.document.get("jobs", {})
         return jobs
+
+    @property
+    def is_after(self) -> bool:
+        """True if other runs start it, and nothing else does."""
+        return not self.is_action and set(self.triggers) == {AFTER}
 
     @property
     def is_action(self) -> bool:
@@ -102,7 +117,7 @@ def violations(files: Mapping[str, str]) -> list[str]:
 def _triggers(workflow: Workflow, _: Workflows) -> Iterator[str]:
     if workflow.is_action:
         return
-    for name in workflow.triggers.keys() - TRIGGERS:
+    for name in workflow.triggers.keys() - TRIGGERS - ({AFTER} if workflow.is_after else set()):
         yield f"on: '{name}' runs with this repository's rights on what others wrote. Use one of {sorted(TRIGGERS)}."
     if "push" in workflow.triggers and workflow.triggers["push"] != {"branches": ["main"]}:
         yield "on: push: name the branch main and nothing else; other branches have their pull requests."
@@ -121,9 +136,10 @@ def _permissions(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
             yield f"{name}: permissions: say each one that the job needs, or '{{}}'."
             continue
         writes = {key for key, value in permissions.items() if value == "write"}
-        if writes - _WRITES:
-            yield f"{name}: nothing here may write {sorted(writes - _WRITES)}. Take it out."
-        if writes and _callee(job, workflows) is None and any("run" in s or _is_checkout(s) for s in _steps(job)):
+        if rest := writes - (_WRITES_AFTER if workflow.is_after else _WRITES):
+            yield f"{name}: nothing here may write {sorted(rest)}. Take it out."
+        runs_code = _callee(job, workflows) is None and any("run" in s or _is_checkout(s) for s in _steps(job))
+        if writes and runs_code and not workflow.is_after:
             yield f"{name}: a job that may write runs no code of the repository. Let the publisher alone do it."
         if writes and {"pull_request", "workflow_dispatch"} & set(workflow.triggers):
             yield f"{name}: only what runs on main publishes. Take the write permission out."
@@ -140,6 +156,31 @@ def _pins(workflow: Workflow, _: Workflows) -> Iterator[str]:
             yield f"uses: {used}: pin it by the whole commit id; a tag can be moved to other code."
         elif not re.fullmatch(r"# v\d+\.\d+\.\d+", comment):
             yield f"uses: {used}: say the version beside the commit id: # v1.2.3"
+
+
+def _after_runs(workflow: Workflow, _: Workflows) -> Iterator[str]:
+    """Yield a sentence for each place after a run where code of a change could be executed, or gets a secret.
+
+    These jobs have rights that the run of a fork's pull request does not get. They run main's code, and what the run
+    left is data below build/.
+    """
+    for name, job in workflow.jobs.items() if workflow.is_after else ():
+        terms = _conjunction(job.get("if"))
+        if _OF_PULL_REQUEST not in terms and not terms >= _OF_MAIN:
+            yield f"{name}: say whose runs it follows: if: {_OF_PULL_REQUEST}, or {' && '.join(sorted(_OF_MAIN))}"
+        if _SECRET.search(str(job)) and not terms >= _OF_MAIN:
+            yield f"{name}: what a pull request left comes to no secret. Use it after runs of main alone."
+        if "uses" in job or not _is_hosted(job):
+            yield f"{name}: it runs on a hosted machine, and by itself."
+        for step in _steps(job):
+            label = f"{name}: {step.get('name') or step.get('uses') or 'a step'}"
+            given = step.get("with", {})
+            if _is_checkout(step) and {"ref", "repository"} & set(given):
+                yield f"{label}: it checks out main's newest commit and no other. Take 'ref' and 'repository' out."
+            if "download-artifact@" in str(step.get("uses", "")) and not _BELOW_BUILD.fullmatch(str(given.get("path"))):
+                yield f"{label}: what a run left could replace code that is run. Give it a path below build/."
+            if "run" in step and not _READS.fullmatch(step["run"].strip()):
+                yield f"{label}: only ci/kernel-matrix ci comment, or notify, reads what a run left."
 
 
 def _forks(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
@@ -195,7 +236,7 @@ def _nothing_hides(workflow: Workflow, _: Workflows) -> Iterator[str]:
                 yield f"line {number}: '{word}' hides failures. Let it fail."
         if "docker.sock" in line or "--privileged" in line:
             yield f"line {number}: whoever has the Docker socket has the machine. Take it out."
-        if re.search(r"\bsecrets\b", line.partition(" # ")[0]) and not line.lstrip().startswith("#"):
+        if _SECRET.search(line.partition(" # ")[0]) and not line.lstrip().startswith("#") and not workflow.is_after:
             yield f"line {number}: no job here needs a secret. Take it out."
     for name, job in workflow.jobs.items():
         for key in ("container", "services"):
@@ -253,6 +294,7 @@ _RULES = (
     _triggers,
     _permissions,
     _pins,
+    _after_runs,
     _forks,
     _approval,
     _steps_are_safe,

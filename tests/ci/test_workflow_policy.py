@@ -27,6 +27,7 @@ MATRIX = ".github/workflows/matrix.yml"
 MAIN = ".github/workflows/main.yml"
 NIGHTLY = ".github/workflows/nightly.yml"
 HAND = ".github/workflows/by-hand.yml"
+AFTER = ".github/workflows/after.yml"
 PUBLISH = ".github/workflows/publish.yml"
 ROW = ".github/actions/row/action.yml"
 
@@ -83,6 +84,19 @@ MUTATIONS = {
     "the report is made of good news": (MATRIX, "if: ${{ !cancelled() && needs.plan.result == 'success' }}\n    runs-on", "if: ${{ success() }}\n    runs-on", "whatever happened"),
     "the report asks nobody": (MATRIX, "--statuses build/jobs.json ", "", "has to ask what became of the jobs"),
     "somebody else's workflow": (MAIN, "./.github/workflows/publish.yml", "a/b/.github/workflows/c.yml@main", "lies in this repository"),
+    "after a run, and at a push": (AFTER, "on:\n", "on:\n  push:\n    branches: [main]\n", "'workflow_run' runs with"),
+    "after a run, a change's code": (AFTER, NO_TOKEN, f"{NO_TOKEN}          ref: ${{{{ github.event.workflow_run.head_sha }}}}\n", "main's newest commit and no other"),
+    "after a run, a fork's code": (AFTER, NO_TOKEN, f"{NO_TOKEN}          repository: me/x\n", "main's newest commit and no other"),
+    "after a run, an artifact in place of code": (AFTER, "path: build/plan", "path: .", "could replace code"),
+    "after a run, an artifact beside build": (AFTER, "path: build/plan", "path: build/../ci", "could replace code"),
+    "after a run, another command": (AFTER, "run: ci/kernel-matrix ci comment", "run: bash", "reads what a run left"),
+    "after a run, a second command": (AFTER, "ci notify build", "ci notify build; sh build", "reads what a run left"),
+    "after a run, everything is written": (AFTER, "pull-requests: write", "checks: write", "nothing here may write"),
+    "after a run, pages": (AFTER, "pull-requests: write", "pages: write", "nothing here may write"),
+    "after a run, a secret beside a change": (AFTER, "          GITHUB_TOKEN: ${{ github.token }}\n", "          KEY: ${{ secrets.KEY }}\n", "comes to no secret"),
+    "after a run, a secret after any run": (AFTER, " && github.event.workflow_run.head_branch == github.event.repository.default_branch", "", "say whose runs it follows"),
+    "after a run, on our machine": (AFTER, "runs-on: ubuntu-24.04", "runs-on: [self-hosted, linux]", "on a hosted machine"),
+    "a pull request that comments": (PULL, "contents: read", "pull-requests: write", "nothing here may write ['pull-requests']"),
     "an input that is not there": (MAIN, "      machines: true\n", "      machine: true\n", "is given"),
 }  # fmt: skip
 
