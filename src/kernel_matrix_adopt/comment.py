@@ -160,7 +160,7 @@ def _line(of_vendor: OfVendor, most: int) -> str:
             return f"nothing changed in {counted(of_vendor.same, 'cell')}."
         return f"not asked for; the earlier run had {counted(of_vendor.not_asked, 'cell')}."
     parts = [_part(KINDS[kind], list(ones.values()), most) for kind, ones in of_vendor.changes.items()]
-    return " ".join([*parts, f"As before: {of_vendor.same}."])
+    return " ".join([*parts, *([f"As before: {of_vendor.same}."] if of_vendor.same else [])])
 
 
 def _part(words: tuple[str, str], ones: Sequence[Change], most: int) -> str:

@@ -21,10 +21,19 @@ TEXT = (ROOT / "action.yml").read_text(encoding="utf-8")
 ACTION = YAML(typ="safe").load(TEXT)
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"] if "run" in step}
 
+GITHUB = {
+    "steps.report.outputs.artifact": "site-here",
+    "github.token": "a-token",
+    "github.event.pull_request.number": "7",
+    "github.server_url": "https://code.example",
+    "github.repository": "me/thing",
+    "github.run_id": "9",
+}
+
 
 def filled(text: str, inputs: dict[str, str]) -> str:
     """Return a text with GitHub's expressions replaced by their values."""
-    values = {"github.action_path": str(ROOT), **{f"inputs.{name}": value for name, value in inputs.items()}}
+    values = {"github.action_path": str(ROOT), **GITHUB, **{f"inputs.{name}": value for name, value in inputs.items()}}
     return re.sub(r"\$\{\{ (.+?) \}\}", lambda match: values[match[1]], text)
 
 
@@ -67,8 +76,8 @@ def runner(tmp_path: Path, toolchain_options: str = "", **inputs: str) -> Runner
     return made
 
 
-def test_the_action_has_four_inputs_and_no_expression_in_a_script():
-    assert list(ACTION["inputs"]) == ["platform", "options", "history", "artifact"]
+def test_the_action_has_five_inputs_and_no_expression_in_a_script():
+    assert list(ACTION["inputs"]) == ["platform", "options", "history", "artifact", "comment"]
     assert all(entry["default"] == "" and entry["description"] for entry in ACTION["inputs"].values())
     assert not [step for step in STEPS.values() if "${{" in step["run"]]
 
@@ -131,6 +140,17 @@ def test_a_history_is_handed_to_the_report_if_there_is_one(tmp_path):
     assert made.step("Report").stdout == f"{words}<--history><build/old site>"
 
 
+def test_a_comment_compares_with_the_history_and_has_the_name_of_the_page(tmp_path):
+    made = runner(tmp_path, history="build/old site", comment="true")
+    made.program.write_text('#!/bin/sh\nprintf "<%s>" "$@" "$GITHUB_TOKEN"\n')
+    assert made.step("Comment").stdout == (
+        "<ci><comment><build/old site><build/site><--post><--number><7><--name><site-here>"
+        "<--page><https://code.example/me/thing/actions/runs/9><a-token>"
+    )
+    assert "inputs.comment == 'true'" in STEPS["Comment"]["if"]
+    assert "github.event.pull_request.head.repo.full_name == github.repository" in STEPS["Comment"]["if"]
+
+
 @pytest.mark.slow
 def test_what_could_not_begin_has_no_page_to_upload(tmp_path):
     made = runner(tmp_path, "--toolchain nobody")
@@ -153,7 +173,7 @@ def test_each_platform_has_an_artifact_of_its_own_and_an_input_names_another(tmp
 
 
 def test_one_job_never_replaces_the_page_of_another_in_silence():
-    upload = ACTION["runs"]["steps"][-1]["with"]
+    [upload] = [step["with"] for step in ACTION["runs"]["steps"] if "upload-artifact@" in step.get("uses", "")]
     assert upload["overwrite"] == "${{ github.run_attempt != '1' }}"
     assert upload["if-no-files-found"] == "error"
 

@@ -1,1 +1,1 @@
-"""The commands of a repository that begins, or that has results of other tools."""
+"""The commands of a repository that begins, has results of other tools, or tells people of a run."""
