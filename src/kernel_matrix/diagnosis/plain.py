@@ -19,7 +19,7 @@ _MARGIN = re.compile(
     r")+",
     re.MULTILINE,
 )
-_WARNED = re.compile(r"^\S+:\d+: \w*Warning: .*$", re.MULTILINE)  # of Python, at a line of a program that goes on
+_WARNED = re.compile(r"^.+:\d+: \w*Warning: .*$", re.MULTILINE)  # of Python, at a line of a program that goes on
 _DONE = "\nSuccessfully installed "  # pip: what it tried again before does not matter
 
 
