@@ -278,6 +278,12 @@ def worked_examples(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def distributions(session: nox.Session) -> None:
+    """Build the wheel and the source archive of every distribution into build/distributions: -- VERSION."""
+    session.run(sys.executable, "ci/distributions.py", *session.posargs, external=True)
+
+
+@nox.session(venv_backend="none")
 def mutants(session: nox.Session) -> None:
     """Put faults into the compiled kernels, and see that the suite finds each: -- [TABLE ...] [--only TEXT]."""
     session.run(sys.executable, "ci/mutants.py", *session.posargs, env={"PYTHONPATH": "src"}, external=True)
