@@ -122,7 +122,6 @@ def tests(session: nox.Session) -> None:
     environment = dict(SOURCE)
     if "--quick" not in session.posargs:
         environment = {**with_trends(session), "KERNEL_MATRIX_ENGINES": install_engines(session)}
-    if any(word == "--nightly" or "test_act" in word for word in session.posargs):
         session.install("-r", str(LOCKS / "act.txt"))  # its program is on the session's path then
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=environment, external=True)
 
