@@ -333,7 +333,6 @@ def test_a_limit_that_is_no_time_is_refused(seconds):
     assert f"--seconds {seconds}: give a number above 0." in done.stderr
 
 
-
 @pytest.mark.slow
 def test_every_type_of_the_tables_can_be_printed(past):
     for table in (*names.TABLES, *views.VIEWS):
