@@ -122,7 +122,6 @@ def tests(session: nox.Session) -> None:
     environment = dict(SOURCE)
     if "--quick" not in session.posargs:
         environment = {**with_trends(session), "KERNEL_MATRIX_ENGINES": install_engines(session)}
-    if any(word == "--nightly" or "test_act" in word for word in session.posargs):
         session.install("-r", str(LOCKS / "act.txt"))  # its program is on the session's path then
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=environment, external=True)
 
@@ -275,6 +274,12 @@ def worked_examples(session: nox.Session) -> None:
     session.run(
         sys.executable, "ci/worked_examples.py", "--python", str(python), *session.posargs, env=SOURCE, external=True
     )
+
+
+@nox.session(venv_backend="none")
+def distributions(session: nox.Session) -> None:
+    """Build the wheel and the source archive of every distribution into build/distributions: -- VERSION."""
+    session.run(sys.executable, "ci/distributions.py", *session.posargs, external=True)
 
 
 @nox.session(venv_backend="none")

@@ -22,6 +22,7 @@ TRIGGERS = {"pull_request", "push", "schedule", "workflow_dispatch", "workflow_c
 AFTER = "workflow_run"  # the only trigger of a workflow that works on what other runs have left
 SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
 APPROVED = "own-machines"  # the environment whose reviewers approve a commit
+RELEASE = "release"  # the environment whose reviewers approve what goes to the package index
 PLANNED = "${{ !cancelled() && needs.plan.result == 'success' }}"
 _HOSTED = re.compile(r"(?:ubuntu|windows|macos)-[\w.-]+")
 _PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
@@ -119,8 +120,8 @@ def _triggers(workflow: Workflow, _: Workflows) -> Iterator[str]:
         return
     for name in workflow.triggers.keys() - TRIGGERS - ({AFTER} if workflow.is_after else set()):
         yield f"on: '{name}' runs with this repository's rights on what others wrote. Use one of {sorted(TRIGGERS)}."
-    if "push" in workflow.triggers and workflow.triggers["push"] != {"branches": ["main"]}:
-        yield "on: push: name the branch main and nothing else; other branches have their pull requests."
+    if "push" in workflow.triggers and workflow.triggers["push"] not in ({"branches": ["main"]}, {"tags": ["v*"]}):
+        yield "on: push: name the branch main, or the tags of versions, and nothing else."
     if set(workflow.triggers) != {"workflow_call"} and "concurrency" not in workflow.document:
         yield "concurrency is missing. Give the group that runs one at a time."
 
@@ -138,8 +139,12 @@ def _permissions(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
         writes = {key for key, value in permissions.items() if value == "write"}
         if rest := writes - (_WRITES_AFTER if workflow.is_after else _WRITES):
             yield f"{name}: nothing here may write {sorted(rest)}. Take it out."
-        runs_code = _callee(job, workflows) is None and any("run" in s or _is_checkout(s) for s in _steps(job))
-        if writes and runs_code and not workflow.is_after:
+        own = _callee(job, workflows) is None and not workflow.is_after
+        if (
+            writes
+            and own
+            and any(_is_checkout(s) or ("run" in s and _environment(job) != RELEASE) for s in _steps(job))
+        ):
             yield f"{name}: a job that may write runs no code of the repository. Let the publisher alone do it."
         if writes and {"pull_request", "workflow_dispatch"} & set(workflow.triggers):
             yield f"{name}: only what runs on main publishes. Take the write permission out."

@@ -36,7 +36,7 @@ STANDINS = ROOT / "tests" / "ci" / "act"
 ACTION = (ROOT / "action.yml").read_text(encoding="utf-8")
 PINS = sorted(set(re.findall(r"uses: (actions/\S+@\S+)", "\n".join([*read(ROOT).values(), ACTION]))))
 HARNESS = (
-    *(".github", ".gitignore", "ci", "probes", "src/kernel_matrix"),
+    *(".github", ".gitignore", "ci", "probes", "src/kernel_matrix*"),
     *("action.yml", "pyproject.toml", "README.md", "LICENSE"),
 )
 HOSTED = "ubuntu-24.04"
@@ -54,7 +54,7 @@ CI = f"""ci: {{ hosted: {HOSTED}, queue_minutes: 0.2, sentinels: ["*"],
 IN_ROOM = f"room.good.{TARGET}"
 
 pytestmark = [
-    pytest.mark.nightly,
+    pytest.mark.slow,
     pytest.mark.skipif(
         ACT is None, reason="act is not here; this installs it: ci/nox -s tests -- tests/ci/test_act.py"
     ),

@@ -29,6 +29,7 @@ NIGHTLY = ".github/workflows/nightly.yml"
 HAND = ".github/workflows/by-hand.yml"
 AFTER = ".github/workflows/after.yml"
 PUBLISH = ".github/workflows/publish.yml"
+RELEASE = ".github/workflows/release.yml"
 ROW = ".github/actions/row/action.yml"
 
 CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
@@ -83,6 +84,9 @@ MUTATIONS = {
     "the report waits for an image on a machine that may not come": (MATRIX, "        image: ${{ fromJSON(needs.plan.outputs.rows).images }}\n    runs-on: ubuntu-24.04", "        image: ${{ fromJSON(needs.plan.outputs.rows).images }}\n    runs-on: big", "must not need the rows"),
     "the report is made of good news": (MATRIX, "if: ${{ !cancelled() && needs.plan.result == 'success' }}\n    runs-on", "if: ${{ success() }}\n    runs-on", "whatever happened"),
     "the report asks nobody": (MATRIX, "--statuses build/jobs.json ", "", "has to ask what became of the jobs"),
+    "a release of any branch": (RELEASE, '    tags: ["v*"]\n', '    tags: ["*"]\n', "the tags of versions"),
+    "a release that nobody approves": (RELEASE, "    environment:\n      name: release\n", "", "runs no code of the repository"),
+    "a release of what a job with rights has checked out": (RELEASE, "- uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1\n        with:\n", "- uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1\n        with:\n          persist-credentials: false\n", "runs no code of the repository"),
     "somebody else's workflow": (MAIN, "./.github/workflows/publish.yml", "a/b/.github/workflows/c.yml@main", "lies in this repository"),
     "after a run, and at a push": (AFTER, "on:\n", "on:\n  push:\n    branches: [main]\n", "'workflow_run' runs with"),
     "after a run, a change's code": (AFTER, NO_TOKEN, f"{NO_TOKEN}          ref: ${{{{ github.event.workflow_run.head_sha }}}}\n", "main's newest commit and no other"),

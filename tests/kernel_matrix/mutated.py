@@ -27,7 +27,6 @@ PARTS = (
     "ci/preflight.py",
     "probes/diagnosis.yaml",
     "probes/makers.yaml",
-    "probes/rules",
 )
 
 

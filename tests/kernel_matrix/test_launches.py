@@ -14,7 +14,6 @@ from conftest import ROOT, harness, program, records_in
 from kernel_matrix import diagnosis
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
-from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.store.record import Record
@@ -120,7 +119,8 @@ def test_a_heuristic_gives_its_constant(done):
     ],
 )  # fmt: skip
 def test_a_fault_costs_its_own_cell_and_has_its_stage_and_cause(done, kernel, targets, stage, words, rule):
-    rules = read_rules(done.build / "launches" / "rules.yaml")
+    written = done.build / "launches" / "matrix.yaml"
+    rules = diagnosis.rules_of(load(written), written.parent)
     for target in TARGETS:
         errors = [record for record in done.of(target, kernel) if record.outcome == "error"]
         assert len(errors) == (target in targets), target

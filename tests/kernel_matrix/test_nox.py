@@ -129,4 +129,4 @@ def test_the_tests_of_the_night_run_only_where_they_are_asked_for(monkeypatch):
     assert chosen() == chosen("-k", "src") == "not nightly"
     assert chosen("--nightly") == "nightly"
     assert chosen("--quick").endswith("not nightly")
-    assert chosen("tests/ci/test_act.py") is None, "who names a file means all of it"
+    assert chosen("tests/toolchains/test_webgpu.py") is None, "who names a file means all of it"

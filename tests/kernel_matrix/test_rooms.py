@@ -84,7 +84,8 @@ def test_a_room_imports_only_rooms_before_it(room):
 def test_the_core_imports_no_distribution_beside_it():
     names = {folder.name for folder in PLUGINS}
     assert names == {
-        f"kernel_matrix_{name}" for name in ("adopt", "bench", "calibrate", "containers", "launches", "probes", "serve")
+        f"kernel_matrix_{name}"
+        for name in ("adopt", "bench", "calibrate", "containers", "launches", "probes", "pytest", "serve")
     }
     for path in MODULES:
         assert not {parts[0] for parts in all_imports(path)} & names, path

@@ -9,7 +9,7 @@ from pathlib import Path
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
-from kernel_matrix.diagnosis import STAGES, diagnose, in_words, rules_of
+from kernel_matrix.diagnosis import STAGES, decoded, diagnose, in_words, rules_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the diagnosis; return 1 when the error is not known."""
     try:
-        text = options.file.read_text(encoding="utf-8", errors="replace") if options.file else sys.stdin.read()
+        text = decoded(options.file.read_bytes() if options.file else sys.stdin.buffer.read())
     except OSError as error:
         raise UserError(f"{options.file}: {error.strerror}. Name a file that holds the error.") from None
     matrix = options.matrix or Path("matrix.yaml")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from threading import TIMEOUT_MAX
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.time_limit import time_limit
@@ -29,6 +30,8 @@ def main(options: argparse.Namespace) -> int:
 
     if not options.files and not options.query:
         raise UserError('Give a query, such as `kernel-matrix query "SELECT * FROM cells"`. docs/history.md has more.')
+    if not 0 < options.seconds <= TIMEOUT_MAX:
+        raise UserError(f"--seconds {options.seconds:g}: give a number above 0.")
     text, *rest = ["", *options.query] if options.files else options.query
     folders = rest or [str(Path("build") / "results")]
     if options.files:

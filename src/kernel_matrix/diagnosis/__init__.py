@@ -1,4 +1,4 @@
-"""The cause and the remedy of an exact error, from ordered rules that are data.
+"""The cause and the remedy of an exact error, from rules that are data. The last error of a text decides.
 
 A diagnosis is shown beside the raw error and never instead of it. An error that no rule matches is "not known".
 """
@@ -12,10 +12,22 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.diagnosis.plain import decoded, plain
 from kernel_matrix.diagnosis.rule import STAGES, Rule, Stage, harness_rules, read_rules
 from kernel_matrix.store.record import versions_of
 
-__all__ = ["NOT_KNOWN", "STAGES", "Diagnosis", "Rule", "Stage", "diagnose", "in_words", "rules_of", "with_cause"]
+__all__ = [
+    "NOT_KNOWN",
+    "STAGES",
+    "Diagnosis",
+    "Rule",
+    "Stage",
+    "decoded",
+    "diagnose",
+    "in_words",
+    "rules_of",
+    "with_cause",
+]
 
 NOT_KNOWN = "not known: no rule of the diagnosis matches this error"
 
@@ -33,7 +45,7 @@ class Diagnosis:
 def rules_of(matrix: Matrix, root: Path) -> tuple[Rule, ...]:
     """Return the rules of the files that matrix.yaml names, in its order, and then those that every package shares.
 
-    The first rule that matches counts. The package's rules are the more particular ones.
+    Of rules that match the same line, the first counts. The package's rules are the more particular ones.
 
     Raises:
         UserError: a file of rules cannot be used, or gives a rule a name that another one has.
@@ -55,7 +67,7 @@ def diagnose(
     """Return the diagnosis of an error; None when no rule matches.
 
     Args:
-        text: the exact error.
+        text: the exact error, or the log that ends with it.
         stage: where it happened; empty when that is not known.
         job: the facts of the job, of which the ``version.NAME`` entries count.
         rules: those of the project (:func:`rules_of`); the harness's own by default.
@@ -67,11 +79,9 @@ def diagnose(
 def _diagnose(
     text: str, stage: str, versions: tuple[tuple[str, str], ...], rules: tuple[Rule, ...]
 ) -> Diagnosis | None:
-    by_name = dict(versions)
-    for rule in rules:
-        if rule.matches(text, stage, by_name):
-            return Diagnosis(rule.name, rule.cause, rule.remedy, rule.link)
-    return None
+    by_name, lines = dict(versions), plain(text)
+    line, rule = max(((rule.line_of(lines, stage, by_name), rule) for rule in rules), key=lambda found: found[0])
+    return Diagnosis(rule.name, rule.cause, rule.remedy, rule.link) if line else None
 
 
 def in_words(diagnosis: Diagnosis | None) -> str:

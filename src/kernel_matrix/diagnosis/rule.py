@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
 from kernel_matrix.base.errors import UserError, first_fault
-from kernel_matrix.base.patterns import fault_of, is_found
+from kernel_matrix.base.patterns import fault_of, last_line
 from kernel_matrix.base.versions import satisfies
 
 Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]
@@ -36,7 +36,6 @@ class Rule(BaseModel):
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     match: Pattern = Field(min_length=5, description="A regular expression that the exact error contains.")
-    unless: Pattern = Field(default="", description="A regular expression that it must not contain.")
     stages: tuple[Stage, ...] = Field(default=(), description="Only at these stages; at any by default.")
     versions: tuple[str, ...] = Field(default=(), description="Only with these versions (PEP 508).")
     cause: str = Field(min_length=20)
@@ -51,20 +50,28 @@ class Rule(BaseModel):
         """Return the hash of the name, so that diagnoses can be kept by their rules."""
         return hash(self.name)
 
-    def matches(self, text: str, stage: str, versions: Mapping[str, str]) -> bool:
-        """Return whether this is that error. An unknown stage matches, and so do unknown versions."""
-        if self.stages and stage and stage not in self.stages:
-            return False
-        if versions and not satisfies(self.versions, versions):
-            return False
-        if self.unless and is_found(self.unless, text):
-            return False
-        return is_found(self.match, text, of_lines=True)
+    def line_of(self, text: str, stage: str, versions: Mapping[str, str]) -> int:
+        """Return the last line of a text that has this error; 0 if none has it.
+
+        An unknown stage matches, and so do unknown versions.
+        """
+        if (self.stages and stage and stage not in self.stages) or (
+            versions and not satisfies(self.versions, versions)
+        ):
+            return 0
+        return last_line(self.match, text)
 
 
+@functools.cache
 def harness_rules() -> tuple[Rule, ...]:
-    """Return the rules that every package shares."""
-    return _parse(files("kernel_matrix.diagnosis").joinpath("rules.yaml").read_text(encoding="utf-8"))
+    """Return the rules that every package shares: those of each toolchain, and then those of machines and images."""
+    folder = files("kernel_matrix.diagnosis")
+    toolchains = sorted(folder.joinpath("toolchains").iterdir(), key=lambda file: file.name)
+    return tuple(
+        rule
+        for file in (*toolchains, folder.joinpath("rules.yaml"))
+        for rule in _parse(file.read_text(encoding="utf-8"))
+    )
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
