@@ -16,10 +16,12 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +318,41 @@ def test_each_action_of_the_workflows_has_a_stand_in_that_takes_what_they_give()
             if (name := name_of(step.get("uses", ""))) in given:
                 inputs = YAML(typ="safe").load(STANDINS / name / "action.yml").get("inputs", {})
                 assert set(step.get("with", {})) <= set(inputs), (workflow.path, name)
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Take what is posted to a webhook."""
+
+    def do_POST(self) -> None:
+        self.server.taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None: ...
+
+
+def test_after_a_run_of_main_a_webhook_is_told_which_lane_turned_red_and_no_comment_is_made(tmp_path):
+    root, store = repository(tmp_path / "after", HERE), tmp_path / "kept"
+    for name, state in (("plan/history", "pass"), ("site", "fail")):
+        lane = {"platform": "here", "target": "any", "toolchain": "good", "state": state}
+        report = {"schema_version": 2, "run": {"tier": "full", "created": ""}, "cells": [], "lanes": [lane]}
+        (store / name).mkdir(parents=True)
+        (store / name / "compat.json").write_text(json.dumps(report))
+    ended = {"id": 5, "event": "push", "head_branch": "main", "conclusion": "failure", "html_url": "https://code.example/5",
+             "head_repository": {"full_name": "owner/kernel-matrix", "owner": {"login": "owner"}}}  # fmt: skip
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    server.taken = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    secret = f"KERNEL_MATRIX_WEBHOOK=http://127.0.0.1:{server.server_address[1]}/"
+    payload = {"action": "completed", "workflow_run": ended, "repository": {"default_branch": "main"}}
+    words = ("--workflows", ".github/workflows/after.yml", "--secret", secret)
+    run = play(root, "workflow_run", *words, payload=payload, ACT_STORE=str(store))
+    server.shutdown()
+    server.server_close()
+    assert run.results == {"notify": "success"}, run.said
+    [message] = server.taken
+    assert message["lanes"] == [{"what": "red", "lane": "here/any/good", "before": "pass", "now": "fail"}]
+    assert message["page"] == "https://code.example/5"
 
 
 def name_of(pin: str) -> str:
