@@ -343,7 +343,7 @@ def test_states_add_up_to_the_plan_and_the_exit_code_says_that_input_was_bad(wor
 
 def test_a_failing_line_is_annotated_where_it_stands(workflow, reported):
     notes = [line for line in reported.stdout.splitlines() if line.startswith("::error")]
-    assert any(re.match(r"::error file=suite/kernel_side\.py,line=\d+,title=raises on ", line) for line in notes)
+    assert any(re.match(r"::error file=src/doubles/__init__\.py,line=\d+,title=raises on ", line) for line in notes)
     assert len(notes) <= 10
 
 

@@ -26,7 +26,6 @@ def copied(name: str, folder: Path) -> Path:
     """Return a copy of an example, at the same depth, with the environments of the project."""
     root = folder / "examples" / "suite" / name
     shutil.copytree(EXAMPLES / name, root, ignore=shutil.ignore_patterns("build"))
-    shutil.copytree(ROOT / "probes" / "rules", folder / "probes" / "rules")
     environments_of(root / "build")
     return root
 
