@@ -117,7 +117,7 @@ def diff(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def tests(session: nox.Session) -> None:
-    """Test the harness and the kernel package. -- --quick: the harness alone; --nightly: what takes too long else."""
+    """Test the harness and the kernel package. -- --quick: the harness alone; --nightly: the longest tests."""
     python = python_with_checks(session)
     environment = dict(SOURCE)
     if "--quick" not in session.posargs:
