@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
+from typing import TypeVar
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
@@ -149,24 +151,20 @@ def _lane(cells: Sequence[Cell]) -> Lane:
         by_state=_by_state(cells),
         by_evidence=_by_evidence(cells),
         stale_by_evidence=_by_evidence(cell for cell in cells if cell.stale),
-        canaries=_canaries(cells),
-        determinism=_determinism(cells),
+        canaries=_summed(cell.canaries for cell in cells),
+        determinism=_summed(cell.determinism for cell in cells),
         history=LaneHistory(),
     )
 
 
-def _canaries(cells: Sequence[Cell]) -> Canaries | None:
-    counts = [cell.canaries for cell in cells if cell.canaries]
-    if not counts:
-        return None
-    return Canaries(injected=sum(c.injected for c in counts), caught=sum(c.caught for c in counts))
+_Counts = TypeVar("_Counts", Canaries, Determinism)
 
 
-def _determinism(cells: Sequence[Cell]) -> Determinism | None:
-    counts = [cell.determinism for cell in cells if cell.determinism]
-    if not counts:
-        return None
-    return Determinism(repeats=sum(c.repeats for c in counts), differing=sum(c.differing for c in counts))
+def _summed(of_cells: Iterable[_Counts | None]) -> _Counts | None:
+    """Return the sum of each count; None where no cell has any."""
+    counts = [one for one in of_cells if one]
+    names = [one.name for one in fields(counts[0])] if counts else []
+    return type(counts[0])(**{name: sum(getattr(one, name) for one in counts) for name in names}) if counts else None
 
 
 def _silent(lanes: Iterable[Lane], now: datetime, silent_days: float) -> tuple[SilentLane, ...]:
