@@ -206,7 +206,8 @@ def _is_of_suite(matrix: Matrix, path: str) -> bool:
 
 def _readers_of_package(matrix: Matrix, path: str) -> Readers | None:
     """Return the readers of a file of the package's source: a folder of a backend concerns its toolchains alone."""
-    source = PurePosixPath(matrix.package.source)
+    # What is built may be made from any file of the repository.
+    source = PurePosixPath("." if matrix.package.build_commands else matrix.package.source)
     if source not in PurePosixPath(path).parents:
         return None
     is_in_package = path.startswith(f"{source / matrix.package.name}/")
