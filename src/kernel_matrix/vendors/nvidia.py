@@ -59,7 +59,8 @@ def build_variables(targets: Sequence[str]) -> dict[str, str]:
     """Return the variables by which PyTorch's extensions and CMake take the targets: sm_90 is 9.0 and 90."""
     numbers = [match[1] for target in targets if (match := re.fullmatch(r"sm_(\d+a?)", target))]
     dotted = [re.sub(r"(\d)(a?)$", r".\1\2", number) for number in numbers]
-    return {"TORCH_CUDA_ARCH_LIST": ";".join(dotted), "CUDAARCHS": ";".join(numbers), "FORCE_CUDA": "1"} if numbers else {}
+    # Extensions of PyTorch build for CUDA only where they see a GPU, unless they are told.
+    return {"TORCH_CUDA_ARCH_LIST": ";".join(dotted), "CUDAARCHS": ";".join(numbers), "FORCE_CUDA": "1"}
 
 
 VENDOR = Vendor(

@@ -8,6 +8,7 @@ when anything that goes into the build has changed: what an earlier source left 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +24,14 @@ from kernel_matrix.run.executors import Child, InstallError, Request
 
 SHELL = "import os, sys; os.execvp('sh', ['sh', '-c', sys.argv[1]])"  # for Python, which an interpreter starts
 _LINES = 200  # of what a command printed, in the text of its error
+_ERROR = re.compile(r"(?i)\berrors?\b|error:|fatal|unavailable|not found|no such file")
+# Lines that pip and ninja put around an error, and that do not say what it is.
+_AROUND = re.compile(
+    r"\s*(×|╰─>|│|note: |hint: |\[end of output\]|error: (subprocess-exited|metadata-gen|failed-)|ninja: build stopped"
+    r"|ERROR: Failed (building|to build)|subprocess\.CalledProcessError|RuntimeError: Error compiling objects"
+    r"|make(\[\d\])?: \*\*\*)"
+)
+_failures: dict[Path, str] = {}  # of this process: all jobs of a toolchain have the same build
 _KEPT = 1  # builds of other sources for the same toolchain: to go back to the last commit is quick
 _NO_VERSION = "0+unknown"  # a copy has no history, from which setuptools-scm and its like take the version
 
@@ -36,11 +45,11 @@ class Build:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, request: Request, executor: str) -> Build:
-        """Return the build that a job needs. Its folder is named by all that goes into it."""
+    def of(cls, request: Request, executor: str, image: str = "") -> Build:
+        """Return the build that a job needs. Its folder is named by all that goes into it, the id of its image too."""
         names = tuple(_names(request))
         lane = f"{request.job.platform}.{request.job.toolchain}.{executor}.{'gpu' if request.gpu else 'cpu'}"
-        return cls(request, request.build.resolve() / "built" / lane / _content(request, names), names)
+        return cls(request, request.build.resolve() / "built" / lane / _content(request, image, names), names)
 
     @property
     def root(self) -> Path:
@@ -67,13 +76,17 @@ class Build:
         with locked(self.place.parent / "lock", wait=True):  # another run may be building
             if complete.exists() and is_made(state := complete.read_text()):
                 return state
+            if self.place in _failures:
+                raise InstallError(_failures[self.place])
             complete.unlink(missing_ok=True)
             self._remove_older()
             self._copy()
             try:
                 state = make()
-            except BaseException:
+            except BaseException as error:
                 shutil.rmtree(self.root)
+                if isinstance(error, InstallError):
+                    _failures[self.place] = str(error)
                 raise
             complete.write_text(state)
         return state
@@ -98,15 +111,20 @@ class Build:
                 child.kill()
             if status != 0:
                 ended = f"no end after {limit:g} s" if status is None else f"it ended with status {status}"
-                printed = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-                lines = [line for line in printed if line.strip()]
-                text = "\n".join([f"$ {command}", *lines[-_LINES:]])
-                raise InstallError(f"{text}\nthe build has failed: {ended}: {lines[-1] if lines else command}")
+                raise InstallError(self._failure(command, ended))
+
+    def _failure(self, command: str, ended: str) -> str:
+        """Return the end of what a command printed; in the last line, why it failed."""
+        printed = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = [line.rstrip() for line in printed if line.strip() and not _AROUND.match(line)]
+        errors = [line.strip() for line in lines if _ERROR.search(line)]
+        reason = (errors or [line.strip() for line in lines] or [command])[-1]
+        return "\n".join([f"$ {command}", *lines[-_LINES:], f"the build has failed: {ended}: {reason}"])
 
     def variables(self, cache: str) -> dict[str, str]:
-        """Return the variables of the commands, but PATH. ``cache`` is the folder of the compilers' caches, as they see it.
+        """Return the variables of the commands, but PATH: those of the matrix, and those that name the targets.
 
-        They are those of the matrix, and those that name the targets to build systems.
+        ``cache`` is the folder of the compilers' caches, as the commands see it.
         """
         request = self.request
         package, own = request.matrix.package, own_version(request.root, request.matrix.package)
@@ -141,12 +159,12 @@ def _names(request: Request) -> Iterator[str]:
             yield name
 
 
-def _content(request: Request, names: tuple[str, ...]) -> str:
+def _content(request: Request, image: str, names: tuple[str, ...]) -> str:
     """Return the hash of all that goes into the build."""
     package, version = request.matrix.package, ".".join(map(str, sys.version_info[:3]))
     content = sha256(request.lock.read_bytes())
     variables = sorted({**package.environment, **_variables_of_lane(request)}.items())
-    for part in (version, *package.build_commands, *variables):
+    for part in (image, version, *package.build_commands, *variables):
         content.update(f"{part}\n".encode())
     for name in names:
         path = request.root / name
