@@ -17,7 +17,7 @@ _INSTALL = "pip install --no-build-isolation --no-deps -e ."
 
 @dataclass(frozen=True)
 class Compiled:
-    """How a project is built: the commands, what they need, and where CTest's list is afterwards if it is CMake's."""
+    """The way a project is built: commands, what they need, and of a CMake project the folder that CTest reads then."""
 
     commands: tuple[str, ...] = ()
     needs: tuple[tuple[str, str], ...] = ()  # a requirement, and where it stands

@@ -27,7 +27,8 @@ _LINES = 200  # of what a command printed, in the text of its error
 _ERROR = re.compile(r"(?i)\berrors?\b|error:|fatal|unavailable|not found|no such file")
 # Lines that pip and ninja put around an error, and that do not say what it is.
 _AROUND = re.compile(
-    r"\s*(×|╰─>|│|note: |hint: |\[end of output\]|error: (subprocess-exited|metadata-gen|failed-)|ninja: build stopped"
+    r"\s*(×|╰─>|│|note: |hint: |\[end of output\]|ninja: build stopped"
+    r"|error: (subprocess-exited|metadata-gen|failed-|command .* failed with)"
     r"|ERROR: Failed (building|to build)|subprocess\.CalledProcessError|RuntimeError: Error compiling objects"
     r"|make(\[\d\])?: \*\*\*)"
 )
