@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
+from kernel_matrix.config.model import ASSERTED
+
 _NOT_OUTPUTS = ("", "artifact", "bench", "canary", "time")
 _CONTROL = re.compile(r"[\x7f-\x9f]")  # those that XML may have
 _DIGITS = 1e-4  # relative: the page rounds to five digits
@@ -35,6 +37,11 @@ class Raw(NamedTuple):
     job: dict[str, str]
     run: str  # the key of the job: the path of its file, and its place in a file of several jobs
     samples: Mapping[str, tuple[str, list[int], bytes]] = MappingProxyType({})  # by output: dtype, shape and bits
+
+
+def is_asserted(raw: Raw) -> bool:
+    """Return whether a result is of a test of a suite that asserts by itself."""
+    return raw.case.split("/")[3].endswith(f".{ASSERTED}")
 
 
 class _Reader:

@@ -223,9 +223,11 @@ def _undiagnosed(sources: Sources) -> tuple[UndiagnosedError, ...]:
         GROUP BY ALL ORDER BY min((cell::BIGINT << 32) + planned)
     """
     counted: Counter[tuple[str, str]] = Counter()
-    for job, outcome, stage, message, detail, reason, count in rows(sources.judged.connection, question):
+    found = rows(sources.judged.connection, question)
+    diagnoses = sources.diagnoses.of([row[:-1] for row in found])
+    for (_, _, stage, message, _, reason, count), diagnosis in zip(found, diagnoses, strict=True):
         text = (message if message != reason else "") or reason
-        if text and not sources.diagnoses.of(job, outcome, stage, message, detail, reason).rule:
+        if text and not diagnosis.rule:
             counted[stage, text.splitlines()[0]] += count
     return tuple(
         UndiagnosedError(stage=stage, message=message, cases=count) for (stage, message), count in counted.most_common()
