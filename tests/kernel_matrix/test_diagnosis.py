@@ -128,10 +128,10 @@ def test_stage_and_versions_narrow_a_rule():
     rule = Rule(
         name="one", match="exactly", stages=["lower"], versions=["tilelang<0.1.10"], example="exactly this", **base
     )
-    assert rule.line_of("exactly", "lower", {"tilelang": "0.1.8"})
-    assert not rule.line_of("exactly", "launch", {"tilelang": "0.1.8"})
-    assert not rule.line_of("exactly", "lower", {"tilelang": "0.1.15"})
-    assert not rule.line_of("exactly", "lower", {"torch": "2.13"})
+    assert rule.holds("lower", {"tilelang": "0.1.8"})
+    assert not rule.holds("launch", {"tilelang": "0.1.8"})
+    assert not rule.holds("lower", {"tilelang": "0.1.15"})
+    assert not rule.holds("lower", {"torch": "2.13"})
 
 
 def test_a_long_text_takes_no_more_time_than_it_has_characters(matrix):

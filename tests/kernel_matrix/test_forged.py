@@ -347,6 +347,9 @@ OF_A_JOB = {
     "another target": (job("device.targets", "sm_90"), "the device of its job runs sm_90; not x86-64-v3"),
     "no device": (job("device.targets", None), "the device of its job runs no target"),
     "no canaries": (lambda r: [every(f"metric.canary.{n}", None)(r) for n in ("injected", "caught")], "injected no"),
+    "no canaries, and stale": (
+        lambda r: [job("started", None)(r), *(every(f"metric.canary.{n}", None)(r) for n in ("injected", "caught"))],
+        "injected no"),
     "a missed canary": (metric("canary.caught", "5.0"), "missed 1 of"),
     "a missed canary that is named": (lambda r: [metric("canary.caught", "4.0")(r),
                                                  put(r.first, "fact.canary.missed", "two streams swapped")],
