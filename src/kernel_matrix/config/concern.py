@@ -34,6 +34,7 @@ _OTHER_DISTRIBUTIONS = re.compile(r"(?:src/)?kernel[-_]matrix[-_]\w.*/.+")  # of
 # how other jobs wait while it measures. A name that ends in '/' is a folder.
 _OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
 _OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix_containers/\w+\.py")  # its folders are of what a person types
+_ONLY_OF_BUILDS = "run/environments/built.py"
 _ONLY_OF_SUITES = ("job/suite_plugin.py", "job/ctest.py")  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")
 # The rooms that decide which cases there are and how they run: a plan of what a change concerns is careful.
@@ -181,8 +182,11 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
             return None
         platforms = {key for key, platform in matrix.platforms.items() if platform.device == match[1]}
         return Readers("harness", platforms=frozenset(platforms))
-    is_read = name.startswith(("job/", *_OF_RUN)) and not (name in _ONLY_OF_SUITES and not is_suite(matrix))
-    return Readers("harness") if is_read else None
+    if (name in _ONLY_OF_SUITES and not is_suite(matrix)) or (
+        name == _ONLY_OF_BUILDS and not matrix.package.build_commands
+    ):
+        return None
+    return Readers("harness") if name.startswith(("job/", *_OF_RUN)) else None
 
 
 def _readers_of_image(matrix: Matrix, path: str) -> Readers | None:
