@@ -34,11 +34,11 @@ TOGETHER = {"reference": 1, "cpp": 1}
 COMPILED = {"streams": 4, "hidden": 200}
 # One operator of these: the one compiler is slow, and of the other a newer version runs with all operators.
 ONE_OP = {"inductor": "mhc_head", "tilelang-0.1.8": "mhc_post"}
-# A timed case takes about 17 CPU-seconds. One of a compiled kernel, which races the baseline, shows that timed cases pass
-# here. ``ci/nox -s matrix`` times both dtypes with every toolchain.
+# A timed case takes about 17 CPU-seconds. One of a compiled kernel, which races the baseline, shows that timed cases
+# pass here. ``ci/nox -s matrix`` times both dtypes with every toolchain.
 TIMED = {"tvm-0.27": ("fp32",)}
-# C++ has fibers for the threads of a GPU here, and so many tokens take five CPU-seconds a case. The baseline has them, the
-# tests of the package have how errors grow, and ``ci/nox -s matrix`` runs these.
+# C++ has fibers for the threads of a GPU here, and so many tokens take five CPU-seconds a case. The baseline has them,
+# the tests of the package have how errors grow, and ``ci/nox -s matrix`` runs these.
 MANY = 16384
 LOUD = 10  # the scale from which on a token stands out, and the units of the limits are the largest values
 
