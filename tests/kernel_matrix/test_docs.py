@@ -249,10 +249,10 @@ def test_a_verdict_holds_for_neighbouring_versions_only(tables):
 
 
 def test_an_error_cannot_end_the_cell_of_a_table(tables):
-    assert tables.quoted("a | b\nc") == "`a \\| b`"
-    assert tables.quoted("a `b`") == "`` a `b` ``"
-    assert tables.quoted("") == ""
-    assert tables.quoted("x" * 200) == f"`{'x' * 100}...`"
+    assert tables.sweep_tables.quoted("a | b\nc") == "`a \\| b`"
+    assert tables.sweep_tables.quoted("a `b`") == "`` a `b` ``"
+    assert tables.sweep_tables.quoted("") == ""
+    assert tables.sweep_tables.quoted("x" * 200) == f"`{'x' * 100}...`"
 
 
 def test_two_calibrations_of_one_output_are_refused(tables: ModuleType, tmp_path: Path) -> None:
