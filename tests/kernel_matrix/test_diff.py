@@ -14,6 +14,7 @@ from judges import compare, write_site
 from serving import served
 from test_compare import TRITON, compiled
 from test_report import all_cases
+from together import first_are_quick
 
 from kernel_matrix import pipeline
 from kernel_matrix.cli import main
@@ -157,7 +158,7 @@ def test_what_was_mended_is_no_reason_for_a_status(site, good, diff):
     assert f"mended: {TRITON}: fail (ran) -> pass (ran)" in text
 
 
-@pytest.mark.parametrize("how", ["unavailable", "compiled", "no record"])
+@pytest.mark.parametrize("how", first_are_quick(1, ["unavailable", "compiled", "no record"]))
 def test_what_has_no_result_now_or_only_of_less_evidence_is_gone_and_not_broken(planned, site, good, diff, how):
     by_id = {case.id: case for case in planned.cases}
     lost = {"unavailable": lambda r: Record(r.case, "unavailable", message="no machine"),

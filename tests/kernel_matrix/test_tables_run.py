@@ -14,6 +14,7 @@ from conftest import CPU, Doubles, Silent, harness
 from test_audit import one_op, whole  # noqa: F401  fixtures
 from test_compare import TRITON, case_of
 from test_samples import record as with_sample
+from together import first_are_quick
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.audit import raw
@@ -190,7 +191,7 @@ JOURNALS = {
 }
 
 
-@pytest.mark.parametrize("kind", JOURNALS)
+@pytest.mark.parametrize("kind", first_are_quick(3, JOURNALS))
 def test_a_journal_that_was_changed_is_refused_with_a_reason(tmp_path, monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "kernel_matrix.store.rows", None)
     good = with_sample(job={"job": "here.good"})
