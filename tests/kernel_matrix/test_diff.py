@@ -351,12 +351,12 @@ def test_a_case_with_few_runs_is_not_judged_and_counted():
 
 @pytest.fixture
 def timed(planned, site, passing):
-    """Write a site of runs whose speeds these are, one a day."""
+    """Write a site of runs whose speeds these are, one a day, after those of an earlier site."""
     case = next(case for case in planned.cases if case.timed and not case.exclusion)
 
-    def write(name, speeds):
-        past = history.History()
-        for day, speed in enumerate(speeds, 1):
+    def write(name, speeds, earlier=None, first=1):
+        past = history.read(earlier) if earlier else history.History()
+        for day, speed in enumerate(speeds, first):
             record = passing(case)
             times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": speed, "time.rounds": 5.0}
             record = replace(record, metrics={**record.metrics, **times})
@@ -370,7 +370,8 @@ def timed(planned, site, passing):
 @pytest.mark.slow
 def test_slower_is_said_and_is_no_reason_for_a_status(timed, diff):
     speeds = [*scatter(12), *scatter(3, 1.5, 1)]
-    before, now = timed("before", speeds[:12]), timed("now", speeds)
+    before = timed("before", speeds[:12])
+    now = timed("now", speeds[12:], before, 13)
     status, text, _ = diff(before, now)
     assert status == 0
     assert "slower: " in text
