@@ -22,6 +22,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError
+from kernel_matrix_adopt import compiled
+from kernel_matrix_adopt.compiled import NOT_COMPILED, Compiled
 
 # The names that people give to what the tests need; the first of them that there is counts.
 _TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development")
@@ -36,6 +38,7 @@ class ProjectFile:
     python: str = ""
     needs: tuple[tuple[str, str], ...] = ()  # a requirement, and where it stands
     test_folders: tuple[str, ...] = ()
+    compiled: Compiled = NOT_COMPILED
     notes: tuple[str, ...] = ()  # a sentence for each thing that could not be read
 
 
@@ -49,16 +52,19 @@ def read(root: Path) -> ProjectFile:
     project = document.get("project", {})
     metadata, origin, note = _metadata(root, project)
     own, extras = by_extra(metadata)
+    how = compiled.look(root, document)
     needs = [
+        *how.needs,
         *((text, "pyproject.toml, dependencies") for text in project.get("dependencies", ())),
         *((text, origin) for text in own),
         *_test_needs(document.get("dependency-groups", {}), {**project.get("optional-dependencies", {}), **extras}),
     ]
     return ProjectFile(
-        str(project.get("name") or metadata.get("name", "")),
+        str(project.get("name") or metadata.get("name", "") or how.name),
         str(project.get("requires-python") or metadata.get("requires_python", "")),
         tuple((text, origin) for text, origin in needs if _is_requirement(text)),
         tuple(_test_folders(root, document)),
+        how,
         (note,) if note else (),
     )
 

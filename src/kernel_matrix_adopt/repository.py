@@ -68,7 +68,10 @@ def look(root: Path, suite: str | None = None) -> Repository:
     project = project_file.read(root)
     paths = list(files_of(root, (".py",)))
     module, source = _package(root, paths, project.name)
-    folder = _suite(root, paths, module, source, [suite] if suite else project.test_folders, named=bool(suite))
+    if project.compiled.ctest or (project.compiled.commands and not module):
+        module, source = project.name, "."
+    named = [suite] if suite else project.test_folders
+    folder = project.compiled.ctest or _suite(root, paths, module, source, named, named=bool(suite))
     inside = root / source / module
     own_paths = [
         path for path in paths if module and (path.is_relative_to(inside) or path == inside.with_suffix(".py"))

@@ -24,8 +24,13 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield f"{len(repository.kernels)} functions in Triton: {_some(list(repository.kernels))}"
     if repository.cuda:
         names = [path.relative_to(repository.root).as_posix() for path in repository.cuda]
-        yield f"{len(names)} sources in CUDA C++ or HIP, which nothing here compiles: {_some(names)}"
-    if repository.suite is not None:
+        how = "" if repository.project.compiled.commands else ", which nothing here compiles"
+        yield f"{len(names)} sources in CUDA C++ or HIP{how}: {_some(names)}"
+    for command in repository.project.compiled.commands:
+        yield f"built by: {command}"
+    if repository.project.compiled.ctest:
+        yield "tests of CTest"
+    elif repository.suite is not None:
         yield f"tests in {_folder(repository.suite)}: {len(repository.test_files)} files"
     yield from repository.project.notes
     if unknown := requirements.unknown_imports(repository):

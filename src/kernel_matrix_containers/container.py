@@ -12,6 +12,7 @@ from packaging.version import Version
 from kernel_matrix.run.executors import InstallError, Request, UnavailableError
 from kernel_matrix_containers import images, places
 from kernel_matrix_containers.build import Image
+from kernel_matrix_containers.built_image import built
 from kernel_matrix_containers.engine import Engine, connect, sweep
 from kernel_matrix_containers.interpreter import ContainerInterpreter
 from kernel_matrix_containers.recipe import Source, source_of
@@ -39,7 +40,8 @@ class Containers:
 
         Raises:
             UnavailableError: this machine lacks something; the text says what.
-            InstallError: the image cannot be made; the engine's words.
+            InstallError: the image cannot be made, or the package cannot be built in it; the words of the engine or of
+                the build.
         """
         source = source_of(request.matrix, request.root, request.job.platform, gpu=request.gpu)
         if source is None:
@@ -56,7 +58,7 @@ class Containers:
         interpreter = ContainerInterpreter(self.engine, sandbox, places.python_of(request.lock), image.reference)
         if request.gpu:
             interpreter.demand_device()
-        return interpreter
+        return built(interpreter) if request.matrix.package.build_commands else interpreter
 
     def _image(self, engine: Engine, request: Request, source: Source) -> Image:
         """Return the platform's image; a failed build is not tried again."""

@@ -27,6 +27,7 @@ class ContainerInterpreter:
     sandbox: Sandbox
     python: str
     reference: str
+    root: Path | None = None
 
     @property
     def facts(self) -> Mapping[str, str]:

@@ -20,9 +20,10 @@ from kernel_matrix.judge import verdicts
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import site as sites
 from kernel_matrix.report.cells import Sources, cell_states
-from kernel_matrix.report.difference import difference, read
+from kernel_matrix.report.difference import difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.make_document import document
+from kernel_matrix.report.runs import read_site
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.present import Present
@@ -155,7 +156,7 @@ def write_site(
     with judged(plan, records, present, broken) as results:
         sources = Sources(matrix, results, rules)
         whole = document(sources, **others)
-        changes = difference(read(against), whole) if against else None
+        changes = difference(read_site(against).outline, whole) if against else None
         sites.write(whole, sources, folder, earlier=others.get("earlier"), difference=changes)
     return whole
 

@@ -40,6 +40,7 @@ class Suite:
     """Hold a package with a suite, in its own folder."""
 
     root: Path
+    executor: str = "current"
 
     @classmethod
     def made(cls, root: Path, files: Mapping[str, str], matrix: str = MATRIX) -> Suite:
@@ -58,7 +59,7 @@ class Suite:
         return pipeline.collect_tests(project, selection or Selection(), HERE, self.settings(), Silent())
 
     def settings(self, *, resume: bool = False) -> Settings:
-        return Settings(self.root, self.root / "build", "current", workers=1, resume=resume)
+        return Settings(self.root, self.root / "build", self.executor, workers=1, resume=resume)
 
     def run(self, selection: Selection | None = None, *, resume: bool = False) -> Found:
         """Collect, run, and compare what is asked for."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from test_judge import enter, verdicts_of
+from worlds import raw_of
 
+from kernel_matrix.audit.canaries import faulty
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.results.planned import of_plan
+from kernel_matrix.results.present import Present
 from kernel_matrix.results.states import CAUGHT, INJECTED, MISSED
 from kernel_matrix.store.database import database
 from kernel_matrix.store.record import PROBE, Record
@@ -64,10 +68,14 @@ def of_job(records, injected=None, caught=None):
 
 def reasons(planned, files, connection):
     """Return the states and reasons of all planned cases."""
+    return {verdict[:2] for verdict in with_stale(planned, files, connection, None)}
+
+
+def with_stale(planned, files, connection, present):
+    """Return the states and reasons of all planned cases, and why they are stale."""
     enter(connection, files)
-    judge(connection, of_plan(planned), None, Samples(Bounds()))
-    found = verdicts_of(connection)
-    return {(state, reason) for state, _, reason, *_ in found}
+    judge(connection, of_plan(planned), present, Samples(Bounds()))
+    return {(state, reason, stale) for state, _, reason, stale, _ in verdicts_of(connection)}
 
 
 def good(records):
@@ -130,3 +138,41 @@ def test_a_job_is_not_trusted(tiers, made, connection, name):
     edit, words = FAULTY[name]
     records = edit(made)
     assert reasons(tiers[0], [records], connection) == {("error", words)}
+
+
+OWED = "this job injected no fault into a result of mhc_pre.forward in fp32 on sm_90: nothing shows that it compares"
+OF_ANOTHER_PLAN = FAULTY["only cases that are not planned have canaries"][0]
+THE_NEXT_DAY, THE_YEAR_BEFORE = datetime(2026, 1, 2, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)
+IN_FUTURE = "it started at 2026-01-01T00:00:00Z, which is in the future"
+
+
+def begun(records):
+    return [replace(record, job={**record.job, "started": "2026-01-01T00:00:00Z"}) for record in records]
+
+
+def verdicts_at(time, tiers, connection, records):
+    return with_stale(tiers[0], [begun(records)], connection, Present(time))
+
+
+def test_a_stale_job_owes_no_canaries_of_the_plan_of_today(tiers, made, connection):
+    assert verdicts_at(THE_YEAR_BEFORE, tiers, connection, OF_ANOTHER_PLAN(made)) == {("pass", "", IN_FUTURE)}
+
+
+def test_a_job_of_the_present_owes_the_canaries_of_the_plan_of_today(tiers, made, connection):
+    assert verdicts_at(THE_NEXT_DAY, tiers, connection, OF_ANOTHER_PLAN(made)) == {("error", OWED, "")}
+
+
+def test_a_stale_job_owes_one_canary_at_all(tiers, made, connection):
+    records = of_job([*map(without_counts, made)])
+    assert verdicts_at(THE_YEAR_BEFORE, tiers, connection, records) == {("error", OWED, IN_FUTURE)}
+
+
+@pytest.mark.parametrize(
+    ("fresh", "surely", "unless_stale"), [(True, {"1"}, set()), (None, set(), {"1"}), (False, set(), set())]
+)
+def test_the_audit_asks_the_canaries_of_today_of_results_that_are_not_stale(tiers, made, fresh, surely, unless_stale):
+    records = [replace(record, run="1") for record in OF_ANOTHER_PLAN(made)]
+    for given, of_all in ((records, (surely, unless_stale)), ([*map(without_counts, records)], ({"1"}, set()))):
+        raws = {record.case: [raw_of(record)] for record in given}
+        known = {id(raw): fresh for [raw] in raws.values()}
+        assert faulty(raws, {case.id: case.axes for case in tiers[0].cases}, lambda *_: True, known) == of_all

@@ -15,7 +15,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import annotations as annotate
 from kernel_matrix.report import markdown
-from kernel_matrix.report.difference import read
+from kernel_matrix.report.runs import read_site
 from kernel_matrix.results.states import RED
 from kernel_matrix.store.record import Record
 
@@ -83,10 +83,10 @@ def test_no_difference_is_said(site, planned, passing):
 
 def test_a_folder_without_a_report_is_bad_input(tmp_path):
     with pytest.raises(UserError, match=r"compat\.json: No such file"):
-        read(tmp_path)
+        read_site(tmp_path)
     (tmp_path / "compat.json").write_text(json.dumps({"run": 1}))
-    with pytest.raises(UserError, match="Name the site of an earlier run"):
-        read(tmp_path)
+    with pytest.raises(UserError, match="It is no report that can be compared"):
+        read_site(tmp_path)
 
 
 HOSTILE = "``` \n# Approved\n| <img src=x> | [a](javascript:b) @everyone ````\n::error::x"

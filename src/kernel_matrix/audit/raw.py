@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
+from kernel_matrix.config.model import ASSERTED
+
 _NOT_OUTPUTS = ("", "artifact", "bench", "canary", "time")
 _CONTROL = re.compile(r"[\x7f-\x9f]")  # those that XML may have
 _DIGITS = 1e-4  # relative: the page rounds to five digits
@@ -35,6 +37,11 @@ class Raw(NamedTuple):
     job: dict[str, str]
     run: str  # the key of the job: the path of its file, and its place in a file of several jobs
     samples: Mapping[str, tuple[str, list[int], bytes]] = MappingProxyType({})  # by output: dtype, shape and bits
+
+
+def is_asserted(raw: Raw) -> bool:
+    """Return whether a result is of a test of a suite that asserts by itself."""
+    return raw.case.split("/")[3].endswith(f".{ASSERTED}")
 
 
 class _Reader:
@@ -92,9 +99,7 @@ class _Reader:
     def _raw(self) -> Raw:
         given, results = self.given, self.results
         message, *text = results.get("failure") or results.get("error") or results.get("skipped") or [""]
-        metrics = {key[7:]: float(value) for key, value in given.items() if key.startswith("metric.")}
-        subjects = _by_subject(metrics)
-        return Raw(
+        return _raw(
             file=self.path.name,
             case=given.get("case", f"{self.case.get('classname')}/{self.case.get('name')}"),
             outcome=_outcome(set(results), self.case.get("status", ""), given.get("outcome", "")),
@@ -104,9 +109,7 @@ class _Reader:
             text=f"{message}\n{''.join(text).strip()}",
             seconds=_seconds(self.case.get("time", "")),
             attempts=tuple(part for part in given.get("attempts", "").split(",") if part) or tuple(self.flaky),
-            metrics=metrics,
-            outputs={subject: figures for subject, figures in subjects.items() if subject not in _NOT_OUTPUTS},
-            subjects=subjects,
+            metrics={key[7:]: float(value) for key, value in given.items() if key.startswith("metric.")},
             facts={key[5:]: value for key, value in given.items() if key.startswith("fact.")},
             job=self.job,
             run=f"{self.path} {self.jobs}",
@@ -145,52 +148,44 @@ def _of_tables(jobs: Path) -> Iterator[Raw]:
     job = dict(rows("jobs")[0]["facts"])
     for row in rows("cases"):
         figures = dict(row["figures"]) | metrics.get(row["case"], {})
-        subjects = _by_subject(figures)
-        names = ("case", "outcome", "action", "stage", "message", "seconds")
-        yield Raw(
-            file=jobs.name,
-            **{name: row[name] for name in names},
-            text=f"{row['message']}\n{row['detail']}",
-            attempts=tuple(row["attempts"]),
-            metrics=figures,
-            outputs={subject: values for subject, values in subjects.items() if subject not in _NOT_OUTPUTS},
-            subjects=subjects,
-            facts=dict(row["facts"]),
-            job=job,
-            run=str(jobs),
-            samples=samples.get(row["case"], {}),
-        )
+        yield _of_row(jobs, row, job, figures, samples.get(row["case"], {}))
 
 
 def _of_journal(path: Path) -> Iterator[Raw]:
     """Yield the test cases of a run whose machine has left a journal in place of tables."""
     first, *ends = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
     for end in ends:
-        subjects = _by_subject(end["metrics"])
-        yield Raw(
-            file=path.name,
-            **{name: end[name] for name in ("case", "outcome", "action", "stage", "message", "seconds")},
-            text=f"{end['message']}\n{end['detail']}",
-            attempts=tuple(end["attempts"]),
-            metrics=end["metrics"],
-            outputs={subject: values for subject, values in subjects.items() if subject not in _NOT_OUTPUTS},
-            subjects=subjects,
-            facts=end["facts"],
-            job=first["facts"],
-            run=str(path),
-            samples={
-                output: (sample["dtype"], sample["shape"], base64.b64decode(sample["bits"]))
-                for output, sample in end["samples"].items()
-            },
-        )
+        samples = {
+            output: (sample["dtype"], sample["shape"], base64.b64decode(sample["bits"]))
+            for output, sample in end["samples"].items()
+        }
+        yield _of_row(path, end, first["facts"], end["metrics"], samples)
 
 
-def _by_subject(metrics: dict[str, float]) -> dict[str, dict[str, float]]:
-    by_subject: dict[str, dict[str, float]] = {}
+def _of_row(file: Path, row: Mapping[str, Any], job: dict[str, str], metrics: dict[str, float], samples: Any) -> Raw:
+    """Return the test case of a row of a table, or of an entry of a journal, whose file is that of a run."""
+    names = ("case", "outcome", "action", "stage", "message", "seconds")
+    return _raw(
+        file=file.name,
+        **{name: row[name] for name in names},
+        text=f"{row['message']}\n{row['detail']}",
+        attempts=tuple(row["attempts"]),
+        metrics=metrics,
+        facts=dict(row["facts"]),
+        job=job,
+        run=str(file),
+        samples=samples,
+    )
+
+
+def _raw(metrics: dict[str, float], **given: Any) -> Raw:
+    """Return a test case, whose figures are also told apart by what they are of."""
+    subjects: dict[str, dict[str, float]] = {}
     for key, value in metrics.items():
         subject, _, figure = key.rpartition(".")
-        by_subject.setdefault(subject, {})[figure] = value
-    return by_subject
+        subjects.setdefault(subject, {})[figure] = value
+    outputs = {subject: figures for subject, figures in subjects.items() if subject not in _NOT_OUTPUTS}
+    return Raw(metrics=metrics, outputs=outputs, subjects=subjects, **given)
 
 
 def _seconds(text: str) -> float:

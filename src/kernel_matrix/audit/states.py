@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, NamedTuple
 
 from kernel_matrix.audit.beside import far_off, has_impossible_samples, lacking
+from kernel_matrix.audit.canaries import faulty
 from kernel_matrix.audit.planned import Facts, holds
-from kernel_matrix.audit.raw import Raw
+from kernel_matrix.audit.raw import Raw, is_asserted
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import ASSERTED
@@ -58,7 +59,7 @@ class Judge:
         # The cases of which git has to say which results count together.
         self.mixed = {inputs for inputs, values in fresh.items() if None in values and len(values) > 1}
         self.inputs = self._common_inputs()
-        self.missed = self._jobs_that_missed(raws)
+        self.faulty = faulty(raws, cases, lambda case, raw: not self._has_other_inputs(case, raw), self.fresh)
         self.medians = self._medians()
         self.unlike = self._unlike()
 
@@ -93,7 +94,7 @@ class Judge:
             heaviest = pool if len(pool) < len(taken) else one + [raw for raw in other if raw not in one]
         else:
             heaviest = self._deciding(taken)
-        states: list[tuple[str, Raw | None]] = [(self._state(case, raw), raw) for raw in heaviest]
+        states: list[tuple[str, Raw | None]] = [(self._state(case, raw, stale=stale), raw) for raw in heaviest]
         if _inputs(case) in self.mixed:
             states += [
                 (state, raw) for raw in heaviest if raw.outcome == "pass" for state in ("pass", "error", "missing")
@@ -113,7 +114,7 @@ class Judge:
         is_wrong = now[0].outcome in ("fail", "error")
         return now if is_wrong or _weight(now[0])[0] >= _weight(before[0])[0] else before
 
-    def _state(self, case: str, raw: Raw) -> str:
+    def _state(self, case: str, raw: Raw, *, stale: bool) -> str:
         if raw.outcome in ("excluded", "missing"):
             return "missing"
         if raw.outcome == "unavailable":
@@ -129,7 +130,7 @@ class Judge:
                 good = level if kind and raw.metrics.get("artifact.bytes") else "error"
             else:
                 proven = "held" if _only_asserts(raw) else "pass"
-                good = "error" if self._is_doubtful(case, raw) else proven
+                good = "error" if self._is_doubtful(case, raw, stale=stale) else proven
             return good if good == "error" else "fixed" if expected else "flaky" if raw.attempts else good
         for rule in expected:
             same = (rule["outcome"], rule["stage"] or "") == (raw.outcome, raw.stage)
@@ -143,7 +144,7 @@ class Judge:
             return self.now.time.date().isoformat() > until
         return satisfies([until], versions)
 
-    def _is_doubtful(self, case: str, raw: Raw) -> bool:
+    def _is_doubtful(self, case: str, raw: Raw, *, stale: bool) -> bool:
         """Return whether a result that says pass is no proof."""
         platform, target, toolchain, operator, _ = case.split("/")
         job, facts, outputs = raw.job, self.cases[case], raw.outputs
@@ -155,11 +156,11 @@ class Judge:
         place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action
         if place != (platform, toolchain, device, action if entry.get("runs", True) else "compile"):
             return True
-        if target not in job.get("device.targets", "").split() or raw.run in self.missed:
+        if target not in job.get("device.targets", "").split() or self.faulty.has(raw, is_stale=stale):
             return True
         if _only_asserts(raw):
             return False
-        if not outputs or (_is_asserted(raw) and not raw.metrics.get("canary.injected")):
+        if not outputs or (is_asserted(raw) and not raw.metrics.get("canary.injected")):
             return True
         owed = self._owed(operator, facts)
         for variant in {"", *(name[name.index("@") :] for name in outputs if "@" in name)}:
@@ -271,24 +272,6 @@ class Judge:
         common = self.inputs.get(_inputs(case))
         return bool(digest) and common is not None and digest != common
 
-    def _jobs_that_missed(self, every: Mapping[str, list[Raw]]) -> set[str]:
-        """Return the runs of the jobs whose comparison missed a canary, or that lack canaries they owe.
-
-        Canaries are counted in ``every`` result of a case. They are owed by those that are planned and not refused.
-        """
-        counted: dict[str, list[Raw]] = {}
-        for case, raws in every.items():
-            for raw in raws if not case.startswith(("probe/", "bench:")) else ():
-                counted.setdefault(raw.run, []).append(raw)
-        owing: dict[str, list[tuple[tuple[str, str], Raw]]] = {}
-        for case, raws in self.raws.items():
-            group = case.rpartition("/")[0], str(self.cases[case].get("dtype"))
-            for raw in raws:
-                if not self._has_other_inputs(case, raw):
-                    owing.setdefault(raw.run, []).append((group, raw))
-        missed = {job for job, raws in counted.items() if _missed(raws)}
-        return missed | {job for job, members in owing.items() if _lacks(members)}
-
     def _medians(self) -> dict[tuple[Any, ...], dict[str, float]]:
         groups: dict[tuple[Any, ...], list[dict[str, float]]] = {}
         for case, raws in self.raws.items():
@@ -316,7 +299,7 @@ class Judge:
                 if ran and not self._has_other_inputs(case, raw):
                     groups.setdefault((_inputs(case), self.fresh[id(raw)] is False), []).append(raw)
         every = groups.values()
-        without = {one for group in every if not _is_asserted(group[0]) for one in lacking(group)}
+        without = {one for group in every if not is_asserted(group[0]) for one in lacking(group)}
         return without | {one for group in every for one in far_off(group)}
 
     def _is_out_of_line(self, case: str, raw: Raw) -> bool:
@@ -355,46 +338,13 @@ def _differs(figures: Mapping[str, float], usual: Mapping[str, float], ulps: flo
     return figures["floor_max_abs"] > 4 * noise or figures["floor_rel_fro"] > 4 * relative
 
 
-def _missed(raws: Iterable[Raw]) -> bool:
-    """Return whether the results of a job say that a canary was missed, or other counts than the job says."""
-    total = caught = 0
-    told: dict[str, str] = {}
-    for raw in raws:
-        mine = raw.metrics.get("canary.injected", 0), raw.metrics.get("canary.caught", 0)
-        if not 0 <= mine[1] <= mine[0] or mine[0] != int(mine[0]) or mine[1] != int(mine[1]):
-            return True
-        total += int(mine[0])
-        caught += int(mine[1])
-        told = {key: raw.job[key] for key in ("canary.injected", "canary.caught") if key in raw.job}
-    differs = total and told and told != {"canary.injected": str(total), "canary.caught": str(caught)}
-    return caught < total or bool(differs)
-
-
-def _lacks(members: Iterable[tuple[tuple[str, str], Raw]]) -> bool:
-    """Return whether a group of results of a job passed, and none of them carried a canary."""
-    carrying, passed, wrong = set(), set(), set()
-    for group, raw in members:
-        if raw.metrics.get("canary.injected", 0) > 0:
-            carrying.add(group)
-        if raw.outcome not in ("pass", "excluded"):
-            wrong.add(group)
-        elif raw.outcome == "pass" and raw.action in ("run", "emulate") and not _is_asserted(raw):
-            passed.add(group)
-    return bool(passed - wrong - carrying)
-
-
-def _is_asserted(raw: Raw) -> bool:
-    """Return whether a result is of a test of a suite that asserts by itself."""
-    return raw.case.split("/")[3].endswith(f".{ASSERTED}")
-
-
 def _only_asserts(raw: Raw) -> bool:
-    return _is_asserted(raw) and not raw.outputs and "elements" not in raw.metrics
+    return is_asserted(raw) and not raw.outputs and "elements" not in raw.metrics
 
 
 def _draws_alone(raw: Raw) -> bool:
     """Return whether other results of the case need not have had the same inputs."""
-    return _is_asserted(raw) and "inputs.sha256" not in raw.facts
+    return is_asserted(raw) and "inputs.sha256" not in raw.facts
 
 
 def _inputs(case: str) -> tuple[str, ...]:

@@ -121,10 +121,12 @@ def is_checkout(root: Path) -> bool:
 def files(root: Path) -> list[str]:
     """Return all files below ``root`` that git has, or that no .gitignore there names; none outside a checkout.
 
-    What this user or this checkout alone ignores is no matter.
+    What this user or this checkout alone ignores is no matter. The files of submodules are among them.
     """
     listed = _output(root, "ls-files", "--cached", "--others", "--exclude-per-directory=.gitignore", "-z")
-    return sorted({name for name in listed.split("\0") if name})
+    names = {name for name in listed.split("\0") if name}
+    modules = {name for name in names if (root / name / ".git").exists()}
+    return sorted(names.union(*([f"{name}/{file}" for file in files(root / name)] for name in modules)))
 
 
 def changed_since(root: Path, revision: str) -> list[str] | None:

@@ -7,6 +7,7 @@ judges results has. A machine that only runs jobs may lack pyarrow: it searches 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -33,36 +34,43 @@ def is_found(pattern: str, text: str) -> bool:
     Raises:
         UserError: RE2 cannot use the pattern.
     """
-    if find_spec("pyarrow") is None:
-        return re.search(pattern, text) is not None
-    return bool(_asked("match_substring_regex", pattern, text))
+    return bool(_found_in(pattern, [text.encode(errors="replace")]))
 
 
-def last_line(pattern: str, text: str) -> int:
-    """Return the number of the line in which the last part ends that the pattern matches; 0 if there is none.
+def last_lines(patterns: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Yield the place of each pattern, that of each text which it matches, and the line in which its last part ends.
 
-    A space of the pattern is any space, as a log may be wrapped there. ``^`` and ``$`` are those of each line.
+    A space of a pattern is any space, as a log may be wrapped there. ``^`` and ``$`` are those of each line. To make
+    RE2's program of a pattern takes longer than to search a text, so it is made once for all texts.
 
     Raises:
-        UserError: RE2 cannot use the pattern.
+        UserError: RE2 cannot use a pattern.
     """
-    spaced = pattern.replace(" ", r"\s")
-    if not is_found(f"(?m){spaced}", text):
-        return 0
-    upto = rf"\A((?s:.*)(?m:{spaced}))(?s:.*)"
+    encoded = [text.encode(errors="replace") for text in texts]
+    for number, pattern in enumerate(patterns):
+        spaced = pattern.replace(" ", r"\s")
+        for place in _found_in(f"(?m){spaced}", encoded):
+            upto = _asked("replace_substring_regex", rf"\A((?s:.*)(?m:{spaced}))(?s:.*)", [encoded[place]], r"\1")
+            yield number, place, int(upto[0].rstrip().count(b"\n")) + 1
+
+
+def _found_in(pattern: str, texts: Sequence[bytes]) -> list[int]:
+    """Return the places of the texts that have a part that the pattern matches."""
+    return [place for place, has in enumerate(_asked("match_substring_regex", pattern, texts)) if has]
+
+
+def _asked(question: str, pattern: str, texts: Sequence[bytes], *replacement: str) -> list[Any]:
+    """Return what RE2 answers, or ``re`` where there is no pyarrow."""
     if find_spec("pyarrow") is None:
-        found = re.match(upto, text)
-        return found[1].rstrip().count("\n") + 1 if found else 0
-    return int(_asked("replace_substring_regex", upto, text, replacement=r"\1").rstrip().count(b"\n")) + 1
-
-
-def _asked(question: str, pattern: str, text: str, **more: str) -> Any:
-    """Return what RE2 answers."""
+        made = re.compile(pattern.encode())
+        if replacement:
+            return [made.sub(replacement[0].encode(), text) for text in texts]
+        return [made.search(text) for text in texts]
     import pyarrow as pa  # it takes long to import
     from pyarrow import compute
 
-    texts = pa.array([text.encode(errors="replace")], pa.binary())
     try:
-        return getattr(compute, question)(texts, pattern=pattern, **more)[0].as_py()
+        answer: list[Any] = getattr(compute, question)(pa.array(texts, pa.binary()), pattern, *replacement).to_pylist()
     except pa.ArrowInvalid as error:
         raise UserError(f"the pattern {pattern!r} cannot be used: {error}") from None
+    return answer

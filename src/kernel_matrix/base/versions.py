@@ -14,8 +14,9 @@ def satisfies(requirements: Iterable[str], versions: Mapping[str, str]) -> bool:
     Names are compared in their canonical form. A prerelease counts as its version. A distribution that is not among
     ``versions`` does not satisfy a requirement.
     """
-    installed = {canonicalize_name(name): version for name, version in versions.items()}
-    for requirement in map(Requirement, requirements):
+    wanted = [*map(Requirement, requirements)]
+    installed = {canonicalize_name(name): version for name, version in versions.items()} if wanted else {}
+    for requirement in wanted:
         version = installed.get(canonicalize_name(requirement.name))
         if version is None or not requirement.specifier.contains(version, prereleases=True):
             return False

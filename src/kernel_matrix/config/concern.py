@@ -34,7 +34,8 @@ _OTHER_DISTRIBUTIONS = re.compile(r"(?:src/)?kernel[-_]matrix[-_]\w.*/.+")  # of
 # how other jobs wait while it measures. A name that ends in '/' is a folder.
 _OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
 _OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix_containers/\w+\.py")  # its folders are of what a person types
-_ONLY_OF_SUITES = "job/suite_plugin.py"  # for suites that know nothing of the harness
+_ONLY_OF_BUILDS = "run/environments/built.py"
+_ONLY_OF_SUITES = ("job/suite_plugin.py", "job/ctest.py")  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")
 # The rooms that decide which cases there are and how they run: a plan of what a change concerns is careful.
 _RUNS_CASES = ("base", "config", "job", "run", "vendors")
@@ -173,7 +174,7 @@ def _may_run_cases(matrix: Matrix, harness: re.Match[str] | None) -> bool:
         return False
     if (match := _VENDOR.fullmatch(harness[1])) and match[1] in vendor_names():
         return False
-    is_other_s = harness[1] == _ONLY_OF_SUITES and not is_suite(matrix)
+    is_other_s = harness[1] in _ONLY_OF_SUITES and not is_suite(matrix)
     return PurePosixPath(harness[1]).parts[0] in _RUNS_CASES and not is_other_s
 
 
@@ -186,8 +187,11 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
             return None
         platforms = {key for key, platform in matrix.platforms.items() if platform.device == match[1]}
         return Readers("harness", platforms=frozenset(platforms))
-    is_read = name.startswith(("job/", *_OF_RUN)) and not (name == _ONLY_OF_SUITES and not is_suite(matrix))
-    return Readers("harness") if is_read else None
+    if (name in _ONLY_OF_SUITES and not is_suite(matrix)) or (
+        name == _ONLY_OF_BUILDS and not matrix.package.build_commands
+    ):
+        return None
+    return Readers("harness") if name.startswith(("job/", *_OF_RUN)) else None
 
 
 def _readers_of_emulator(matrix: Matrix, path: str) -> Readers | None:
@@ -223,7 +227,8 @@ def _is_of_suite(matrix: Matrix, path: str) -> bool:
 
 def _readers_of_package(matrix: Matrix, path: str) -> Readers | None:
     """Return the readers of a file of the package's source: a folder of a backend concerns its toolchains alone."""
-    source = PurePosixPath(matrix.package.source)
+    # What is built may be made from any file of the repository.
+    source = PurePosixPath("." if matrix.package.build_commands else matrix.package.source)
     if source not in PurePosixPath(path).parents:
         return None
     is_in_package = path.startswith(f"{source / matrix.package.name}/")

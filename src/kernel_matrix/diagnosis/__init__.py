@@ -6,11 +6,12 @@ A diagnosis is shown beside the raw error and never instead of it. An error that
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.patterns import last_lines
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis.plain import decoded, plain
 from kernel_matrix.diagnosis.rule import STAGES, Rule, Stage, harness_rules, read_rules
@@ -24,11 +25,13 @@ __all__ = [
     "Stage",
     "decoded",
     "diagnose",
+    "diagnose_all",
     "in_words",
     "rules_of",
     "with_cause",
 ]
 
+Versions = tuple[tuple[str, str], ...]  # of distributions, by name
 NOT_KNOWN = "not known: no rule of the diagnosis matches this error"
 
 
@@ -76,12 +79,24 @@ def diagnose(
 
 
 @functools.lru_cache(maxsize=4096)  # a broken toolchain gives the same error for hundreds of cases
-def _diagnose(
-    text: str, stage: str, versions: tuple[tuple[str, str], ...], rules: tuple[Rule, ...]
-) -> Diagnosis | None:
-    by_name, lines = dict(versions), plain(text)
-    line, rule = max(((rule.line_of(lines, stage, by_name), rule) for rule in rules), key=lambda found: found[0])
-    return Diagnosis(rule.name, rule.cause, rule.remedy, rule.link) if line else None
+def _diagnose(text: str, stage: str, versions: Versions, rules: tuple[Rule, ...]) -> Diagnosis | None:
+    return diagnose_all([(text, stage, versions)], rules)[0]
+
+
+def diagnose_all(errors: Sequence[tuple[str, str, Versions]], rules: tuple[Rule, ...]) -> list[Diagnosis | None]:
+    """Return the diagnosis of each error, which is a text, a stage and versions, as :func:`diagnose` does of one."""
+    by_text: dict[str, list[int]] = {}
+    for number, (text, *_) in enumerate(errors):
+        by_text.setdefault(text, []).append(number)
+    best: list[tuple[int, Rule | None]] = [(0, None)] * len(errors)
+    found = last_lines([rule.match for rule in rules], [*map(plain, by_text)])
+    numbers = [*by_text.values()]
+    for of_rule, place, line in found:
+        for number in numbers[place]:
+            _, stage, versions = errors[number]
+            if line > best[number][0] and rules[of_rule].holds(stage, dict(versions)):
+                best[number] = line, rules[of_rule]
+    return [Diagnosis(rule.name, rule.cause, rule.remedy, rule.link) if rule else None for _, rule in best]
 
 
 def in_words(diagnosis: Diagnosis | None) -> str:

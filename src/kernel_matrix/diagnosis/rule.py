@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
 from kernel_matrix.base.errors import UserError, first_fault
-from kernel_matrix.base.patterns import fault_of, last_line
+from kernel_matrix.base.patterns import fault_of
 from kernel_matrix.base.versions import satisfies
 
 Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]
@@ -50,16 +50,11 @@ class Rule(BaseModel):
         """Return the hash of the name, so that diagnoses can be kept by their rules."""
         return hash(self.name)
 
-    def line_of(self, text: str, stage: str, versions: Mapping[str, str]) -> int:
-        """Return the last line of a text that has this error; 0 if none has it.
-
-        An unknown stage matches, and so do unknown versions.
-        """
-        if (self.stages and stage and stage not in self.stages) or (
-            versions and not satisfies(self.versions, versions)
-        ):
-            return 0
-        return last_line(self.match, text)
+    def holds(self, stage: str, versions: Mapping[str, str]) -> bool:
+        """Return whether a stage and versions can have this error. Unknown ones can."""
+        return (not self.stages or not stage or stage in self.stages) and (
+            not versions or satisfies(self.versions, versions)
+        )
 
 
 @functools.cache

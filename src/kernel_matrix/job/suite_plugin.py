@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from kernel_matrix.job import fixture
+from kernel_matrix.job import ctest, fixture
 from kernel_matrix.job.journal import Journal, taken_key
 from kernel_matrix.job.suite_end import SuiteEnd, shortened
 from kernel_matrix.job.surroundings import environment_facts
@@ -201,6 +201,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.is_registered(fixture):
         config.pluginmanager.register(fixture, fixture.__name__)
     suite: Path = config.getoption("--kernel-matrix-suite").resolve()
+    if (suite / ctest.LIST).is_file():
+        config.pluginmanager.register(ctest.Plugin(suite))
     if file := config.getoption("--kernel-matrix-tests"):
         config.pluginmanager.register(Listing(suite, file), fixture.RUNNING)
         return

@@ -16,7 +16,7 @@ from kernel_matrix.report import difference
 from kernel_matrix.report.annotations import annotate, ended_annotations
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document, RunNotes
-from kernel_matrix.report.runs import measurements
+from kernel_matrix.report.runs import measurements, read_site
 from kernel_matrix.report.terminal import ended_lines
 from kernel_matrix.report.words import headline
 from kernel_matrix.results import history
@@ -132,7 +132,7 @@ def _audited(project: Project, judged: Judged, sample: sampling.Sample | None) -
 def _changes(document: Document, against: Path, earlier: History) -> Difference:
     """Return what differs from the report in the folder ``against``."""
     past = history.with_run(earlier.measurements, measurements(document))
-    return difference.difference(difference.read(against), document, past)
+    return difference.difference(read_site(against).outline, document, past)
 
 
 def _annotations(project: Project, judged: Judged) -> tuple[str, ...]:

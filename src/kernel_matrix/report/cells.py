@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ from packaging.utils import canonicalize_name
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
-from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose
+from kernel_matrix.diagnosis import Diagnosis, Rule
+from kernel_matrix.report.diagnoses import DIAGNOSED, Diagnoses
 from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Determinism, Noise, Number, Timed
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
@@ -24,28 +25,6 @@ from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import STATES, State
 from kernel_matrix.store.database import rows
 from kernel_matrix.store.record import Record
-
-DIAGNOSED: tuple[State, ...] = ("fail", "error", "known")
-
-
-@dataclass
-class Diagnoses:
-    """The cause and the remedy of errors; equal errors of one job are looked up once."""
-
-    judged: Judged
-    rules: tuple[Rule, ...] | None
-    _known: dict[tuple[Any, ...], Diagnosis] = field(default_factory=dict)
-
-    def of(self, job: int, outcome: str, stage: str, message: str, detail: str, reason: str) -> Diagnosis:
-        """Return the diagnosis of a record with a verdict's reason."""
-        # A record that says pass and is not believed has no error of its own: the verdict says what is against it.
-        passed = outcome == "pass"
-        key = (job, "", reason) if passed else (job, stage or outcome, message, detail)
-        if key not in self._known:
-            text = reason if passed else f"{message}\n{detail}"
-            made = diagnose(text, key[1], self.judged.jobs[job], self.rules)
-            self._known[key] = made or Diagnosis("", NOT_KNOWN, "", "")
-        return self._known[key]
 
 
 class _WorstCase(NamedTuple):
@@ -170,6 +149,7 @@ class _Cells:
             self._timed.setdefault(cell, []).append(_times(name, *times))
         self._jobs = {cell: (tuple(of_cell), measured or ()) for cell, of_cell, measured in jobs}
         self._worst = self._worst_cases([cell.worst_case for cell in self._states])
+        self._diagnosed = self._diagnoses()
         self._repeated = self._records([cell.repeated for cell in self._states if cell.repeated is not None])
 
     def made(self) -> tuple[Cell, ...]:
@@ -198,7 +178,7 @@ class _Cells:
             planned=cell.planned,
             stage=worst.stage,
             reason=cell.reason,
-            diagnosis=self._diagnosis(worst),
+            diagnosis=self._diagnosed.get(cell.worst_case),
             error=worst.message if cell.state == "known" else "",
             accuracy=self._accuracy.get(number),
             noise={
@@ -216,11 +196,14 @@ class _Cells:
             measured=tuple(sorted({places[job] for job in measured if job in places})),
         )
 
-    def _diagnosis(self, worst: _WorstCase) -> Diagnosis | None:
-        if worst.job is None or worst.state not in DIAGNOSED:
-            return None
-        error = worst.outcome, worst.stage, worst.message, worst.detail
-        return self._sources.diagnoses.of(worst.job, *error, worst.reason)
+    def _diagnoses(self) -> dict[int, Diagnosis]:
+        """Return the diagnoses of the worst cases, by their numbers in the plan."""
+        errors = {
+            case: (worst.job, worst.outcome, worst.stage, worst.message, worst.detail, worst.reason)
+            for case, worst in self._worst.items()
+            if worst.job is not None and worst.state in DIAGNOSED
+        }
+        return dict(zip(errors, self._sources.diagnoses.of([*errors.values()]), strict=True))
 
     def _worst_cases(self, cases: list[int]) -> dict[int, _WorstCase]:
         """Return the worst cases of cells, by their numbers in the plan."""

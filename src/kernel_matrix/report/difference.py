@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from pydantic import ValidationError
-
-from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.document import FILE, CellOutline, Noise, Outline, as_float
+from kernel_matrix.report.document import CellOutline, Noise, Outline, as_float
 from kernel_matrix.results.history import Measurement, Measurements
 from kernel_matrix.results.states import RED, State
 from kernel_matrix.results.trend import Slower
@@ -68,21 +64,6 @@ class Difference:
     def is_worse(self) -> bool:
         """True if something broke or became less exact."""
         return bool(self.broke or self.less_exact)
-
-
-def read(folder: Path) -> Outline:
-    """Return the part of an earlier run's report that is compared. The report may be of an earlier version.
-
-    Raises:
-        UserError: the folder has no compat.json, or it is none.
-    """
-    path = folder / FILE
-    try:
-        return Outline.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"--against {folder}: {FILE}: {error.strerror}. Name the site of an earlier run.") from None
-    except ValidationError as error:
-        raise UserError(f"{path}: {error.errors()[0]['msg']}. Name the site of an earlier run.") from None
 
 
 def difference(before: Outline, now: Outline, past: Measurements | None = None) -> Difference:

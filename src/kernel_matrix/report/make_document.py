@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
+from typing import TypeVar
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
@@ -149,24 +151,20 @@ def _lane(cells: Sequence[Cell]) -> Lane:
         by_state=_by_state(cells),
         by_evidence=_by_evidence(cells),
         stale_by_evidence=_by_evidence(cell for cell in cells if cell.stale),
-        canaries=_canaries(cells),
-        determinism=_determinism(cells),
+        canaries=_summed(cell.canaries for cell in cells),
+        determinism=_summed(cell.determinism for cell in cells),
         history=LaneHistory(),
     )
 
 
-def _canaries(cells: Sequence[Cell]) -> Canaries | None:
-    counts = [cell.canaries for cell in cells if cell.canaries]
-    if not counts:
-        return None
-    return Canaries(injected=sum(c.injected for c in counts), caught=sum(c.caught for c in counts))
+_Counts = TypeVar("_Counts", Canaries, Determinism)
 
 
-def _determinism(cells: Sequence[Cell]) -> Determinism | None:
-    counts = [cell.determinism for cell in cells if cell.determinism]
-    if not counts:
-        return None
-    return Determinism(repeats=sum(c.repeats for c in counts), differing=sum(c.differing for c in counts))
+def _summed(of_cells: Iterable[_Counts | None]) -> _Counts | None:
+    """Return the sum of each count; None where no cell has any."""
+    counts = [one for one in of_cells if one]
+    names = [one.name for one in fields(counts[0])] if counts else []
+    return type(counts[0])(**{name: sum(getattr(one, name) for one in counts) for name in names}) if counts else None
 
 
 def _silent(lanes: Iterable[Lane], now: datetime, silent_days: float) -> tuple[SilentLane, ...]:
@@ -223,9 +221,11 @@ def _undiagnosed(sources: Sources) -> tuple[UndiagnosedError, ...]:
         GROUP BY ALL ORDER BY min((cell::BIGINT << 32) + planned)
     """
     counted: Counter[tuple[str, str]] = Counter()
-    for job, outcome, stage, message, detail, reason, count in rows(sources.judged.connection, question):
+    found = rows(sources.judged.connection, question)
+    diagnoses = sources.diagnoses.of([row[:-1] for row in found])
+    for (_, _, stage, message, _, reason, count), diagnosis in zip(found, diagnoses, strict=True):
         text = (message if message != reason else "") or reason
-        if text and not sources.diagnoses.of(job, outcome, stage, message, detail, reason).rule:
+        if text and not diagnosis.rule:
             counted[stage, text.splitlines()[0]] += count
     return tuple(
         UndiagnosedError(stage=stage, message=message, cases=count) for (stage, message), count in counted.most_common()

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.cells import DIAGNOSED, Sources
+from kernel_matrix.report.cells import Sources
+from kernel_matrix.report.diagnoses import DIAGNOSED
 from kernel_matrix.report.scripts import encoded, shortened
 from kernel_matrix.results.noise import MOST_ELEMENTS
 from kernel_matrix.results.repeat import is_plain
@@ -181,11 +182,11 @@ class PageCases:
         every: list[npt.NDArray[Any]] = [job, outcome, *error]
         columns = [column[places] for column in every]
         first, inverse = _distinct(columns)
+        of_jobs, *rest = (column[first].tolist() for column in columns)
+        words = ([texts.texts[place] for place in places] for places in rest)
         known: dict[str, int] = {}
-        numbers = []
-        for of_job, *rest in zip(*(column[first].tolist() for column in columns), strict=True):
-            found = self._sources.diagnoses.of(of_job, *map(texts.texts.__getitem__, rest))
-            numbers.append(known.setdefault(encoded(asdict(found)).decode(), len(known)))
+        found = self._sources.diagnoses.of([*zip(of_jobs, *words, strict=True)])
+        numbers = [known.setdefault(encoded(asdict(one)).decode(), len(known)) for one in found]
         place = np.full(len(job), -1, np.int32)
         place[places] = np.array(numbers, np.int32)[inverse]
         return pa.DictionaryArray.from_arrays(pa.array(place, mask=place < 0), pa.array([*known], pa.string()))

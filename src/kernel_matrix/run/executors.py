@@ -103,6 +103,10 @@ class Interpreter(Protocol):
     """A Python in which the toolchain imports."""
 
     @property
+    def root(self) -> Path | None:
+        """The copy of the repository in which the package was built; None where nothing is built."""
+
+    @property
     def facts(self) -> Mapping[str, str]:
         """The facts of this Python for the job's results."""
 

@@ -204,6 +204,8 @@ class Preparation:
             self.loaded[run.executor] = self.stack.enter_context(load_executor(run.executor))
         try:
             run.interpreter = self.loaded[run.executor](run.request)
+            if run.interpreter.root:
+                run.request = replace(run.request, root=run.interpreter.root)
         except UnavailableError as reason:
             run.refusal = Record("", "unavailable", message=str(reason))
         except InstallError as error:

@@ -46,7 +46,7 @@ def run(
     settings.results.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         for job in jobs:
-            _hold(job, settings, stack)
+            hold(job, settings, stack)
         prepare = Preparation(matrix, machine, settings, progress, stack)
         runs = [prepare.decided(job) for job in jobs]  # what cannot begin replaces no result
         if not settings.resume:
@@ -56,8 +56,12 @@ def run(
     return [path for job in jobs if (path := files[job.id]) is not None]
 
 
-def _hold(job: Job, settings: Settings, stack: ExitStack) -> None:
-    """Keep other runs away from the job's folder until the stack closes."""
+def hold(job: Job, settings: Settings, stack: ExitStack) -> None:
+    """Keep other runs away from the job's folder until the stack closes.
+
+    Raises:
+        UserError: another run is at it.
+    """
     try:
         stack.enter_context(locked(settings.build / "jobs" / f"{job.id}.lock"))
     except BusyError:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
@@ -16,6 +14,7 @@ from kernel_matrix.job.test_names import Key
 from kernel_matrix.run import job_command, preflight, suite_command
 from kernel_matrix.run.executors import Interpreter, MachineError, Request
 from kernel_matrix.run.job_run import JobRun, Preparation
+from kernel_matrix.run.schedule import hold
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.vendors.machine import Machine
 
@@ -46,11 +45,9 @@ def collect_tests(
 
 def _collected(run: JobRun, interpreter: Interpreter, job: Job) -> tuple[Key, ...] | None:
     try:
-        with locked(run.settings.build / "jobs" / f"{job.id}.lock"):
+        with ExitStack() as stack:
+            hold(job, run.settings, stack)
             return _list_of(run.request, interpreter)
-    except BusyError:
-        folder = run.settings.build / "jobs" / job.id
-        raise UserError(f"{folder}: another run is at it. Wait for its end, or give --build FOLDER.") from None
     except MachineError:
         return None  # the run meets it too, and has a record for it
 

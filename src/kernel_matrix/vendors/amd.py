@@ -69,6 +69,11 @@ def container_options(dev: Path = Path("/dev")) -> dict[str, Any]:
     return {"devices": [f"{dev}/{name}:/dev/{name}:rw" for name in ("kfd", "dri")], "group_add": groups}
 
 
+def build_variables(targets: Sequence[str]) -> dict[str, str]:
+    """Return the variables by which PyTorch's extensions and CMake take the targets."""
+    return {"PYTORCH_ROCM_ARCH": ";".join(targets), "HIPARCHS": ";".join(targets)}
+
+
 VENDOR = Vendor(
     title="AMD",
     kind="GPU",
@@ -78,6 +83,7 @@ VENDOR = Vendor(
     docker_flags="--device /dev/kfd --device /dev/dri --group-add $(stat -c %g /dev/kfd)",
     container_options=container_options,
     driver=driver,
+    build_variables=build_variables,
     variables=("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "KERNEL_MATRIX_HIPCC"),
     programs=(
         Program(

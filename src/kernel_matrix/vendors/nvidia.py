@@ -55,6 +55,14 @@ def container_options(environment: Mapping[str, str] = os.environ) -> dict[str, 
     return {"device_requests": [{"capabilities": [["gpu"]], **selection}]}
 
 
+def build_variables(targets: Sequence[str]) -> dict[str, str]:
+    """Return the variables by which PyTorch's extensions and CMake take the targets: sm_90 is 9.0 and 90."""
+    numbers = [match[1] for target in targets if (match := re.fullmatch(r"sm_(\d+a?)", target))]
+    dotted = [re.sub(r"(\d)(a?)$", r".\1\2", number) for number in numbers]
+    # Extensions of PyTorch build for CUDA only where they see a GPU, unless they are told.
+    return {"TORCH_CUDA_ARCH_LIST": ";".join(dotted), "CUDAARCHS": ";".join(numbers), "FORCE_CUDA": "1"}
+
+
 VENDOR = Vendor(
     title="NVIDIA",
     kind="GPU",
@@ -64,6 +72,7 @@ VENDOR = Vendor(
     docker_flags="--gpus all",
     container_options=container_options,
     driver=driver,
+    build_variables=build_variables,
     variables=(
         *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
         "KERNEL_MATRIX_CUDA_HOME",

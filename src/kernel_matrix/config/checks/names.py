@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -33,10 +33,7 @@ def toolchains(matrix: Matrix) -> Iterator[Fault]:
     """Yield the requirements that are not well formed, and the unknown operators and backends of a toolchain."""
     backends = {toolchain.backend for toolchain in matrix.toolchains.values()}
     for name, toolchain in matrix.toolchains.items():
-        for index, backend in enumerate(toolchain.uses):
-            if backend not in backends:
-                text = f"unknown backend '{backend}'.{did_you_mean(backend, backends)}"
-                yield ("toolchains", name, "uses", index), text
+        yield from each(("toolchains", name, "uses"), "backend", toolchain.uses, backends)
         yield from requirements(("toolchains", name, "requires"), toolchain.requires)
         yield from _unknown_ops(matrix, ("toolchains", name, "ops"), toolchain.ops or ())
 
@@ -57,17 +54,13 @@ def platforms(matrix: Matrix) -> Iterator[Fault]:
 def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> Iterator[Fault]:
     yield from _entries_of_one_toolchain(platform, place)
     for index, entry in enumerate(platform.entries):
-        if entry.toolchain not in matrix.toolchains:
-            hint = did_you_mean(entry.toolchain, matrix.toolchains)
-            yield (*place, index), f"unknown toolchain '{entry.toolchain}'.{hint}"
+        yield from unknown((*place, index), "toolchain", entry.toolchain, matrix.toolchains)
         yield from _unknown_ops(matrix, (*place, index, "ops"), entry.ops or ())
         for target in entry.targets or ():
             yield from _unknown_target(platform, (*place, index), target)
         axes = {axis for op in matrix.ops.values() for axis in op.axes}
         for key, choice in (("cases", entry.cases), *(("quick", choice) for choice in entry.quick_choices)):
-            for axis in choice:
-                if axis not in axes:
-                    yield (*place, index, key, axis), f"unknown axis '{axis}'.{did_you_mean(axis, axes)}"
+            yield from keys((*place, index, key), "axis", choice, axes)
 
 
 def _entries_of_one_toolchain(platform: Platform, place: Place) -> Iterator[Fault]:
@@ -90,30 +83,21 @@ def ops(matrix: Matrix) -> Iterator[Fault]:
         place: Place = ("ops", name)
         yield from _twice((*place, "axes"), op.axes)
         yield from _twice((*place, "directions"), op.directions)
-        for index, direction in enumerate(op.directions):
-            if direction not in matrix.package.directions:
-                hint = did_you_mean(direction, matrix.package.directions)
-                yield (*place, "directions", index), f"unknown direction '{direction}'.{hint}"
-        for key in op.defaults:
-            if key not in op.axes:
-                yield (*place, "defaults", key), f"unknown axis '{key}'.{did_you_mean(key, op.axes)}"
+        yield from each((*place, "directions"), "direction", op.directions, matrix.package.directions)
+        yield from keys((*place, "defaults"), "axis", op.defaults, op.axes)
 
 
 def outputs(matrix: Matrix) -> Iterator[Fault]:
     """Yield the directions without outputs, the outputs that stand twice, and the unknown axes that they depend on."""
     for name, op in matrix.ops.items():
         place: Place = ("ops", name, "outputs")
-        for direction in op.outputs or ():
-            if direction not in op.directions:
-                yield (*place, direction), f"unknown direction '{direction}'.{did_you_mean(direction, op.directions)}"
+        yield from keys(place, "direction", op.outputs or (), op.directions)
         for direction in op.directions if op.outputs is not None else ():
             entries = op.outputs.get(direction, []) if op.outputs else []
             if not entries:
                 yield place, f"the direction '{direction}' has no output. Name its outputs."
             yield from _outputs(op, (*place, direction), entries)
-        for axis in op.canary:
-            if axis not in op.axes:
-                yield ("ops", name, "canary", axis), f"unknown axis '{axis}'.{did_you_mean(axis, op.axes)}"
+        yield from keys(("ops", name, "canary"), "axis", op.canary, op.axes)
 
 
 def sums(matrix: Matrix) -> Iterator[Fault]:
@@ -121,10 +105,8 @@ def sums(matrix: Matrix) -> Iterator[Fault]:
     for name, op in matrix.ops.items():
         place: Place = ("ops", name, "sums")
         yield from _twice(place, op.sums)
-        known = {output for entries in (op.outputs or {}).values() for entry in entries for output in _names(entry)}
-        for index, output in enumerate(op.sums):
-            if known and output not in known:
-                yield (*place, index), f"unknown output '{output}'.{did_you_mean(output, known)}"
+        if known := _output_names(op):
+            yield from each(place, "output", op.sums, known)
 
 
 def budgets(matrix: Matrix) -> Iterator[Fault]:
@@ -140,16 +122,16 @@ def budgets(matrix: Matrix) -> Iterator[Fault]:
         if op is None:
             yield (*place, "op"), f"unknown operator '{own.op}'.{did_you_mean(own.op, matrix.ops)}"
             continue
-        if own.direction and own.direction not in op.directions:
-            hint = did_you_mean(own.direction, op.directions)
-            yield (*place, "direction"), f"unknown direction '{own.direction}'.{hint}"
-        known = {output for entries in (op.outputs or {}).values() for entry in entries for output in _names(entry)}
-        if own.output and known and own.output not in known:
-            yield (*place, "output"), f"unknown output '{own.output}'.{did_you_mean(own.output, known)}"
+        if own.direction:
+            yield from unknown((*place, "direction"), "direction", own.direction, op.directions)
+        if own.output and (known := _output_names(op)):
+            yield from unknown((*place, "output"), "output", own.output, known)
 
 
-def _names(entry: Output) -> Sequence[str]:
-    return list(entry) if isinstance(entry, dict) else [entry]
+def _output_names(op: Op) -> set[str]:
+    """Return the outputs of an operator in all directions."""
+    entries = (entry for of_direction in (op.outputs or {}).values() for entry in of_direction)
+    return {name for entry in entries for name in (entry if isinstance(entry, dict) else [entry])}
 
 
 def _outputs(op: Op, place: Place, entries: Sequence[Output]) -> Iterator[Fault]:
@@ -158,8 +140,7 @@ def _outputs(op: Op, place: Place, entries: Sequence[Output]) -> Iterator[Fault]
         if output in [other for other, _ in named[:index]]:
             yield (*place, index), f"the output '{output}' is here twice. Take one out."
         for axis in where:
-            if axis not in op.axes:
-                yield (*place, index), f"unknown axis '{axis}'.{did_you_mean(axis, op.axes)}"
+            yield from unknown((*place, index), "axis", axis, op.axes)
 
 
 def groups(matrix: Matrix) -> Iterator[Fault]:
@@ -173,12 +154,9 @@ def groups(matrix: Matrix) -> Iterator[Fault]:
 
 
 def _group(op: Op, place: Place, group: Mapping[str, ScalarOrList]) -> Iterator[Fault]:
-    for key in group:
-        if key not in op.axes and key != "direction":
-            yield (*place, key), f"unknown axis '{key}'.{did_you_mean(key, [*op.axes, 'direction'])}"
+    yield from keys(place, "axis", group, [*op.axes, "direction"])
     for value in as_list(group.get("direction", [])):
-        if value not in op.directions:
-            yield place, f"unknown direction '{value}'.{did_you_mean(str(value), op.directions)}"
+        yield from unknown(place, "direction", str(value), op.directions)
     for axis in op.axes:
         if axis not in group and axis not in op.defaults:
             yield place, f"the axis '{axis}' is missing, and it has no default. Add it."
@@ -199,10 +177,25 @@ def sizes(matrix: Matrix) -> Iterator[Fault]:
 def events(matrix: Matrix) -> Iterator[Fault]:
     """Yield the unknown toolchains of an event."""
     for name, event in matrix.ci.events.items():
-        for index, toolchain in enumerate(event.toolchains or ()):
-            if toolchain not in matrix.toolchains:
-                hint = did_you_mean(toolchain, matrix.toolchains)
-                yield ("ci", "events", name, "toolchains", index), f"unknown toolchain '{toolchain}'.{hint}"
+        yield from each(("ci", "events", name, "toolchains"), "toolchain", event.toolchains or (), matrix.toolchains)
+
+
+def unknown(place: Place, kind: str, name: str, known: Collection[str]) -> Iterator[Fault]:
+    """Yield a name that is not among the known ones, with the one that was perhaps meant."""
+    if name not in known:
+        yield place, f"unknown {kind} '{name}'.{did_you_mean(name, known)}"
+
+
+def each(place: Place, kind: str, listed: Sequence[str], known: Collection[str]) -> Iterator[Fault]:
+    """Yield the names of a list that are not among the known ones."""
+    for index, name in enumerate(listed):
+        yield from unknown((*place, index), kind, name, known)
+
+
+def keys(place: Place, kind: str, mapping: Iterable[str], known: Collection[str]) -> Iterator[Fault]:
+    """Yield the keys of a mapping that are not among the known ones."""
+    for key in mapping:
+        yield from unknown((*place, key), kind, key, known)
 
 
 def requirements(place: Place, texts: Sequence[str]) -> Iterator[Fault]:
@@ -218,9 +211,7 @@ def _unknown_ops(matrix: Matrix, place: Place, texts: Sequence[str]) -> Iterator
     if is_suite(matrix):  # which test files there are is known when they have been collected
         return
     known = [*matrix.ops, *(f"{name}.{direction}" for name, op in matrix.ops.items() for direction in op.directions)]
-    for index, name in enumerate(texts):
-        if name not in known:
-            yield (*place, index), f"unknown op '{name}'.{did_you_mean(name, known)}"
+    yield from each(place, "op", texts, known)
 
 
 def _unknown_target(platform: Platform, place: Place, target: str) -> Iterator[Fault]:

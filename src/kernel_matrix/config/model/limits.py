@@ -12,6 +12,7 @@ class Limits(Section):
 
     case: float = Field(gt=0, description="One case, compilation included.")
     job: float = Field(gt=0, description="One job: all cases of a toolchain on a platform.")
+    build: float = Field(default=3600, gt=0, description="One command of the package's build.")
     attempts: int = Field(default=1, ge=1, le=5, description="A case that passes only on a repeat is 'flaky'.")
 
 

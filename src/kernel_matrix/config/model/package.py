@@ -20,6 +20,11 @@ class Package(Section):
         description="The folder of the suite that every job runs: of a conformance suite for the operators of 'ops', "
         "or, where there is no 'ops', of any tests that pytest runs. Each of these is a case then."
     )
+    build: str | list[str] | None = Field(
+        default=None,
+        description="The command that builds the package, or several. A shell runs them before the suite, in a copy of "
+        "the repository, for each toolchain of each platform, with the environment's programs first on PATH.",
+    )
     directions: list[Direction] = Field(
         default_factory=list,
         description="The directions that an operator may have, such as forward and backward. 'tests' is the direction "
@@ -68,6 +73,11 @@ class Package(Section):
             return None
         inside = PurePosixPath(self.backends).relative_to(self.source)
         return ".".join((*inside.parts, backend))
+
+    @property
+    def build_commands(self) -> tuple[str, ...]:
+        """The commands that build it."""
+        return (self.build,) if isinstance(self.build, str) else tuple(self.build or ())
 
     @property
     def rule_files(self) -> tuple[str, ...]:

@@ -5,11 +5,22 @@
 -- where one of these cases ended in another way: that one may have carried them, and the cell is not green already.
 -- A test of a suite owes them by itself (see the step on proof).
 --
+-- A stale result is of another plan, whose carriers nobody knows: its job owes one canary at all, in any result.
+--
 -- A job that has not ended owes nothing yet: what it has compared waits for the case that carries the canaries, as if it
 -- had not come.
+CREATE OR REPLACE TEMP VIEW carriers AS
+SELECT job, record, missed, coalesce(injected, 0) AS injected, coalesce(caught, 0) AS caught
+FROM cases SEMI JOIN (FROM sources WHERE position IS NOT NULL) USING (source)
+WHERE (injected IS NOT NULL OR caught IS NOT NULL OR missed IS NOT NULL)
+  AND NOT starts_with("case", 'probe/') AND NOT starts_with("case", 'bench:');
+
 CREATE OR REPLACE TEMP TABLE groups_that_owe AS
 SELECT job, cell, dtype, any_value(operator) AS operator, any_value(target) AS target, min(planned) AS first
-FROM accepted JOIN plan_cells USING (cell) WHERE NOT ends_with(operator, '.tests') GROUP BY job, cell, dtype
+FROM accepted JOIN plan_cells USING (cell)
+WHERE NOT ends_with(operator, '.tests')
+  AND NOT (stale > 0 AND job IN (SELECT job FROM carriers WHERE injected > 0))
+GROUP BY job, cell, dtype
 HAVING bool_or(outcome = 'pass' AND action IN ('run', 'emulate')) AND bool_and(outcome IN ('pass', 'excluded'))
    AND NOT bool_or(coalesce(injected, 0) > 0);
 
@@ -25,13 +36,7 @@ DELETE FROM outputs WHERE record IN (FROM waiting);
 DELETE FROM cases WHERE record IN (FROM waiting);
 
 CREATE OR REPLACE TEMP TABLE faulty_jobs AS
-WITH carriers AS (
-    SELECT job, record, missed, coalesce(injected, 0) AS injected, coalesce(caught, 0) AS caught
-    FROM cases SEMI JOIN (FROM sources WHERE position IS NOT NULL) USING (source)
-    WHERE (injected IS NOT NULL OR caught IS NOT NULL OR missed IS NOT NULL)
-      AND NOT starts_with("case", 'probe/') AND NOT starts_with("case", 'bench:')
-),
-counted AS (
+WITH counted AS (
     SELECT job, sum(injected) AS injected, sum(caught) AS caught,
            bool_and(isfinite(injected) AND injected = trunc(injected) AND caught = trunc(caught)
                     AND caught BETWEEN 0 AND injected) AS possible,

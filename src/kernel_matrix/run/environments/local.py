@@ -58,6 +58,7 @@ class LocalInterpreter:
     """A Python of this machine, by its path."""
 
     python: Path
+    root: Path | None = None  # where the package was built; None: it is tested where it lies
     inherits: tuple[str, ...] = ()  # names of variables, beside those that every job gets from the shell
 
     @property

@@ -14,6 +14,7 @@ from pathlib import Path
 from kernel_matrix.base.locking import locked
 from kernel_matrix.config.model import Installer
 from kernel_matrix.run.environments.builds import pin_of
+from kernel_matrix.run.environments.built import SHELL, Build
 from kernel_matrix.run.environments.bytecode import share_bytecode
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, Interpreter, Prepare, Request
@@ -25,6 +26,7 @@ _PIP_TO_UV = {
     "PIP_EXTRA_INDEX_URL": "UV_INDEX",
     "PIP_CERT": "SSL_CERT_FILE",
 }
+_INSTALLERS = ("PIP_", "UV_", "CCACHE_")  # how the names of variables begin that commands of a build may need
 _CODE = (".py", ".pth", ".so")
 
 
@@ -35,11 +37,13 @@ def executor() -> Iterator[Prepare]:
 
 
 def prepare(request: Request) -> Interpreter:
-    """Make the environment, or take the one that was made from the same lock.
+    """Make the environment, or take the one that was made from the same lock; build the package if it is built.
 
     Raises:
-        InstallError: uv's own words.
+        InstallError: the words of uv or of the build.
     """
+    if request.matrix.package.build_commands:
+        return _built(Build.of(request, "venv"))
     lock = request.lock
     machine = "gpu" if request.gpu else "cpu"
     version = ".".join(str(part) for part in sys.version_info[:3])
@@ -52,14 +56,38 @@ def prepare(request: Request) -> Interpreter:
         return LocalInterpreter(python)
     with locked(folder.with_name(f"{folder.name}.lock"), wait=True):  # another run may be making it
         if not complete.exists():
-            request.say(f"making the environment of {lock.name}")
-            shutil.rmtree(folder, ignore_errors=True)
-            uv("venv", "--python", sys.executable, "--no-project", str(folder))
-            variables = variables_for(request.matrix.installer, python, lock, gpu=request.gpu)
-            uv("pip", "install", "--python", str(python), "-r", str(lock), variables=variables)
-            share_bytecode(folder, request.build / "cache" / "bytecode")
+            _make(request, folder)
             complete.write_text(state_of(folder))
     return LocalInterpreter(python)
+
+
+def _make(request: Request, folder: Path) -> None:
+    """Make the environment of the request's lock in the folder."""
+    lock, python = request.lock, folder / "bin" / "python"
+    request.say(f"making the environment of {lock.name}")
+    shutil.rmtree(folder, ignore_errors=True)
+    uv("venv", "--python", sys.executable, "--no-project", str(folder))
+    variables = variables_for(request.matrix.installer, python, lock, gpu=request.gpu)
+    uv("pip", "install", "--python", str(python), "-r", str(lock), variables=variables)
+    share_bytecode(folder, request.build / "cache" / "bytecode")
+
+
+def _built(build: Build) -> Interpreter:
+    """Return the interpreter of an environment in which the package was built, or is built now."""
+    folder = build.place / "env"
+    python = folder / "bin" / "python"
+
+    def make() -> str:
+        _make(build.request, folder)
+        here = LocalInterpreter(python, inherits=tuple(name for name in os.environ if name.startswith(_INSTALLERS)))
+        path = f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        variables = {**build.variables(str(build.request.build / "cache")), "PATH": path, "VIRTUAL_ENV": str(folder)}
+        build.run(lambda command: here.start(["-c", SHELL, command], variables, build.root, build.log))
+        return state_of(folder, build.root)
+
+    if build.once(make) != state_of(folder, build.root):
+        raise InstallError(f"code in {build.place} was changed since it was built. Remove the folder, and run again")
+    return LocalInterpreter(python, root=build.root)
 
 
 def demand_unchanged(folder: Path) -> None:
@@ -75,10 +103,13 @@ def demand_unchanged(folder: Path) -> None:
         raise InstallError(f"code in {folder} was changed since it was installed. Remove the folder, and run again")
 
 
-def state_of(folder: Path) -> str:
-    """Return a hash of the names, sizes and times of the files of an environment that Python reads as code."""
+def state_of(folder: Path, *sources: Path) -> str:
+    """Return a hash of the names, sizes and times of the files of an environment that Python reads as code.
+
+    ``sources`` are folders beside it whose code counts too.
+    """
     state = hashlib.sha256()
-    for packages in sorted(folder.glob("lib/python*/site-packages")):
+    for packages in (*sorted(folder.glob("lib/python*/site-packages")), *sources):
         for place, folders, files in os.walk(packages):
             folders[:] = sorted(name for name in folders if name != "__pycache__")  # bytecode is kept elsewhere
             for name in sorted(name for name in files if name.endswith(_CODE)):

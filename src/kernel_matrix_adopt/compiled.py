@@ -1,0 +1,52 @@
+"""Find out how a project builds the modules that it has in C, C++ or CUDA, and what that needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_BACKENDS = ("scikit_build_core", "mesonpy", "maturin", "py_build_cmake", "skbuild", "nanobind")  # that compile
+_EXTENSIONS = re.compile(r"\bext_modules\b|\b(Cpp|CUDA|SYCL|CMake)?Extension\(|\bcythonize\(|\brust_extensions\b")
+_TESTS_OF_CMAKE = re.compile(r"(?i)^\s*(enable_testing\s*\(|include\s*\(\s*CTest\s*\))", re.MULTILINE)
+_PROJECT_OF_CMAKE = re.compile(r"(?i)^\s*project\s*\(\s*\"?([\w.-]+)", re.MULTILINE)
+_INSTALL = "pip install --no-build-isolation --no-deps -e ."
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The way a project is built: commands, what they need, and of a CMake project the folder that CTest reads then."""
+
+    commands: tuple[str, ...] = ()
+    needs: tuple[tuple[str, str], ...] = ()  # a requirement, and where it stands
+    name: str = ""  # of a project of CMake
+    ctest: str | None = None
+
+
+NOT_COMPILED = Compiled()
+
+
+def look(root: Path, document: Mapping[str, Any]) -> Compiled:
+    """Return how the project in a folder is built; ``document`` is its pyproject.toml."""
+    system = document.get("build-system", {})
+    script, cmake = _text(root / "setup.py"), _text(root / "CMakeLists.txt")
+    has_modules = document.get("tool", {}).get("setuptools", {}).get("ext-modules")
+    if str(system.get("build-backend", "")).startswith(_BACKENDS) or has_modules or _EXTENSIONS.search(script):
+        requires = [*system.get("requires", ("setuptools",)), *(["ninja"] if "cpp_extension" in script else [])]
+        needs = [(str(text), "what the build needs") for text in ("pip", *requires)]
+        return Compiled((_INSTALL,), tuple(needs))
+    if not document and not script and _TESTS_OF_CMAKE.search(cmake):
+        named = _PROJECT_OF_CMAKE.search(cmake)
+        commands = ("cmake -S . -B _build -G Ninja -DCMAKE_BUILD_TYPE=Release", "cmake --build _build")
+        needs = [(text, "what the build needs") for text in ("cmake", "ninja")]
+        return Compiled(commands, tuple(needs), named[1] if named else root.name, "_build")
+    return NOT_COMPILED
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
