@@ -71,7 +71,7 @@ def _entries_of_one_toolchain(platform: Platform, place: Place) -> Iterator[Faul
         if shared := [target for target in entry.targets or platform.targets if target in targets]:
             text = f"'{entry.toolchain}' is here twice for {', '.join(shared)}, so its cells would be too."
             yield (*place, index), f"{text} Take one out, or give each its own 'targets'."
-        for key in ("runs", "emulated", "environment", "lock"):
+        for key in ("runs", "emulated", "emulator", "environment", "lock"):
             if any(getattr(other, key) != getattr(entry, key) for other in earlier):
                 text = f"an earlier entry of '{entry.toolchain}' has another '{key}'."
                 yield (*place, index, key), f"{text} They are one job: give both the same."
