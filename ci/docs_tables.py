@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import calibration_tables
+import sweep_tables
 from packaging.version import Version
+from sweep_tables import escaped
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Rule, as_list
@@ -29,12 +31,10 @@ from kernel_matrix.report.words import MEANING
 from kernel_matrix.store import names, schema, views
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import versions_of
-from kernel_matrix_probes.attempts import Attempt, Sweep, read
 from kernel_matrix_probes.expected import judge_all
 from kernel_matrix_probes.probe import Probe, Window, load_probes
 
 ROOT = Path(__file__).resolve().parent.parent
-SWEEPS = ROOT / "docs" / "toolchains"
 RESULTS = ROOT / "docs" / "results"
 CALIBRATIONS = ROOT / "docs" / "calibration"
 MUTANTS = ROOT / "tests" / "package" / "mutants"
@@ -150,14 +150,9 @@ def noise(machine: str) -> str:
 def exceptions(_: str) -> str:
     """Return the expectations and exclusions of matrix.yaml with their ends."""
     matrix = load(ROOT / "matrix.yaml")
-    entries: Sequence[tuple[str, Sequence[Rule]]] = (
-        ("expectation", matrix.expectations),
-        ("exclusion", matrix.exclusions),
-    )
     lines = [
-        (kind, where_of(rule), escaped(rule.reason), f"`{rule.until}`", linked(rule.link))
-        for kind, rules in entries
-        for rule in rules
+        (section[:-1], where_of(rule), escaped(rule.reason), f"`{rule.until}`", linked(rule.link))
+        for section, _, rule in matrix.rules
     ]
     return markdown(("entry", "`where`", "reason", "until", "more"), lines)
 
@@ -181,57 +176,12 @@ def states(_: str) -> str:
     )
 
 
-def attempts(package: str) -> str:
-    """Return how far each version of a package came, from its kept sweep: alone and with the pins that were tried."""
-    sweep = read_sweep(package)
-    beside = sorted({name for path in SWEEPS.glob(f"{package}*.json") for name in pins_of(read_sweep(path.stem))})
-    op = (sweep.case or "///the operator").split("/")[3]
-    by_version: dict[str, list[tuple[str, ...]]] = {}
-    for attempt in sorted(sweep.attempts, key=lambda one: (Version(one.version), bool(one.pins))):
-        line = (
-            attempt.pinned or "none",
-            *(attempt.versions.get(name, "") for name in beside),
-            f"`{attempt.stopped}`" if attempt.stopped else "",
-            quoted(attempt.message),
-            attempt.op.state if attempt.op else "",
-        )
-        by_version.setdefault(attempt.version, []).append(line)
-    merged = [(names, line) for names, lines in merge(by_version) for line in lines]
-    head = (package, "pins", *(f"{name} in the environment" for name in beside), "stopped at", "error", f"`{op}`")
-    return markdown(head, [(names, *line) for names, line in merged])
-
-
-def pairs(stem: str) -> str:
-    """Return how each version of a package goes with each version of another one, from a kept sweep over pairs."""
-    sweep = read_sweep(stem)
-    [beside] = pins_of(sweep)
-    columns = sorted({attempt.pins[beside] for attempt in sweep.attempts}, key=Version)
-    grid: dict[str, dict[str, str]] = {}
-    for attempt in sorted(sweep.attempts, key=lambda one: Version(one.version)):
-        grid.setdefault(attempt.version, {})[attempt.pins[beside]] = outcome_of_pair(attempt)
-    joined = merge({column: [grid[version].get(column, "not tried") for version in grid] for column in columns})
-    lines = merge({version: [cells[row] for _, cells in joined] for row, version in enumerate(grid)})
-    names = [names for names, _ in joined]
-    head = (sweep.package, f"{beside} {names[0]}", *names[1:])
-    return markdown(head, [(names, *cells) for names, cells in lines])
-
-
-def outcome_of_pair(attempt: Attempt) -> str:
-    """Return in a few words how a pair ended."""
-    if attempt.stopped == "resolve":
-        return "does not resolve"
-    if not attempt.imports:
-        return f"`{attempt.stopped}`: {quoted(attempt.message)}"
-    failed = [(name, probe.reason) for name, probe in attempt.probes.items() if probe.outcome != "pass"]
-    return "; ".join(f"`{name.split('/')[1]}` fails: {quoted(reason)}" for name, reason in failed) or "fits"
-
-
 def probes(family: str) -> str:
     """Return the probes of a family: the question, what the failure really was, and the verdict in each version."""
     lines = []
     for probe in load_probes(ROOT / "probes"):
         if probe.path.parent.name == family:
-            known = verdicts_in_sweep(probe) or verdicts_in_results(probe)
+            known = sweep_tables.verdicts_in_sweep(probe) or verdicts_in_results(probe)
             link = f"[`{probe.path.stem}`](../{probe.path.relative_to(ROOT)})"
             lines.append((link, escaped(probe.asks), escaped(probe.truth), ", ".join(windows(known)) or "not measured"))
     if not lines:
@@ -249,10 +199,7 @@ def lessons(_: str) -> str:
     for name in platforms:
         of_platform = [probe for probe in probed if name in probe.platforms]
         for probe in of_platform:
-            verdicts = "; ".join(
-                window.verdict + (f" ({', '.join(window.versions)})" if window.versions else "")
-                for window in probe.expect
-            )
+            verdicts = "; ".join(map(expected, probe.expect))
             link = f"[`{probe.id}`](../{probe.path.relative_to(ROOT)})"
             versions = ", ".join(f"`{one}`" for one in probe.requires)
             lines.append((f"`{name}`", escaped(probe.asks), escaped(probe.truth), versions, escaped(verdicts), link))
@@ -266,24 +213,6 @@ def lessons(_: str) -> str:
 def expected(window: Window) -> str:
     """Return a verdict, and the versions that it is expected of where those are not all."""
     return window.verdict + (f" ({', '.join(window.versions)})" if window.versions else "")
-
-
-def verdicts_in_sweep(probe: Probe) -> Verdicts:
-    """Return a probe's verdict in every version of the kept sweep of its toolchain.
-
-    A version that was tried more than once counts as it is in an environment that imports, without pins if that does.
-    """
-    package = re.split(r"[<>=~!]", probe.requires[0])[0]
-    if not (SWEEPS / f"{package}.json").exists():
-        return {}
-    order = sorted(
-        read_sweep(package).attempts, key=lambda one: (Version(one.version), not one.imports, bool(one.pins))
-    )
-    first = {version: next(group) for version, group in groupby(order, key=lambda one: one.version)}
-    return {
-        version: attempt.probes[probe.id].verdict if probe.id in attempt.probes else ""
-        for version, attempt in first.items()
-    }
 
 
 def verdicts_in_results(probe: Probe) -> Verdicts:
@@ -347,38 +276,6 @@ def windows(verdicts: Verdicts) -> list[str]:
     return text
 
 
-def merge(content: Mapping[str, Sequence[Any]]) -> list[tuple[str, Sequence[Any]]]:
-    """Join neighbours of equal content: ``0.1.10, 0.1.11``."""
-    merged: list[tuple[str, Sequence[Any]]] = []
-    for cells, group in groupby(content.items(), key=lambda item: list(item[1])):
-        merged.append((", ".join(name for name, _ in group), cells))
-    return merged
-
-
-def pins_of(sweep: Sweep) -> set[str]:
-    """Return the packages that a sweep has pinned."""
-    return {name for attempt in sweep.attempts for name in attempt.pins}
-
-
-def read_sweep(stem: str) -> Sweep:
-    """Read a kept sweep."""
-    return read(SWEEPS / f"{stem}.json")
-
-
-def quoted(text: str, most: int = 100) -> str:
-    """Return the first line of an error as code, cut to ``most`` characters; nothing for no text."""
-    if not text:
-        return ""
-    line = " ".join(text.splitlines()[0].split())
-    code = escaped(line[:most]) + ("..." if len(line) > most else "")
-    return f"`` {code} ``" if "`" in code else f"`{code}`"
-
-
-def escaped(text: str) -> str:
-    """Return a text that cannot end a cell of a table."""
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Return a table."""
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *lines))
@@ -399,7 +296,7 @@ TYPES = {
 }
 
 TABLES: Mapping[str, Callable[[str], str]] = {
-    "attempts": attempts,
+    "attempts": lambda package: markdown(*sweep_tables.attempts(package)),
     "calibrated": calibrated,
     "columns": columns,
     "events": events,
@@ -409,7 +306,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "limits": limits,
     "mutants": mutants,
     "noise": noise,
-    "pairs": pairs,
+    "pairs": lambda stem: markdown(*sweep_tables.pairs(stem)),
     "probes": probes,
     "states": states,
     "views": views_of_tables,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -54,7 +55,7 @@ class Site:
     report: Report
     side: Side
 
-    @property
+    @cached_property
     def cells(self) -> Mapping[str, PlannedCell]:
         """The cells of the report by their ids."""
         return {cell.id: cell for cell in self.report.cells}

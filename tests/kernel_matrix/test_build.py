@@ -13,6 +13,7 @@ from conftest import records_in
 from suites import Suite
 
 from kernel_matrix import pipeline
+from kernel_matrix.config.concern import readers_of
 from kernel_matrix.config.load import load
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.selection import Selection
@@ -142,9 +143,11 @@ def test_the_results_of_a_built_package_hang_on_every_file_of_the_repository(tmp
     package.edit("matrix.yaml", "name: fastadd", "name: fastadd, source: tests")
     matrix = load(tmp_path / "matrix.yaml")
     assert "fastadd.c" in Checkout(matrix, tmp_path).files_of("here", "c", "venv")
+    assert readers_of(matrix, "src/kernel_matrix/run/environments/built.py") is not None
     package.edit("matrix.yaml", f", build: [{INSTALL}]", "")
     matrix = load(tmp_path / "matrix.yaml")
     assert "fastadd.c" not in Checkout(matrix, tmp_path).files_of("here", "c", "venv")
+    assert readers_of(matrix, "src/kernel_matrix/run/environments/built.py") is None
 
 
 def test_a_copy_has_the_files_of_submodules_and_none_that_git_ignores(tmp_path):

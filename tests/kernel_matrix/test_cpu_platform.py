@@ -34,9 +34,12 @@ TOGETHER = {"reference": 1, "cpp": 1}
 COMPILED = {"streams": 4, "hidden": 200}
 # One operator of these: the one compiler is slow, and of the other a newer version runs with all operators.
 ONE_OP = {"inductor": "mhc_head", "tilelang-0.1.8": "mhc_post"}
-# A timed case takes about 17 CPU-seconds. One of the baseline and one of a compiled kernel show that timed cases pass
-# here. ``ci/nox -s matrix`` times both dtypes with every toolchain.
-TIMED = {"reference": ("fp32",), "tvm-0.27": ("fp32",)}
+# A timed case takes about 17 CPU-seconds. One of a compiled kernel, which races the baseline, shows that timed cases
+# pass here. ``ci/nox -s matrix`` times both dtypes with every toolchain.
+TIMED = {"tvm-0.27": ("fp32",)}
+# C++ has fibers for the threads of a GPU here, and so many tokens take five CPU-seconds a case. The baseline has them,
+# the tests of the package have how errors grow, and ``ci/nox -s matrix`` runs these.
+MANY = 16384
 LOUD = 10  # the scale from which on a token stands out, and the units of the limits are the largest values
 
 
@@ -52,6 +55,8 @@ def chosen_of(cases: list[Case]) -> list[Case]:
         return cases
     if cases[0].cell.toolchain == "inductor":
         runs = [case for case in runs if all(case.axes.get(axis, value) == value for axis, value in COMPILED.items())]
+    if cases[0].cell.toolchain == "cpp":
+        runs = [case for case in runs if case.axes["tokens"] < MANY]
     if not together(cases):
         runs = [case for case in runs if case.axes["tokens"] > 1]
     return covering(runs, together(cases)) + [case for case in cases if case.exclusion][:1]
@@ -84,8 +89,9 @@ def scale_of(record: Record) -> float:
 
 @pytest.mark.slow
 def test_the_selected_cases_hold_all_that_is_to_be_combined_in_every_cell(cells, selected):
-    for cases in cells.values():
+    for cell, cases in cells.items():
         runs = [case for case in cases if not case.exclusion]
+        runs = [case for case in runs if f"{TARGET}/cpp/" not in cell or case.axes["tokens"] < MANY]
         chosen = [combined(case, together(cases)) for case in runs if case.id in selected]
         assert set().union(*chosen) == set().union(*(combined(case, together(cases)) for case in runs))
         assert chosen

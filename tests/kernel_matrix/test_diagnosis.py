@@ -70,12 +70,12 @@ def seeded(planned: Plan, rule: Rule) -> tuple[Case, Record]:
     return case, Record(case.id, "error", "run", stage, rule.example.splitlines()[-1], rule.example, job=job)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule_knows_its_recorded_error_before_any_other_does(rule):
-    versions = {f"version.{name}": version for name, version in rule.example_versions.items()}
-    found = diagnose(rule.example, rule.example_stage, versions, RULES)
-    assert found is not None
-    assert found.rule == rule.name
+def test_a_rule_knows_its_recorded_error_before_any_other_does():
+    found = {}
+    for rule in RULES:
+        versions = {f"version.{name}": version for name, version in rule.example_versions.items()}
+        found[rule.name] = diagnose(rule.example, rule.example_stage, versions, RULES)
+    assert {name: one.rule if one else None for name, one in found.items()} == {name: name for name in found}
 
 
 @pytest.fixture(scope="module")
@@ -92,14 +92,15 @@ def seeded_errors(matrix, tmp_path_factory) -> tuple[Page, dict[str, tuple[Case,
     return Page(folder), found, document
 
 
-@pytest.mark.parametrize("rule", [r for r in RULES if r.example_stage != "build"], ids=lambda rule: rule.name)
-def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(seeded_errors, rule):
+def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(seeded_errors):
     page, found, _ = seeded_errors
-    case, record = found[rule.name]
-    result = page.cells[case.cell.id]["results"][case.name]
-    assert result["diagnosis"]["rule"] == rule.name
-    assert result["diagnosis"]["remedy"] == rule.remedy
-    assert result["reason"] == record.message, "the raw error stays"
+    cells = page.cells
+    for rule in (rule for rule in RULES if rule.example_stage != "build"):
+        case, record = found[rule.name]
+        result = cells[case.cell.id]["results"][case.name]
+        assert result["diagnosis"]["rule"] == rule.name
+        assert result["diagnosis"]["remedy"] == rule.remedy
+        assert result["reason"] == record.message, "the raw error stays"
 
 
 def test_no_case_seeded_with_the_error_of_a_rule_is_undiagnosed(seeded_errors):
@@ -107,9 +108,9 @@ def test_no_case_seeded_with_the_error_of_a_rule_is_undiagnosed(seeded_errors):
     assert document.undiagnosed == ()
 
 
-@pytest.mark.parametrize(("stage", "error"), HELD_OUT)
-def test_an_error_without_a_rule_is_not_known(stage, error):
-    assert diagnose(error, stage, rules=RULES) is None
+def test_an_error_without_a_rule_is_not_known():
+    for stage, error in HELD_OUT:
+        assert diagnose(error, stage, rules=RULES) is None, error
     assert NOT_KNOWN in in_words(None)
 
 

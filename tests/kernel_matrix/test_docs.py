@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -35,6 +36,7 @@ _SESSION = re.compile(r"ci/nox -s ([\w-]+)((?: -- [^`|\n]*)?)")
 _COMMAND = re.compile(r"kernel-matrix ((?:ci |toolchains )?[a-z][a-z-]*)([^`|\n]*)")
 
 
+@cache
 def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
@@ -94,9 +96,8 @@ def missing_links(page: str, text: str) -> list[str]:
     return [link for link in links if link and not ((ROOT / page).parent / link).exists()]
 
 
-@pytest.mark.parametrize("page", OWN_PAGES)
-def test_every_path_that_a_page_names_exists(page, tracked):
-    assert missing_paths(read(page), tracked) == []
+def test_every_path_that_a_page_names_exists(tracked):
+    assert {page: missing for page in OWN_PAGES if (missing := missing_paths(read(page), tracked))} == {}
 
 
 def test_a_path_that_does_not_exist_is_found(tracked):
@@ -111,10 +112,9 @@ def days(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("|") and _DAY.search(line)]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
-def test_a_page_is_no_diary(page):
+def test_a_page_is_no_diary():
     """Notes have days: figures of a day, and what was tried, stand in notes/YYYY-MM-DD-TOPIC.md."""
-    assert days(read(page)) == []
+    assert {page: found for page in PAGES if page != "CHANGELOG.md" and (found := days(read(page)))} == {}
 
 
 def test_a_diary_in_a_page_is_found():
@@ -128,15 +128,15 @@ def test_the_first_pages_are_short(page, most):
     assert len(read(page).encode()) <= most
 
 
-@pytest.mark.parametrize("page", NOTES)
-def test_a_note_has_the_day_in_its_name_and_a_title(page):
-    assert re.fullmatch(r"notes/20\d\d-[01]\d-[0-3]\d-[a-z0-9-]+\.md", page)
-    assert read(page).startswith("# ")
+def test_a_note_has_the_day_in_its_name_and_a_title():
+    assert NOTES
+    for page in NOTES:
+        assert re.fullmatch(r"notes/20\d\d-[01]\d-[0-3]\d-[a-z0-9-]+\.md", page)
+        assert read(page).startswith("# "), page
 
 
-@pytest.mark.parametrize("page", [*PAGES, *NOTES])
-def test_every_link_inside_the_repository_leads_to_a_file(page):
-    assert missing_links(page, read(page)) == []
+def test_every_link_inside_the_repository_leads_to_a_file():
+    assert {page: missing for page in (*PAGES, *NOTES) if (missing := missing_links(page, read(page)))} == {}
 
 
 def test_a_link_that_leads_nowhere_is_found():
@@ -144,9 +144,9 @@ def test_a_link_that_leads_nowhere_is_found():
     assert missing_links("docs/containers.md", text) == ["nowhere.md"]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_session_that_a_page_names_exists(page, sessions):
-    assert {name for name, _ in _SESSION.findall(read(page))} <= sessions
+def test_every_session_that_a_page_names_exists(sessions):
+    for page in PAGES:
+        assert {name for name, _ in _SESSION.findall(read(page))} <= sessions, page
 
 
 def test_the_readme_names_what_a_user_starts_with():
@@ -154,26 +154,31 @@ def test_the_readme_names_what_a_user_starts_with():
     assert {"matrix", "tests", "lint", "doctor"} <= named
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_option_that_a_page_names_is_one_of_its_command(page):
-    of_sessions = [("run" if name.startswith("test-") else name, words) for name, words in _SESSION.findall(read(page))]
-    for name, words in (*of_sessions, *_COMMAND.findall(read(page))):
+@cache
+def options_of(command: str) -> frozenset[str]:
+    """Return the options of a command."""
+    return frozenset(re.findall(r"(?<![\w-])--[a-z][\w-]*", cli.parser_of(command).format_help())) | {"--help"}
+
+
+def test_every_option_that_a_page_names_is_one_of_its_command():
+    text = "\n".join(map(read, PAGES))
+    of_sessions = [("run" if name.startswith("test-") else name, words) for name, words in _SESSION.findall(text)]
+    for name, words in {*of_sessions, *_COMMAND.findall(text)}:
         options = set(re.findall(r"(?<=\s)--[a-z][\w-]*", words.partition(" -- ")[0] if name == "launches" else words))
         if name in cli.commands() and options:
-            known = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", cli.parser_of(name).format_help()))
-            assert options <= known | {"--help"}, f"{name}{words}"
+            assert options <= options_of(name), f"{name}{words}"
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_no_page_names_a_command_as_it_was_called(page):
-    first = {name.split()[0] for name, _ in _COMMAND.findall(read(page))}
-    assert not first & cli.FORMER.keys()
+def test_no_page_names_a_command_as_it_was_called():
+    for page in PAGES:
+        first = {name.split()[0] for name, _ in _COMMAND.findall(read(page))}
+        assert not first & cli.FORMER.keys(), page
 
 
-@pytest.mark.parametrize("page", OWN_PAGES)
-def test_every_toolchain_that_a_command_names_is_in_the_matrix(page, matrix):
-    named = re.findall(r"--toolchain ([\w.-]+)", read(page))
-    assert {name for name in named if name != "NAME"} <= matrix.toolchains.keys()
+def test_every_toolchain_that_a_command_names_is_in_the_matrix(matrix):
+    for page in OWN_PAGES:
+        named = re.findall(r"--toolchain ([\w.-]+)", read(page))
+        assert {name for name in named if name != "NAME"} <= matrix.toolchains.keys(), page
 
 
 @pytest.mark.parametrize("package", ["kernel_matrix", "mhc"])
@@ -244,10 +249,10 @@ def test_a_verdict_holds_for_neighbouring_versions_only(tables):
 
 
 def test_an_error_cannot_end_the_cell_of_a_table(tables):
-    assert tables.quoted("a | b\nc") == "`a \\| b`"
-    assert tables.quoted("a `b`") == "`` a `b` ``"
-    assert tables.quoted("") == ""
-    assert tables.quoted("x" * 200) == f"`{'x' * 100}...`"
+    assert tables.sweep_tables.quoted("a | b\nc") == "`a \\| b`"
+    assert tables.sweep_tables.quoted("a `b`") == "`` a `b` ``"
+    assert tables.sweep_tables.quoted("") == ""
+    assert tables.sweep_tables.quoted("x" * 200) == f"`{'x' * 100}...`"
 
 
 def test_two_calibrations_of_one_output_are_refused(tables: ModuleType, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ _OTHER_DISTRIBUTIONS = re.compile(r"(?:src/)?kernel[-_]matrix[-_]\w.*/.+")  # of
 # how other jobs wait while it measures. A name that ends in '/' is a folder.
 _OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
 _OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix_containers/\w+\.py")  # its folders are of what a person types
+_ONLY_OF_BUILDS = "run/environments/built.py"
 _ONLY_OF_SUITES = ("job/suite_plugin.py", "job/ctest.py")  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")
 # The rooms that decide which cases there are and how they run: a plan of what a change concerns is careful.
@@ -91,6 +92,8 @@ def readers_of(matrix: Matrix, path: str) -> Readers | None:
     if _OF_IMAGES.fullmatch(path):
         return Readers("image", only_in_containers=True)
     unread = (*_READ_BY_PEOPLE, *matrix.ci.unread, *matrix.package.rule_files)
+    if (of_emulator := _readers_of_emulator(matrix, path)) is not None:
+        return of_emulator
     if _OTHER_DISTRIBUTIONS.fullmatch(path) or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
         return None
     if (of_image := _readers_of_image(matrix, path)) is not None:
@@ -155,6 +158,9 @@ def _together(paths: Iterable[str], concern: Callable[[str], Concerned]) -> Conc
 
 
 def _those(path: str, readers: Readers) -> Concerned:
+    if readers.toolchains is not None and readers.platforms is not None:
+        pairs = ((platform, toolchain) for platform in readers.platforms for toolchain in readers.toolchains)
+        return Concerned(entries=dict.fromkeys(sorted(pairs), path))
     if readers.toolchains is not None:
         return Concerned(toolchains=dict.fromkeys(sorted(readers.toolchains), path))
     if readers.platforms is not None:
@@ -181,8 +187,23 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
             return None
         platforms = {key for key, platform in matrix.platforms.items() if platform.device == match[1]}
         return Readers("harness", platforms=frozenset(platforms))
-    is_read = name.startswith(("job/", *_OF_RUN)) and not (name in _ONLY_OF_SUITES and not is_suite(matrix))
-    return Readers("harness") if is_read else None
+    if (name in _ONLY_OF_SUITES and not is_suite(matrix)) or (
+        name == _ONLY_OF_BUILDS and not matrix.package.build_commands
+    ):
+        return None
+    return Readers("harness") if name.startswith(("job/", *_OF_RUN)) else None
+
+
+def _readers_of_emulator(matrix: Matrix, path: str) -> Readers | None:
+    """Return the jobs whose emulator the file is of; None for a file of no emulator."""
+    backends, uses = matrix.package.backends, []
+    for name, platform in matrix.platforms.items():
+        for entry in platform.entries:
+            own = entry.emulator and (f"{entry.emulator.source}/", f"{backends}/{entry.emulator.backend}/")
+            if own and path.startswith(own):
+                uses.append((name, entry.toolchain))
+    platforms, toolchains = frozenset(name for name, _ in uses), frozenset(name for _, name in uses)
+    return Readers("package", toolchains, platforms) if uses else None
 
 
 def _readers_of_image(matrix: Matrix, path: str) -> Readers | None:

@@ -9,9 +9,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from xml.parsers import expat
 
 import junitparser
@@ -156,7 +157,7 @@ class _Reading:
     """The tests of a file that were read so far, and the parts of the test that is being read."""
 
     def __init__(self, bounds: Bounds, digest: str) -> None:
-        self.bounds, self._digest = bounds, digest
+        self.bounds, self._digest, self._most = bounds, digest, bounds.text
         self.tests: list[tuple[str, Record]] = []  # with the class of each
         self._is_ours = False
         self._open: list[_Suite] = []
@@ -195,9 +196,12 @@ class _Reading:
         self._depth += 1
         if self._depth > self.bounds.depth:
             raise RefusedError(f"its elements lie more than {self.bounds.depth} deep")
-        if tag == "property":  # nearly all elements of our own files
+        if tag != "property":
+            self._element(tag, attributes)
+        elif self._is_ours and "name" in attributes:  # nearly all elements of our own files
             self._property(attributes)
-            return
+
+    def _element(self, tag: str, attributes: dict[str, str]) -> None:
         if len(max(attributes.values(), key=len, default="")) > self.bounds.text:
             attributes = {name: self._cut(value, self.bounds.text) for name, value in attributes.items()}
         if self._depth == 1:
@@ -237,11 +241,11 @@ class _Reading:
 
     def _property(self, attributes: Mapping[str, str]) -> None:
         """Take a property of ours: those of a suite are the facts of its job."""
-        if not self._is_ours or "name" not in attributes:
-            return
+        name, value = attributes["name"], attributes.get("value", "")
+        if len(name) + len(value) > self._most:
+            self._cut(max(name, value, key=len), self._most)
         if len(self._given) >= self.bounds.properties:
             raise RefusedError(f"a case has more than {self.bounds.properties} properties")
-        name, value = (self._cut(attributes.get(part, ""), self.bounds.text) for part in ("name", "value"))
         if name == _RUN and self._case is None and _IDENTITY.fullmatch(value):
             self._run = value
         else:
@@ -259,6 +263,8 @@ class _Reading:
 
     def _end(self, tag: str) -> None:
         self._depth -= 1
+        if tag == "property" and self._texts is None:
+            return
         self._hear(None)
         if self._case is not None:
             if tag == "testcase" or (tag in _ELEMENTS and self._case.get("name") == _OF_A_SUITE):
@@ -293,31 +299,33 @@ class _Reading:
         texts = [text for _, *parts in results if (text := "".join(parts).strip())]
         if not texts and element in ("failure", "error"):  # some tools say why in what a test has printed alone
             texts = ["".join(parts).strip() for parts in printed]
-        record = Record(
-            case=printable_text(f"{case.get('classname') or name}/{name}"),
-            outcome=_outcome(element, ""),
-            message=printable_text("; ".join(dict.fromkeys(message for message, *_ in results if message))),
-            detail=printable_text("\n".join(dict.fromkeys(texts))),
-            seconds=float(time or 0) if self._is_ours else _seconds(time),
-            attempts=tuple(sorted(self._tries, key=["fail", "error"].index)),
-            job=self._job,
-            run=self._run,
-        )
-        return _with_properties(record, element, self._given) if self._is_ours else record
+        known: dict[str, Any] = {
+            "case": printable_text(f"{case.get('classname') or name}/{name}"),
+            "outcome": _outcome(element, ""),
+            "message": printable_text("; ".join(dict.fromkeys(message for message, *_ in results if message))),
+            "detail": printable_text("\n".join(dict.fromkeys(texts))),
+            "seconds": float(time or 0) if self._is_ours else _seconds(time),
+            "attempts": tuple(sorted(self._tries, key=["fail", "error"].index)),
+        }
+        said = _said(element, self._given) if self._is_ours else {}
+        return Record(**{**known, **said}, job=self._job, run=self._run)
 
 
-def _with_properties(record: Record, element: str, given: Mapping[str, str]) -> Record:
-    """Return a record of ours with all that its properties say."""
-    return replace(
-        record,
-        case=given.get("case", record.case),
-        outcome=_outcome(element, given.get("outcome", "")),
-        action=given.get("action", ""),
-        stage=given.get("stage", ""),
-        attempts=tuple(part for part in given.get("attempts", "").split(",") if part),
-        metrics={name[7:]: float(value) for name, value in given.items() if name.startswith("metric.")},
-        facts={name[5:]: value for name, value in given.items() if name.startswith("fact.")},
-    )
+def _said(element: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the properties of a case of ours say of its record."""
+    metrics, facts = dict[str, float](), dict[str, str]()
+    for name, value in given.items():
+        if name.startswith("metric."):
+            metrics[name[7:]] = float(value)
+        elif name.startswith("fact."):
+            facts[name[5:]] = value
+    return {
+        **{name: given[name] for name in ("case", "action", "stage") if name in given},
+        "outcome": _outcome(element, given.get("outcome", "")),
+        "attempts": tuple(part for part in given.get("attempts", "").split(",") if part),
+        "metrics": metrics,
+        "facts": facts,
+    }
 
 
 def _seconds(text: str) -> float:

@@ -1,0 +1,112 @@
+"""Make tables of the docs from kept sweeps over the versions of a toolchain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from kernel_matrix_probes.attempts import Attempt, Sweep, read
+from kernel_matrix_probes.probe import Probe
+
+SWEEPS = Path(__file__).resolve().parent.parent / "docs" / "toolchains"
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # the head, and the lines
+
+
+def attempts(package: str) -> Table:
+    """Return how far each version of a package came, from its kept sweep: alone and with the pins that were tried."""
+    sweep = read_sweep(package)
+    beside = sorted({name for path in SWEEPS.glob(f"{package}*.json") for name in pins_of(read_sweep(path.stem))})
+    op = (sweep.case or "///the operator").split("/")[3]
+    by_version: dict[str, list[tuple[str, ...]]] = {}
+    for attempt in sorted(sweep.attempts, key=lambda one: (Version(one.version), bool(one.pins))):
+        line = (
+            attempt.pinned or "none",
+            *(attempt.versions.get(name, "") for name in beside),
+            f"`{attempt.stopped}`" if attempt.stopped else "",
+            quoted(attempt.message),
+            attempt.op.state if attempt.op else "",
+        )
+        by_version.setdefault(attempt.version, []).append(line)
+    merged = [(names, line) for names, lines in merge(by_version) for line in lines]
+    head = (package, "pins", *(f"{name} in the environment" for name in beside), "stopped at", "error", f"`{op}`")
+    return head, [(names, *line) for names, line in merged]
+
+
+def pairs(stem: str) -> Table:
+    """Return how each version of a package goes with each version of another one, from a kept sweep over pairs."""
+    sweep = read_sweep(stem)
+    [beside] = pins_of(sweep)
+    columns = sorted({attempt.pins[beside] for attempt in sweep.attempts}, key=Version)
+    grid: dict[str, dict[str, str]] = {}
+    for attempt in sorted(sweep.attempts, key=lambda one: Version(one.version)):
+        grid.setdefault(attempt.version, {})[attempt.pins[beside]] = outcome_of_pair(attempt)
+    joined = merge({column: [grid[version].get(column, "not tried") for version in grid] for column in columns})
+    lines = merge({version: [cells[row] for _, cells in joined] for row, version in enumerate(grid)})
+    names = [names for names, _ in joined]
+    head = (sweep.package, f"{beside} {names[0]}", *names[1:])
+    return head, [(names, *cells) for names, cells in lines]
+
+
+def outcome_of_pair(attempt: Attempt) -> str:
+    """Return in a few words how a pair ended."""
+    if attempt.stopped == "resolve":
+        return "does not resolve"
+    if not attempt.imports:
+        return f"`{attempt.stopped}`: {quoted(attempt.message)}"
+    failed = [(name, probe.reason) for name, probe in attempt.probes.items() if probe.outcome != "pass"]
+    return "; ".join(f"`{name.split('/')[1]}` fails: {quoted(reason)}" for name, reason in failed) or "fits"
+
+
+def verdicts_in_sweep(probe: Probe) -> Mapping[str, str]:
+    """Return a probe's verdict in every version of the kept sweep of its toolchain, the oldest first.
+
+    A version that was tried more than once counts as it is in an environment that imports, without pins if that does.
+    """
+    package = re.split(r"[<>=~!]", probe.requires[0])[0]
+    if not (SWEEPS / f"{package}.json").exists():
+        return {}
+    order = sorted(
+        read_sweep(package).attempts, key=lambda one: (Version(one.version), not one.imports, bool(one.pins))
+    )
+    first = {version: next(group) for version, group in groupby(order, key=lambda one: one.version)}
+    return {
+        version: attempt.probes[probe.id].verdict if probe.id in attempt.probes else ""
+        for version, attempt in first.items()
+    }
+
+
+def merge(content: Mapping[str, Sequence[Any]]) -> list[tuple[str, Sequence[Any]]]:
+    """Join neighbours of equal content: ``0.1.10, 0.1.11``."""
+    merged: list[tuple[str, Sequence[Any]]] = []
+    for cells, group in groupby(content.items(), key=lambda item: list(item[1])):
+        merged.append((", ".join(name for name, _ in group), cells))
+    return merged
+
+
+def pins_of(sweep: Sweep) -> set[str]:
+    """Return the packages that a sweep has pinned."""
+    return {name for attempt in sweep.attempts for name in attempt.pins}
+
+
+def read_sweep(stem: str) -> Sweep:
+    """Read a kept sweep."""
+    return read(SWEEPS / f"{stem}.json")
+
+
+def quoted(text: str, most: int = 100) -> str:
+    """Return the first line of an error as code, cut to ``most`` characters; nothing for no text."""
+    if not text:
+        return ""
+    line = " ".join(text.splitlines()[0].split())
+    code = escaped(line[:most]) + ("..." if len(line) > most else "")
+    return f"`` {code} ``" if "`" in code else f"`{code}`"
+
+
+def escaped(text: str) -> str:
+    """Return a text that cannot end a cell of a table."""
+    return text.replace("|", "\\|").replace("\n", " ")
