@@ -33,7 +33,7 @@ NAVIGATION: Mapping[str, tuple[str, ...]] = {
         *("explanation.md", "accuracy.md", "limits.md", "job.md", "stale.md"),
         *("toolchains.md", "mutants.md", "scale.md"),
     ),
-    "The kernels": ("kernels.md", "speed.md", "weights.md", "webgpu.md", "tpu.md"),
+    "The kernels": ("kernels.md", "speed.md", "weights.md", "webgpu.md", "tpu.md", "emulation.md"),
     "The project": ("contributing.md", "changelog.md"),
 }
 _FENCE = re.compile(r"^(```.*?^```[^\n]*)$", re.MULTILINE | re.DOTALL)

@@ -92,6 +92,8 @@ def readers_of(matrix: Matrix, path: str) -> Readers | None:
     if _OF_IMAGES.fullmatch(path):
         return Readers("image", only_in_containers=True)
     unread = (*_READ_BY_PEOPLE, *matrix.ci.unread, *matrix.package.rule_files)
+    if (of_emulator := _readers_of_emulator(matrix, path)) is not None:
+        return of_emulator
     if _OTHER_DISTRIBUTIONS.fullmatch(path) or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
         return None
     if (of_image := _readers_of_image(matrix, path)) is not None:
@@ -156,6 +158,9 @@ def _together(paths: Iterable[str], concern: Callable[[str], Concerned]) -> Conc
 
 
 def _those(path: str, readers: Readers) -> Concerned:
+    if readers.toolchains is not None and readers.platforms is not None:
+        pairs = ((platform, toolchain) for platform in readers.platforms for toolchain in readers.toolchains)
+        return Concerned(entries=dict.fromkeys(sorted(pairs), path))
     if readers.toolchains is not None:
         return Concerned(toolchains=dict.fromkeys(sorted(readers.toolchains), path))
     if readers.platforms is not None:
@@ -187,6 +192,18 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
     ):
         return None
     return Readers("harness") if name.startswith(("job/", *_OF_RUN)) else None
+
+
+def _readers_of_emulator(matrix: Matrix, path: str) -> Readers | None:
+    """Return the jobs whose emulator the file is of; None for a file of no emulator."""
+    backends, uses = matrix.package.backends, []
+    for name, platform in matrix.platforms.items():
+        for entry in platform.entries:
+            own = entry.emulator and (f"{entry.emulator.source}/", f"{backends}/{entry.emulator.backend}/")
+            if own and path.startswith(own):
+                uses.append((name, entry.toolchain))
+    platforms, toolchains = frozenset(name for name, _ in uses), frozenset(name for _, name in uses)
+    return Readers("package", toolchains, platforms) if uses else None
 
 
 def _readers_of_image(matrix: Matrix, path: str) -> Readers | None:

@@ -62,7 +62,7 @@ def _prospect(matrix: Matrix, name: str, findings: Mapping[str, Finding], machin
 
 def _hardware(platform: Platform, machine: Machine) -> set[str]:
     """Return the targets of the platform whose hardware is here."""
-    devices = {target: machine.device_for(platform.device, target) for target in platform.targets}
+    devices = {target: platform.device_on(machine, target) for target in platform.targets}
     return {target for target, device in devices.items() if device is not None and not device.emulated}
 
 
@@ -71,7 +71,7 @@ def _with_devices(matrix: Matrix, name: str, findings: Mapping[str, Finding], ma
     platform = matrix.platforms[name]
     vendor = vendor_named(platform.device)
     runs = any(entry.runs for entry in platform.entries)
-    present = [target for target in platform.targets if runs and machine.device_for(platform.device, target)]
+    present = [target for target in platform.targets if runs and platform.device_on(machine, target)]
     absent = [target for target in platform.targets if target not in present]
     compiles_ahead = any(matrix.toolchains[entry.toolchain].ahead_of_time for entry in platform.entries)
     without_device = vendor.without_device if compiles_ahead else "planned"

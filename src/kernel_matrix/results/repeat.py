@@ -82,7 +82,7 @@ def needs(matrix: Matrix, identity: str, record: Record | None, machine: Machine
     platform_name, target = identity.split("/")[:2]
     platform = matrix.platforms[platform_name]
     action = record.action if record else "run"
-    if action not in ("run", "emulate") or machine.device_for(platform.device, target):
+    if action not in ("run", "emulate") or platform.device_on(machine, target):
         return ""
     devices = "; ".join(f"{device.name} ({', '.join(device.targets) or 'no target'})" for device in machine.devices)
     where = f" It was {record.job['device']}." if record and record.job.get("device", "none") != "none" else ""

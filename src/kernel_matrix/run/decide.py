@@ -35,7 +35,7 @@ def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = Fal
     platform = matrix.platforms[cell.platform]
     vendor = vendor_named(platform.device)
     device = device_for(matrix, cell.platform, cell.toolchain, [cell.target], machine)
-    if device is not None:
+    if device is not None and not (case.timed and device.emulated):  # an emulator has no times
         emulated = device.emulated or vendor.emulates or platform.by_toolchain[cell.toolchain].emulated
         return Decision("emulate" if emulated else "run", device)
     if vendor.compiles_without_device and matrix.toolchains[cell.toolchain].ahead_of_time:
@@ -55,7 +55,7 @@ def device_for(
     section = matrix.platforms[platform]
     if not section.by_toolchain[toolchain].runs:
         return None
-    devices = (machine.device_for(section.device, target) for target in targets)
+    devices = (section.device_on(machine, target, toolchain) for target in targets)
     return next((device for device in devices if device is not None), None)
 
 
@@ -73,7 +73,7 @@ def preview(matrix: Matrix, jobs: Sequence[Job], machine: Machine, executor: str
         chosen, why = choose_executor(executor, platform)
         yield f"{name}: executor {chosen} ({why})"
         toolchains = {job.toolchain for job in jobs if job.platform == name}
-        devices = {target: machine.device_for(platform.device, target) for target in platform.targets}
+        devices = {target: platform.device_on(machine, target) for target in platform.targets}
         present = [target for target, device in devices.items() if device]
         emulated = [target for target, device in devices.items() if device and device.emulated]
         for lacking, targets in _by_lacking(platform, toolchains, emulated, in_container=chosen == "container"):

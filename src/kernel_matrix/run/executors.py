@@ -9,7 +9,7 @@ starts the job's processes through the interpreter, and knows nothing else of th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -49,13 +49,17 @@ class Request:
 
     @property
     def vendor(self) -> Vendor:
-        """The vendor of the platform's devices."""
-        return vendor_named(self.platform.device)
+        """The vendor of the platform's devices; where one is emulated, tensors are on the CPU."""
+        vendor = vendor_named(self.platform.device)
+        return replace(vendor, framework_device="cpu") if self.device and self.device.emulated else vendor
 
     @property
     def toolchain(self) -> Toolchain:
-        """The job's toolchain."""
-        return self.matrix.toolchains[self.job.toolchain]
+        """The job's toolchain; where the device is emulated, with the backend that runs its code there."""
+        toolchain = self.matrix.toolchains[self.job.toolchain]
+        emulator = self.platform.by_toolchain[self.job.toolchain].emulator
+        is_emulated = emulator and self.device and self.device.emulated
+        return toolchain.model_copy(update={"backend": emulator.backend}) if emulator and is_emulated else toolchain
 
     @property
     def lock(self) -> Path:
@@ -70,7 +74,7 @@ class Request:
     @property
     def gpu(self) -> bool:
         """Return whether the job runs on a GPU."""
-        return self.device is not None and vendor_named(self.device.vendor).gpu
+        return self.device is not None and not self.device.emulated and vendor_named(self.device.vendor).gpu
 
 
 class Child(Protocol):

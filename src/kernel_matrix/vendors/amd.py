@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.vendors import software
 from kernel_matrix.vendors.device_files import driver_finding
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.program import Program
 from kernel_matrix.vendors.system import texts_in
 from kernel_matrix.vendors.vendor import Device, Vendor
 
+_EMULATED = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 _PCI_ID = "0x1002"
 _TOPOLOGY = Path("/sys/class/kfd/kfd/topology/nodes")
 
@@ -33,6 +35,14 @@ def target_of(version: int) -> str:
     """Return the target of the driver's ``gfx_target_version``: 90402 is ``gfx942``, 90010 ``gfx90a``."""
     major, minor, step = version // 10000, version // 100 % 100, version % 100
     return f"gfx{major}{minor:x}{step:x}"
+
+
+def stand_in(devices: Sequence[Device], target: str) -> Device | None:
+    """Return an emulated GPU for a target that the emulator has, on a machine without an AMD GPU; None for others."""
+    if target not in _EMULATED or any(device.vendor == "amd" for device in devices):
+        return None
+    name = software.stand_in(devices, target).name.removeprefix("software on ")
+    return Device("amd", f"AMD GPU, emulated on {name}", _EMULATED, emulated=True)
 
 
 def driver(devices: Sequence[Device], file: Path = Path("/dev/kfd")) -> Finding:
@@ -83,6 +93,8 @@ VENDOR = Vendor(
             folder="/opt/rocm",
         ),
     ),
+    stand_in=stand_in,
+    stood_in_for=frozenset(_EMULATED),
     names={
         "gfx906": "MI50 MI60 Radeon-VII Vega",
         "gfx908": "MI100 CDNA1",

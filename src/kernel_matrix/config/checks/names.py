@@ -10,7 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
-from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, ScalarOrList, as_list
+from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, Scalar, ScalarOrList, as_list
 from kernel_matrix.config.suite import is_suite
 
 _MOST_CASES = 2_000_000  # of an operator in all cells: this repository's matrix has 43,000 of one
@@ -71,7 +71,7 @@ def _entries_of_one_toolchain(platform: Platform, place: Place) -> Iterator[Faul
         if shared := [target for target in entry.targets or platform.targets if target in targets]:
             text = f"'{entry.toolchain}' is here twice for {', '.join(shared)}, so its cells would be too."
             yield (*place, index), f"{text} Take one out, or give each its own 'targets'."
-        for key in ("runs", "emulated", "environment", "lock"):
+        for key in ("runs", "emulated", "emulator", "environment", "lock"):
             if any(getattr(other, key) != getattr(entry, key) for other in earlier):
                 text = f"an earlier entry of '{entry.toolchain}' has another '{key}'."
                 yield (*place, index, key), f"{text} They are one job: give both the same."
@@ -180,10 +180,10 @@ def events(matrix: Matrix) -> Iterator[Fault]:
         yield from each(("ci", "events", name, "toolchains"), "toolchain", event.toolchains or (), matrix.toolchains)
 
 
-def unknown(place: Place, kind: str, name: str, known: Collection[str]) -> Iterator[Fault]:
+def unknown(place: Place, kind: str, name: Scalar, known: Collection[Scalar] | Collection[str]) -> Iterator[Fault]:
     """Yield a name that is not among the known ones, with the one that was perhaps meant."""
     if name not in known:
-        yield place, f"unknown {kind} '{name}'.{did_you_mean(name, known)}"
+        yield place, f"unknown {kind} '{name}'.{did_you_mean(str(name), map(str, known))}"
 
 
 def each(place: Place, kind: str, listed: Sequence[str], known: Collection[str]) -> Iterator[Fault]:

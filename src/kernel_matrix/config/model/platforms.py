@@ -8,6 +8,9 @@ from pydantic import Field
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.config.model.fields import Driver, Name, ProgramName, ScalarOrList, Section, Target, VendorName
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import vendor_named
+from kernel_matrix.vendors.vendor import Device
 
 
 class Installer(Section):
@@ -41,6 +44,13 @@ class Toolchain(Section):
     )
 
 
+class Emulator(Section):
+    """A program that runs a toolchain's code where the platform's GPUs are not."""
+
+    backend: Name = Field(description="The backend that runs the toolchain's code in it.")
+    source: str = Field(description="The folder of its source, which no other jobs read.")
+
+
 class PlatformToolchain(Section):
     """One toolchain on one platform, where it differs from the rest.
 
@@ -62,6 +72,7 @@ class PlatformToolchain(Section):
     )
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
+    emulator: Emulator | None = Field(default=None, description="What runs its code where the platform's GPUs are not.")
     needs: dict[ProgramName, Evidence] = Field(
         default_factory=dict,
         description="Programs of the machine, each with the evidence that this toolchain stays at without it.",
@@ -115,6 +126,14 @@ class Platform(Section):
         for entry in self.entries:
             entries.setdefault(entry.toolchain, entry)
         return entries
+
+    def device_on(self, machine: Machine, target: str, toolchain: str = "") -> Device | None:
+        """Return the machine's device for a target; a GPU is emulated only for toolchains that name an emulator."""
+        device = machine.device_for(self.device, target)
+        if device is None or not (device.emulated and vendor_named(self.device).gpu):
+            return device
+        entries = [self.by_toolchain[toolchain]] if toolchain else self.entries
+        return device if any(entry.emulator for entry in entries) else None
 
     def labels(self, target: str) -> tuple[str, ...]:
         """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.

@@ -1,0 +1,167 @@
+"""Decode machine code. This is the only module that knows tinygrad, whose wheel has AMD's tables of encodings.
+
+Of tinygrad it uses private names, so it needs exactly the version :data:`VERSION`. What the wheel lacks is mended here:
+its tables of RDNA have no buffer instructions, although it describes their encoding, and some opcodes of gfx90a are
+others on gfx942, which is what it decodes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from gfx_emulator.errors import EmulatorError, UnknownInstructionError
+
+VERSION = "0.14.0"  # of tinygrad
+FAMILIES = {"gfx9": "cdna", "gfx11": "rdna3", "gfx12": "rdna4"}
+TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+_LONGEST = 16  # bytes of an instruction
+_SUFFIX = re.compile(r"_(e32|e64|vop3)$")
+_MATRIX_OPCODES_OF_GFX90A = {
+    0x63: "v_mfma_f32_32x32x4_2b_bf16",
+    0x64: "v_mfma_f32_16x16x4_4b_bf16",
+    0x66: "v_mfma_f32_32x32x8_bf16",
+    0x67: "v_mfma_f32_16x16x16_bf16",
+}
+_CACHE_OPCODES_OF_GFX90A = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # buffer_wbinvl1, and with _vol
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: its place in the kernel, its encoding and opcode, and its fields as they are encoded.
+
+    ``wide`` are the numbers of the sources that have 64 bits. ``literal`` is the constant behind the instruction.
+    """
+
+    address: int
+    size: int
+    encoding: str
+    name: str
+    raw: int
+    fields: Mapping[str, int]
+    wide: frozenset[int]
+    literal: int | None
+
+    @property
+    def base(self) -> str:
+        """Return the encoding without the name of its variant."""
+        return self.encoding.split("_")[0]
+
+    def get(self, field: str) -> int:
+        """Return a field, and 0 where the encoding has none of this name."""
+        return self.fields.get(field, 0)
+
+
+def family_of(target: str) -> str:
+    """Return the family of a target whose encodings are the same.
+
+    Raises:
+        EmulatorError: the emulator has no such target.
+    """
+    if target not in TARGETS:
+        raise EmulatorError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
+    return next(family for prefix, family in FAMILIES.items() if target.startswith(prefix))
+
+
+def decode(text: bytes, target: str) -> list[Instruction]:
+    """Return the instructions of a kernel's machine code.
+
+    Raises:
+        UnknownInstructionError: bytes are no instruction of the target.
+    """
+    family, at, instructions = family_of(target), 0, []
+    while at < len(text):
+        instruction = _decoded(text[at : at + _LONGEST].ljust(_LONGEST, b"\0"), family, target, at)
+        instructions.append(instruction)
+        at += instruction.size
+    return instructions
+
+
+def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction:
+    word = int.from_bytes(data[:4], "little")
+    if target == "gfx90a" and (word >> 26 << 8 | word >> 18 & 127) in _CACHE_OPCODES_OF_GFX90A:
+        return Instruction(address, 8, "MUBUF", "buffer_inv", word, {}, frozenset(), None)
+    try:
+        found = _decoder()(data, family)
+    except ValueError as error:
+        raise UnknownInstructionError(f"{target}: {error} at {address:#x}") from None
+    encoding, raw = type(found).__name__, found._raw
+    fields = {name: raw >> low & mask for name, low, mask in _positions(found.__class__)}
+    return Instruction(
+        address,
+        found.size(),
+        encoding,
+        _name(found, encoding, raw, target),
+        raw,
+        fields,
+        frozenset(place for place in range(3) if found.canonical_op_bits[f"s{place}"] == 64),
+        found._literal,
+    )
+
+
+def _name(found: Any, encoding: str, raw: int, target: str) -> str:
+    if encoding.startswith("VOPD"):
+        return f"{found.opx.name.lower()} {found.opy.name.lower()}"
+    name = _SUFFIX.sub("", found.op.name.lower())
+    if target == "gfx90a" and encoding.startswith("VOP3P"):
+        return _MATRIX_OPCODES_OF_GFX90A.get(raw >> 16 & 127, name)
+    return name
+
+
+@functools.cache
+def _positions(kind: Any) -> tuple[tuple[str, int, int], ...]:
+    """Return the names of an encoding's fields, each with its lowest bit and its mask."""
+    return tuple((name, field.lo, field.mask) for name, field in kind._fields)
+
+
+@functools.cache
+def _decoder() -> Any:
+    """Return tinygrad's decoder, with tables that have the buffer instructions of RDNA.
+
+    Raises:
+        EmulatorError: tinygrad is not here, or in another version.
+    """
+    try:
+        here = version("tinygrad")
+    except ImportError:
+        raise EmulatorError(f"tinygrad is not installed: pip install tinygrad=={VERSION}") from None
+    if here != VERSION:
+        raise EmulatorError(f"tinygrad {here} is installed, and the emulator reads the tables of {VERSION} alone")
+    from tinygrad.renderer import amd
+    from tinygrad.runtime.autogen.amd.rdna3.ins import MUBUF
+    from tinygrad.runtime.autogen.amd.rdna4.ins import VBUFFER
+
+    tables = amd._load_formats()
+    for family, lacking in (("rdna3", MUBUF), ("rdna4", VBUFFER)):
+        if lacking not in tables[family]:
+            tables[family].insert(0, lacking)
+    return amd.decode_inst
+
+
+def pseudocode(family: str) -> dict[str, str]:
+    """Return AMD's description of each opcode as pseudocode, by the opcode's name."""
+    _decoder()
+    from importlib import import_module
+
+    table = import_module(f"tinygrad.runtime.autogen.amd.{family}.str_pcode").PCODE
+    return {_SUFFIX.sub("", opcode.name.lower()): text for opcode, text in table.items()}
+
+
+def digest(family: str) -> str:
+    """Return a hash of the encodings of a family: of their names, fields and opcodes."""
+    return hashlib.sha256("\n".join(_described(family)).encode()).hexdigest()[:16]
+
+
+def _described(family: str) -> Iterator[str]:
+    _decoder()
+    from tinygrad.renderer import amd
+
+    for kind in amd._load_formats()[family]:
+        for name, field in kind._fields:
+            opcodes = sorted(one.name for one in getattr(field, "allowed", None) or ())
+            yield f"{kind.__name__} {name} {type(field).__name__} {field.lo} {field.mask} {' '.join(opcodes)}"

@@ -1,0 +1,97 @@
+"""Findings: what a kernel did that a card would not have told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_SCALARS, _BARRIER = 1000, 2000  # of a missing wait: the numbers from here on are those of scalar registers
+_READERS = 0x10000  # of a race: the wave was a reader
+_SEVERAL = 0xFFFF
+_ACCUMULATORS = 256
+_USES = ("in an address", "as data of a store", "as a scalar")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A range of memory, as a kernel sees it."""
+
+    name: str
+    base: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of one instruction: its kernel, what it did, and how often.
+
+    ``line`` is the place in the source, where the code object has lines; empty where it has none.
+    """
+
+    kind: str
+    kernel: str
+    instruction: str
+    address: int
+    what: str
+    wave: int
+    count: int
+    line: str = ""
+
+    def __str__(self) -> str:
+        """Return the finding as one sentence."""
+        often = f", {self.count} times" if self.count > 1 else ""
+        where = f"{self.kernel}+{self.address:#x}{f' ({self.line})' if self.line else ''}"
+        return f"{where}: {self.instruction} {self.what} (wave {self.wave}{often})"
+
+
+def _access(verb: str) -> Callable[[int, int, Sequence[Place]], str]:
+    return lambda address, size, places: f"{verb} {size} bytes {_relative(address, places)}"
+
+
+def _relative(address: int, places: Sequence[Place]) -> str:
+    """Return where an address is, as a distance from the nearest range of memory below or above."""
+    below = [place for place in places if place.base <= address]
+    if below and address - (nearest := max(below, key=lambda place: place.base)).base < 1 << 39:
+        offset = address - nearest.base
+        if offset >= nearest.size:
+            return f"that begin {offset - nearest.size} bytes behind the end of {nearest.name} ({nearest.size} bytes)"
+        return f"from byte {offset} of {nearest.name} on, which has {nearest.size}"
+    above = [place for place in places if place.base > address and place.base - address < 1 << 39]
+    if above:
+        nearest = min(above, key=lambda place: place.base)
+        return f"that begin {nearest.base - address} bytes before {nearest.name}"
+    return f"at {address:#x}, which is in no memory of the launch"
+
+
+def _register(number: int) -> str:
+    return f"a{number - _ACCUMULATORS}" if number >= _ACCUMULATORS else f"v{number}"
+
+
+def _no_wait(number: int, _: int, __: Sequence[Place]) -> str:
+    if number >= _BARRIER:
+        return "is passed before what the wave wrote to the LDS is known to be there (no wait)"
+    name = f"s{number - _SCALARS}" if number >= _SCALARS else _register(number)
+    return f"uses {name} before what fills it is known to be there (no wait)"
+
+
+def _race(offset: int, other: int, _: Sequence[Place]) -> str:
+    wave = other % _READERS
+    did = "read" if other >= _READERS else "wrote"
+    who = "several waves" if wave == _SEVERAL else f"wave {wave}"
+    return f"races at byte {offset} of the LDS: {who} {did} it, and no barrier is between"
+
+
+def _undefined(number: int, use: int, _: Sequence[Place]) -> str:
+    return f"uses {_register(number)} {_USES[use]}, and nothing was written there"
+
+
+KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
+    1: ("read outside", _access("reads")),
+    2: ("write outside", _access("writes")),
+    3: ("no wait", _no_wait),
+    4: ("race", _race),
+    5: ("LDS outside", lambda offset, size, _: f"uses {size} bytes from byte {offset} of the LDS on, past its end"),
+    6: ("undefined", _undefined),
+    7: ("unknown", lambda control, _, __: f"has the DPP control {control:#x}, which the emulator does not know"),
+    8: ("write protected", _access("writes")),
+}

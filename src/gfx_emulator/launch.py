@@ -1,0 +1,256 @@
+"""Load a kernel and launch it: arguments and memory in, findings out."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gfx_emulator import records
+from gfx_emulator.code_object import Argument, CodeObject, Kernel, read
+from gfx_emulator.decoding import Instruction, decode, family_of
+from gfx_emulator.errors import EmulatorError, UnknownInstructionError
+from gfx_emulator.findings import KINDS, Finding, Place
+from gfx_emulator.library import Found, Launch, Region, handler, library
+from gfx_emulator.lines import Lines
+from gfx_emulator.translate import translate
+
+LIMIT = 2_000_000_000  # instructions of one launch
+SPOILED = 0x7F  # the byte in registers and LDS that nobody wrote: a large number in fp32, NaN in fp16
+_WINDOW = 40  # bits: each range of memory has a window of addresses for itself
+_MOST_FINDINGS = 64
+_PRELOADED_ENTRY = 256  # bytes in front of the code that finds its arguments in registers
+_FAMILIES = ("cdna", "rdna3", "rdna4")
+_FLOAT_MODE = 0xF0  # round to nearest even; subnormal numbers are kept
+# Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, and the id;
+# waves of 32; a stack whose size is not known ahead.
+_BUFFER, _PACKET, _QUEUE, _ARGUMENTS = 1, 2, 4, 8
+_KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | 1 << 10 | 1 << 11
+_PACKET_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A range of this process's memory that a kernel may use, by the name that findings have for it."""
+
+    name: str
+    address: int
+    size: int
+    writable: bool = True
+
+    @classmethod
+    def of(cls, name: str, array: np.ndarray[Any, Any], *, writable: bool = True) -> Memory:
+        """Return the memory of an array."""
+        return cls(name, array.ctypes.data, array.nbytes, writable)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The instructions that the waves of a launch executed, and the faults that were found."""
+
+    executed: int
+    findings: tuple[Finding, ...]
+
+
+class Program:
+    """One kernel of a code object, ready to run on this CPU."""
+
+    def __init__(self, data: bytes, target: str, name: str | None = None) -> None:
+        """Load the kernel of that name, or the only one.
+
+        Raises:
+            EmulatorError: there is no such kernel, or it asks for something that the emulator does not have.
+            UnknownInstructionError: it has an instruction that the emulator does not know.
+        """
+        code = read(data)
+        self.kernel = _chosen(code, name)
+        self.target = target
+        self._family = family_of(target)
+        _refuse(self.kernel)
+        self._translation = translate(decode(self.kernel.text, target), target)
+        self._code = b"".join(record.packed(self._handler(record)) for record in [*self._translation.records, _END])
+        self._image = ctypes.create_string_buffer(code.image, len(code.image))
+        self._lines = Lines(code.sections)
+
+    def launch(
+        self,
+        grid: Sequence[int],
+        threads: int,
+        arguments: Sequence[Memory | bytes],
+        *,
+        shared: int = 0,
+        limit: int = LIMIT,
+    ) -> Ran:
+        """Run the kernel over a grid of workgroups, and return what was found.
+
+        ``arguments`` are those that the kernel's source has, in their order: memory, or the bytes of a value.
+        ``shared`` are the bytes of LDS that only the launch asks for.
+
+        Raises:
+            EmulatorError: the arguments are not those of the kernel, or the limit of instructions is met.
+        """
+        size = [*grid, 1, 1][:3]
+        regions, places, given = self._memory(arguments)
+        block = (ctypes.c_char * (_length(self.kernel) + 64)).from_buffer(
+            bytearray(_argument_block(self.kernel, given, size, threads)).ljust(_length(self.kernel) + 64, b"\0")
+        )
+        regions += [_identical(block), _identical(self._image)]
+        places += [_place("the arguments", block), _place("the code", self._image)]
+        launch, words = self._described(size, threads, max(self.kernel.lds, shared), block)
+        found, count = (Found * _MOST_FINDINGS)(), ctypes.c_uint32(_MOST_FINDINGS)
+        executed = library().run(
+            self._code,
+            ctypes.c_uint32(len(self._code) // records.SIZE),
+            ctypes.byref(launch),
+            (Region * len(regions))(*regions),
+            ctypes.c_uint32(len(regions)),
+            (ctypes.c_uint32 * max(1, len(words)))(*words),
+            found,
+            ctypes.byref(count),
+            ctypes.c_uint64(limit),
+        )
+        findings = tuple(self._finding(one, places) for one in found[: count.value])
+        if executed == 2**64 - 1:
+            told = f"; {findings[0]}" if findings else ""
+            raise EmulatorError(f"{self.kernel.name} ran past its end, or a wave past {limit} instructions{told}")
+        return Ran(executed, findings)
+
+    def without(self, address: int) -> Program:
+        """Return the program with the instruction at an address left out: a mutant, for the test of a test."""
+        number = self._translation.record_at(address)
+        mutant = copy.copy(self)
+        nothing = records.Record("s_nop")
+        place = number * records.SIZE
+        mutant._code = self._code[:place] + nothing.packed(self._handler(nothing)) + self._code[place + records.SIZE :]
+        return mutant
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """The instructions of the kernel, in the order of their addresses."""
+        return list(self._translation.instructions.values())
+
+    def _handler(self, record: records.Record) -> int:
+        address = handler(record.handler)
+        if address is None:
+            raise UnknownInstructionError(f"{self.target}: {self.kernel.name} has {record.handler}")
+        return address
+
+    def _memory(
+        self, arguments: Sequence[Memory | bytes]
+    ) -> tuple[list[Region], list[Place], list[tuple[int, bool] | bytes]]:
+        """Return the memory of the arguments, each range in a window of its own, and the arguments as the kernel's."""
+        regions, places, given = [], [], []
+        for number, value in enumerate(arguments, 1):
+            if isinstance(value, bytes):
+                given.append(value)
+                continue
+            base = number << _WINDOW | value.address & 0xFFFF  # aligned as it is
+            regions.append(Region(base, value.size, value.address, int(value.writable)))
+            places.append(Place(value.name, base, value.size))
+            given.append(base.to_bytes(8, "little"))
+        return regions, places, list(given)
+
+    def _described(self, size: Sequence[int], threads: int, lds: int, block: Any) -> tuple[Launch, tuple[int, ...]]:
+        kernel, launch = self.kernel, Launch()
+        preloaded, first = kernel.preload & 127, kernel.preload >> 7
+        content = bytes(block)
+        words = struct.unpack_from(f"<{preloaded}I", content, 4 * first) if preloaded else ()
+        launch.grid[:] = size
+        launch.waves, launch.lanes = -(-threads // kernel.wave), kernel.wave
+        launch.family, launch.lds, launch.scratch = _FAMILIES.index(self._family), lds, kernel.scratch
+        second = kernel.resources[1]
+        launch.user_scalars, launch.group_ids = second >> 1 & 31, second >> 7 & 7
+        properties = kernel.properties
+        launch.has_scratch_buffer = properties & _BUFFER
+        launch.argument_register = (
+            4 * bool(properties & _BUFFER) + 2 * bool(properties & _PACKET) + 2 * bool(properties & _QUEUE)
+        )
+        launch.arguments, launch.preloaded = ctypes.addressof(block), preloaded
+        launch.start = self._translation.record_at(_PRELOADED_ENTRY) if preloaded else 0
+        launch.spoiled = SPOILED
+        return launch, words
+
+    def _finding(self, one: Found, places: Sequence[Place]) -> Finding:
+        instruction = self._translation.instructions.get(one.record)
+        kind, describe = KINDS[one.kind]
+        address = instruction.address if instruction else 0
+        return Finding(
+            kind,
+            self.kernel.name,
+            instruction.name if instruction else "a half of a pair",
+            address,
+            describe(one.first, one.second, places),
+            one.wave,
+            one.count,
+            self._lines.at(self.kernel.address + address),
+        )
+
+
+_END = records.Record("s_endpgm")
+
+
+def _chosen(code: CodeObject, name: str | None) -> Kernel:
+    if name is None and len(code.kernels) == 1:
+        return next(iter(code.kernels.values()))
+    if name is None or name not in code.kernels:
+        asked = "a name is needed" if name is None else f"there is no kernel {name!r}"
+        raise EmulatorError(f"{asked}; the code object has {', '.join(code.kernels) or 'none'}")
+    return code.kernels[name]
+
+
+def _refuse(kernel: Kernel) -> None:
+    if kernel.float_mode != _FLOAT_MODE:
+        raise EmulatorError(f"{kernel.name} starts in the float mode {kernel.float_mode:#x}; only 0xf0 is known")
+    if unknown := kernel.properties & ~_KNOWN_PROPERTIES:
+        raise EmulatorError(f"{kernel.name} has the properties {unknown:#x}, which are not known")
+
+
+def _length(kernel: Kernel) -> int:
+    return max(kernel.argument_bytes, *(one.offset + one.size for one in kernel.arguments), 0)
+
+
+def _argument_block(kernel: Kernel, given: Iterable[Any], grid: Sequence[int], threads: int) -> bytes:
+    """Return the bytes of the kernel's arguments: those that are given, and the hidden ones of the compiler."""
+    content = bytearray(_length(kernel))
+    values = iter(given)
+    for argument in kernel.arguments:
+        value = _hidden(argument, grid, threads) if argument.kind.startswith("hidden_") else next(values, None)
+        named = argument.name or f"at {argument.offset}"
+        if value is None:
+            raise EmulatorError(f"{kernel.name} wants the argument {named}, which is not given")
+        if len(value) != argument.size:
+            raise EmulatorError(f"{kernel.name}: the argument {named} has {argument.size} bytes, not {len(value)}")
+        content[argument.offset : argument.offset + argument.size] = value
+    if next(values, None) is not None:
+        raise EmulatorError(f"{kernel.name} is given more arguments than it has")
+    return bytes(content)
+
+
+def _hidden(argument: Argument, grid: Sequence[int], threads: int) -> bytes:
+    """Return an argument that the compiler adds; what a launch without a host queue lacks is zero."""
+    axis = "xyz".find(argument.kind[-1])
+    kind = argument.kind.removeprefix("hidden_")
+    known = {
+        "block_count": grid[axis],
+        "group_size": threads if axis == 0 else 1,
+        "remainder": 0,
+        "global_offset": 0,
+        "grid_dims": max([number for number, size in enumerate(grid, 1) if size > 1], default=1),
+    }
+    stem = kind.rsplit("_", 1)[0] if axis >= 0 and kind not in known else kind
+    return known.get(stem, 0).to_bytes(argument.size, "little")
+
+
+def _identical(buffer: Any) -> Region:
+    """Return memory that a kernel sees at the address where it is, and may not write."""
+    address = ctypes.addressof(buffer)
+    return Region(address, ctypes.sizeof(buffer), address, 0)
+
+
+def _place(name: str, buffer: Any) -> Place:
+    return Place(name, ctypes.addressof(buffer), ctypes.sizeof(buffer))

@@ -1,0 +1,122 @@
+"""The interpreter: C++ that is compiled once, and kept by the hash of its source and of the compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import ClassVar
+
+from gfx_emulator import records
+from gfx_emulator.errors import EmulatorError, NoCompilerError
+
+SOURCES = Path(__file__).with_name("native")
+CACHE = "GFX_EMULATOR_CACHE"  # the variable that names the folder of compiled interpreters
+_FLAGS = (
+    *("-std=c++20", "-O2", "-ftree-vectorize", "-mavx2", "-mfma", "-mf16c"),
+    *("-ffp-contract=off", "-fno-strict-aliasing", "-shared", "-fPIC"),
+)
+_NAMES = 1 << 16  # bytes that the names of all handlers may take
+
+
+class Launch(ctypes.Structure):
+    """A launch as ``native/launch.cc`` reads it."""
+
+    _fields_: ClassVar = [
+        ("grid", ctypes.c_uint32 * 3),
+        *(
+            (name, ctypes.c_uint32)
+            for name in (
+                *("waves", "lanes", "family", "lds", "scratch"),
+                *("user_scalars", "group_ids", "argument_register", "has_scratch_buffer"),
+            )
+        ),
+        ("arguments", ctypes.c_uint64),
+        *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled")),
+    ]
+
+
+class Region(ctypes.Structure):
+    """A range of memory as ``native/state.h`` describes it: as the kernel sees it, and where it is."""
+
+    _fields_: ClassVar = [
+        ("base", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("memory", ctypes.c_void_p),
+        ("writable", ctypes.c_uint32),
+    ]
+
+
+class Found(ctypes.Structure):
+    """A finding as ``native/state.h`` describes it."""
+
+    _fields_: ClassVar = [
+        ("kind", ctypes.c_uint32),
+        ("record", ctypes.c_uint32),
+        ("first", ctypes.c_uint64),
+        ("second", ctypes.c_uint64),
+        ("wave", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+    ]
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Return the interpreter, compiled if no earlier one is of the same source.
+
+    Raises:
+        NoCompilerError: there is no C++ compiler.
+        EmulatorError: the compiler failed.
+    """
+    loaded = ctypes.CDLL(str(_compiled()))
+    loaded.find_handler.restype = ctypes.c_void_p
+    loaded.run.restype = ctypes.c_uint64
+    if loaded.record_size() != records.SIZE:
+        raise EmulatorError(f"a record has {loaded.record_size()} bytes in C++ and {records.SIZE} in Python")
+    return loaded
+
+
+def handler_names() -> frozenset[str]:
+    """Return the names of the operations that the interpreter has."""
+    buffer = ctypes.create_string_buffer(_NAMES)
+    size = library().handler_names(buffer, _NAMES)
+    if size >= _NAMES:
+        raise EmulatorError(f"the names of the handlers have {size} bytes")
+    return frozenset(buffer.value.decode().split())
+
+
+@functools.cache
+def handler(name: str) -> int | None:
+    """Return the address of an operation's handler; None where there is none."""
+    address: int | None = library().find_handler(name.encode())
+    return address
+
+
+def _compiled() -> Path:
+    compiler = shutil.which(os.environ.get("CXX") or "g++")
+    if compiler is None:
+        raise NoCompilerError("no C++ compiler is on PATH (Debian: sudo apt-get install g++); CXX names another one")
+    sources = {path.name: path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.suffix in (".cc", ".h")}
+    identity = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
+    key = hashlib.sha256(repr((sources, identity, _FLAGS)).encode()).hexdigest()[:24]
+    place = _folder() / f"{key}.so"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+            made = Path(folder, "emulator.so")
+            command = [compiler, *_FLAGS, str(SOURCES / "emulator.cc"), "-o", str(made)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise EmulatorError(f"{compiler} does not compile the emulator:\n{done.stderr}")
+            made.replace(place)  # at once: another process may be compiling too
+    return place
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get(CACHE) or Path(base, "gfx_emulator"))

@@ -1,0 +1,61 @@
+// Branches, barriers, waits and the end of a wave.
+#include "scalar_operands.h"
+
+namespace {
+
+static void branch(Wave& w, const Record& i, bool taken) {
+  if (taken) w.next = i.target;
+}
+
+HANDLER(s_nop) {}
+HANDLER(s_endpgm) { w.done = true; }
+HANDLER(s_branch) { branch(w, i, true); }
+HANDLER(s_cbranch_scc0) { branch(w, i, !w.scc); }
+HANDLER(s_cbranch_scc1) { branch(w, i, w.scc); }
+HANDLER(s_cbranch_vccz) { branch(w, i, vcc(w) == 0); }
+HANDLER(s_cbranch_vccnz) { branch(w, i, vcc(w) != 0); }
+HANDLER(s_cbranch_execz) { branch(w, i, w.exec == 0); }
+HANDLER(s_cbranch_execnz) { branch(w, i, w.exec != 0); }
+
+// A wave waits here for the others. What it wrote to LDS has to be there before.
+HANDLER(s_barrier) {
+  if (w.last_lds_write > w.lds.done) report(w, i, kNoWait, 2000);
+  w.waiting = true;
+}
+
+// Loads from memory through scalars come back in any order: only a wait for all of them says that one is done.
+static void wait_for_lds(Wave& w, u32 left) {
+  if (left == 0) {
+    w.lds.done = w.lds.issued;
+    return;
+  }
+  for (u32 number = 0; number < 128; number++) {
+    if (w.from_scalars[number] > w.lds.done) return;
+  }
+  w.lds.wait(left);
+}
+
+HANDLER(s_waitcnt) {
+  const u32 counts = static_cast<u32>(i.immediate);
+  if (w.family == kCdna) {
+    w.memory.wait((counts & 15) | (counts >> 14 & 3) << 4);
+    if ((counts >> 8 & 15) != 15) wait_for_lds(w, counts >> 8 & 15);
+  } else {
+    w.memory.wait(counts >> 10 & 63);
+    if ((counts >> 4 & 63) != 63) wait_for_lds(w, counts >> 4 & 63);
+  }
+}
+
+// RDNA 4 has an instruction for each counter.
+HANDLER(s_wait_loadcnt) { w.memory.wait(i.immediate & 63); }
+HANDLER(s_wait_dscnt) { w.lds.wait(i.immediate & 63); }
+HANDLER(s_wait_kmcnt) {
+  if ((i.immediate & 31) == 0) w.scalars.done = w.scalars.issued;
+}
+HANDLER(s_wait_loadcnt_dscnt) {
+  w.memory.wait(i.immediate >> 8 & 63);
+  w.lds.wait(i.immediate & 63);
+}
+HANDLER(s_wait_storecnt_dscnt) { w.lds.wait(i.immediate & 63); }
+
+}  // namespace

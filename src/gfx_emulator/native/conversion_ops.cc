@@ -1,0 +1,40 @@
+// Conversions between integers and floating point numbers.
+#include "vector_loops.h"
+
+namespace {
+
+VECTOR(v_cvt_f32_i32, kNone, 1, bits(modified(static_cast<float>(static_cast<i32>(a)), i)))
+VECTOR(v_cvt_f32_u32, kNone, 1, bits(modified(static_cast<float>(a), i)))
+VECTOR(v_cvt_f32_ubyte0, kNone, 1, bits(modified(static_cast<float>(a & 255), i)))
+VECTOR(v_cvt_f32_ubyte1, kNone, 1, bits(modified(static_cast<float>(a >> 8 & 255), i)))
+VECTOR(v_cvt_f32_ubyte2, kNone, 1, bits(modified(static_cast<float>(a >> 16 & 255), i)))
+VECTOR(v_cvt_f32_ubyte3, kNone, 1, bits(modified(static_cast<float>(a >> 24), i)))
+
+// From a number to one of another kind: the result has no modifiers of fp32.
+template <Modifiers M, class Operation>
+static void convert(Wave& w, const Record& i, Operation operation) {
+  Lanes room, result;
+  w.mask = w.exec;
+  const Read a = source<M>(w, i, 0, room.value);
+  for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = operation(a.value[lane]);
+  put_result(w, i, result.value, a.defined);
+}
+
+HANDLER(v_cvt_i32_f32) { convert<kFloat>(w, i, [](u32 a) { return static_cast<u32>(to_i32(f32(a))); }); }
+HANDLER(v_cvt_u32_f32) { convert<kFloat>(w, i, [](u32 a) { return to_u32(f32(a)); }); }
+HANDLER(v_cvt_f32_f16) { convert<kHalf>(w, i, [&](u32 a) { return bits(modified(f16(a), i)); }); }
+HANDLER(v_cvt_f32_bf16) { convert<kNone>(w, i, [&](u32 a) { return bits(modified(bf16(a), i)); }); }
+
+HANDLER(v_cvt_f16_f32) {
+  Lanes room, result;
+  w.mask = w.exec;
+  const Read a = source<kFloat>(w, i, 0, room.value);
+  for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = bits16(modified(f32(a.value[lane]), i));
+  put_half(w, i, result.value);
+  put_result(w, i, result.value, a.defined);
+}
+
+VECTOR(v_cvt_pk_bf16_f32, kFloat, 2, bits_bf16(f32(a)) | bits_bf16(f32(b)) << 16)
+VECTOR(v_cvt_pkrtz_f16_f32, kFloat, 2, bits16_towards_zero(f32(a)) | bits16_towards_zero(f32(b)) << 16)
+
+}  // namespace

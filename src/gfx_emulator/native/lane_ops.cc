@@ -1,0 +1,116 @@
+// Instructions that choose lanes, or move values between lanes and scalars.
+#include <utility>
+
+#include "vector_loops.h"
+
+namespace {
+
+HANDLER(v_cndmask_b32) {
+  Lanes room[2], result;
+  w.mask = w.exec;
+  const Read a = source<kFloat>(w, i, 0, room[0].value), b = source<kFloat>(w, i, 1, room[1].value);
+  const u64 second = source_mask(w, i, 2);
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    result.value[lane] = second >> lane & 1 ? b.value[lane] : a.value[lane];
+  }
+  put_result(w, i, result.value, (a.defined & ~second) | (b.defined & second));
+}
+
+static u32 lane_of(const Wave& w, u32 value) { return value & (w.lanes - 1); }
+
+HANDLER(v_readlane_b32) {
+  await_vector(w, i, i.source[0].number);
+  const u32 lane = lane_of(w, source32(w, i, 1));
+  if (!(w.defined[i.source[0].number] >> lane & 1)) report(w, i, kUndefined, i.source[0].number, 2);
+  result32(w, i, w.vector[i.source[0].number][lane]);
+}
+
+HANDLER(v_readfirstlane_b32) {
+  if (i.source[0].kind != kVector) {
+    result32(w, i, source32(w, i, 0));
+    return;
+  }
+  await_vector(w, i, i.source[0].number);
+  const u32 lane = w.exec ? static_cast<u32>(__builtin_ctzll(w.exec)) : 0;
+  if (!(w.defined[i.source[0].number] >> lane & 1)) report(w, i, kUndefined, i.source[0].number, 2);
+  result32(w, i, w.vector[i.source[0].number][lane]);
+}
+
+HANDLER(v_writelane_b32) {
+  const u32 lane = lane_of(w, source32(w, i, 1));
+  await_vector(w, i, i.destination);
+  w.vector[i.destination][lane] = source32(w, i, 0);
+  w.defined[i.destination] |= 1ull << lane;
+}
+
+// How many of the lanes before this one a mask has.
+template <class Count>
+static void count_lanes(Wave& w, const Record& i, Count count) {
+  Lanes room[2], result;
+  w.mask = w.exec;
+  const Read a = source<kNone>(w, i, 0, room[0].value), b = source<kNone>(w, i, 1, room[1].value);
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    result.value[lane] = b.value[lane] + static_cast<u32>(__builtin_popcount(a.value[lane] & count(lane)));
+  }
+  put_result(w, i, result.value, a.defined & b.defined);
+}
+
+HANDLER(v_mbcnt_lo_u32_b32) { count_lanes(w, i, [](u32 lane) { return lane >= 32 ? ~0u : (1u << lane) - 1; }); }
+HANDLER(v_mbcnt_hi_u32_b32) { count_lanes(w, i, [](u32 lane) { return lane <= 32 ? 0 : (1u << (lane - 32)) - 1; }); }
+
+static void swap_rows(Wave& w, const Record& i, u32 width) {
+  const u32 first = i.destination, second = i.source[0].number;
+  await_vector(w, i, first);
+  await_vector(w, i, second);
+  for (u32 start = 0; start < kLanes; start += 2 * width) {
+    for (u32 lane = start; lane < start + width; lane++) {
+      std::swap(w.vector[first][lane + width], w.vector[second][lane]);
+      const u64 up = w.defined[first] >> (lane + width) & 1, down = w.defined[second] >> lane & 1;
+      w.defined[first] = (w.defined[first] & ~(1ull << (lane + width))) | down << (lane + width);
+      w.defined[second] = (w.defined[second] & ~(1ull << lane)) | up << lane;
+    }
+  }
+}
+
+HANDLER(v_permlane32_swap_b32) { swap_rows(w, i, 32); }
+HANDLER(v_permlane16_swap_b32) { swap_rows(w, i, 16); }
+
+// Each lane reads the lane of its row, or of the other row of a pair, that a list of 16 numbers names.
+static void permute_rows(Wave& w, const Record& i, u32 other) {
+  Lanes result = {};
+  u64 defined = 0;
+  await_vector(w, i, i.source[0].number);
+  const u64 list = source32(w, i, 1) | static_cast<u64>(source32(w, i, 2)) << 32;
+  w.mask = w.exec;
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    const u32 from = ((lane & ~15u) ^ other) | (list >> 4 * (lane & 15) & 15);
+    const bool is_there = (w.exec >> from & 1) || (i.half & 1);
+    result.value[lane] = is_there ? w.vector[i.source[0].number][from] : 0;
+    defined |= (is_there ? w.defined[i.source[0].number] >> from & 1 : 1) << lane;
+    if (!is_there && !(i.half >> 1 & 1)) w.mask &= ~(1ull << lane);
+  }
+  await_vector(w, i, i.destination);
+  put(w, i.destination, result.value, defined);
+}
+
+HANDLER(v_permlane16_b32) { permute_rows(w, i, 0); }
+HANDLER(v_permlanex16_b32) { permute_rows(w, i, 16); }
+
+// Two instructions at once: both read before either writes. Each is a record of its own behind this one.
+HANDLER(v_dual) {
+  const Record &x = (&i)[1], &y = (&i)[2];
+  Lanes before, result;
+  memcpy(before.value, w.vector[x.destination], sizeof before.value);
+  const u64 defined_before = w.defined[x.destination];
+  x.handler(w, x);
+  memcpy(result.value, w.vector[x.destination], sizeof result.value);
+  const u64 defined = w.defined[x.destination];
+  memcpy(w.vector[x.destination], before.value, sizeof before.value);
+  w.defined[x.destination] = defined_before;
+  y.handler(w, y);
+  memcpy(w.vector[x.destination], result.value, sizeof result.value);
+  w.defined[x.destination] = defined;
+  w.next += 2;
+}
+
+}  // namespace

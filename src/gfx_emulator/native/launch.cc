@@ -1,0 +1,151 @@
+// A launch: workgroups in turn, and the waves of one in turn from barrier to barrier. This is what Python calls.
+#include <cstdlib>
+#include <new>
+
+#include "scalar_operands.h"
+
+struct Launch {
+  u32 grid[3];
+  u32 waves, lanes, family, lds, scratch, user_scalars, group_ids, argument_register, has_scratch_buffer;
+  u64 arguments;  // where the kernel finds them
+  u32 preloaded, start, spoiled;
+};
+
+struct Place {
+  u32 x, y, z;
+};
+
+namespace {
+
+// Fill what nobody has written yet, so that a kernel that reads it shows it in its numbers.
+void spoil(Wave& w, u32 byte) {
+  memset(w.vector, static_cast<int>(byte), sizeof w.vector);
+  memset(w.scalar, static_cast<int>(byte), sizeof w.scalar);
+}
+
+void set_group_ids(Wave& w, const Launch& launch, Place place) {
+  if (launch.family == kRdna4) {  // in the registers of the trap handler
+    w.scalar[117] = place.x;
+    w.scalar[115] = place.y | place.z << 16;
+    return;
+  }
+  u32 next = launch.user_scalars;
+  if (launch.group_ids & 1) w.scalar[next++] = place.x;
+  if (launch.group_ids & 2) w.scalar[next++] = place.y;
+  if (launch.group_ids & 4) w.scalar[next++] = place.z;
+}
+
+void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratch, const u32* words, Place place) {
+  memset(static_cast<void*>(&w), 0, sizeof w);
+  spoil(w, launch.spoiled);
+  w.lanes = launch.lanes;
+  w.exec = launch.lanes == 64 ? ~0ull : 0xffffffff;
+  w.family = static_cast<Family>(launch.family);
+  w.group = &group;
+  w.number = number;
+  w.scratch = scratch;
+  w.scratch_size = launch.scratch;
+  w.next = launch.start;
+  const u32 at = launch.argument_register;
+  if (launch.has_scratch_buffer) w.scalar[0] = w.scalar[1] = w.scalar[2] = 0, w.scalar[3] = 1u << 23;
+  w.scalar[at] = static_cast<u32>(launch.arguments);
+  w.scalar[at + 1] = static_cast<u32>(launch.arguments >> 32);
+  for (u32 k = 0; k < launch.preloaded; k++) w.scalar[at + 2 + k] = words[k];
+  set_group_ids(w, launch, place);
+  for (u32 lane = 0; lane < launch.lanes; lane++) w.vector[0][lane] = number * launch.lanes + lane;
+  w.defined[0] = ~0ull;
+}
+
+// Run a wave to its next barrier or its end; false where it leaves the code or the limit is met.
+bool advance(Wave& w, const Record* code, u32 size, u64 limit) {
+  w.waiting = false;
+  while (!w.done && !w.waiting) {
+    if (w.next >= size || w.executed >= limit) return false;
+    const Record& record = code[w.next++];
+    record.handler(w, record);
+    w.executed++;
+  }
+  return true;
+}
+
+
+bool run_group(std::vector<Wave*>& waves, Group& group, u32 size, u64 limit) {
+  for (bool is_running = true; is_running; group.interval++) {
+    is_running = false;
+    for (Wave* wave : waves) {
+      if (wave->done) continue;
+      if (!advance(*wave, group.code, size, limit)) return false;
+      is_running = true;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+Handler* find_handler(const char* name) {
+  auto place = handlers().find(name);
+  return place == handlers().end() ? nullptr : place->second;
+}
+
+u32 record_size() { return sizeof(Record); }
+
+// Write the names of all handlers, a line each, and return how many bytes that takes.
+u32 handler_names(char* to, u32 size) {
+  std::string names;
+  for (auto& [name, _] : handlers()) names += name + "\n";
+  if (names.size() < size) memcpy(to, names.c_str(), names.size() + 1);
+  return static_cast<u32>(names.size());
+}
+
+// Execute one instruction on registers that are given, and leave there what it wrote: for tests of its meaning.
+void execute(const Record* code, u32 lanes, u32 family, u32* vectors, u32 count, u32* scalars, u64* exec, u32* scc) {
+  std::map<std::pair<u32, u32>, Finding> found;
+  Group group{{}, {}, 1, nullptr, 0, code, &found};
+  Wave* w = static_cast<Wave*>(aligned_alloc(64, (sizeof(Wave) + 63) / 64 * 64));
+  memset(static_cast<void*>(w), 0, sizeof *w);
+  w->lanes = lanes, w->family = static_cast<Family>(family), w->group = &group, w->exec = *exec, w->scc = *scc;
+  memcpy(w->vector, vectors, sizeof(u32) * kLanes * count);
+  memcpy(w->scalar, scalars, sizeof w->scalar);
+  memset(w->defined, 0xff, sizeof w->defined);
+  code->handler(*w, *code);
+  memcpy(vectors, w->vector, sizeof(u32) * kLanes * count);
+  memcpy(scalars, w->scalar, sizeof w->scalar);
+  *exec = w->exec, *scc = w->scc;
+  free(w);
+}
+
+// Return how many instructions the waves executed, or ~0 where the limit or the end of the code was met.
+u64 run(const Record* code, u32 size, const Launch* launch, const Region* regions, u32 region_count, const u32* words,
+        Finding* findings, u32* finding_count, u64 limit) {
+  std::map<std::pair<u32, u32>, Finding> found;
+  std::vector<Wave*> waves;
+  for (u32 k = 0; k < launch->waves; k++) {
+    waves.push_back(static_cast<Wave*>(aligned_alloc(64, (sizeof(Wave) + 63) / 64 * 64)));
+  }
+  std::vector<char> scratch(static_cast<size_t>(launch->scratch) * kLanes * launch->waves);
+  const u64 count = static_cast<u64>(launch->grid[0]) * launch->grid[1] * launch->grid[2];
+  u64 executed = 0;
+  bool is_good = true;
+  for (u64 k = 0; k < count && is_good; k++) {
+    const u32 x = static_cast<u32>(k % launch->grid[0]), rest = static_cast<u32>(k / launch->grid[0]);
+    Group group{std::vector<char>(launch->lds, static_cast<char>(launch->spoiled)), std::vector<Byte>(launch->lds), 1,
+                regions, region_count, code, &found};
+    for (u32 number = 0; number < launch->waves; number++) {
+      char* own = scratch.data() + static_cast<size_t>(launch->scratch) * kLanes * number;
+      begin(*waves[number], *launch, group, number, own, words, {x, rest % launch->grid[1], rest / launch->grid[1]});
+    }
+    is_good = run_group(waves, group, size, limit);
+    for (Wave* wave : waves) executed += wave->executed;
+  }
+  for (Wave* wave : waves) free(wave);
+  u32 kept = 0;
+  for (auto& [_, one] : found) {
+    if (kept < *finding_count) findings[kept++] = one;
+  }
+  *finding_count = kept;
+  return is_good ? executed : ~0ull;
+}
+}

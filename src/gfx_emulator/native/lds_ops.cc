@@ -1,0 +1,152 @@
+// Local memory of a workgroup (LDS), with races between its waves, and exchanges of lanes through its hardware.
+#include "memory.h"
+
+namespace {
+
+// Two waves that meet at a byte between the same barriers race, unless neither changes it.
+static void check_race(Wave& w, const Record& i, u64 address, u32 size, const char* value) {
+  Group& g = *w.group;
+  for (u64 at = address; at < address + size; at++) {
+    Byte& byte = g.bytes[at];
+    const bool same = value && g.lds[at] == value[at - address];
+    if (byte.written == g.interval && byte.writer != w.number && !same) report(w, i, kRace, at, byte.writer);
+    if (value) {
+      if (byte.read == g.interval && byte.reader != w.number && !same) report(w, i, kRace, at, 0x10000 + byte.reader);
+      byte.writer = static_cast<u16>(w.number), byte.written = g.interval;
+    } else {
+      const bool another = byte.read == g.interval && byte.reader != w.number;
+      byte.reader = another ? 0xffff : static_cast<u16>(w.number), byte.read = g.interval;
+    }
+  }
+}
+
+// The place of an access, or null where it is outside of the workgroup's memory. `value` is what will be written.
+static char* lds_place(Wave& w, const Record& i, u64 address, u32 size, const void* value) {
+  Group& g = *w.group;
+  if (address + size > g.lds.size()) {
+    report(w, i, kLdsOutside, address, size);
+    return nullptr;
+  }
+  check_race(w, i, address, size, static_cast<const char*>(value));
+  return g.lds.data() + address;
+}
+
+static u64 offset_of(const Record& i, u32 place) {
+  return static_cast<u64>(place ? i.target : static_cast<u32>(i.immediate)) * i.parameter[kFactor];
+}
+
+// parameter[kSpace] is the number of places that one instruction reads or writes: one or two.
+static bool read_lane(Wave& w, const Record& i, u32 lane, u32 address, u32 place) {
+  const u32 bytes = access_bytes(i), first = i.destination + place * i.parameter[kCount];
+  const u64 at = address + offset_of(i, place);
+  const char* from = lds_place(w, i, at, bytes, nullptr);
+  bool is_defined = true;
+  for (u32 k = 0; from && k < bytes; k++) is_defined &= w.group->bytes[at + k].defined;
+  for (u32 k = 0; k < i.parameter[kCount]; k++) {
+    u32 value = 0;
+    if (from) memcpy(&value, from + 4 * k, i.parameter[kBytes]);
+    if (i.parameter[kBytes] == 4) w.vector[first + k][lane] = value;
+    else put_small(i, value, &w.vector[first + k][lane]);
+  }
+  return is_defined;
+}
+
+HANDLER(lds_read) {
+  check_data(w, i, i.source[0].number, 1);
+  const u64 operation = w.lds.issue();
+  const u32 count = i.parameter[kCount] * i.parameter[kSpace];
+  Lanes address;  // it may be in a register that is written
+  memcpy(address.value, w.vector[i.source[0].number], sizeof address.value);
+  for (u32 k = 0; k < count; k++) await_vector(w, i, i.destination + k);
+  u64 undefined = 0;
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    if (!(w.exec >> lane & 1)) continue;
+    for (u32 place = 0; place < i.parameter[kSpace]; place++) {
+      if (!read_lane(w, i, lane, address.value[lane], place)) undefined |= 1ull << lane;
+    }
+  }
+  for (u32 k = 0; k < count; k++) {
+    w.defined[i.destination + k] = (w.defined[i.destination + k] | w.exec) & ~undefined;
+    w.from_lds[i.destination + k] = operation;
+  }
+}
+
+static void write_lane(Wave& w, const Record& i, u32 lane, u32 place) {
+  const u32 bytes = access_bytes(i), first = i.source[2 + place].number;
+  const u64 at = w.vector[i.source[0].number][lane] + offset_of(i, place);
+  u32 value[4];
+  for (u32 k = 0; k < i.parameter[kCount]; k++) value[k] = w.vector[first + k][lane];
+  if (i.parameter[kPart] == 2) value[0] >>= 16;
+  char* to = lds_place(w, i, at, bytes, value);
+  if (!to) return;
+  memcpy(to, value, bytes);
+  bool is_defined = true;
+  for (u32 k = 0; k < i.parameter[kCount]; k++) is_defined &= w.defined[first + k] >> lane & 1;
+  for (u32 k = 0; k < bytes; k++) w.group->bytes[at + k].defined = is_defined;
+}
+
+HANDLER(lds_write) {
+  check_data(w, i, i.source[0].number, 1);
+  w.last_lds_write = w.lds.issue();
+  for (u32 place = 0; place < i.parameter[kSpace]; place++) {
+    for (u32 k = 0; k < i.parameter[kCount]; k++) await_vector(w, i, i.source[2 + place].number + k);
+  }
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    if (!(w.exec >> lane & 1)) continue;
+    for (u32 place = 0; place < i.parameter[kSpace]; place++) write_lane(w, i, lane, place);
+  }
+}
+
+// Give every lane the value of the lane that `from` names; -1 for none, which gives zero.
+template <class From>
+static void exchange(Wave& w, const Record& i, u32 number, From from) {
+  Lanes result = {};
+  u64 defined = 0;
+  await_vector(w, i, number);
+  const u64 operation = w.lds.issue();
+  w.mask = w.exec;
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    const u32 source = from(lane);
+    const bool is_there = w.exec >> source & 1;
+    result.value[lane] = is_there ? w.vector[number][source] : 0;
+    defined |= (is_there ? w.defined[number] >> source & 1 : 1) << lane;
+  }
+  await_vector(w, i, i.destination);
+  put(w, i.destination, result.value, defined);
+  w.from_lds[i.destination] = operation;
+}
+
+HANDLER(ds_bpermute_b32) {
+  const u32 address = i.source[0].number;
+  check_data(w, i, address, 1);
+  exchange(w, i, i.source[2].number, [&](u32 lane) {
+    return (w.vector[address][lane] + static_cast<u32>(i.immediate)) / 4 % w.lanes;
+  });
+}
+
+HANDLER(ds_permute_b32) {
+  const u32 address = i.source[0].number;
+  check_data(w, i, address, 1);
+  u32 source[kLanes] = {};
+  u64 is_named = 0;
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    const u32 to = (w.vector[address][lane] + static_cast<u32>(i.immediate)) / 4 % w.lanes;
+    if (w.exec >> lane & 1) source[to] = lane, is_named |= 1ull << to;
+  }
+  const u64 exec = w.exec;
+  exchange(w, i, i.source[2].number, [&](u32 lane) { return source[lane]; });
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    if ((exec & ~is_named) >> lane & 1) w.vector[i.destination][lane] = 0;
+  }
+}
+
+HANDLER(ds_swizzle_b32) {
+  const u32 pattern = static_cast<u32>(i.immediate) | i.target << 8;
+  exchange(w, i, i.source[0].number, [&](u32 lane) {
+    if (pattern >> 15) return (lane & ~3u) | (pattern >> 2 * (lane & 3) & 3);
+    const u32 kept = (lane & 31 & pattern) | (pattern >> 5 & 31);
+    return (lane & 32) | ((kept ^ (pattern >> 10 & 31)) & 31);
+  });
+}
+
+}  // namespace

@@ -1,0 +1,117 @@
+// Products of matrices over the lanes of a wave. Products are exact; a sum is made in fp64 and rounded once.
+#include "vector_operands.h"
+
+namespace {
+
+// parameter: rows (and columns), depth, type of the factors
+enum MatrixParameter { kRows, kDepth, kType };
+enum Type : u32 { kFp32, kFp16, kBf16, kXf32 };
+
+// XF32: taken as fp32 whose fraction is rounded to 10 bits.
+static float xf32(u32 value) { return f32((value + 0xfff + (value >> 13 & 1)) & 0xffffe000); }
+
+static float element(const Wave& w, u32 first, u32 lane, u32 index, u32 type) {
+  if (type == kXf32) return xf32(w.vector[first + index][lane]);
+  if (type == kFp32) return f32(w.vector[first + index][lane]);
+  const u32 value = w.vector[first + index / 2][lane] >> 16 * (index & 1);
+  return type == kFp16 ? f16(value) : bf16(value);
+}
+
+static float addend(const Wave& w, const Record& i, u32 index, u32 lane) {
+  const Operand& sum = i.source[2];
+  return f32(sum.kind == kVector ? w.vector[sum.number + index][lane] : static_cast<u32>(sum.value));
+}
+
+static u64 defined_in(Wave& w, const Record& i, u32 first, u32 count) {
+  u64 defined = ~0ull;
+  for (u32 k = 0; k < count; k++) {
+    await_vector(w, i, first + k);
+    defined &= w.defined[first + k];
+  }
+  return defined;
+}
+
+struct Matrices {
+  float a[32 * 64], b[32 * 64];
+  u32 result[16][kLanes];
+};
+
+// An undefined factor makes the whole result undefined: each of its numbers is in a row of the result.
+static bool is_defined(Wave& w, const Record& i, u32 registers, u32 results) {
+  const u64 lanes = w.lanes == 64 ? ~0ull : 0xffffffff;
+  u64 defined = defined_in(w, i, i.source[0].number, registers) & defined_in(w, i, i.source[1].number, registers);
+  if (i.source[2].kind == kVector) defined &= defined_in(w, i, i.source[2].number, results);
+  return (defined & lanes) == lanes;
+}
+
+static void put_matrix(Wave& w, const Record& i, const Matrices& m, u32 results, bool defined) {
+  for (u32 k = 0; k < results; k++) {
+    await_vector(w, i, i.destination + k);
+    w.mask = w.lanes == 64 ? ~0ull : 0xffffffff;
+    put(w, i.destination + k, m.result[k], defined ? ~0ull : 0);
+  }
+}
+
+// One sum of products for each lane and result register; `place` gives its row and column.
+template <class Place>
+static void multiply(Wave& w, const Record& i, Matrices& m, u32 results, u32 depth, Place place) {
+  for (u32 k = 0; k < results; k++) {
+    for (u32 lane = 0; lane < w.lanes; lane++) {
+      const auto [row, column] = place(k, lane);
+      double sum = addend(w, i, k, lane);
+      for (u32 d = 0; d < depth; d++) sum += static_cast<double>(m.a[row * depth + d]) * m.b[column * depth + d];
+      m.result[k][lane] = bits(static_cast<float>(sum));
+    }
+  }
+}
+
+HANDLER(mfma) {
+  static thread_local Matrices m;
+  const u32 rows = i.parameter[kRows], depth = i.parameter[kDepth], type = i.parameter[kType];
+  const u32 each = depth * rows / 64, results = rows * rows / 64;
+  const bool narrow = type == kFp16 || type == kBf16;
+  const bool defined = is_defined(w, i, narrow ? (each + 1) / 2 : each, results);
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    for (u32 index = 0; index < each; index++) {
+      const u32 d = each * (lane / rows) + index;
+      m.a[lane % rows * depth + d] = element(w, i.source[0].number, lane, index, type);
+      m.b[lane % rows * depth + d] = element(w, i.source[1].number, lane, index, type);
+    }
+  }
+  multiply(w, i, m, results, depth, [=](u32 k, u32 lane) {
+    const u32 row = rows == 32 ? 8 * (k / 4) + 4 * (lane / 32) + k % 4 : 4 * (lane / 16) + k;
+    return std::pair<u32, u32>(row, lane % rows);
+  });
+  put_matrix(w, i, m, results, defined);
+}
+
+// 16x16x16 of RDNA 3: the factors are repeated in both halves of the wave; a half has every second row of the result.
+HANDLER(wmma_rdna3) {
+  static thread_local Matrices m;
+  const bool defined = is_defined(w, i, 8, 8);
+  for (u32 lane = 0; lane < 16; lane++) {
+    for (u32 d = 0; d < 16; d++) {
+      m.a[lane * 16 + d] = element(w, i.source[0].number, lane, d, i.parameter[kType]);
+      m.b[lane * 16 + d] = element(w, i.source[1].number, lane, d, i.parameter[kType]);
+    }
+  }
+  multiply(w, i, m, 8, 16, [](u32 k, u32 lane) { return std::pair<u32, u32>(2 * k + lane / 16, lane % 16); });
+  put_matrix(w, i, m, 8, defined);
+}
+
+// 16x16x16 of RDNA 4: each half of the wave has half of the depth, and half of the rows of the result.
+HANDLER(wmma_rdna4) {
+  static thread_local Matrices m;
+  const bool defined = is_defined(w, i, 4, 8);
+  for (u32 lane = 0; lane < 32; lane++) {
+    for (u32 index = 0; index < 8; index++) {
+      const u32 d = 8 * (lane / 16) + index;
+      m.a[lane % 16 * 16 + d] = element(w, i.source[0].number, lane, index, i.parameter[kType]);
+      m.b[lane % 16 * 16 + d] = element(w, i.source[1].number, lane, index, i.parameter[kType]);
+    }
+  }
+  multiply(w, i, m, 8, 16, [](u32 k, u32 lane) { return std::pair<u32, u32>(k + 8 * (lane / 16), lane % 16); });
+  put_matrix(w, i, m, 8, defined);
+}
+
+}  // namespace

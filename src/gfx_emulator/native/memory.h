@@ -1,0 +1,104 @@
+// Global memory, buffers and private memory: from an address in a register to a place on this machine.
+#pragma once
+
+#include "vector_operands.h"
+
+// How a record of an access to memory uses its parameters.
+enum AccessParameter { kBytes, kCount, kSign, kPart, kSpace, kFactor };
+enum Space : u32 { kGlobal, kBuffer, kScratch, kFlat };
+
+static inline u32 access_bytes(const Record& i) {
+  const u32 bytes = i.parameter[kBytes];
+  return bytes == 4 ? 4 * i.parameter[kCount] : bytes;
+}
+
+static inline char* global_place(Wave& w, const Record& i, u64 address, u32 size, bool is_write) {
+  const Group& g = *w.group;
+  for (u32 k = 0; k < g.region_count; k++) {
+    const Region& region = g.regions[k];
+    if (address < region.base || size > region.size || address - region.base > region.size - size) continue;
+    if (is_write && !region.writable) {
+      report(w, i, kWriteProtected, address, size);
+      return nullptr;
+    }
+    return region.memory + (address - region.base);
+  }
+  report(w, i, is_write ? kWriteOutside : kReadOutside, address, size);
+  return nullptr;
+}
+
+static inline char* scratch_place(Wave& w, const Record& i, u32 lane, u64 offset, u32 size, bool is_write) {
+  if (offset > w.scratch_size || offset + size > w.scratch_size) {
+    report(w, i, is_write ? kWriteOutside : kReadOutside, offset, size);
+    return nullptr;
+  }
+  return w.scratch + static_cast<u64>(lane) * w.scratch_size + offset;
+}
+
+// The address of a lane in a buffer; false where the descriptor says that it is outside of the buffer.
+static inline bool buffer_address(Wave& w, const Record& i, u32 lane, u64* address) {
+  const u32 first = i.source[1].number, address_register = i.source[0].number;
+  const u64 base = get_scalar(w, first) | static_cast<u64>(get_scalar(w, first + 1) & 0xffff) << 32;
+  const u32 stride = get_scalar(w, first + 1) >> 16 & 0x3fff, records = get_scalar(w, first + 2);
+  const bool has_index = i.half_high, has_offset = i.half;
+  const u32 index = has_index ? w.vector[address_register][lane] : 0;
+  const u32 in_lane = has_offset ? w.vector[address_register + has_index][lane] : 0;
+  const u32 offset = in_lane + static_cast<u32>(i.immediate);
+  const u64 scalar = source32(w, i, 2);
+  if (stride == 0 ? static_cast<u64>(offset) + scalar + access_bytes(i) > records : index >= records) return false;
+  *address = base + scalar + offset + static_cast<u64>(index) * stride;
+  return true;
+}
+
+static inline char* buffer_place(Wave& w, const Record& i, u32 lane, u32 size, bool is_write) {
+  const bool adds_lane = get_scalar(w, i.source[1].number + 3) >> 23 & 1;
+  if (adds_lane && w.family == kCdna) {  // the private memory of gfx90a
+    const u32 in_lane = i.half ? w.vector[i.source[0].number][lane] : 0;
+    return scratch_place(w, i, lane, in_lane + i.immediate + source32(w, i, 2) / w.lanes, size, is_write);
+  }
+  u64 address;
+  return buffer_address(w, i, lane, &address) ? global_place(w, i, address, size, is_write) : nullptr;
+}
+
+// The place that a lane's access means; null where it is outside, which is reported where it is a fault.
+static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool is_write) {
+  const u32 space = i.parameter[kSpace];
+  if (space == kBuffer) return buffer_place(w, i, lane, size, is_write);
+  u64 address = static_cast<i64>(i.immediate);
+  if (i.source[1].kind == kScalar) address += space == kScratch ? source32(w, i, 1) : source64(w, i, 1);
+  if (i.source[0].kind == kVector) {
+    address += w.vector[i.source[0].number][lane];
+    if (i.half) address += static_cast<u64>(w.vector[i.source[0].number + 1][lane]) << 32;
+  }
+  return space == kScratch ? scratch_place(w, i, lane, address, size, is_write)
+                           : global_place(w, i, address, size, is_write);
+}
+
+static inline void check_address(Wave& w, const Record& i) {
+  if (i.source[0].kind == kVector) {
+    const u32 wide = i.parameter[kSpace] == kBuffer ? i.half & i.half_high : i.half;
+    for (u32 k = 0; k <= wide; k++) {
+      await_vector(w, i, i.source[0].number + k);
+      if (w.exec & ~w.defined[i.source[0].number + k]) report(w, i, kUndefined, i.source[0].number + k, 0);
+    }
+  }
+  const u32 scalars = i.source[1].kind != kScalar ? 0 : i.parameter[kSpace] == kBuffer ? 4 : 2;
+  for (u32 k = 0; k < scalars; k++) await_scalar(w, i, i.source[1].number + k);
+}
+
+static inline void check_data(Wave& w, const Record& i, u32 first, u32 count) {
+  for (u32 k = 0; k < count; k++) {
+    await_vector(w, i, first + k);
+    if (w.exec & ~w.defined[first + k]) report(w, i, kUndefined, first + k, 1);
+  }
+}
+
+// A number of one or two bytes, with its sign, into the part of a register that the instruction names.
+static inline void put_small(const Record& i, u32 value, u32* to) {
+  if (i.parameter[kSign]) {
+    value = static_cast<u32>(i.parameter[kBytes] == 1 ? static_cast<i32>(static_cast<int8_t>(value))
+                                                      : static_cast<i32>(static_cast<i16>(value)));
+  }
+  const u32 part = i.parameter[kPart];
+  *to = part == 1 ? (*to & 0xffff0000) | (value & 0xffff) : part == 2 ? (*to & 0xffff) | value << 16 : value;
+}

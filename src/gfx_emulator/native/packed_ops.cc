@@ -1,0 +1,118 @@
+// Packed arithmetic: two numbers of fp32 in two registers, two numbers of 16 bits in one, and fp16 mixed with fp32.
+#include "vector_loops.h"
+
+namespace {
+
+// op_sel chooses the register for the low result and op_sel_hi for the high one.
+template <int Count, class Operation>
+static void two_floats(Wave& w, const Record& i, Operation operation) {
+  Lanes room[2 * Count], result[2];
+  Read read[Count][2];
+  w.mask = w.exec;
+  for (int place = 0; place < Count; place++) {
+    read[place][0] = source<kNone>(w, i, place, room[2 * place].value);
+    const bool one = i.source[place].kind == kConstant;
+    read[place][1] = one ? read[place][0] : source<kNone>(w, i, place, room[2 * place + 1].value, 1);
+  }
+  u64 defined[2] = {~0ull, ~0ull};
+  for (int high = 0; high < 2; high++) {
+    const u32 choice = high ? i.half_high : i.half, negate = high ? i.negate_high : i.negate;
+    for (u32 lane = 0; lane < kLanes; lane++) {
+      float value[3] = {};
+      for (int place = 0; place < Count; place++) {
+        value[place] = f32(read[place][choice >> place & 1].value[lane] ^ (negate >> place & 1) << 31);
+      }
+      result[high].value[lane] = bits(operation(value[0], value[1], value[2]));
+    }
+    for (int place = 0; place < Count; place++) defined[high] &= read[place][choice >> place & 1].defined;
+  }
+  for (int high = 0; high < 2; high++) {
+    await_vector(w, i, i.destination + high);
+    put(w, i.destination + high, result[high].value, defined[high]);
+  }
+}
+
+HANDLER(v_pk_add_f32) { two_floats<2>(w, i, [](float a, float b, float) { return a + b; }); }
+HANDLER(v_pk_mul_f32) { two_floats<2>(w, i, [](float a, float b, float) { return a * b; }); }
+HANDLER(v_pk_fma_f32) { two_floats<3>(w, i, [](float a, float b, float c) { return fmaf(a, b, c); }); }
+
+// The low result is from the first source, the high one from the second.
+HANDLER(v_pk_mov_b32) {
+  Lanes room[2], result[2];
+  w.mask = w.exec;
+  const Read low = source<kNone>(w, i, 0, room[0].value, i.half & 1);
+  const Read high = source<kNone>(w, i, 1, room[1].value, i.half >> 1 & 1);
+  memcpy(result[0].value, low.value, sizeof result[0].value);
+  memcpy(result[1].value, high.value, sizeof result[1].value);
+  put(w, i.destination, result[0].value, low.defined);
+  put(w, i.destination + 1, result[1].value, high.defined);
+}
+
+template <int Count, class Operation>
+static void two_halves(Wave& w, const Record& i, Operation operation) {
+  Lanes room[Count], result;
+  Read read[Count];
+  u64 defined = ~0ull;
+  w.mask = w.exec;
+  for (int place = 0; place < Count; place++) {
+    read[place] = source<kNone>(w, i, place, room[place].value);
+    defined &= read[place].defined;
+  }
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    u32 both = 0;
+    for (int high = 0; high < 2; high++) {
+      const u32 choice = high ? i.half_high : i.half, negate = high ? i.negate_high : i.negate;
+      u32 value[3] = {};
+      for (int place = 0; place < Count; place++) {
+        const u32 part = read[place].value[lane] >> 16 * (choice >> place & 1) & 0xffff;
+        value[place] = part ^ (negate >> place & 1) << 15;
+      }
+      both |= (operation(value[0], value[1], value[2]) & 0xffff) << 16 * high;
+    }
+    result.value[lane] = both;
+  }
+  put_result(w, i, result.value, defined);
+}
+
+HANDLER(v_pk_add_f16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return bits16(f16(a) + f16(b)); }); }
+HANDLER(v_pk_mul_f16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return bits16(f16(a) * f16(b)); }); }
+HANDLER(v_pk_max_f16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return bits16(maximum(f16(a), f16(b))); }); }
+HANDLER(v_pk_min_f16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return bits16(minimum(f16(a), f16(b))); }); }
+HANDLER(v_pk_fma_f16) {
+  two_halves<3>(w, i, [](u32 a, u32 b, u32 c) { return bits16(static_cast<double>(f16(a)) * f16(b) + f16(c)); });
+}
+HANDLER(v_pk_add_u16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return a + b; }); }
+HANDLER(v_pk_mul_lo_u16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return a * b; }); }
+HANDLER(v_pk_lshlrev_b16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return b << (a & 15); }); }
+HANDLER(v_pk_lshrrev_b16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return b >> (a & 15); }); }
+
+// A product and a sum in fp32 of operands that are fp32, or the half of a register in fp16.
+template <class Finish>
+static void mixed(Wave& w, const Record& i, Finish finish) {
+  Lanes room[3], result;
+  Read read[3];
+  u64 defined = ~0ull;
+  w.mask = w.exec;
+  for (int place = 0; place < 3; place++) {
+    read[place] = source<kNone>(w, i, place, room[place].value);
+    defined &= read[place].defined;
+  }
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    float value[3];
+    for (int place = 0; place < 3; place++) {
+      const u32 all = read[place].value[lane];
+      value[place] = i.half_high >> place & 1 ? f16(i.half >> place & 1 ? all >> 16 : all) : f32(all);
+      if (i.negate_high >> place & 1) value[place] = std::fabs(value[place]);
+      if (i.negate >> place & 1) value[place] = -value[place];
+    }
+    const float sum = modified(fmaf(value[0], value[1], value[2]), i);
+    result.value[lane] = finish(sum, w.vector[i.destination][lane]);
+  }
+  put_result(w, i, result.value, defined);
+}
+
+HANDLER(v_fma_mix_f32) { mixed(w, i, [](float sum, u32) { return bits(sum); }); }
+HANDLER(v_fma_mixlo_f16) { mixed(w, i, [](float sum, u32 old) { return (old & 0xffff0000) | bits16(sum); }); }
+HANDLER(v_fma_mixhi_f16) { mixed(w, i, [](float sum, u32 old) { return (old & 0xffff) | bits16(sum) << 16; }); }
+
+}  // namespace

@@ -1,0 +1,53 @@
+// Scalar arithmetic in fp32, which RDNA 4 has.
+#include "scalar_operands.h"
+
+namespace {
+
+static float number(Wave& w, const Record& i, int place) { return f32(source32(w, i, place)); }
+
+#define SCALAR_FLOAT(name, expression)                      \
+  HANDLER(name) {                                           \
+    const float a = number(w, i, 0), b = number(w, i, 1);   \
+    result32(w, i, bits(expression));                       \
+  }
+#define SCALAR_COMPARISON(name, expression)                 \
+  HANDLER(name) {                                           \
+    const float a = number(w, i, 0), b = number(w, i, 1);   \
+    w.scc = expression;                                     \
+  }
+
+SCALAR_FLOAT(s_add_f32, a + b)
+SCALAR_FLOAT(s_sub_f32, a - b)
+SCALAR_FLOAT(s_mul_f32, a * b)
+SCALAR_FLOAT(s_max_f32, maximum(a, b))
+SCALAR_FLOAT(s_min_f32, minimum(a, b))
+SCALAR_FLOAT(s_fmac_f32, fmaf(a, b, f32(get_scalar(w, i.scalar_destination))))
+SCALAR_FLOAT(s_fmaak_f32, fmaf(a, b, bits_as<float>(i.immediate)))
+SCALAR_FLOAT(s_fmamk_f32, fmaf(a, bits_as<float>(i.immediate), b))
+SCALAR_COMPARISON(s_cmp_lt_f32, a < b)
+SCALAR_COMPARISON(s_cmp_le_f32, a <= b)
+SCALAR_COMPARISON(s_cmp_gt_f32, a > b)
+SCALAR_COMPARISON(s_cmp_ge_f32, a >= b)
+SCALAR_COMPARISON(s_cmp_eq_f32, a == b)
+SCALAR_COMPARISON(s_cmp_neq_f32, a != b)
+SCALAR_COMPARISON(s_cmp_nlt_f32, !(a < b))
+SCALAR_COMPARISON(s_cmp_nle_f32, !(a <= b))
+SCALAR_COMPARISON(s_cmp_ngt_f32, !(a > b))
+SCALAR_COMPARISON(s_cmp_nge_f32, !(a >= b))
+SCALAR_COMPARISON(s_cmp_o_f32, a == a && b == b)
+SCALAR_COMPARISON(s_cmp_u_f32, a != a || b != b)
+
+HANDLER(s_cvt_f32_i32) { result32(w, i, bits(static_cast<float>(static_cast<i32>(source32(w, i, 0))))); }
+HANDLER(s_cvt_f32_u32) { result32(w, i, bits(static_cast<float>(source32(w, i, 0)))); }
+HANDLER(s_cvt_i32_f32) { result32(w, i, static_cast<u32>(to_i32(number(w, i, 0)))); }
+HANDLER(s_cvt_u32_f32) { result32(w, i, to_u32(number(w, i, 0))); }
+
+static double root(float value) { return std::sqrt(static_cast<double>(flushed(value))); }
+
+HANDLER(v_s_rsq_f32) { result32(w, i, bits(static_cast<float>(1.0 / root(number(w, i, 0))))); }
+HANDLER(v_s_sqrt_f32) { result32(w, i, bits(sqrtf(flushed(number(w, i, 0))))); }
+HANDLER(v_s_exp_f32) { result32(w, i, bits(flushed(exp2f(flushed(number(w, i, 0)))))); }
+HANDLER(v_s_log_f32) { result32(w, i, bits(log2f(flushed(number(w, i, 0))))); }
+HANDLER(v_s_rcp_f32) { result32(w, i, bits(flushed(1.0f / flushed(number(w, i, 0))))); }
+
+}  // namespace

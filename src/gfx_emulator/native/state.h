@@ -1,0 +1,122 @@
+// The state of a launch: records of instructions, waves with their registers, workgroups with their LDS, findings.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "numbers.h"
+
+constexpr u32 kLanes = 64;
+constexpr u32 kVectorRegisters = 512;  // 256 of them are accumulators
+constexpr u32 kVcc = 106, kNull = 124, kExec = 126, kVccz = 251, kExecz = 252, kScc = 253;
+
+enum Family : u32 { kCdna, kRdna3, kRdna4 };
+enum Kind : u32 { kVector, kScalar, kConstant, kSpecial };
+
+struct Wave;
+struct Record;
+using Handler = void(Wave&, const Record&);
+
+// One operand. `value` is a constant; of 64 bits for a wide operand.
+struct Operand {
+  u32 kind, number;
+  u64 value;
+};
+
+// One instruction, as Python's `records.py` lays it out.
+struct Record {
+  Handler* handler;
+  Operand source[4];
+  u32 destination, scalar_destination;
+  u32 negate, absolute, half, half_high, negate_high;  // one bit for each source
+  u32 scale, clamp;
+  i32 immediate;
+  u32 parameter[6];
+  u32 target;
+  u32 is_dpp, dpp, bound_control, row_mask, bank_mask, fetch_inactive;
+  u32 is_sdwa, select[3], unused;  // select: of the two sources and of the destination; 6 is the whole register
+};
+
+struct Region {
+  u64 base, size;  // as the kernel sees it
+  char* memory;
+  u32 writable;
+};
+
+enum FindingKind : u32 {
+  kReadOutside = 1, kWriteOutside, kNoWait, kRace, kLdsOutside, kUndefined, kUnknown, kWriteProtected, kUndefinedLds
+};
+
+struct Finding {
+  u32 kind, record;
+  u64 first, second;
+  u32 wave, count;
+};
+
+struct Byte {  // what is known of one byte of LDS
+  u16 writer, reader;
+  u32 written, read;  // the interval between barriers, from 1 on; 0 is never
+  bool defined;
+};
+
+struct Group {
+  std::vector<char> lds;
+  std::vector<Byte> bytes;
+  u32 interval = 1;
+  const Region* regions;
+  u32 region_count;
+  const Record* code;
+  std::map<std::pair<u32, u32>, Finding>* findings;
+};
+
+// Counters of operations whose result comes later: issued, and known to be done.
+struct Counter {
+  u64 issued, done;
+
+  u64 issue() { return ++issued; }
+  void wait(u64 left) {
+    if (issued > left && issued - left > done) done = issued - left;
+  }
+};
+
+struct Wave {
+  u32 vector[kVectorRegisters][kLanes];
+  u64 defined[kVectorRegisters];  // the lanes that hold what was written
+  u32 scalar[128];
+  u32 scc;
+  u64 exec, mask;  // mask: the lanes that the present instruction writes
+  u32 lanes;
+  Family family;
+  u64 next, executed;
+  bool done, waiting;
+  char* scratch;
+  u32 scratch_size;
+  Group* group;
+  u32 number;
+  Counter memory, lds, scalars;
+  u64 last_lds_write;
+  u64 from_memory[kVectorRegisters], from_lds[kVectorRegisters], from_scalars[128];  // the operation that fills it
+};
+
+static inline void report(Wave& w, const Record& i, FindingKind kind, u64 first, u64 second = 0) {
+  const u32 record = static_cast<u32>(&i - w.group->code);
+  auto [place, is_new] = w.group->findings->insert({{kind, record}, {kind, record, first, second, w.number, 0}});
+  place->second.count++;
+}
+
+// The handlers by the names of their opcodes.
+static inline std::map<std::string, Handler*>& handlers() {
+  static std::map<std::string, Handler*> all;
+  return all;
+}
+
+struct Registration {
+  Registration(const char* name, Handler* handler) { handlers()[name] = handler; }
+};
+
+#define HANDLER(name)                                       \
+  static void name([[maybe_unused]] Wave& w, [[maybe_unused]] const Record& i); \
+  static const Registration registration_##name(#name, name); \
+  static void name([[maybe_unused]] Wave& w, [[maybe_unused]] const Record& i)

@@ -1,0 +1,121 @@
+// Loops over lanes: from an operation on numbers to an instruction on registers.
+#pragma once
+
+#include "vector_operands.h"
+
+alignas(64) static const u32 kZeros[kLanes] = {};
+
+static inline void put_half(Wave& w, const Record& i, u32* result) {
+  const bool high = i.half >> 3 & 1;
+  if (!high && !i.parameter[5]) return;  // the other half becomes zero
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    const u32 old = w.vector[i.destination][lane];
+    result[lane] = high ? (old & 0xffff) | result[lane] << 16 : (old & 0xffff0000) | (result[lane] & 0xffff);
+  }
+}
+
+// An instruction with `Count` sources and a result of 32 bits, or of 16 bits where M is kHalf.
+template <Modifiers M, int Count, class Operation>
+static inline void each(Wave& w, const Record& i, Operation operation) {
+  Lanes room[3], result;
+  Read read[3] = {{kZeros, ~0ull}, {kZeros, ~0ull}, {kZeros, ~0ull}};
+  w.mask = w.exec;
+  for (int place = 0; place < Count; place++) read[place] = source<M>(w, i, place, room[place].value);
+  const u32 *a = read[0].value, *b = read[1].value, *c = read[2].value;
+  for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = operation(a[lane], b[lane], c[lane]);
+  if (M == kFloat && (i.scale | i.clamp)) {
+    for (u32& value : result.value) value = bits(modified(f32(value), i));
+  }
+  if (M == kHalf) {
+    if (i.scale | i.clamp) {
+      for (u32& value : result.value) value = bits16(modified(f16(value), i));
+    }
+    put_half(w, i, result.value);
+  }
+  put_result(w, i, result.value, read[0].defined & read[1].defined & read[2].defined);
+}
+
+#define VECTOR(name, modifiers, count, expression)                                                               \
+  HANDLER(name) {                                                                                                \
+    each<modifiers, count>(w, i, [&]([[maybe_unused]] u32 a, [[maybe_unused]] u32 b, [[maybe_unused]] u32 c) -> u32 { \
+      return expression;                                                                                         \
+    });                                                                                                          \
+  }
+
+// An instruction on 64 bits; bit n of `wide` says that source n has 64 bits. Where bits only go `upwards`, as in a sum,
+// the low half of the result does not depend on the high halves of the sources.
+template <int Count, class Operation>
+static inline void each64(Wave& w, const Record& i, u32 wide, Operation operation, bool upwards = false) {
+  Lanes room[6], low, high;
+  Read read[3][2];
+  u64 defined_low = ~0ull, defined = ~0ull;
+  w.mask = w.exec;
+  for (int place = 0; place < Count; place++) {
+    const bool is_wide = wide >> place & 1;
+    read[place][0] = source<kNone>(w, i, place, room[2 * place].value);
+    read[place][1] = is_wide ? source<kNone>(w, i, place, room[2 * place + 1].value, 1) : Read{nullptr, ~0ull};
+    defined_low &= read[place][0].defined;
+    defined &= read[place][0].defined & read[place][1].defined;
+  }
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    u64 value[3] = {};
+    for (int place = 0; place < Count; place++) {
+      value[place] = read[place][0].value[lane];
+      if (wide >> place & 1) value[place] |= static_cast<u64>(read[place][1].value[lane]) << 32;
+    }
+    const u64 result = operation(value[0], value[1], value[2]);
+    low.value[lane] = static_cast<u32>(result), high.value[lane] = static_cast<u32>(result >> 32);
+  }
+  await_vector(w, i, i.destination);
+  await_vector(w, i, i.destination + 1);
+  put(w, i.destination, low.value, upwards ? defined_low : defined);
+  put(w, i.destination + 1, high.value, defined);
+}
+
+static inline double with_signs(const Record& i, int place, u64 value) {
+  if (i.absolute >> place & 1) value &= ~(1ull << 63);
+  if (i.negate >> place & 1) value ^= 1ull << 63;
+  return f64(value);
+}
+
+template <int Count, class Operation>
+static inline void each_double(Wave& w, const Record& i, Operation operation) {
+  each64<Count>(w, i, (1 << Count) - 1, [&](u64 a, u64 b, u64 c) {
+    return bits64(operation(with_signs(i, 0, a), with_signs(i, 1, b), with_signs(i, 2, c)));
+  });
+}
+
+// The bits of a comparison into its destination; v_cmpx writes EXEC too.
+static inline void put_comparison(Wave& w, const Record& i, u64 result) {
+  result &= w.exec;
+  set_lane_mask(w, i.scalar_destination, result);
+  if (i.parameter[0]) w.exec = result;
+}
+
+// A comparison of 32 or 16 bits: one bit for each lane.
+template <Modifiers M, class Operation>
+static inline void compare(Wave& w, const Record& i, Operation operation) {
+  Lanes room[2];
+  w.mask = w.exec;
+  const Read a = source<M>(w, i, 0, room[0].value), b = source<M>(w, i, 1, room[1].value);
+  u64 result = 0;
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    result |= static_cast<u64>(operation(a.value[lane], b.value[lane]) ? 1 : 0) << lane;
+  }
+  put_comparison(w, i, result);
+}
+
+template <class Operation>
+static inline void compare64(Wave& w, const Record& i, u32 wide, Operation operation) {
+  Lanes room[4];
+  w.mask = w.exec;
+  u64 result = 0;
+  const Read a[2] = {source<kNone>(w, i, 0, room[0].value), source<kNone>(w, i, 0, room[1].value, 1)};
+  const Read b[2] = {source<kNone>(w, i, 1, room[2].value), wide ? source<kNone>(w, i, 1, room[3].value, 1) : Read{}};
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    const u64 left = a[0].value[lane] | static_cast<u64>(a[1].value[lane]) << 32;
+    const u64 right = b[0].value[lane] | (wide ? static_cast<u64>(b[1].value[lane]) << 32 : 0);
+    result |= static_cast<u64>(operation(left, right) ? 1 : 0) << lane;
+  }
+  put_comparison(w, i, result);
+}

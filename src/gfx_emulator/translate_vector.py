@@ -1,0 +1,190 @@
+"""Records of vector instructions: operands, modifiers, DPP, SDWA, halves of registers, and products of matrices."""
+
+from __future__ import annotations
+
+import re
+
+from gfx_emulator.decoding import Instruction
+from gfx_emulator.errors import UnknownInstructionError
+from gfx_emulator.names import common, constants_of, is_half
+from gfx_emulator.operands import operand
+from gfx_emulator.records import SCALAR, VECTOR, WHOLE, Operand, Record
+
+_VCC, _EXEC, _RESULT = 106, 126, 3
+_ACCUMULATORS = 256  # the first of them
+_NAMES = {"VOP1": ("src0",), "VOP2": ("src0", "vsrc1"), "VOPC": ("src0", "vsrc1")}
+_TO_SCALAR = ("v_readfirstlane_b32", "v_readlane_b32")
+_WITH_LITERAL = ("v_fmamk_f32", "v_fmaak_f32", "v_madmk_f32", "v_madak_f32")
+_KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
+_ALSO_EXEC = 0  # of a comparison: whether it writes EXEC beside its destination
+_MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3}
+_MFMA = re.compile(r"v_mfma_f32_(\d+)x\d+x(\d+)_?(xf32|f32|f16|bf16)(_1k)?")
+_WMMA = re.compile(r"v_wmma_f32_16x16x16_(f16|bf16)")
+_FLOAT = re.compile(r"f(16|32|64)$")
+
+
+def vector_instruction(one: Instruction, name: str, family: str) -> Record:
+    """Return the record of a vector instruction.
+
+    Raises:
+        UnknownInstructionError: the emulator does not know a modifier or an operand of it.
+    """
+    record = Record(name, destination=one.get("vdst"))
+    if "DPP8" in one.encoding:
+        raise UnknownInstructionError(f"{one.name} dpp8")
+    if "mfma" in name:
+        return _mfma(one, name, record)
+    _set_sources(one, name, family, record)
+    _set_variant(one, name, record)
+    _set_destination(one, name, record)
+    if one.base in ("VOP3", "VOP3SD"):
+        _set_modifiers(one, name, record)
+    elif one.base == "VOP3P":
+        _set_packed(one, name, family, record)
+    if name in _WITH_LITERAL:
+        record.immediate = one.literal or 0
+    if family != "cdna":
+        _set_halves(one, name, record)
+    if name.startswith("v_cmpx_"):
+        record.handler = name.replace("cmpx", "cmp")
+        record.parameters[_ALSO_EXEC] = 1
+        if family != "cdna":
+            record.scalar_destination = _EXEC
+    _refuse(one, name, record)
+    return record
+
+
+def _refuse(one: Instruction, name: str, record: Record) -> None:
+    """Refuse modifiers that only some operations have."""
+    is_float = bool(_FLOAT.search(name)) or "cndmask" in name or "cvt_f32" in name or "class" in name
+    if (record.negate or record.absolute) and not is_float and one.base != "VOP3P":
+        raise UnknownInstructionError(f"{one.name} with neg or abs")
+    is_scaled = is_float and "cvt_pk" not in name and "f64" not in name and "cndmask" not in name
+    if (record.clamp or record.scale) and not is_scaled:
+        raise UnknownInstructionError(f"{one.name} with clamp or omod")
+    if (record.clamp or record.scale) and name in ("v_fmamk_f32", "v_fmaak_f32", "v_div_scale_f32"):
+        raise UnknownInstructionError(f"{one.name} with clamp or omod")
+
+
+def _set_sources(one: Instruction, name: str, family: str, record: Record) -> None:
+    is_sdwa = "SDWA" in one.encoding
+    for place, field in enumerate(_NAMES.get(one.base, ("src0", "src1", "src2"))):
+        if field not in one.fields and not (place == 0 and "vsrc0" in one.fields):
+            continue
+        number = one.get(field) + (256 if field == "vsrc1" else 0)
+        if place == 0 and "DPP16" in one.encoding:
+            number = one.get("vsrc0") + 256
+        if place == 0 and is_sdwa:
+            number = one.get("vsrc0") + (0 if one.get("s0") else 256)
+        if place == 1 and is_sdwa and one.get("s1"):
+            number -= 256
+        wide = place in one.wide
+        record.sources[place] = operand(one, number, is_cdna=family == "cdna", wide=wide, kind=constants_of(name))
+
+
+def _set_variant(one: Instruction, name: str, record: Record) -> None:
+    if "DPP16" not in one.encoding and "SDWA" not in one.encoding:
+        return
+    record.negate = one.get("src0_neg") | one.get("src1_neg") << 1
+    record.absolute = one.get("src0_abs") | one.get("src1_abs") << 1
+    if "DPP16" in one.encoding:
+        fields = ("dpp", "bc", "row_mask", "bank_mask", "fi")
+        record.dpp = tuple(one.get(field) for field in fields)  # type: ignore[assignment]
+        return
+    if one.get("src0_sext") or one.get("src1_sext"):
+        raise UnknownInstructionError(f"{name} with sext")
+    second = one.get("src1_sel") if one.base != "VOP1" else WHOLE
+    destination = one.get("dst_sel") if "SDST" not in one.encoding else WHOLE
+    record.selections = one.get("src0_sel"), second, destination
+    record.unused, record.scale, record.clamp = one.get("dst_unused"), one.get("omod"), one.get("clmp")
+
+
+def _set_destination(one: Instruction, name: str, record: Record) -> None:
+    if one.base == "VOPC":
+        record.scalar_destination = one.get("sdst") if "SDST" in one.encoding and one.get("sd") else _VCC
+    if one.base in ("VOP1", "VOP2") and ("_co_" in name or "cndmask" in name):
+        record.scalar_destination = _VCC
+        record.sources[2] = Operand(SCALAR, _VCC)
+    if one.base == "VOP3SD":
+        record.scalar_destination = one.get("sdst")
+    if name in _TO_SCALAR or name.startswith("v_s_") or (one.base == "VOP3" and name.startswith("v_cmp")):
+        record.scalar_destination = one.get("vdst")
+    if name == "v_accvgpr_mov_b32":
+        record.destination += _ACCUMULATORS
+        record.sources[0] = Operand(VECTOR, record.sources[0].number + _ACCUMULATORS)
+
+
+def _set_modifiers(one: Instruction, name: str, record: Record) -> None:
+    if name == "v_bitop3_b32":  # its table is where other opcodes have modifiers
+        record.target = one.raw >> 61 & 7 | (one.raw >> 8 & 7) << 3 | (one.raw >> 59 & 3) << 6
+        return
+    record.negate, record.absolute = one.get("neg"), one.get("abs")
+    record.scale, record.half = one.get("omod"), one.get("opsel")
+    record.clamp = 0 if name.startswith("v_cmp") else one.get("clmp")
+    if name.startswith("v_cndmask") and name != "v_cndmask_b32":
+        raise UnknownInstructionError(one.name)
+
+
+def _set_packed(one: Instruction, name: str, family: str, record: Record) -> None:
+    record.negate, record.clamp = one.get("neg"), one.get("clmp")
+    record.half, record.negate_high = one.get("opsel"), one.get("neg_hi")
+    record.half_high = one.get("opsel_hi") | one.get("opsel_hi2") << 2
+    if name.startswith("v_accvgpr"):
+        record.negate = record.clamp = 0
+        if "read" in name:
+            record.sources[0] = Operand(VECTOR, (one.get("src0") & 255) + _ACCUMULATORS)
+        else:
+            record.destination += _ACCUMULATORS
+    if "wmma" in name:
+        match = _WMMA.fullmatch(name)
+        if match is None or record.negate or record.negate_high or record.clamp:
+            raise UnknownInstructionError(f"{one.name} of this form")
+        record.parameters[2] = _MATRIX_TYPES[match[1]]
+        record.handler = f"wmma_{family}"
+
+
+def _set_halves(one: Instruction, name: str, record: Record) -> None:
+    """Set which halves are read and written: in short encodings of RDNA bit 7 of a register's number says so."""
+    if is_half(name, _RESULT) and not name.startswith("v_cmp"):
+        record.parameters[_KEEPS_HALF] = 1
+    if one.base not in ("VOP1", "VOP2", "VOPC"):
+        return
+    for place in range(3):
+        source = record.sources[place]
+        if source.kind == VECTOR and is_half(name, place) and source.number & 128:
+            record.sources[place] = Operand(VECTOR, source.number & 127)
+            record.half |= 1 << place
+    if is_half(name, _RESULT) and one.base != "VOPC" and record.destination & 128:
+        record.destination &= 127
+        record.half |= 1 << _RESULT
+
+
+def _mfma(one: Instruction, name: str, record: Record) -> Record:
+    match = _MFMA.fullmatch(name)
+    if match is None or one.get("cbsz") or one.get("abid") or one.get("blgp"):
+        raise UnknownInstructionError(f"{one.name} of this form")
+    accumulators = one.raw >> 59 & 3  # whether each factor is in them
+    sum_in = _ACCUMULATORS if one.raw >> 15 & 1 else 0
+    for place in range(2):
+        first = _ACCUMULATORS if accumulators >> place & 1 else 0
+        record.sources[place] = Operand(VECTOR, (one.get(f"src{place}") & 255) + first)
+    third = operand(one, one.get("src2"), is_cdna=True, wide=False)
+    record.sources[2] = Operand(VECTOR, third.number + sum_in) if third.kind == VECTOR else third
+    record.destination += sum_in
+    record.parameters[:3] = (int(match[1]), int(match[2]), _MATRIX_TYPES[match[3]])
+    record.handler = "mfma"
+    return record
+
+
+def dual_half(one: Instruction, half: str) -> Record:
+    """Return the record of one of the two instructions that are issued together."""
+    name = common(one.name.split()[half == "y"])
+    vdst = one.get("vdstx") if half == "x" else one.get("vdsty") << 1 | (~one.get("vdstx") & 1)
+    record = Record(name, destination=vdst)
+    record.sources[0] = operand(one, one.get(f"src{half}0"), is_cdna=False, wide=False)
+    record.sources[1] = Operand(VECTOR, one.get(f"vsrc{half}1"))
+    if name == "v_cndmask_b32":
+        record.sources[2] = Operand(SCALAR, _VCC)
+    if name in _WITH_LITERAL:
+        record.immediate = one.literal or 0
+    return record

@@ -1,0 +1,173 @@
+"""A driver for Triton whose GPU is the emulator: kernels that a program launches run on this CPU, on its own tensors.
+
+Triton compiles for the target as it would for a card, and calls this driver in place of AMD's. Tensors stay on the CPU.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+from gfx_emulator.decoding import TARGETS
+from gfx_emulator.errors import EmulatorError
+from gfx_emulator.findings import Finding
+from gfx_emulator.launch import Memory, Program
+
+_MOST_THREADS = 1024
+_POINTER = 8
+_INTEGERS = {"i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
+_FLOATS = {"fp32": "f", "f32": "f", "fp16": "e", "fp64": "d"}
+_SHARED = {"gfx950": 160 << 10}  # bytes of LDS that a workgroup may have; 64 KiB elsewhere
+
+
+class FoundError(EmulatorError):
+    """A kernel did something that is a fault. The text says what; :attr:`findings` has all."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        """Keep the findings."""
+        super().__init__("; ".join(str(one) for one in findings))
+        self.findings = tuple(findings)
+
+
+class _Utils:
+    """The answers to what Triton asks of a driver beside launches."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def get_device_properties(self, _: int) -> dict[str, Any]:
+        """Return the properties of the emulated GPU that a compilation or a package may look at."""
+        return {
+            "max_shared_mem": _SHARED.get(self._target, 64 << 10),
+            "multiprocessor_count": 1,
+            "warpSize": _wave(self._target),
+            "arch": self._target,
+        }
+
+    def load_binary(self, name: str, data: bytes, _: int, __: int) -> tuple[Program, Program, int, int, int]:
+        """Load a kernel; the counts of registers and spills are not known here."""
+        program = Program(data, self._target, name)
+        return program, program, 0, 0, _MOST_THREADS
+
+
+class _Launcher:
+    """The launches of one compiled kernel."""
+
+    def __init__(self, source: Any, metadata: Any) -> None:
+        names = list(source.fn.arg_names)
+        constants = {key[0] if isinstance(key, tuple) else names.index(key) for key in source.constants}
+        self._names = names
+        self._types = {names.index(name): kind for name, kind in source.signature.items()}
+        self._passed = [place for place in self._types if place not in constants and self._types[place] != "constexpr"]
+        self._shared = metadata.shared
+        self._threads = metadata.num_warps * metadata.warp_size
+
+    def __call__(self, x: int, y: int, z: int, _: Any, program: Program, __: Any, metadata: Any, *rest: Any) -> None:
+        """Launch, between the hooks, and raise the faults that were found."""
+        enter, leave, *arguments = rest
+        if enter is not None:
+            enter(metadata)
+        given = [_argument(self._names[place], self._types[place], arguments[place]) for place in self._passed]
+        scratch = [bytes(_POINTER)] * 2  # of the launch and of a profiler
+        ran = program.launch((x, y, z), self._threads, [*given, *scratch], shared=self._shared)
+        if ran.findings:
+            raise FoundError(ran.findings)
+        if leave is not None:
+            leave(metadata)
+
+
+class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton has no types
+    """Triton's driver of one emulated target."""
+
+    def __init__(self, target: str) -> None:
+        """Make the driver of a target.
+
+        Raises:
+            EmulatorError: the emulator has no such target.
+        """
+        if target not in TARGETS:
+            raise EmulatorError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
+        super().__init__()
+        self._target = target
+        self.utils = _Utils(target)
+        self.launcher_cls = _Launcher
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Return that Triton does not choose this driver by itself."""
+        return False
+
+    def map_python_to_cpp_type(self, kind: str) -> str:
+        """Return the type as it is: no launcher is compiled."""
+        return kind
+
+    def get_current_target(self) -> GPUTarget:
+        """Return the emulated target."""
+        return GPUTarget("hip", self._target, _wave(self._target))
+
+    def get_current_device(self) -> int:
+        """Return the number of the device: Triton keeps the kernels of each one apart."""
+        return TARGETS.index(self._target)
+
+    def get_current_stream(self, _: int) -> int:
+        """Return the only stream: a launch ends before it returns."""
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        """Return where the tensors are."""
+        return torch.device("cpu")
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """Return a function that measures nothing: the first configuration of an autotuner is taken."""
+        return lambda call, **_: (call(), [1.0] * 3)[1]
+
+
+def _wave(target: str) -> int:
+    return 64 if target.startswith("gfx9") else 32
+
+
+def _argument(name: str, kind: str, value: Any) -> Memory | bytes:
+    """Return an argument as the kernel gets it."""
+    if kind.startswith("*"):
+        if isinstance(value, torch.Tensor):
+            return Memory(name, value.data_ptr(), _extent(value))
+        raise EmulatorError(f"the argument {name} is a pointer, and no tensor")
+    if kind in _INTEGERS:
+        return struct.pack(f"<{_INTEGERS[kind]}", value)
+    if kind in _FLOATS:
+        return struct.pack(f"<{_FLOATS[kind]}", value)
+    if kind == "bf16":
+        return struct.pack("<f", value)[2:]
+    raise EmulatorError(f"the argument {name} is of the type {kind}, which is not known")
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """Return the bytes from the first to the last element of a tensor."""
+    if tensor.numel() == 0:
+        return 0
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return int((sum((size - 1) * stride for size, stride in steps) + 1) * tensor.element_size())
+
+
+@contextmanager
+def emulated(target: str) -> Iterator[EmulatedDriver]:
+    """Let Triton launch on the emulator inside this block.
+
+    Raises:
+        FoundError: by the launch that did it, where a kernel did something that is a fault.
+    """
+    config = triton.runtime.driver
+    before = config._active
+    driver = EmulatedDriver(target)
+    config.set_active(driver)
+    try:
+        yield driver
+    finally:
+        config._active = before

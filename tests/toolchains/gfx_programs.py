@@ -1,0 +1,252 @@
+"""Programs of the emulator's tests, run in Triton's environment: each prints its name and what it found, as JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from gfx_emulator import TARGETS, Memory, Program, decoding
+from gfx_emulator.triton_driver import FoundError, emulated
+
+
+@triton.jit
+def add(x, y, o, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def add_without_mask(x, y, o, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i) + tl.load(y + i), mask=i < n)
+
+
+@triton.jit
+def softmax(x, o, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + tl.program_id(0) * n + i, mask=i < n, other=-float("inf")).to(tl.float32)
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(o + tl.program_id(0) * n + i, e / tl.sum(e, 0), mask=i < n)
+
+
+@triton.jit
+def dot(a, b, c, K, M: tl.constexpr, N: tl.constexpr, B: tl.constexpr):
+    i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, B)
+    acc = tl.zeros((M, N), tl.float32)
+    for s in range(0, K, B):
+        left = tl.load(a + i[:, None] * K + s + k[None, :])
+        acc = tl.dot(left, tl.load(b + (s + k[:, None]) * N + j[None, :]), acc)
+    tl.store(c + i[:, None] * N + j[None, :], acc)
+
+
+@triton.jit
+def count(o, n, B: tl.constexpr):
+    tl.atomic_add(o + tl.arange(0, B) % n, 1)
+
+
+@triton.jit
+def whole(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    tl.store(o + i, (v * 7 // 3) ^ (v >> 2) + tl.program_id(0) + tl.num_programs(0))
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+def relative(got: torch.Tensor, right: torch.Tensor) -> float:
+    return float((got.double() - right.double()).abs().max() / right.double().abs().max())
+
+
+def sums(target: str) -> dict[str, Any]:
+    x, y = normal(2, 3000)
+    out = torch.full((3000,), float("nan"))
+    add[(3,)](x, y, out, 3000, B=1024)
+    return {"same": torch.equal(out, x + y)}
+
+
+def softmaxes(target: str) -> dict[str, Any]:
+    x = normal(5, 500)
+    out = torch.full((5, 500), float("nan"))
+    softmax[(5,)](x, out, 500, B=512)
+    return {"error": relative(out, x.double().softmax(1))}
+
+
+def products(target: str) -> dict[str, Any]:
+    errors = {}
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        if target == "gfx950" and dtype != torch.float32:
+            continue  # its loads of the LDS that transpose are not known
+        a, b = normal(32, 64, dtype=dtype), normal(64, 32, dtype=dtype)
+        out = torch.full((32, 32), float("nan"))
+        dot[(1,)](a, b, out, 64, M=32, N=32, B=32, num_warps=4)
+        errors[str(dtype)[6:]] = relative(out, a.double() @ b.double())
+    return {"errors": errors}
+
+
+def atomics(target: str) -> dict[str, Any]:
+    out = torch.zeros(8, dtype=torch.int32)
+    count[(3,)](out, 8, B=256)
+    return {"counts": out.tolist()}
+
+
+def integers(target: str) -> dict[str, Any]:
+    x = torch.randint(-(1 << 20), 1 << 20, (256,), generator=torch.Generator().manual_seed(1), dtype=torch.int32)
+    out = torch.zeros_like(x)
+    whole[(1,)](x, out, B=256)
+    quotient = torch.div(x * 7, 3, rounding_mode="trunc")
+    return {"same": torch.equal(out, quotient ^ (x >> 2) + 1)}
+
+
+@triton.jit
+def divide(x, y, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, tl.div_rn(tl.load(x + i), tl.load(y + i)))
+
+
+def quotients(target: str) -> dict[str, Any]:
+    """Divide numbers of all sizes, also subnormal ones: the steps of a division scale these."""
+    draw = torch.Generator().manual_seed(1)
+    bits = torch.randint(-(1 << 31), (1 << 31) - 1, (2, 4096), generator=draw, dtype=torch.int64).to(torch.int32)
+    x, y = bits.view(torch.float32)
+    special = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), 1e-45, -3e-39, 3.4e38, 1.0])
+    x[:64], y[:64] = special.repeat_interleave(8), special.repeat(8)
+    out = torch.zeros(4096)
+    divide[(1,)](x, y, out, B=4096)
+    right = x / y
+    same = (out.view(torch.int32) == right.view(torch.int32)) | (out.isnan() & right.isnan())
+    return {"wrong": torch.stack([x[~same], y[~same], out[~same]], 1)[:4].tolist()}
+
+
+def outside(target: str) -> dict[str, Any]:
+    x, y = normal(1000), normal(1000)
+    try:
+        add_without_mask[(1,)](x, y, torch.zeros(1000), 1000, B=1024)
+    except FoundError as error:
+        return {"found": [[one.kind, str(one)] for one in error.findings]}
+    return {"found": []}
+
+
+def unknown(target: str) -> dict[str, Any]:
+    if target != "gfx950":
+        return {}
+    a = normal(32, 32, dtype=torch.bfloat16)
+    try:
+        dot[(1,)](a, a, torch.zeros(32, 32), 32, M=32, N=32, B=32)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {}
+
+
+class Kept:
+    """The launches that a program made, to repeat them with other code."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[Program, tuple[int, ...], int, list[Any], int]] = []
+        self.arrays: list[Any] = []
+
+    def copied(self, memory: Memory) -> Memory:
+        """Copy the memory: a tensor is gone when its program has ended."""
+        array = np.frombuffer(ctypes.string_at(memory.address, memory.size), np.uint8).copy()
+        self.arrays.append(array)
+        return Memory.of(memory.name, array)
+
+    def __enter__(self) -> Kept:
+        self._launch = Program.launch
+        kept = self.launches
+
+        def launch(program: Program, grid: Any, threads: int, arguments: Any, *, shared: int = 0, **rest: Any) -> Any:
+            copies = [self.copied(one) if isinstance(one, Memory) else one for one in arguments]
+            kept.append((program, tuple(grid), threads, copies, shared))
+            return self._launch(program, grid, threads, arguments, shared=shared, **rest)
+
+        Program.launch = launch  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Program.launch = self._launch  # type: ignore[method-assign]
+
+
+def mutants(target: str) -> dict[str, Any]:
+    """Leave out waits, barriers and loads of two kernels, each in turn, and count which findings tell it."""
+    counts: dict[str, Counter[str]] = {"wait": Counter(), "barrier": Counter(), "load": Counter()}
+    with Kept() as kept:
+        softmaxes(target)
+        products(target)
+    for program, grid, threads, arguments, shared in kept.launches[:2]:
+        for one in program.instructions:
+            kind = kind_of(one.name)
+            if kind is None:
+                continue
+            counts[kind]["mutants"] += 1
+            try:
+                ran = program.without(one.address).launch(grid[:1], threads, arguments, shared=shared, limit=10**6)
+                kinds = {found.kind for found in ran.findings}
+            except Exception:
+                kinds = {"ended"}
+            counts[kind].update(kinds or {"nothing"})
+    return counts
+
+
+def kind_of(name: str) -> str | None:
+    if name == "s_barrier" or name == "s_barrier_wait":
+        return "barrier"
+    if name in ("s_waitcnt", "s_wait_loadcnt", "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt_dscnt"):
+        return "wait"
+    if name.startswith(("ds_read", "ds_load", "buffer_load", "global_load")):
+        return "load"
+    return None
+
+
+def protected(target: str) -> dict[str, Any]:
+    """Launch a kernel on memory that it may not write, and with an argument that has another size."""
+    with Kept() as kept:
+        sums(target)
+    program, grid, threads, arguments, shared = kept.launches[0]
+    arguments[2] = Memory("o", arguments[2].address, arguments[2].size, writable=False)
+    found = program.launch(grid, threads, arguments, shared=shared).findings
+    try:
+        program.launch(grid, threads, [*arguments[:3], b"\0\0", *arguments[4:]])
+    except Exception as error:
+        return {"found": [one.kind for one in found], "wrong": str(error)}
+    return {"found": [one.kind for one in found]}
+
+
+PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = (
+    (sums, TARGETS),
+    (softmaxes, TARGETS),
+    (products, TARGETS),
+    (atomics, TARGETS),
+    (integers, TARGETS),
+    (quotients, TARGETS),
+    (outside, ("gfx942", "gfx1100")),
+    (unknown, ("gfx950",)),
+    (mutants, ("gfx942", "gfx1100")),
+    (protected, ("gfx942",)),
+)
+
+
+def main() -> None:
+    for program, targets in PROGRAMS:
+        for target in targets:
+            with emulated(target):
+                try:
+                    result = program(target)
+                except Exception as error:
+                    result = {"raised": f"{type(error).__name__}: {error}"}
+            print(json.dumps([program.__name__, target, result]))
+    print(json.dumps(["digests", "", {family: decoding.digest(family) for family in decoding.FAMILIES.values()}]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

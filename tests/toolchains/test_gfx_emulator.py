@@ -1,0 +1,181 @@
+"""The emulator of AMD's GPUs: kernels that Triton compiles give right numbers, and what is wrong with them is found."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from in_environment import ROOT, python_of, run
+
+pytestmark = pytest.mark.environments
+
+PROGRAMS = Path(__file__).with_name("gfx_programs.py")
+SOURCE = ROOT / "src" / "gfx_emulator"
+TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+OF_BOTH = ("gfx942", "gfx1100")
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """Return the interpreter with Triton and the decoder."""
+    return python_of("rocm", "triton-3.6")
+
+
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory) -> dict[str, str]:
+    """Return where compiled code is kept: the interpreter's with that of the matrix."""
+    cache = ROOT / "build" / "cache" / "mhc" / "gfx_emulator"
+    return {"GFX_EMULATOR_CACHE": str(cache), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
+
+
+@pytest.fixture(scope="module")
+def results(python, variables) -> dict[tuple[str, str], dict]:
+    """Run all programs, and return the result of each."""
+    lines = [json.loads(line) for line in run(python, PROGRAMS, **variables).splitlines()]
+    return {(name, target): result for name, target, result in lines}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("program", ["sums", "integers"])
+def test_kernels_of_sums_and_integers_give_the_bits_of_pytorch(results, program, target):
+    assert results[program, target] == {"same": True}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_quotients_of_numbers_of_all_sizes_are_rounded_correctly(results, target):
+    assert results["quotients", target] == {"wrong": []}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_softmax_with_reductions_over_four_waves_is_right(results, target):
+    assert results["softmaxes", target]["error"] < 2e-7
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_of_matrices_are_right_in_the_layouts_of_mfma_and_wmma(results, target):
+    errors = results["products", target]["errors"]
+    assert len(errors) == (1 if target == "gfx950" else 3)
+    for dtype, error in errors.items():
+        xf32 = target == "gfx942" and dtype == "float32"  # factors of 10 bits
+        assert error < (2e-3 if xf32 else 1e-6), dtype
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_atomics_of_several_workgroups_add_up(results, target):
+    assert results["atomics", target] == {"counts": [96] * 8}
+
+
+@pytest.mark.parametrize("target", OF_BOTH)
+def test_a_read_behind_a_tensor_is_found_with_its_tensor_and_its_line(results, target):
+    found = results["outside", target]["found"]
+    assert [kind for kind, _ in found] == ["read outside"] * 2
+    line = next(n for n, text in enumerate(PROGRAMS.read_text().splitlines(), 1) if "tl.load(x + i) +" in text)
+    for (_, text), name in zip(found, "xy", strict=True):
+        assert re.match(
+            rf"add_without_mask\+0x\w+ \(gfx_programs\.py:{line}\): buffer_load_\w+ reads 16 bytes that ", text
+        )
+        assert f"begin 0 bytes behind the end of {name} (4000 bytes)" in text
+
+
+def test_an_opcode_that_is_not_known_ends_the_launch_with_its_name(results):
+    assert results["unknown", "gfx950"]["error"].startswith(
+        "UnknownInstructionError: gfx950: ds_read_b64_tr_b16 (at 0x"
+    )
+
+
+@pytest.mark.parametrize("target", OF_BOTH)
+def test_waits_barriers_and_loads_that_are_left_out_are_found(results, target):
+    counts = results["mutants", target]
+    assert counts["barrier"]["race"] >= 0.8 * counts["barrier"]["mutants"] > 0
+    assert counts["wait"]["no wait"] >= 0.7 * counts["wait"]["mutants"] > 20
+    # A load is also what a wait is for: the register that it fills is defined by an earlier one, or nobody uses it.
+    assert counts["load"]["undefined"] > 0
+    assert counts["load"]["nothing"] < 0.5 * counts["load"]["mutants"]
+
+
+def test_memory_may_be_protected_and_an_argument_has_its_size(results):
+    assert set(results["protected", "gfx942"]["found"]) == {"write protected"}
+    assert results["protected", "gfx942"]["wrong"] == "add: the argument at 24 has 4 bytes, not 2"
+
+
+def test_the_private_tables_of_the_decoder_are_those_that_the_emulator_was_written_for(results):
+    """A change means: read what the encodings have become, then decoding.py, and run the other tests."""
+    assert results["digests", ""] == {
+        "cdna": "d26334f49b338044",
+        "rdna3": "11db13a71dd98f3a",
+        "rdna4": "225b2538f174c176",
+    }
+
+
+def test_another_version_of_the_decoder_is_refused(python, variables):
+    script = (
+        "import importlib.metadata as m; m.version = lambda name: '0.14.1'\n"
+        "from gfx_emulator import decoding\n"
+        "decoding.decode(bytes(4), 'gfx942')"
+    )
+    environment = {**os.environ, **variables, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([python, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].endswith(
+        "EmulatorError: tinygrad 0.14.1 is installed, and the emulator reads the tables of 0.14.0 alone"
+    )
+
+
+def test_the_command_line_shows_and_runs_a_code_object(python, variables, tmp_path):
+    script = f"""
+import numpy as np, triton, sys
+sys.path.insert(0, {str(PROGRAMS.parent)!r})
+import gfx_programs
+from triton.compiler import ASTSource
+from triton.backends.compiler import GPUTarget
+names = dict(x="*fp32", y="*fp32", o="*fp32", n="i32", B="constexpr")
+made = triton.compile(ASTSource(gfx_programs.add, names, dict(B=256)), target=GPUTarget("hip", "gfx1100", 32))
+open("add.hsaco", "wb").write(made.asm["hsaco"])
+for name in "xyo":
+    np.save(name, np.arange(100, dtype=np.float32))
+"""
+    environment = {**os.environ, **variables, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run([python, "-c", script], env=environment, cwd=tmp_path, check=True)
+
+    def said(*words: str) -> tuple[int, str]:
+        command = [python, "-m", "gfx_emulator.command", *words]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    status, text = said("show", "add.hsaco", "--target", "gfx1100")
+    assert status == 0
+    assert re.search(r"^add: \d+ instructions, \d+ opcodes, waves of 32 lanes,$", text, re.MULTILINE)
+    assert "not known: nothing" in text
+    launch = ("run", "add.hsaco", "--target", "gfx1100", "--grid", "1", "--threads", "128", "--arguments")
+    status, text = said(*launch, "x.npy", "y.npy", "o.npy", "i32:100", "null", "null")
+    assert (status, text.split("; ")[1]) == (0, "0 findings\n")
+    check = "import numpy as np; assert (np.load('o.npy') == 2 * np.load('x.npy')).all()"
+    subprocess.run([python, "-c", check], cwd=tmp_path, check=True)
+    status, text = said(*launch, "x.npy", "y.npy", "o.npy", "i32:101", "null", "null")
+    assert (status, text.count("outside") + text.count("behind the end of")) == (1, 3)
+    assert said(*launch, "x.npy") == (2, "gfx-emulator: add wants the argument at 8, which is not given\n")
+
+
+def test_the_emulator_and_the_harness_do_not_import_each_other():
+    imports = [line for path in SOURCE.rglob("*.py") for line in path.read_text().splitlines() if "import" in line]
+    assert imports
+    assert not [line for line in imports if re.search(r"\b(kernel_matrix|mhc)\b", line)]
+    harness = (ROOT / "src" / "kernel_matrix").rglob("*.py")
+    assert not [
+        path for path in harness if re.search(r"^\s*(from|import) gfx_emulator", path.read_text(), re.MULTILINE)
+    ]
+
+
+def test_no_file_of_the_emulator_is_long_and_no_function_has_more_than_forty_lines():
+    assert max(len(path.read_text().splitlines()) for path in SOURCE.rglob("*.[ch]*")) <= 400
+    for path in (SOURCE / "native").iterdir():
+        start = None
+        for number, line in enumerate(path.read_text().splitlines()):
+            if re.match(r"^(template|static|HANDLER|bool|void|u64|i32|u32|float|Read).*\{$", line):
+                start = number
+            elif line == "}" and start is not None:
+                assert number - start < 40, f"{path.name}:{start + 1}"
+                start = None
