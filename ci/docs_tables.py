@@ -150,14 +150,9 @@ def noise(machine: str) -> str:
 def exceptions(_: str) -> str:
     """Return the expectations and exclusions of matrix.yaml with their ends."""
     matrix = load(ROOT / "matrix.yaml")
-    entries: Sequence[tuple[str, Sequence[Rule]]] = (
-        ("expectation", matrix.expectations),
-        ("exclusion", matrix.exclusions),
-    )
     lines = [
-        (kind, where_of(rule), escaped(rule.reason), f"`{rule.until}`", linked(rule.link))
-        for kind, rules in entries
-        for rule in rules
+        (section[:-1], where_of(rule), escaped(rule.reason), f"`{rule.until}`", linked(rule.link))
+        for section, _, rule in matrix.rules
     ]
     return markdown(("entry", "`where`", "reason", "until", "more"), lines)
 

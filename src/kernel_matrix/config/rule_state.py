@@ -56,13 +56,8 @@ def rules_with_cases(matrix: Matrix, full: Plan) -> Iterator[tuple[str, int, Rul
     for case in full.cases:
         for rule in (*case.expectations, *filter(None, [case.exclusion])):
             covered.setdefault(id(rule), []).append(case)
-    sections: tuple[tuple[str, Sequence[Rule]], ...] = (
-        ("expectations", matrix.expectations),
-        ("exclusions", matrix.exclusions),
-    )
-    for section, rules in sections:
-        for index, rule in enumerate(rules):
-            yield section, index, rule, tuple(covered.get(id(rule), ()))
+    for section, index, rule in matrix.rules:
+        yield section, index, rule, tuple(covered.get(id(rule), ()))
 
 
 def fixed(matrix: Matrix, full: Plan, states: Mapping[str, str]) -> Iterator[RuleState]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from kernel_matrix.report.document import BenchResult, BenchTime
 from kernel_matrix.results.present import Present
-from kernel_matrix.store.record import BENCH, Record, is_bench_record
+from kernel_matrix.store.record import Record, is_bench_record
+from kernel_matrix.store.rows import parts_of
 
 _FIGURES = (
     *("floor_us", "floor_share", "copy_gbs", "host_us", "behind_us", "first_call_s", "peak_x", "limit_share"),
@@ -19,7 +20,7 @@ def bench_results(records: Iterable[Record], presence: Present | None = None) ->
     """Return the results of the benchmark, the latest of each case and device."""
     latest: dict[tuple[str, str], Record] = {}
     for record in records:
-        if not is_bench_record(record) or _parts(record) is None:
+        if not is_bench_record(record) or not any(parts_of(record)):
             continue
         key = record.case, record.job.get("device", "")
         before = latest.get(key)
@@ -28,15 +29,8 @@ def bench_results(records: Iterable[Record], presence: Present | None = None) ->
     return tuple(_result(record, presence) for record in latest.values())
 
 
-def _parts(record: Record) -> list[str] | None:
-    """Return platform, target, toolchain, operator with direction, and name; None for an id of another form."""
-    parts = record.case.removeprefix(BENCH).split("/", 4)
-    return parts if len(parts) == 5 and "." in parts[3] else None
-
-
 def _result(record: Record, presence: Present | None) -> BenchResult:
-    platform, target, toolchain, what, name = _parts(record) or [""] * 5
-    op, _, direction = what.rpartition(".")
+    platform, target, toolchain, op, direction, name = parts_of(record)
     metrics, job = record.metrics, record.job
     timed = record.outcome == "pass" and record.action == "run"
     return BenchResult(

@@ -18,11 +18,10 @@ from pydantic import BaseModel, ConfigDict
 
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.store import names, samples
-from kernel_matrix.store.record import Outcome, Record, identity
+from kernel_matrix.store.record import HEAD, Outcome, Record, identity
 from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, check_job
 
 Entry = Mapping[str, Any]
-_HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds")
 
 _FORGED = "the journal holds an entry that neither the harness nor the process that compares has written"
 
@@ -132,7 +131,7 @@ def write(folder: Path, name: str, job: Mapping[str, str], records: Iterable[Rec
 def _entry(record: Record) -> dict[str, Any]:
     return {
         "entry": "end",
-        **{name: getattr(record, name) for name in _HEAD},
+        **{name: getattr(record, name) for name in HEAD},
         "attempts": list(record.attempts),
         "metrics": dict(record.metrics),
         "facts": dict(record.facts),

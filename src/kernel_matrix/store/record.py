@@ -13,6 +13,8 @@ from typing import Any, Literal
 PROBE = "probe/"  # begins the ids of the records of probes
 BENCH = "bench:"  # begins those of the benchmark; all other records are of cases of the plan
 
+HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds")  # what each form of a record begins with
+
 NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # their figures are of no output
 
 # Control characters, apart from the tab and the end of a line; for Python and for DuckDB.

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kernel_matrix.store.database import CASES_OF_A_FILE, JOBS_OF_A_FILE, Connection, enter, one, rows
 from kernel_matrix.store.names import JobFiles
-from kernel_matrix.store.record import BENCH, PROBE, Record
+from kernel_matrix.store.record import BENCH, HEAD, PROBE, Record
 from kernel_matrix.store.rows import of_records
 from kernel_matrix.store.schema import FIGURES
 
@@ -151,28 +151,18 @@ def records_of(
     given = [*dict.fromkeys(numbers)]
     connection.execute("INSERT INTO wanted SELECT unnest($1::BIGINT[])", [given]).fetchall()
     of_outputs = _outputs(connection) if outputs else {}
+    columns = ", ".join(f'"{name}"' for name in (*HEAD, "attempts", "facts", "figures"))
+    question = f"SELECT record, job, {columns} FROM cases JOIN wanted USING (record)"
     return {
         number: Record(
-            case,
-            outcome,
-            action,
-            stage,
-            message,
-            detail,
-            seconds,
-            tuple(attempts),
-            {**figures, **of_outputs.get(number, {})},
-            facts,
-            jobs[job],
+            **dict(zip(HEAD, head, strict=True)),
+            attempts=tuple(attempts),
+            metrics={**figures, **of_outputs.get(number, {})},
+            facts=facts,
+            job=jobs[job],
             run=jobs.run(job),
         )
-        for number, job, case, outcome, action, stage, message, detail, seconds, attempts, facts, figures in rows(
-            connection,
-            """
-            SELECT record, job, "case", outcome, action, stage, message, detail, seconds, attempts, facts, figures
-            FROM cases JOIN wanted USING (record)
-            """,
-        )
+        for number, job, *head, attempts, facts, figures in rows(connection, question)
     }
 
 

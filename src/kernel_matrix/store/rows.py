@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernel_matrix.base.files import written_whole
-from kernel_matrix.store.record import BENCH, Record, is_probe_record, output_and_figure
+from kernel_matrix.store.record import BENCH, HEAD, Record, is_probe_record, output_and_figure
 from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION
 
 _LEVEL = 9  # of zstd: a tenth smaller than the usual 3, and still a few milliseconds for a job
@@ -108,7 +108,7 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-_HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds", "attempts")
+_HEAD = (*HEAD, "attempts")
 
 
 def _of_file(places: Mapping[str, pa.DataType], table: str, names: Iterable[str]) -> pa.Schema:

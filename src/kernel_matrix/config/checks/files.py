@@ -57,8 +57,7 @@ def containers(matrix: Matrix, root: Path) -> Iterator[Fault]:
 
 def links(matrix: Matrix, root: Path) -> Iterator[Fault]:
     """Yield the links of expectations and exclusions to files that do not exist. An address is not asked for."""
-    for section, rules in (("expectations", matrix.expectations), ("exclusions", matrix.exclusions)):
-        for index, rule in enumerate(rules):
-            file = rule.link.partition("#")[0]
-            if not rule.link.startswith("https://") and not (root / file).is_file():
-                yield (section, index, "link"), f"the file '{file}' does not exist. Correct it, or write https://."
+    for section, index, rule in matrix.rules:
+        file = rule.link.partition("#")[0]
+        if not rule.link.startswith("https://") and not (root / file).is_file():
+            yield (section, index, "link"), f"the file '{file}' does not exist. Correct it, or write https://."

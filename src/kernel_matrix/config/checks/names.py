@@ -10,7 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
-from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, ScalarOrList, as_list
+from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, Scalar, ScalarOrList, as_list
 from kernel_matrix.config.suite import is_suite
 
 _MOST_CASES = 2_000_000  # of an operator in all cells: this repository's matrix has 43,000 of one
@@ -180,10 +180,10 @@ def events(matrix: Matrix) -> Iterator[Fault]:
         yield from each(("ci", "events", name, "toolchains"), "toolchain", event.toolchains or (), matrix.toolchains)
 
 
-def unknown(place: Place, kind: str, name: str, known: Collection[str]) -> Iterator[Fault]:
+def unknown(place: Place, kind: str, name: Scalar, known: Collection[Scalar] | Collection[str]) -> Iterator[Fault]:
     """Yield a name that is not among the known ones, with the one that was perhaps meant."""
     if name not in known:
-        yield place, f"unknown {kind} '{name}'.{did_you_mean(name, known)}"
+        yield place, f"unknown {kind} '{name}'.{did_you_mean(str(name), map(str, known))}"
 
 
 def each(place: Place, kind: str, listed: Sequence[str], known: Collection[str]) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.base.patterns import fault_of
 from kernel_matrix.base.versions import satisfies
-from kernel_matrix.config.checks.names import requirements
+from kernel_matrix.config.checks.names import requirements, unknown
 from kernel_matrix.config.document import Fault, Place
 from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Exclusion, Matrix, Scalar, ScalarOrList, Toolchain, as_list
@@ -26,10 +26,8 @@ CELL_KEYS = ("platform", "target", "toolchain", "op", "direction")
 
 def places(matrix: Matrix) -> Iterator[Fault]:
     """Yield the keys and values of a rule's ``where`` that nothing in matrix.yaml has."""
-    for index, expectation in enumerate(matrix.expectations):
-        yield from _where(matrix, ("expectations", index, "where"), expectation.where)
-    for index, exclusion in enumerate(matrix.exclusions):
-        yield from _where(matrix, ("exclusions", index, "where"), exclusion.where)
+    for section, index, rule in matrix.rules:
+        yield from _where(matrix, (section, index, "where"), rule.where)
 
 
 def _where(matrix: Matrix, place: Place, where: Mapping[str, ScalarOrList]) -> Iterator[Fault]:
@@ -47,8 +45,7 @@ def _where(matrix: Matrix, place: Place, where: Mapping[str, ScalarOrList]) -> I
         if key == "op" and is_suite(matrix):  # which test files there are is known when they have been collected
             continue
         for value in as_list(values) if key in known else ():
-            if value not in known[key]:
-                yield (*place, key), f"unknown {key} '{value}'.{did_you_mean(str(value), map(str, known[key]))}"
+            yield from unknown((*place, key), key, value, known[key])
 
 
 def expectations(matrix: Matrix) -> Iterator[Fault]:
@@ -64,7 +61,7 @@ def expectations(matrix: Matrix) -> Iterator[Fault]:
 
 def versions(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
     """Yield the versions of a rule that no environment of its cases could have."""
-    if not matrix.expectations and not matrix.exclusions:
+    if not matrix.rules:
         return
     locked = {name: pins(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
     own = own_version(root, matrix.package)

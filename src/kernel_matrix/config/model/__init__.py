@@ -82,6 +82,12 @@ class Matrix(Section):
         return (entry.lock if entry else None) or self.toolchains[toolchain].lock
 
     @property
+    def rules(self) -> tuple[tuple[str, int, Rule], ...]:
+        """All expectations and exclusions, each with its section and its place in it."""
+        expectations = (("expectations", place, rule) for place, rule in enumerate(self.expectations))
+        return *expectations, *(("exclusions", place, rule) for place, rule in enumerate(self.exclusions))
+
+    @property
     def own_locks(self) -> dict[tuple[str, str], str]:
         """The locks that entries of platforms have of their own, by platform and toolchain."""
         return {

@@ -25,12 +25,14 @@ from kernel_matrix.run.executors import Child, InstallError, Request
 SHELL = "import os, sys; os.execvp('sh', ['sh', '-c', sys.argv[1]])"  # for Python, which an interpreter starts
 _LINES = 200  # of what a command printed, in the text of its error
 _ERROR = re.compile(r"(?i)\berrors?\b|error:|fatal|unavailable|not found|no such file")
-# Lines that pip and ninja put around an error, and that do not say what it is.
+_OF_CMAKE = re.compile(r"(CMake Error at \S+ \(\w+\):)\s*\n\s*")  # the next line says what it is
+# Lines that pip, CMake and ninja put around an error, and that do not say what it is.
 _AROUND = re.compile(
     r"\s*(×|╰─>|│|note: |hint: |\[end of output\]|ninja: build stopped"
     r"|error: (subprocess-exited|metadata-gen|failed-|command .* failed with)"
     r"|ERROR: Failed (building|to build)|subprocess\.CalledProcessError|RuntimeError: Error compiling objects"
-    r"|make(\[\d\])?: \*\*\*)"
+    r"|make(\[\d\])?: \*\*\*|gmake(\[\d\])?: \*\*\*|FAILED: |\d+ errors? detected in the compilation"
+    r"|-- Configuring incomplete|\*\*\* CMake|CMake Error at \S*/FetchContent\.cmake)"
 )
 _failures: dict[Path, str] = {}  # of this process: all jobs of a toolchain have the same build
 _KEPT = 1  # builds of other sources for the same toolchain: to go back to the last commit is quick
@@ -116,7 +118,7 @@ class Build:
 
     def _failure(self, command: str, ended: str) -> str:
         """Return the end of what a command printed; in the last line, why it failed."""
-        printed = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        printed = _OF_CMAKE.sub(r"\1 ", self.log.read_text(encoding="utf-8", errors="replace")).splitlines()
         lines = [line.rstrip() for line in printed if line.strip() and not _AROUND.match(line)]
         errors = [line.strip() for line in lines if _ERROR.search(line)]
         reason = (errors or [line.strip() for line in lines] or [command])[-1]
