@@ -447,6 +447,7 @@ def test_outputs_of_other_inputs_are_not_compared(sampled, diff):
     assert "No outputs were compared element by element: that needs samples of both runs." in text
 
 
+@pytest.mark.slow
 def test_a_folder_of_results_is_a_run(matrix, planned, site, good, diff, tmp_path):
     results = tmp_path / "results"
     results.mkdir()

@@ -313,6 +313,7 @@ def test_a_lane_is_as_old_as_its_newest_job_and_not_as_the_report(made):
     assert (lane.last_result, lane.last_ran, lane.last_compiled) == (NOW, NOW, compiled)
 
 
+@pytest.mark.slow
 def test_a_report_that_is_made_again_does_not_keep_a_dead_lane_alive(matrix):
     planned = few_cases(plan(matrix, "quick"))
     case = next(case for case in planned.cases if case.cell.action == "run")
