@@ -146,10 +146,10 @@ def with_trends(session: nox.Session) -> dict[str, str]:
 def pytest_options(words: list[str]) -> list[str]:
     """Return pytest's options for the words after ``--``: all tests where none of these names some.
 
-    There is one process more than there are cores: many tests wait, for a time limit or for the Docker engine, and
-    meanwhile another process uses the core.
+    There are two processes more than there are cores: many tests wait, for a time limit, for the Docker engine or for
+    quiet, and meanwhile another process uses the core. The quick ones wait less.
     """
-    processes = str((os.cpu_count() or 1) + 1)
+    processes = str((os.cpu_count() or 1) + (1 if "--quick" in words else 2))
     options = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     rest = [word for word in words if word not in ("--quick", "--nightly")]
     named = any(_is_test(word) for word in rest)

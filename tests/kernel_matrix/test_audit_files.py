@@ -54,6 +54,7 @@ def copy_of(project: Project, toolchain: str) -> None:
             shutil.copy(path, folder)
 
 
+@pytest.mark.slow
 def test_a_report_of_all_files_has_no_difference_and_copies_count_once(project):
     copy_of(project, "wrong")
     assert differences(project, project.results) == []

@@ -171,19 +171,6 @@ def test_build_systems_are_told_the_targets():
     assert vendor_named("cpu").build_variables(["x86-64-v3"]) == {}
 
 
-OF_CMAKE = """
-  CMake Error at a/b.cmake:39 (message):
-    Failed to clone: 'x'
-
-  FAILED: b
-  CMake Error at /m/FetchContent.cmake:9 (message):
-    Build step failed: 1
-
-  -- Configuring incomplete, errors occurred!
-  *** CMake configuration failed
-"""
-
-
 @pytest.mark.parametrize(
     ("printed", "reason"),
     [
@@ -192,7 +179,9 @@ OF_CMAKE = """
         ("ModuleNotFoundError: No module named 'setuptools'\nnote: This error originates\n",
          "ModuleNotFoundError: No module named 'setuptools'"),
         ("sh: 1: pip: not found\n", "sh: 1: pip: not found"),
-        (OF_CMAKE,
+        (("  CMake Error at a/b.cmake:39 (message):\n    Failed to clone: 'x'\n\n  FAILED: b\n"
+         "  CMake Error at /m/FetchContent.cmake:9 (message):\n    Build step failed: 1\n\n"
+         "  -- Configuring incomplete, errors occurred!\n  *** CMake configuration failed\n"),
          "CMake Error at a/b.cmake:39 (message): Failed to clone: 'x'"),
         ('a.cu(3): error: no x\n1 error detected in the compilation of "a.cu".\n', "a.cu(3): error: no x"),
         ("one\ntwo\n", "two"),

@@ -147,6 +147,7 @@ def test_a_kernel_cannot_end_the_process_that_compares(doubles: Doubles):
 
 
 @pytest.mark.parametrize("between", first_are_quick(1, [True, False]), ids=["between two cases", "within a case"])
+@pytest.mark.slow
 def test_where_somebody_ends_the_process_that_compares_no_other_is_started(doubles: Doubles, between: bool):
     """The suite stands in for a kernel's child on a machine without Landlock: between two cases nothing was red."""
     hook = "pytest_runtest_protocol" if between else "pytest_runtest_call"

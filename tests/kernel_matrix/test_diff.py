@@ -14,6 +14,7 @@ from judges import compare, write_site
 from serving import served
 from test_compare import TRITON, compiled
 from test_report import all_cases
+from together import first_are_quick
 
 from kernel_matrix import pipeline
 from kernel_matrix.cli import main
@@ -157,7 +158,7 @@ def test_what_was_mended_is_no_reason_for_a_status(site, good, diff):
     assert f"mended: {TRITON}: fail (ran) -> pass (ran)" in text
 
 
-@pytest.mark.parametrize("how", ["unavailable", "compiled", "no record"])
+@pytest.mark.parametrize("how", first_are_quick(1, ["unavailable", "compiled", "no record"]))
 def test_what_has_no_result_now_or_only_of_less_evidence_is_gone_and_not_broken(planned, site, good, diff, how):
     by_id = {case.id: case for case in planned.cases}
     lost = {"unavailable": lambda r: Record(r.case, "unavailable", message="no machine"),
@@ -350,12 +351,12 @@ def test_a_case_with_few_runs_is_not_judged_and_counted():
 
 @pytest.fixture
 def timed(planned, site, passing):
-    """Write a site of runs whose speeds these are, one a day."""
+    """Write a site of runs whose speeds these are, one a day, after those of an earlier site."""
     case = next(case for case in planned.cases if case.timed and not case.exclusion)
 
-    def write(name, speeds):
-        past = history.History()
-        for day, speed in enumerate(speeds, 1):
+    def write(name, speeds, earlier=None, first=1):
+        past = history.read(earlier) if earlier else history.History()
+        for day, speed in enumerate(speeds, first):
             record = passing(case)
             times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": speed, "time.rounds": 5.0}
             record = replace(record, metrics={**record.metrics, **times})
@@ -369,7 +370,8 @@ def timed(planned, site, passing):
 @pytest.mark.slow
 def test_slower_is_said_and_is_no_reason_for_a_status(timed, diff):
     speeds = [*scatter(12), *scatter(3, 1.5, 1)]
-    before, now = timed("before", speeds[:12]), timed("now", speeds)
+    before = timed("before", speeds[:12])
+    now = timed("now", speeds[12:], before, 13)
     status, text, _ = diff(before, now)
     assert status == 0
     assert "slower: " in text
@@ -445,6 +447,7 @@ def test_outputs_of_other_inputs_are_not_compared(sampled, diff):
     assert "No outputs were compared element by element: that needs samples of both runs." in text
 
 
+@pytest.mark.slow
 def test_a_folder_of_results_is_a_run(matrix, planned, site, good, diff, tmp_path):
     results = tmp_path / "results"
     results.mkdir()

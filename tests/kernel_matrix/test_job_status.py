@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Doubles, few_cases, harness, job_of
 from judges import compare, make_document
+from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
@@ -312,6 +313,7 @@ def test_a_lane_is_as_old_as_its_newest_job_and_not_as_the_report(made):
     assert (lane.last_result, lane.last_ran, lane.last_compiled) == (NOW, NOW, compiled)
 
 
+@pytest.mark.slow
 def test_a_report_that_is_made_again_does_not_keep_a_dead_lane_alive(matrix):
     planned = few_cases(plan(matrix, "quick"))
     case = next(case for case in planned.cases if case.cell.action == "run")
@@ -327,7 +329,7 @@ def test_a_report_that_is_made_again_does_not_keep_a_dead_lane_alive(matrix):
         assert (f"(last result 2026-01-01, {days}.0 days ago)" in summary(document, None)) == is_silent
 
 
-@pytest.mark.parametrize("started", ["", "soon", "2099-01-01T00:00:00Z"])
+@pytest.mark.parametrize("started", first_are_quick(1, ["", "soon", "2099-01-01T00:00:00Z"]))
 def test_a_job_without_a_true_start_shows_no_sign_of_life(matrix, started):
     planned = few_cases(plan(matrix, "quick"))
     case = next(case for case in planned.cases if case.cell.action == "run")

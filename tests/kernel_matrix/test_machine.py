@@ -8,8 +8,9 @@ import pytest
 from conftest import figures_of
 from judges import judge
 
-from kernel_matrix.config.plan import plan
+from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.run.decide import decide
+from kernel_matrix.run.executors import Request
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import amd, cpu, nvidia
 from kernel_matrix.vendors.machine import Machine, detect
@@ -60,14 +61,42 @@ def test_a_cpu_takes_its_own_level_and_those_below():
 def test_without_a_gpu_a_case_is_compiled_or_unavailable(matrix):
     machine = detect()
     cases = plan(matrix, "quick").cases
-    actions = {case.cell.id: decide(matrix, case, machine) for case in cases if not case.exclusion}
+    actions = {case.cell.id: decide(matrix, case, machine) for case in cases if not case.exclusion and not case.timed}
     rocm = "rocm/gfx942/{}/mhc_pre.forward"
-    assert actions[rocm.format("triton-3.6")].action == "compile"
+    assert actions[rocm.format("tilelang-0.1.15")].action == "compile"
     refused = actions[rocm.format("reference")]
     assert (refused.action, refused.outcome) == ("", "unavailable")
     assert "has no AMD ROCm device for gfx942" in refused.reason
     assert actions["cpu-llvm/x86-64-v3/triton-3.6/mhc_pre.forward"].action == "emulate"
     assert actions["metal/metal/tvm-0.27/mhc_pre.forward"].action == "compile"
+
+
+def test_an_amd_gpu_is_emulated_for_the_toolchain_that_names_an_emulator_and_never_timed(matrix):
+    here = Machine((Device("cpu", "a CPU", ("x86-64-v3",)),))
+    cases = [case for case in plan(matrix, "quick").cases if case.cell.platform == "rocm"]
+    actions = {(case.cell.toolchain, case.cell.target, case.timed): decide(matrix, case, here) for case in cases}
+    emulated = {key for key, decision in actions.items() if decision.action == "emulate"}
+    assert emulated == {("triton-3.6", target, False) for target in amd.VENDOR.stood_in_for}
+    assert actions["triton-3.6", "gfx942", True].action == "compile"
+    assert actions["triton-3.6", "gfx1030", False].action == "compile"
+    assert actions["triton-3.6", "gfx942", False].device.name == "AMD GPU, emulated on a CPU"
+    there = Machine((*here.devices, Device("amd", "AMD gfx942", ("gfx942",))))
+    decisions = {case.cell.target: decide(matrix, case, there) for case in cases if case.cell.toolchain == "triton-3.6"}
+    assert {target for target, decision in decisions.items() if decision.action == "run"} == {"gfx942"}
+    assert "emulate" not in {decision.action for decision in decisions.values()}, "a job has one device"
+
+
+def test_a_job_on_an_emulated_gpu_has_the_backend_of_the_emulator_and_tensors_on_the_cpu(matrix, tmp_path):
+    def request(device: Device | None) -> Request:
+        return Request(tmp_path, tmp_path, matrix, Job("rocm", "triton-3.6", ()), device, print)
+
+    emulated = request(amd.stand_in((), "gfx942"))
+    backend, device = emulated.toolchain.backend, emulated.vendor.framework_device
+    assert (backend, device, emulated.gpu) == ("triton_emulated", "cpu", False)
+    for device, on_gpu in ((None, False), (Device("amd", "AMD gfx942", ("gfx942",)), True)):
+        others = request(device)
+        assert (others.toolchain.backend, others.vendor.framework_device, others.gpu) == ("triton", "cuda", on_gpu)
+    assert {"requires", "ahead_of_time"} <= emulated.toolchain.model_fields_set
 
 
 def test_a_device_in_software_is_everywhere_and_emulates(matrix):

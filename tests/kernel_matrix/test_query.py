@@ -256,7 +256,7 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize("query", first_are_quick(10, FORBIDDEN))
+@pytest.mark.parametrize("query", first_are_quick(4, FORBIDDEN))
 def test_a_query_that_is_no_select_of_the_views_is_one_sentence_and_changes_nothing(past, tmp_path, query):
     file = names.find(past)[0].path("cases")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

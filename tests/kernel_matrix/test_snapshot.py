@@ -91,6 +91,7 @@ def test_a_tree_that_git_stores_otherwise_is_no_change(repository, doubles):  # 
     assert snapshot(doubles).commit() == git.revision(repository)
 
 
+@pytest.mark.slow
 def test_a_run_that_reads_a_tree_which_changes_meanwhile_is_no_result(doubles: Doubles):
     """A kernel stands in for whoever checks out another commit while the job runs."""
     path = doubles.root / PACKAGE

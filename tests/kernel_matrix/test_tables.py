@@ -458,7 +458,7 @@ HOSTILE = [
 SMALL = Bounds(cases=100, text=300, properties=50)
 
 
-@pytest.mark.parametrize("number", first_are_quick(20, range(len(HOSTILE))))
+@pytest.mark.parametrize("number", first_are_quick(8, range(len(HOSTILE))))
 def test_tables_that_no_job_writes_are_refused_and_the_rest_is_read(folder, number):
     other = replace(GOOD, case=f"{CELL}/tokens3", job={**JOB, "job": "here.other"})
     write_results(folder, [other])

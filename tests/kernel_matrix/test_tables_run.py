@@ -14,6 +14,7 @@ from conftest import CPU, Doubles, Silent, harness
 from test_audit import one_op, whole  # noqa: F401  fixtures
 from test_compare import TRITON, case_of
 from test_samples import record as with_sample
+from together import first_are_quick
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.audit import raw
@@ -190,7 +191,7 @@ JOURNALS = {
 }
 
 
-@pytest.mark.parametrize("kind", JOURNALS)
+@pytest.mark.parametrize("kind", first_are_quick(3, JOURNALS))
 def test_a_journal_that_was_changed_is_refused_with_a_reason(tmp_path, monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "kernel_matrix.store.rows", None)
     good = with_sample(job={"job": "here.good"})
@@ -230,20 +231,20 @@ def test_every_command_reads_a_folder_that_has_tables_alone(here: Doubles, tmp_p
     for table in names.TABLES:
         shutil.copytree(results / table, kept / table)
     cells = [f"here/{here.matrix.platforms['here'].targets[0]}/{name}/double.forward" for name in ("good", "wrong")]
-    for command in (
+    commands = (
+        ("report",),
         ("repro", cells[1]),
         ("compare", *cells),
-        ("audit",),
-        ("report",),
+        ("audit",),  # of the report that was made last
         ("report", "--history", str(kept)),
-    ):
-        answers = []
-        for folder in (results, kept):
-            harness("report", *options(here), str(folder))
-            answer = harness(command[0], *options(here), *command[1:], str(folder))
-            answers.append((answer.returncode, answer.stdout, answer.stderr))
-        assert answers[0] == answers[1], command
-        assert answers[0][0] in (0, 1), answers
+    )
+    answers = {}
+    for folder in (results, kept):
+        done = [harness(command[0], *options(here), *command[1:], str(folder)) for command in commands]
+        answers[folder] = [(answer.returncode, answer.stdout, answer.stderr) for answer in done]
+    for command, *both in zip(commands, *answers.values(), strict=True):
+        assert both[0] == both[1], command
+        assert both[0][0] in (0, 1), both
     difference = harness("diff", *options(here), str(results), str(kept))
     assert (difference.returncode, difference.stderr) == (0, "")
 

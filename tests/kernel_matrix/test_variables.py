@@ -27,6 +27,7 @@ def test_a_variable_of_the_shell_reaches_no_process_of_a_job(doubles: Doubles, m
     assert "'PATH'" in names
 
 
+@pytest.mark.slow
 def test_what_a_job_gets_from_the_shell_stands_in_its_facts(doubles: Doubles, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     monkeypatch.setenv("HTTPS_PROXY", "http://somebody:password@proxy")

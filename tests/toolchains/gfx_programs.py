@@ -109,6 +109,22 @@ def integers(target: str) -> dict[str, Any]:
 
 
 @triton.jit
+def rows(x, y, o, R: tl.constexpr, C: tl.constexpr):
+    i, j = tl.arange(0, R), tl.arange(0, C)
+    place = i[:, None] * C + j[None, :]
+    v = tl.load(x + place) * tl.load(y + place)
+    tl.store(o + i, tl.sum(v, axis=1) / 3)
+
+
+def repeated(target: str) -> dict[str, Any]:
+    """Sum fewer rows than the waves hold: several lanes and waves write each sum, with other last bits."""
+    x, y = normal(2, 4, 32)
+    out = torch.zeros(4)
+    rows[(1,)](x, y, out, R=4, C=32, num_warps=4)
+    return {"error": relative(out, (x.double() * y.double()).sum(1) / 3)}
+
+
+@triton.jit
 def divide(x, y, o, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(o + i, tl.div_rn(tl.load(x + i), tl.load(y + i)))
@@ -229,6 +245,7 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
     (atomics, TARGETS),
     (integers, TARGETS),
     (quotients, TARGETS),
+    (repeated, TARGETS),
     (outside, ("gfx942", "gfx1100")),
     (unknown, ("gfx950",)),
     (mutants, ("gfx942", "gfx1100")),

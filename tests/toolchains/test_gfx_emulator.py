@@ -51,6 +51,11 @@ def test_quotients_of_numbers_of_all_sizes_are_rounded_correctly(results, target
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_lanes_and_waves_that_write_the_same_place_with_the_same_last_value_do_not_race(results, target):
+    assert results["repeated", target]["error"] < 1e-6
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_softmax_with_reductions_over_four_waves_is_right(results, target):
     assert results["softmaxes", target]["error"] < 2e-7
 
@@ -157,6 +162,24 @@ for name in "xyo":
     status, text = said(*launch, "x.npy", "y.npy", "o.npy", "i32:101", "null", "null")
     assert (status, text.count("outside") + text.count("behind the end of")) == (1, 3)
     assert said(*launch, "x.npy") == (2, "gfx-emulator: add wants the argument at 8, which is not given\n")
+
+
+def test_the_emulated_backend_has_all_kernels_of_triton_and_every_variant_on_two_targets(python, variables):
+    script = """
+import json
+from mhc.backends import operators_of
+from mhc.ops.mhc_pre import MhcPreInputs
+import torch
+kernels, triton = operators_of("triton_emulated"), operators_of("triton")
+assert kernels.keys() == triton.keys()
+x, phi, alpha, bias = torch.zeros(3, 4, 8), torch.zeros(24, 32), torch.zeros(3), torch.zeros(24)
+spec = MhcPreInputs(x, phi, alpha, bias, None).spec
+kernel = kernels["mhc_pre", "forward"]
+print(json.dumps({target: list(kernel.supported(spec, target)) for target in ("gfx942", "gfx1100", "gfx90a")}))
+"""
+    found = json.loads(run(python, "-c", script, **variables))
+    every = ["registers", "products"]
+    assert found == {"gfx942": every, "gfx1100": every, "gfx90a": ["registers"]}
 
 
 def test_the_emulator_and_the_harness_do_not_import_each_other():

@@ -4,31 +4,28 @@
 namespace {
 
 // Two waves that meet at a byte between the same barriers race, unless neither changes it.
-static void check_race(Wave& w, const Record& i, u64 address, u32 size, const char* value) {
-  Group& g = *w.group;
-  for (u64 at = address; at < address + size; at++) {
-    Byte& byte = g.bytes[at];
-    const bool same = value && g.lds[at] == value[at - address];
-    if (byte.written == g.interval && byte.writer != w.number && !same) report(w, i, kRace, at, byte.writer);
-    if (value) {
-      if (byte.read == g.interval && byte.reader != w.number && !same) report(w, i, kRace, at, 0x10000 + byte.reader);
-      byte.writer = static_cast<u16>(w.number), byte.written = g.interval;
-    } else {
-      const bool another = byte.read == g.interval && byte.reader != w.number;
-      byte.reader = another ? 0xffff : static_cast<u16>(w.number), byte.read = g.interval;
-    }
-  }
+static void check_read(Wave& w, const Record& i, u64 at) {
+  const Group& g = *w.group;
+  Byte& byte = w.group->bytes[at];
+  if (byte.written == g.interval && byte.writer != w.number) report(w, i, kRace, at, byte.writer);
+  const bool another = byte.read == g.interval && byte.reader != w.number;
+  byte.reader = another ? 0xffff : static_cast<u16>(w.number), byte.read = g.interval;
 }
 
-// The place of an access, or null where it is outside of the workgroup's memory. `value` is what will be written.
-static char* lds_place(Wave& w, const Record& i, u64 address, u32 size, const void* value) {
+static void check_write(Wave& w, const Record& i, u64 at, bool same) {
+  const Group& g = *w.group;
+  Byte& byte = w.group->bytes[at];
+  if (byte.written == g.interval && byte.writer != w.number && !same) report(w, i, kRace, at, byte.writer);
+  if (byte.read == g.interval && byte.reader != w.number && !same) report(w, i, kRace, at, 0x10000 + byte.reader);
+  byte.writer = static_cast<u16>(w.number), byte.written = g.interval;
+}
+
+// The place of an access, or null where it is outside of the workgroup's memory.
+static char* lds_place(Wave& w, const Record& i, u64 address, u32 size) {
   Group& g = *w.group;
-  if (address + size > g.lds.size()) {
-    report(w, i, kLdsOutside, address, size);
-    return nullptr;
-  }
-  check_race(w, i, address, size, static_cast<const char*>(value));
-  return g.lds.data() + address;
+  if (address + size <= g.lds.size()) return g.lds.data() + address;
+  report(w, i, kLdsOutside, address, size);
+  return nullptr;
 }
 
 static u64 offset_of(const Record& i, u32 place) {
@@ -39,9 +36,12 @@ static u64 offset_of(const Record& i, u32 place) {
 static bool read_lane(Wave& w, const Record& i, u32 lane, u32 address, u32 place) {
   const u32 bytes = access_bytes(i), first = i.destination + place * i.parameter[kCount];
   const u64 at = address + offset_of(i, place);
-  const char* from = lds_place(w, i, at, bytes, nullptr);
+  const char* from = lds_place(w, i, at, bytes);
   bool is_defined = true;
-  for (u32 k = 0; from && k < bytes; k++) is_defined &= w.group->bytes[at + k].defined;
+  for (u32 k = 0; from && k < bytes; k++) {
+    check_read(w, i, at + k);
+    is_defined &= w.group->bytes[at + k].defined;
+  }
   for (u32 k = 0; k < i.parameter[kCount]; k++) {
     u32 value = 0;
     if (from) memcpy(&value, from + 4 * k, i.parameter[kBytes]);
@@ -71,30 +71,48 @@ HANDLER(lds_read) {
   }
 }
 
-static void write_lane(Wave& w, const Record& i, u32 lane, u32 place) {
+// A byte that an instruction wrote, as it was before.
+struct Touched {
+  u64 at;
+  char before;
+};
+
+static void write_lane(Wave& w, const Record& i, u32 lane, u32 place, std::vector<Touched>& touched) {
+  Group& g = *w.group;
   const u32 bytes = access_bytes(i), first = i.source[2 + place].number;
   const u64 at = w.vector[i.source[0].number][lane] + offset_of(i, place);
   u32 value[4];
-  for (u32 k = 0; k < i.parameter[kCount]; k++) value[k] = w.vector[first + k][lane];
-  if (i.parameter[kPart] == 2) value[0] >>= 16;
-  char* to = lds_place(w, i, at, bytes, value);
-  if (!to) return;
-  memcpy(to, value, bytes);
   bool is_defined = true;
-  for (u32 k = 0; k < i.parameter[kCount]; k++) is_defined &= w.defined[first + k] >> lane & 1;
-  for (u32 k = 0; k < bytes; k++) w.group->bytes[at + k].defined = is_defined;
+  for (u32 k = 0; k < i.parameter[kCount]; k++) {
+    value[k] = w.vector[first + k][lane];
+    is_defined &= w.defined[first + k] >> lane & 1;
+  }
+  if (i.parameter[kPart] == 2) value[0] >>= 16;
+  char* to = lds_place(w, i, at, bytes);
+  if (!to) return;
+  for (u32 k = 0; k < bytes; k++) {
+    Byte& byte = g.bytes[at + k];
+    if (byte.touched != g.writes) touched.push_back({at + k, to[k]});
+    byte.touched = g.writes, byte.defined = is_defined;
+  }
+  memcpy(to, value, bytes);
 }
 
+// Several lanes may write one byte. What counts for a race is what the whole instruction leaves there.
 HANDLER(lds_write) {
+  static thread_local std::vector<Touched> touched;
   check_data(w, i, i.source[0].number, 1);
   w.last_lds_write = w.lds.issue();
+  w.group->writes++;
+  touched.clear();
   for (u32 place = 0; place < i.parameter[kSpace]; place++) {
     for (u32 k = 0; k < i.parameter[kCount]; k++) await_vector(w, i, i.source[2 + place].number + k);
   }
   for (u32 lane = 0; lane < w.lanes; lane++) {
     if (!(w.exec >> lane & 1)) continue;
-    for (u32 place = 0; place < i.parameter[kSpace]; place++) write_lane(w, i, lane, place);
+    for (u32 place = 0; place < i.parameter[kSpace]; place++) write_lane(w, i, lane, place, touched);
   }
+  for (const Touched& one : touched) check_write(w, i, one.at, w.group->lds[one.at] == one.before);
 }
 
 // Give every lane the value of the lane that `from` names; -1 for none, which gives zero.

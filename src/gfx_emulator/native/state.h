@@ -58,6 +58,7 @@ struct Finding {
 struct Byte {  // what is known of one byte of LDS
   u16 writer, reader;
   u32 written, read;  // the interval between barriers, from 1 on; 0 is never
+  u64 touched;  // the last instruction that wrote it
   bool defined;
 };
 
@@ -69,6 +70,7 @@ struct Group {
   u32 region_count;
   const Record* code;
   std::map<std::pair<u32, u32>, Finding>* findings;
+  u64 writes = 0;  // instructions that wrote to the LDS
 };
 
 // Counters of operations whose result comes later: issued, and known to be done.

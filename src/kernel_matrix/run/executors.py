@@ -57,9 +57,10 @@ class Request:
     def toolchain(self) -> Toolchain:
         """The job's toolchain; where the device is emulated, with the backend that runs its code there."""
         toolchain = self.matrix.toolchains[self.job.toolchain]
+        if self.device is None or not self.device.emulated:  # the job of a probe has no platform either
+            return toolchain
         emulator = self.platform.by_toolchain[self.job.toolchain].emulator
-        is_emulated = emulator and self.device and self.device.emulated
-        return toolchain.model_copy(update={"backend": emulator.backend}) if emulator and is_emulated else toolchain
+        return toolchain.model_copy(update={"backend": emulator.backend}) if emulator else toolchain
 
     @property
     def lock(self) -> Path:

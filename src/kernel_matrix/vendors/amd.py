@@ -70,7 +70,7 @@ def container_options(dev: Path = Path("/dev")) -> dict[str, Any]:
 
 
 def build_variables(targets: Sequence[str]) -> dict[str, str]:
-    """Return the variables by which PyTorch's extensions and CMake take the targets."""
+    """Return the variables by which build systems take the targets."""
     return {"PYTORCH_ROCM_ARCH": ";".join(targets), "HIPARCHS": ";".join(targets)}
 
 

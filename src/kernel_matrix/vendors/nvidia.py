@@ -56,10 +56,10 @@ def container_options(environment: Mapping[str, str] = os.environ) -> dict[str, 
 
 
 def build_variables(targets: Sequence[str]) -> dict[str, str]:
-    """Return the variables by which PyTorch's extensions and CMake take the targets: sm_90 is 9.0 and 90."""
+    """Return the variables by which build systems take the targets: sm_90 is 9.0 and 90."""
     numbers = [match[1] for target in targets if (match := re.fullmatch(r"sm_(\d+a?)", target))]
     dotted = [re.sub(r"(\d)(a?)$", r".\1\2", number) for number in numbers]
-    # Extensions of PyTorch build for CUDA only where they see a GPU, unless they are told.
+    # Extensions of frameworks are built for CUDA only where a GPU is to be seen, unless they are told.
     return {"TORCH_CUDA_ARCH_LIST": ";".join(dotted), "CUDAARCHS": ";".join(numbers), "FORCE_CUDA": "1"}
 
 

@@ -44,7 +44,7 @@ class Vendor:
     programs: What toolchains start to make code for the devices.
     variables: The environment variables that a job gets from the shell: they choose devices, or say where software is.
         None of them may change a result.
-    build_variables: Return the variables by which build systems (PyTorch's extensions, CMake) take the targets.
+    build_variables: Return the variables by which build systems take the targets.
     with_device: The best evidence where a device is.
     without_device: The best evidence where none is. ``planned``: without a device there is nothing to compile.
     limit: Why there is no better evidence than ``with_device``, where that is less than ``ran``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from mhc.backends import Kernel as AnyKernel
 from mhc.backends import triton
@@ -21,8 +22,25 @@ def _on_emulator(kernel: AnyKernel) -> AnyKernel | dict[str, Variant]:
     return Kernel(kernel)
 
 
-KERNELS = with_variants(
+EVERY_VARIANT = ("gfx942", "gfx1100")  # elsewhere the chosen one runs: compiling the others takes most of the time
+
+
+class _Variants(Variants):
+    """The variants of a kernel, of which most targets run the one that is chosen."""
+
+    def supported(self, spec: Any, target: str | None, tokens: int | None = None) -> dict[str, Variant]:
+        """Return the variants that run this specialisation on ``target``, the chosen one first."""
+        chosen, *others = super().supported(spec, target, tokens).items()
+        return dict([chosen, *others] if target in EVERY_VARIANT else [chosen])
+
+
+def _of_targets(kernel: AnyKernel) -> AnyKernel:
+    return _Variants(kernel.variants, kernel._rules) if isinstance(kernel, Variants) else kernel
+
+
+_TABLE = with_variants(
     {key: _on_emulator(kernel) for key, kernel in TRITON.items()},
     {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec, "mhc_post_pre": MhcPostPreSpec},
     Path(triton.__file__).parent,
 )
+KERNELS = {key: _of_targets(kernel) for key, kernel in _TABLE.items()}
