@@ -22,6 +22,7 @@ from kernel_matrix_adopt.project_file import by_extra, metadata_of
 from kernel_matrix_adopt.proposal import propose
 from kernel_matrix_adopt.repository import look
 from kernel_matrix_adopt.words import next_lines
+from kernel_matrix_adopt.writing import write
 
 PYPROJECT = (
     '[project]\nname = "own-kernels"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["numpy>=2"]\n'
@@ -383,3 +384,18 @@ def test_a_project_that_cmake_4_does_not_read_gets_an_earlier_one(tmp_path, vers
     text = f"cmake_minimum_required(VERSION {version} FATAL_ERROR)\nproject(own)\nenable_testing()\n"
     lay(tmp_path, {"CMakeLists.txt": text})
     assert needed in requirements.lines(look(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("*.pyc", "*.pyc\n/build/\n", "wrote /build/ into .gitignore"),
+        ("dist/\nbuild\n", "dist/\nbuild\n", "left .gitignore as it is"),
+        (None, "/build/\n", "wrote .gitignore"),
+    ],
+)
+def test_the_folder_of_results_is_ignored_also_where_there_are_rules(tmp_path, before, after, said):
+    if before is not None:
+        (tmp_path / ".gitignore").write_text(before)
+    assert write(tmp_path, {".gitignore": "/build/\n"}) == [said]
+    assert (tmp_path / ".gitignore").read_text() == after
