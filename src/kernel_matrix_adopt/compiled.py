@@ -12,6 +12,9 @@ _BACKENDS = ("scikit_build_core", "mesonpy", "maturin", "py_build_cmake", "skbui
 _EXTENSIONS = re.compile(r"\bext_modules\b|\b(Cpp|CUDA|SYCL|CMake)?Extension\(|\bcythonize\(|\brust_extensions\b")
 _TESTS_OF_CMAKE = re.compile(r"(?i)^\s*(enable_testing\s*\(|include\s*\(\s*CTest\s*\))", re.MULTILINE)
 _PROJECT_OF_CMAKE = re.compile(r"(?i)^\s*project\s*\(\s*\"?([\w.-]+)", re.MULTILINE)
+_ASKED_OF_CMAKE = re.compile(
+    r"(?i)^\s*cmake_minimum_required\s*\(\s*VERSION\s+(?:[\d.]+\.\.\.)?(\d+)\.(\d+)", re.MULTILINE
+)
 _INSTALL = "pip install --no-build-isolation --no-deps -e ."
 
 
@@ -40,9 +43,15 @@ def look(root: Path, document: Mapping[str, Any]) -> Compiled:
     if not document and not script and _TESTS_OF_CMAKE.search(cmake):
         named = _PROJECT_OF_CMAKE.search(cmake)
         commands = ("cmake -S . -B _build -G Ninja -DCMAKE_BUILD_TYPE=Release", "cmake --build _build")
-        needs = [(text, "what the build needs") for text in ("cmake", "ninja")]
+        needs = [(text, "what the build needs") for text in (_cmake(cmake), "ninja")]
         return Compiled(commands, tuple(needs), named[1] if named else root.name, "_build")
     return NOT_COMPILED
+
+
+def _cmake(text: str) -> str:
+    """Return the requirement of CMake: release 4 reads no project that is written for one before 3.5."""
+    asked = _ASKED_OF_CMAKE.search(text)
+    return "cmake<4" if asked and (int(asked[1]), int(asked[2])) < (3, 5) else "cmake"
 
 
 def _text(path: Path) -> str:

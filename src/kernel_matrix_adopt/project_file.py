@@ -38,6 +38,8 @@ class ProjectFile:
     python: str = ""
     needs: tuple[tuple[str, str], ...] = ()  # a requirement, and where it stands
     test_folders: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()  # the folders of its packages, where they need not lie in ``src`` or beside it
+    sources: tuple[str, ...] = ()  # the folders that go onto the import path, by the same files
     compiled: Compiled = NOT_COMPILED
     notes: tuple[str, ...] = ()  # a sentence for each thing that could not be read
 
@@ -64,6 +66,7 @@ def read(root: Path) -> ProjectFile:
         str(project.get("requires-python") or metadata.get("requires_python", "")),
         tuple((text, origin) for text, origin in needs if _is_requirement(text)),
         tuple(_test_folders(root, document)),
+        *_declared(document.get("tool", {})),
         how,
         (note,) if note else (),
     )
@@ -130,6 +133,30 @@ def _test_folders(root: Path, document: Mapping[str, Any]) -> Iterable[str]:
     for folders in named:
         texts = folders.split() if isinstance(folders, str) else folders if isinstance(folders, list) else ()
         yield from (text.strip("/").removeprefix("./") or "." for text in texts if isinstance(text, str) and text)
+
+
+def _declared(tool: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the folders of packages that a build backend is told, and the folders that it takes packages from."""
+
+    def at(*names: str) -> Any:
+        value: Any = tool
+        for name in names:
+            value = value.get(name, {}) if isinstance(value, dict) else {}
+        return value
+
+    packages = at("scikit-build", "wheel", "packages") or at("hatch", "build", "targets", "wheel", "packages")
+    found, root = at("setuptools", "packages", "find", "where"), at("setuptools", "package-dir", "")
+    sources = [*_texts(found), root, at("maturin", "python-source")]
+    return tuple(map(_plain, _texts(packages))), tuple(map(_plain, _texts(sources)))
+
+
+def _texts(values: object) -> list[str]:
+    items = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
+    return [text for text in items if isinstance(text, str) and text]
+
+
+def _plain(folder: str) -> str:
+    return folder.strip("/").removeprefix("./") or "."
 
 
 _FILE = "PKG-INFO"

@@ -21,6 +21,8 @@ from kernel_matrix_adopt.repository import TOOLCHAINS, Repository
 
 # PyTorch's own index has a build for each kind of machine.
 TORCH = Installer(builds_of="torch", cpu={"UV_TORCH_BACKEND": "cpu"}, gpu={"UV_TORCH_BACKEND": "auto"})
+_VARIABLES = {"Triton": "TRITON_INTERPRET", "Pallas": "KERNEL_MATRIX_PALLAS_INTERPRET"}
+GPUS = {"cuda": "sm_90", "rocm": "gfx942"}  # the first target of each: a guess
 _HOSTED = "x86-64-v3"  # what GitHub's machines have
 _ENVIRONMENT = Environment(  # noqa: S701 - these are no pages: YAML and Dockerfiles have no HTML to escape
     loader=PackageLoader("kernel_matrix_adopt"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -44,7 +46,9 @@ def propose(repository: Repository, machine: Machine) -> tuple[str, dict[str, st
         "target": _target(machine),
         "distributions": [name for name in _distributions(repository) if name in versions],
         "torch": "torch" in versions,
-        "interpreted": "triton" in repository.toolchains,
+        "interpreted": _interpreted(repository),
+        "environment": ", ".join(f'{name}: "{value}"' for name, value in _on_a_cpu(repository).items()),
+        "gpus": GPUS,
         "gpu": bool(repository.kernels or repository.cuda or {"triton", "tilelang"} & {*repository.toolchains}),
         "containers": repository.python == lock.OLDEST_PYTHON,  # the Python of the images
         "requirement": commands.requirement(),
@@ -89,6 +93,20 @@ def _distributions(repository: Repository) -> list[str]:
     """Return the distributions whose versions people look for in a report of this repository."""
     own = {canonicalize_name(name) for name in (*repository.toolchains, "numpy")}
     return sorted(own | {"torch" if name == "triton" else name for name in own})
+
+
+def _interpreted(repository: Repository) -> list[str]:
+    """Return the toolchains whose kernels run in an interpreter on a CPU."""
+    return [*(["Triton"] if "triton" in repository.toolchains else []), *(["Pallas"] if repository.uses_pallas else [])]
+
+
+def _on_a_cpu(repository: Repository) -> dict[str, str]:
+    """Return the variables of the tests on a CPU: Triton's interpreter, and the targets that a build has to be told."""
+    variables = {variable: "1" for name, variable in _VARIABLES.items() if name in _interpreted(repository)}
+    if repository.cuda and repository.project.compiled.commands:
+        told = vendor_named("nvidia").build_variables((GPUS["cuda"],))
+        variables |= {name: told[name] for name in ("CUDAARCHS", "TORCH_CUDA_ARCH_LIST")}
+    return variables
 
 
 def _target(machine: Machine) -> str:

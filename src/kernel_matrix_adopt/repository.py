@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -52,6 +52,11 @@ class Repository:
         return tuple(name for source in self.own for name in source.kernels)
 
     @property
+    def uses_pallas(self) -> bool:
+        """Whether the package or its tests have kernels in Pallas, which compiles for no CPU."""
+        return any(source.uses_pallas for source in (*self.own, *self.tests))
+
+    @property
     def test_files(self) -> tuple[Path, ...]:
         """The files that pytest takes for tests, from the suite's folder."""
         return tuple(source.path for source in self.tests if is_test(source.path))
@@ -67,7 +72,7 @@ def look(root: Path, suite: str | None = None) -> Repository:
         raise UserError(f"{root}: there is no such folder. Name the repository's root: --root FOLDER.")
     project = project_file.read(root)
     paths = list(files_of(root, (".py",)))
-    module, source = _package(root, paths, project.name)
+    module, source = _package(root, paths, project)
     if project.compiled.ctest or (project.compiled.commands and not module):
         module, source = project.name, "."
     named = [suite] if suite else project.test_folders
@@ -109,22 +114,32 @@ def _python(text: str) -> str:
     return next((version for version in PYTHONS if f"{version}.99" in wanted), PYTHONS[-1])
 
 
-def _package(root: Path, paths: Sequence[Path], name: str) -> tuple[str, str]:
+def _package(root: Path, paths: Sequence[Path], project: ProjectFile) -> tuple[str, str]:
     """Return the module of the package, and the folder that has to be on the import path.
 
-    It is the one that has the project's name, else the folder with most files.
+    It is the one that the project's files name, else the one that has its name, else the folder with most files.
     """
+    folders = {path.relative_to(root).parent for path in paths}
+    for package in map(PurePosixPath, project.packages):
+        if Path(package) in folders and package.name.isidentifier():
+            return package.name, package.parent.as_posix()
+    sources = sorted({*project.sources, "src"} - {"."}, key=len, reverse=True)
     sizes: dict[tuple[str, str], int] = {}
     for path in paths:
-        inside = path.relative_to(root).parts
-        source, rest = ("src", inside[1:]) if inside[0] == "src" else (".", inside)
+        source, rest = _split(path.relative_to(root), sources)
         if len(rest) > 1 and rest[0] not in _NO_PACKAGE and rest[0].isidentifier():
             sizes[rest[0], source] = sizes.get((rest[0], source), 0) + 1
         elif len(rest) == 1 and rest[0] not in ("setup.py", "conftest.py", "noxfile.py") and not is_test(path):
             sizes.setdefault((path.stem, source), 0)
     if not sizes:
         return "", "."
-    return max(sizes, key=lambda key: (_same(key[0], name), sizes[key], key[0]))
+    return max(sizes, key=lambda key: (_same(key[0], project.name), key[1] in project.sources, sizes[key], key[0]))
+
+
+def _split(path: Path, sources: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the folder on the import path that a file lies in, and the rest of its path."""
+    source = next((name for name in sources if path.is_relative_to(name)), ".")
+    return source, path.relative_to(source).parts
 
 
 def _same(module: str, name: str) -> int:
@@ -166,6 +181,7 @@ class Source:
     always: frozenset[str]  # imported at the top level, so that the file does not work without it
     imports: frozenset[str]
     kernels: tuple[str, ...]
+    uses_pallas: bool
 
 
 def files_of(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
@@ -193,7 +209,8 @@ def read_sources(paths: Iterable[Path]) -> list[Source]:
             continue
         names = frozenset(name for node in ast.walk(tree) for name in _imported(node))
         top = frozenset(name for node in tree.body for name in _imported(node))
-        sources.append(Source(path, top, names, tuple(_kernels(tree, imported="triton" in names))))
+        kernels = tuple(_kernels(tree, imported="triton" in names))
+        sources.append(Source(path, top, names, kernels, any(map(_of_pallas, ast.walk(tree)))))
     return sources
 
 
@@ -208,6 +225,13 @@ def _imported(node: ast.AST) -> Iterator[str]:
         yield from (alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
         yield node.module.partition(".")[0]
+
+
+def _of_pallas(node: ast.AST) -> bool:
+    """Return whether a statement imports Pallas."""
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+    names += [f"{node.module}.{name}" for name in names] if isinstance(node, ast.ImportFrom) else []
+    return any(f"{name}.".startswith("jax.experimental.pallas.") for name in names)
 
 
 def _kernels(tree: ast.Module, *, imported: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from kernel_matrix.base.errors import UserError
 
 _CONFIGURATION = "matrix.yaml"
+_RULES = ".gitignore"
 
 
 def refuse_where_nothing_can_be_written(root: Path) -> None:
@@ -32,6 +33,8 @@ def refuse_where_nothing_can_be_written(root: Path) -> None:
 def write(root: Path, files: Mapping[str, str]) -> list[str]:
     """Write the files in their order, and return a line for each. One that is there stays as it is.
 
+    Of git's rules, those that are not there are added.
+
     Raises:
         UserError: a file cannot be written.
     """
@@ -43,9 +46,23 @@ def write(root: Path, files: Mapping[str, str]) -> list[str]:
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
         except FileExistsError:
-            left.append(name)
+            if path.name == _RULES and _add(path, text):
+                new.append(f"{', '.join(text.split())} into {name}")
+            else:
+                left.append(name)
         except OSError as error:
             raise UserError(f"{path}: it cannot be written: {error.strerror or error}.") from None
         else:
             new.append(name)
     return [*(f"wrote {name}" for name in new), *(f"left {name} as it is" for name in left)]
+
+
+def _add(path: Path, lines: str) -> bool:
+    """Add the lines that a file does not have, and return whether there were any: ``build`` and ``/build/`` are one."""
+    present = path.read_text(encoding="utf-8", errors="replace")
+    known = {line.strip().strip("/") for line in present.splitlines()}
+    missing = [line for line in lines.splitlines() if line.strip("/") not in known]
+    if missing:
+        gap = "" if present.endswith("\n") or not present else "\n"
+        path.write_text(f"{present}{gap}" + "".join(f"{line}\n" for line in missing), encoding="utf-8")
+    return bool(missing)

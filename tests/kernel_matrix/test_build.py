@@ -184,6 +184,7 @@ def test_build_systems_are_told_the_targets():
          "  -- Configuring incomplete, errors occurred!\n  *** CMake configuration failed\n"),
          "CMake Error at a/b.cmake:39 (message): Failed to clone: 'x'"),
         ('a.cu(3): error: no x\n1 error detected in the compilation of "a.cu".\n', "a.cu(3): error: no x"),
+        ("ld: error: no -lx\nerror: Command '['g++']' returned non-zero exit status 1\n", "ld: error: no -lx"),
         ("one\ntwo\n", "two"),
         ("", "make"),
     ],

@@ -257,3 +257,9 @@ def test_a_faulty_file_of_rules_is_bad_input_with_its_name(doubles: Doubles, tex
     with pytest.raises(UserError, match=message) as caught:
         with_rules(doubles, text)
     assert "rules.yaml" in str(caught.value)
+
+
+def test_pytorch_s_build_for_a_cpu_is_a_cause_that_no_toolkit_is_found():
+    found = diagnose("OSError: CUDA_HOME environment variable is not set.", "install", rules=RULES)
+    assert found is not None
+    assert "PyTorch's build for a CPU looks for none" in found.cause

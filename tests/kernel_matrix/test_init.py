@@ -22,6 +22,7 @@ from kernel_matrix_adopt.project_file import by_extra, metadata_of
 from kernel_matrix_adopt.proposal import propose
 from kernel_matrix_adopt.repository import look
 from kernel_matrix_adopt.words import next_lines
+from kernel_matrix_adopt.writing import write
 
 PYPROJECT = (
     '[project]\nname = "own-kernels"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["numpy>=2"]\n'
@@ -327,3 +328,74 @@ def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(pac
 
 def test_what_a_run_writes_is_no_part_of_the_repository(package, resolved):
     assert propose(look(package), CPU)[1][".gitignore"] == "/build/\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "module", "source"),
+    [
+        ('[tool.scikit-build]\nwheel.packages = ["python/fast_gpu"]\n', "fast_gpu", "python"),
+        ('[tool.hatch.build.targets.wheel]\npackages = ["lib/fast_gpu"]\n', "fast_gpu", "lib"),
+        ('[tool.setuptools.packages.find]\nwhere = ["python"]\n', "fast_gpu", "python"),
+        ('[tool.setuptools.package-dir]\n"" = "./python/"\n', "fast_gpu", "python"),
+        ('[tool.maturin]\npython-source = "python"\n', "fast_gpu", "python"),
+        ('[tool.setuptools.package-dir]\nfast_gpu = "python/fast_gpu"\n', "python", "."),
+    ],
+)
+def test_the_package_is_where_its_build_backend_takes_it_from(tmp_path, tool, module, source):
+    lay(tmp_path, {f"{'lib' if 'lib/' in tool else 'python'}/fast_gpu/__init__.py": "", "tests/test_a.py": ""})
+    lay(tmp_path, {"pyproject.toml": f'[project]\nname = "fast"\nversion = "1"\n{tool}'})
+    seen = look(tmp_path)
+    assert (seen.module, seen.source) == (module, source)
+
+
+SETUP = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('own_kernels.a', ['a.cu'])])\n"
+
+
+def test_a_build_on_a_machine_without_a_gpu_is_told_the_targets_of_cuda(package, resolved):
+    (package / "src" / "own_kernels" / "add.py").write_text("")
+    for files, told in ({"setup.py": SETUP}, None), ({"a.cu": ""}, {"CUDAARCHS": "90", "TORCH_CUDA_ARCH_LIST": "9.0"}):
+        lay(package, files)
+        matrix = YAML(typ="safe").load(propose(look(package), CPU)[1]["matrix.yaml"])
+        toolchain = matrix["platforms"]["cpu"]["toolchains"][0]
+        assert (toolchain["environment"] if told else toolchain) == (told or "python")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from jax.experimental import pallas as pl",
+        "from jax.experimental.pallas import tpu as pltpu",
+        "import jax.experimental.pallas as pl",
+        "def f():\n    import jax.experimental.pallas.tpu",
+    ],
+)
+def test_kernels_in_pallas_run_in_its_interpreter_on_a_cpu(package, resolved, statement):
+    (package / "src" / "own_kernels" / "add.py").write_text(f"import jax\n{statement}\n")
+    matrix = YAML(typ="safe").load(propose(look(package), CPU)[1]["matrix.yaml"])
+    toolchain = matrix["platforms"]["cpu"]["toolchains"][0]
+    assert toolchain["emulated"] is True
+    assert toolchain["environment"] == {"KERNEL_MATRIX_PALLAS_INTERPRET": "1"}
+
+
+@pytest.mark.parametrize(
+    ("version", "needed"), [("3.4", "cmake<4"), ("3.5", "cmake"), ("3.1...3.20", "cmake"), ("3.18.2", "cmake")]
+)
+def test_a_project_that_cmake_4_does_not_read_gets_an_earlier_one(tmp_path, version, needed):
+    text = f"cmake_minimum_required(VERSION {version} FATAL_ERROR)\nproject(own)\nenable_testing()\n"
+    lay(tmp_path, {"CMakeLists.txt": text})
+    assert needed in requirements.lines(look(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("*.pyc", "*.pyc\n/build/\n", "wrote /build/ into .gitignore"),
+        ("dist/\nbuild\n", "dist/\nbuild\n", "left .gitignore as it is"),
+        (None, "/build/\n", "wrote .gitignore"),
+    ],
+)
+def test_the_folder_of_results_is_ignored_also_where_there_are_rules(tmp_path, before, after, said):
+    if before is not None:
+        (tmp_path / ".gitignore").write_text(before)
+    assert write(tmp_path, {".gitignore": "/build/\n"}) == [said]
+    assert (tmp_path / ".gitignore").read_text() == after

@@ -10,7 +10,7 @@ import time
 import pytest
 from conftest import harness
 from judges import judged_files
-from suites import Suite, states, verdicts
+from suites import MATRIX, Suite, states, verdicts
 from together import first_are_quick
 
 from kernel_matrix import pipeline
@@ -542,3 +542,30 @@ def test_sql_counts_what_only_asserts_as_held_and_what_compares_as_passed(tmp_pa
     assert [(row["passed"], row["held"], row["outcome"]) for row in json.loads(answer.stdout)] == [
         (0, 1, "held"), (1, 1, "held")
     ]  # fmt: skip
+
+
+PALLAS = {
+    **{f"{folder}/__init__.py": "" for folder in ("jax", "jax/experimental", "jax/experimental/pallas")},
+    "jax/experimental/pallas/tpu.py": """
+        asked = []
+
+        class InterpretParams:
+            pass
+
+        set_tpu_interpret_mode = asked.append
+        """,
+    "tests/test_a.py": """
+        from jax.experimental.pallas import tpu
+
+        def test_pallas_interprets():
+            assert len(tpu.asked) == 1
+        """,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("value", "state"), [("1", "held"), ("0", "fail")])
+def test_pallas_interprets_where_the_environment_asks_for_it(tmp_path, value, state):
+    environment = f"environment: {{ KERNEL_MATRIX_PALLAS_INTERPRET: '{value}' }}"
+    matrix = MATRIX.replace("suite: tests }", f"suite: tests, {environment} }}")
+    assert states(Suite.made(tmp_path, PALLAS, matrix).run()) == {"test_a/test_pallas_interprets": state}

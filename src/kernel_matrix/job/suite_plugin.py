@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import json
 import os
 import sys
@@ -26,6 +27,7 @@ from kernel_matrix.job.suite_end import SuiteEnd, shortened
 from kernel_matrix.job.surroundings import environment_facts
 from kernel_matrix.job.test_names import COLLECTED, IMPORT, SUITE, Key, keys_of, op_of
 
+_INTERPRET = "KERNEL_MATRIX_PALLAS_INTERPRET"  # 1: on a CPU, every kernel of Pallas runs in the interpreter for TPUs
 STAGE = "launch"  # of a test that runs
 _UNSAFE = 0.5  # seconds of results that a machine may lose when it dies
 _ABSENT = "the suite has no such test here: it was not collected in this environment"
@@ -211,6 +213,13 @@ def pytest_configure(config: pytest.Config) -> None:
     job = json.loads(path.read_text(encoding="utf-8"))
     running = Running(suite, job, Journal(journal, taken_key(journal)))
     config.pluginmanager.register(running, fixture.RUNNING)
+
+
+def pytest_collection() -> None:
+    """Let Pallas interpret, if that is asked. The suite's own conftest.py has configured JAX by now."""
+    if os.environ.get(_INTERPRET, "0") not in ("", "0"):
+        tpu = importlib.import_module("jax.experimental.pallas.tpu")
+        tpu.set_tpu_interpret_mode(tpu.InterpretParams())
 
 
 def pytest_unconfigure() -> None:

@@ -29,7 +29,7 @@ _OF_CMAKE = re.compile(r"(CMake Error at \S+ \(\w+\):)\s*\n\s*")  # the next lin
 # Lines that pip, CMake and ninja put around an error, and that do not say what it is.
 _AROUND = re.compile(
     r"\s*(×|╰─>|│|note: |hint: |\[end of output\]|ninja: build stopped"
-    r"|error: (subprocess-exited|metadata-gen|failed-|command .* failed with)"
+    r"|error: (subprocess-exited|metadata-gen|failed-|[Cc]ommand .* (failed with|returned))"
     r"|ERROR: Failed (building|to build)|subprocess\.CalledProcessError|RuntimeError: Error compiling objects"
     r"|make(\[\d\])?: \*\*\*|gmake(\[\d\])?: \*\*\*|FAILED: |\d+ errors? detected in the compilation"
     r"|-- Configuring incomplete|\*\*\* CMake|CMake Error at \S*/FetchContent\.cmake)"
