@@ -53,7 +53,7 @@ class Repository:
 
     @property
     def uses_pallas(self) -> bool:
-        """Whether the package or its tests have kernels in Pallas, which compiles for no CPU."""
+        """Return whether the package or its tests have kernels in Pallas, which compiles for no CPU."""
         return any(source.uses_pallas for source in (*self.own, *self.tests))
 
     @property
