@@ -13,7 +13,7 @@ pytestmark = pytest.mark.environments
 
 KINDS = {
     "cuda/sm_90/triton-3.6": "cubin",
-    "rocm/gfx942/triton-3.6": "hsaco",
+    "rocm/gfx1030/triton-3.6": "hsaco",  # the emulator has gfx942
     "cuda/sm_90/tilelang-0.1.8": "cubin",
     "cuda/sm_90/tilelang-0.1.15": "cubin",
     "cuda/sm_90/tvm-0.27": "cubin",
