@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import records_in
-from suites import Suite
+from suites import MATRIX, Suite
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.concern import readers_of
@@ -36,19 +36,6 @@ SETUP = """
 from setuptools import Extension, setup
 setup(name="fastadd", version="1.0", ext_modules=[Extension("fastadd", ["fastadd.c"])])
 """
-MATRIX = """
-package: {{ name: fastadd, suite: {suite}, build: [{build}] }}
-limits: {{ case: 60, job: 600 }}
-toolchains:
-  c: {{ lock: locks/c.txt }}
-platforms:
-  here:
-    title: this machine
-    device: cpu
-    runner: [ubuntu-24.04]
-    targets: [any]
-    toolchains: [c]
-"""
 INSTALL = "pip install --no-build-isolation --no-deps -e ."
 LOCK = (
     "iniconfig==2.3.0\npackaging==25.0\npip==25.3\npluggy==1.6.0\npygments==2.19.2\npytest==9.0.2\nsetuptools==80.9.0\n"
@@ -59,8 +46,12 @@ class Package(Suite):
     """A git repository with a module in C, which its one test calls."""
 
     @classmethod
-    def compiled(cls, root: Path, files: Mapping[str, str] | None = None, **words: str) -> Package:
-        """Write the package; ``words`` are for its matrix.yaml."""
+    def compiled(
+        cls, root: Path, files: Mapping[str, str] | None = None, *, suite: str = "tests", build: str = INSTALL
+    ) -> Package:
+        """Write the package; ``suite`` and ``build`` are for its matrix.yaml."""
+        matrix = MATRIX.replace("name: thing, suite: tests", f"name: fastadd, suite: {suite}, build: [{build}]")
+        matrix = matrix.replace("plain", "c").replace("lock.txt", "locks/c.txt")
         test = "import fastadd\n\n\ndef test_add():\n    assert fastadd.add(2, 3) == 5\n"
         own = {
             "locks/c.txt": LOCK,
@@ -69,9 +60,7 @@ class Package(Suite):
             "tests/test_add.py": test,
             ".gitignore": "/build\n",
         }
-        package = cls.made(
-            root, {**own, **(files or {})}, MATRIX.format(**{"suite": "tests", "build": INSTALL, **words})
-        )
+        package = cls.made(root, {**own, **(files or {})}, matrix)
         package.executor = "venv"
         for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "-m", "all")):
             subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", root, *command], check=True)

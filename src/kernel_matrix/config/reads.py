@@ -108,7 +108,7 @@ class Checkout:
         """All files that some job reads, by their names in turn."""
         found = (*_HARNESS.rglob("*.py"), *_HARNESS.parent.glob("kernel_matrix_containers/*.py"))
         harness = {str(path.relative_to(_HARNESS.parent)): path for path in found}
-        names = {*_names(self.root), *_hidden(self.root, self.root / self.matrix.package.suite)}
+        names = {*source_names(self.root), *_hidden(self.root, self.root / self.matrix.package.suite)}
         own = {name: self.root / name for name in names if not is_of_harness(name)}
         files = []
         for name, path in sorted({**own, **harness}.items()):
@@ -130,7 +130,7 @@ def _reads(readers: Readers, platform: str, toolchain: str, outside: bool) -> bo
     return is_toolchain_s and (readers.platforms is None or platform in readers.platforms)
 
 
-def _names(root: Path) -> Iterator[str]:
+def source_names(root: Path) -> Iterator[str]:
     """Yield the files below a folder: all that git does not ignore, or without git all that look like source."""
     yield from git.files(root) or _walked(root, root)
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from kernel_matrix.base import git
 from kernel_matrix.base.locking import locked
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.own_version import own_version
+from kernel_matrix.config.reads import source_names
 from kernel_matrix.run.executors import Child, InstallError, Request
 
 SHELL = "import os, sys; os.execvp('sh', ['sh', '-c', sys.argv[1]])"  # for Python, which an interpreter starts
@@ -152,11 +152,9 @@ class Build:
 
 
 def _names(request: Request) -> Iterator[str]:
-    """Yield the files to copy: all that git does not ignore; without git, all but hidden files and the build folder."""
+    """Yield the files to copy: those of the source, without what lies in the build folder."""
     root, build = request.root.resolve(), request.build.resolve()
-    found = (path.relative_to(root) for path in sorted(root.rglob("*")))
-    visible = (str(path) for path in found if not any(part.startswith(".") for part in path.parts))
-    for name in git.files(root) or visible:
+    for name in sorted(source_names(root)):
         path = root / name
         if (path.is_symlink() or path.is_file()) and not path.is_relative_to(build):
             yield name
