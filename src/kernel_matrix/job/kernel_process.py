@@ -23,6 +23,7 @@ from kernel_matrix.job.processes import (
     memory_limit_kills,
     orphans_of,
     run_delay,
+    work_below,
 )
 
 _START = Path(__file__).with_name("start.py")
@@ -109,6 +110,10 @@ class KernelProcess:
     def memory(self) -> int | None:
         """Return the bytes that the process holds for itself; None where that is not known."""
         return anonymous_memory(self.pid) if self.pid else None
+
+    def work_below(self) -> list[int]:
+        """Return numbers that change when a process below this one starts, works or ends, as far as is known."""
+        return work_below(self.pid) if self.pid else []
 
     def orphans(self) -> list[str]:
         """End the processes that the kernel's process left to themselves, and return their names."""
