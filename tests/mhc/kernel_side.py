@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-import operators
 import surroundings
 import threads
+import torch_calls
 from constants import WITH_EQUATIONS
 from draws import OPS, allocated, spec_of
 from guards import Guarded, Scratch
@@ -67,7 +67,7 @@ def run(
     scratch = Scratch(device, own_operators=own) if checked else None
     enter_stage("launch")
     try:
-        with scratch or contextlib.nullcontext(), contextlib.nullcontext(()) if own else operators.noted() as called:
+        with scratch or contextlib.nullcontext(), contextlib.nullcontext(()) if own else torch_calls.noted() as called:
             chosen.run(given, out, kernel["target"])
             _wait(device)
     except NoDeviceError as reason:

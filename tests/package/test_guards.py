@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-import operators
 import surroundings
+import torch_calls
 from guards import Guarded, Scratch, guard_bytes, opened, pattern
 
 CPU = torch.device("cpu")
@@ -102,13 +102,13 @@ def test_scratch_without_elements_stays_as_it_is():
 
 
 def test_operators_that_compute_are_noted_and_those_that_move_are_not(capfd):
-    with Scratch(CPU, own_operators=False), operators.noted() as called:
+    with Scratch(CPU, own_operators=False), torch_calls.noted() as called:
         x = torch.zeros(3, 4).view(4, 3).T.contiguous().clone()
         x.copy_(torch.ones(3, 4)).to(torch.bfloat16).flatten().narrow(0, 1, 2).numel()
         torch.full((3,), 1.0).new_full((4,), 2.0)[1:].unbind()
         torch.from_numpy(x.detach().numpy()).reshape(2, 6).split(1)
     assert called == set()
-    with operators.noted() as called:
+    with torch_calls.noted() as called:
         x @ x.T
         torch.exp(x)
     assert called == {"mm", "exp"}
@@ -116,9 +116,9 @@ def test_operators_that_compute_are_noted_and_those_that_move_are_not(capfd):
 
 
 def test_an_operator_that_fails_ends_what_is_noted():
-    with pytest.raises(RuntimeError, match="mat1 and mat2"), operators.noted():
+    with pytest.raises(RuntimeError, match="mat1 and mat2"), torch_calls.noted():
         torch.mm(torch.zeros(2, 3), torch.zeros(2, 3))
-    with operators.noted() as called:
+    with torch_calls.noted() as called:
         torch.zeros(3).exp()
     assert called == {"exp"}
 
