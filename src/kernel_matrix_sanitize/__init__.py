@@ -1,1 +1,1 @@
-"""What sanitizers find in the kernels of a package: reads past the end, races, memory that nobody wrote."""
+"""The findings of sanitizers in the kernels of a package: reads past the end, races, memory that nobody wrote."""

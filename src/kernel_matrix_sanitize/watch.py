@@ -25,7 +25,7 @@ _SLOWER = 20  # how much longer a case and a job may take
 
 @dataclass(frozen=True)
 class Finding:
-    """What a tool found in a case."""
+    """A fault that a tool found in a case."""
 
     case: str
     kernel: str
