@@ -60,7 +60,7 @@ class Watched:
 
     @property
     def is_red(self) -> bool:
-        """Whether something was found that nobody has explained, or a case came to no end."""
+        """True if something was found that nobody has explained, or a case came to no end."""
         return any(cell.unfinished for cell in self.cells) or not all(one.explained for one in self.findings)
 
     def as_data(self) -> dict[str, object]:

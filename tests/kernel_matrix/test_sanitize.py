@@ -1,4 +1,4 @@
-"""Sanitizers: what is found in the kernel's process goes to its case, and the results of the matrix stay as they are."""
+"""Sanitizers: a finding in the kernel's process goes to its case, and the results of the matrix stay as they are."""
 
 from __future__ import annotations
 
