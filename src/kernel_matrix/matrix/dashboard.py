@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix import audit
 from kernel_matrix.audit import sampled as sampling
-from kernel_matrix.matrix.toolchains import toolchain_view
+from kernel_matrix.matrix.toolchains import checks_of, toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import difference
 from kernel_matrix.report.annotations import annotate, ended_annotations
@@ -78,6 +78,7 @@ def write_dashboard(
         more_notes=(sample.note,) if sample else (),
         left_out=left_out,
         toolchains=toolchain_view(project, judged.probes()),
+        checks=checks_of(project),
         run_notes=notes,
     )
     changes = _changes(document, against, earlier) if against else None
