@@ -29,6 +29,7 @@ EXTRAS = {
     "serve": "serve",
     "toolchains": "probes",
     **dict.fromkeys(("init", "lock", "ci take-junit", "ci comment", "ci notify"), "adopt"),
+    **dict.fromkeys(("ci history", "ci jobs", "ci labels", "ci plan"), "ci"),
     **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),
 }
 

@@ -34,10 +34,7 @@ GROUPS = {
     "ci": "Take a step of a CI workflow",
     "toolchains": "Ask what each toolchain can and cannot, version by version",
 }
-OWN = (
-    *(name for names in PURPOSES.values() for name in names if name not in (*GROUPS, *plugins.EXTRAS)),
-    *("ci history", "ci plan", "ci jobs", "ci labels"),
-)
+OWN = tuple(name for names in PURPOSES.values() for name in names if name not in (*GROUPS, *plugins.EXTRAS))
 # The names that commands had, and what is typed now.
 FORMER = {
     "bisect": "toolchains bisect",
