@@ -28,6 +28,8 @@ EXTRAS = {
     "calibrate": "calibrate",
     "serve": "serve",
     "toolchains": "probes",
+    "send": "send",
+    "take": "send",
     **dict.fromkeys(("init", "lock", "ci take-junit", "ci comment", "ci notify"), "adopt"),
     **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),
 }
