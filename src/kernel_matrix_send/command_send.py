@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.cli.options import add_matrix_options, add_run_options, add_selection_options, project_to_run
+from kernel_matrix.cli.options import (
+    add_matrix_options,
+    add_run_options,
+    add_selection_options,
+    project_to_run,
+    settings_of,
+)
 from kernel_matrix.run.progress import Console
-from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_send import sending
 from kernel_matrix_send.signed_file import ACCOUNT
@@ -35,14 +39,12 @@ def main(options: argparse.Namespace) -> int:
     """Run, and write the file, also of results that did not pass."""
     if not ACCOUNT.fullmatch(options.account):
         raise UserError(f"--as {options.account}: no account at GitHub has such a name.")
+    project, selected = project_to_run(options)
     key = key_to_use(options.key)
     fingerprint_of(key)  # whoever cannot sign need not wait for the run
-    project, selected = project_to_run(options)
     machine = detect()
     selected = sending.selected_here(project, selected, machine, all_vendors=bool(options.platform))
-    # The results of this machine for itself stay as they are.
-    project = replace(project, build=project.build / "send")
-    settings = Settings(project.root, project.build, options.executor, max(1, options.jobs), options.resume)
+    settings = settings_of(options, project, selected)
     with Console(selected.jobs) as console:
         records = sending.run(project, selected, machine, settings, console)
     if not records:

@@ -38,7 +38,7 @@ class File(_Model):
 
 
 class Inventory(_Model):
-    """What was run, where, and by whom; of each job its facts, which name versions and hashes of what it read."""
+    """Say what was run, where, and by whom; the facts of each job name the versions and hashes of what it read."""
 
     version: Literal[1]
     by: str
