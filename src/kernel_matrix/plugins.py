@@ -26,6 +26,7 @@ EXTRAS = {
     "launches": "launches",
     "bench": "bench",
     "calibrate": "calibrate",
+    "sanitize": "sanitize",
     "serve": "serve",
     "toolchains": "probes",
     **dict.fromkeys(("init", "lock", "ci take-junit", "ci comment", "ci notify"), "adopt"),
