@@ -26,6 +26,7 @@ EXTRAS = {
     "launches": "launches",
     "bench": "bench",
     "calibrate": "calibrate",
+    "sanitize": "sanitize",
     "serve": "serve",
     "toolchains": "probes",
     "send": "send",
