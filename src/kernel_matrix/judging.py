@@ -160,7 +160,11 @@ def _judged(
         planned.tier,
         loaded,
         jobs,
-        notes=(*([presence.note] if presence and presence.note else []), *outputs_not_named(planned)),
+        notes=(
+            *([presence.note] if presence and presence.note else []),
+            *outputs_not_named(planned),
+            *judged.told_notes(connection),
+        ),
         not_taken=tuple(load.not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,
         presence=presence,

@@ -29,6 +29,8 @@ EXTRAS = {
     "sanitize": "sanitize",
     "serve": "serve",
     "toolchains": "probes",
+    "send": "send",
+    "take": "send",
     **dict.fromkeys(("init", "lock", "ci take-junit", "ci comment", "ci notify"), "adopt"),
     **dict.fromkeys(("ci history", "ci jobs", "ci labels", "ci plan"), "ci"),
     **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),

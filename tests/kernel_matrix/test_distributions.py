@@ -26,6 +26,7 @@ BESIDE = {
     "adopt": ("init", "--help"),
     "serve": ("serve", "--help"),
     "ci": ("ci", "plan", "--help"),
+    "send": ("send", "--help"),
 }
 
 STEP = """
@@ -125,7 +126,9 @@ def test_the_extras_of_the_harness_name_the_distributions_beside_it():
         own = tomllib.loads((ROOT / "src" / f"kernel_matrix_{name}" / "pyproject.toml").read_text())["project"]
         assert extras[name] == [f"{own['name']}=={own['version']}"]
         assert f"kernel-matrix=={project['version']}" in own["dependencies"]
-    assert extras["all"] == ["kernel-matrix[adopt,ci,containers,launches,probes,bench,calibrate,sanitize,serve,trends]"]
+    assert extras["all"] == [
+        "kernel-matrix[adopt,ci,containers,launches,probes,bench,calibrate,sanitize,serve,send,trends]"
+    ]
     assert set(plugins.EXTRAS.values()) == {*BESIDE}
 
 

@@ -120,16 +120,19 @@ def test_the_core_imports_no_distribution_beside_it():
     assert names == {
         f"kernel_matrix_{name}"
         for name in (
-            "adopt",
-            "bench",
-            "calibrate",
-            "ci",
-            "containers",
-            "launches",
-            "probes",
-            "pytest",
-            "sanitize",
-            "serve",
+            *(
+                "adopt",
+                "bench",
+                "calibrate",
+                "ci",
+                "containers",
+                "launches",
+                "probes",
+                "pytest",
+                "sanitize",
+                "send",
+                "serve",
+            ),
         )
     }
     for path in MODULES:

@@ -23,8 +23,8 @@ from kernel_matrix.cli.interruption import interrupt_on_signals
 
 # The commands by what a user wants. Commands that no line names stand under the last one.
 PURPOSES = {
-    "Run": ("init", "matrix", "run", "shell"),
-    "Look": ("report", "serve", "doctor"),
+    "Run": ("init", "matrix", "run", "shell", "send"),
+    "Look": ("report", "serve", "doctor", "take"),
     "Ask": ("query", "diff", "compare", "repro", "diagnose", "audit"),
     "Keep the rules": ("check", "lock"),
     "CI": ("ci",),
