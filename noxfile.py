@@ -50,6 +50,8 @@ SCRIPTS = [
     *(".ci/run", "ci/base-images", "ci/environment", "ci/kernel-matrix", "ci/nox"),
     "containers/toolchains/make-environments",
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
+    *(f"tests/kernel_matrix/machine/{name}" for name in ("boot", "bin/gh", "bin/nvidia-smi", "bin/python-of-harness")),
+    "tests/kernel_matrix/machine/runner/run.sh",
 ]
 
 # The commands of the harness that a person starts as a session, too: `ci/nox -s NAME -- OPTIONS`.

@@ -103,7 +103,7 @@ def make(folder: Path) -> None:
     for toolchain in WRONG:
         make_backend(folder / "src" / "mhc" / "backends", toolchain)
     names = ", ".join(f'"{backend_of(toolchain)}"' for toolchain in WRONG)
-    for edit in (IMPORTED, BLINDED, Edit("tests/mhc/kernel_side.py", EQUATIONS, f"{EQUATIONS[:-1]}, {names})")):
+    for edit in (IMPORTED, BLINDED, Edit("tests/mhc/constants.py", EQUATIONS, f"{EQUATIONS[:-1]}, {names})")):
         edit.make(folder)
     with (folder / "matrix.yaml").open("w", encoding="utf-8") as file:
         YAML().dump(matrix(), file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -440,6 +441,40 @@ def test_the_process_does_not_get_the_variables_that_are_for_the_comparing_one(t
     process = KernelProcess(tmp_path, tmp_path / "log", ["FOR_COMPARING"])
     try:
         assert process.call("told:told", {}, {}, lambda _: None)[0] == ["FOR_BOTH"]
+    finally:
+        process.close()
+
+
+CHILDREN = """
+import subprocess
+kept = []
+def start(_):
+    kept.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    return ask(_)
+def ask(_):
+    kept[0].stdin.write(b"2\\n")
+    kept[0].stdin.flush()
+    return kept[0].stdout.readline().decode(), {}
+def run(_):
+    subprocess.run(["true"])
+    return None, {}
+def nothing(_):
+    return None, {}
+"""
+
+
+def test_what_a_process_below_the_kernels_process_does_is_known(tmp_path: Path):
+    (tmp_path / "below.py").write_text(CHILDREN)
+    process = KernelProcess(tmp_path, tmp_path / "log")
+    assert process.work_below() == []
+    try:
+        process.call("below:nothing", {}, {}, lambda _: None)
+        seen = [process.work_below()]
+        for function in ("run", "start", "ask", "nothing"):
+            process.call(f"below:{function}", {}, {}, lambda _: None)
+            time.sleep(0.05)  # until cat waits again
+            seen.append(process.work_below())
+        assert [a != b for a, b in itertools.pairwise(seen)] == [True, True, True, False]
     finally:
         process.close()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 WITHOUT = ("mhc_post", "expand")  # operators without constants
 LOUD = 10  # the scale from which on a case has tokens that stand out (draws.py), and other constants
+WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the reference's equations
 PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # shared by all tokens: their gradients are sums over tokens
 
 

@@ -75,15 +75,14 @@ def opened(whole: Array, shape: tuple[int, ...], itemsize: int, secret: int) -> 
 
 
 class Scratch(TorchDispatchMode):
-    """Poison and guard what is allocated through PyTorch, and note the operators of PyTorch that are called.
+    """Poison and guard what is allocated through PyTorch.
 
-    ``own_operators`` says that the kernel is made of PyTorch's operators: those are not noted then, and its memory is
-    only poisoned, by the C library's own means on a CPU.
+    ``own_operators`` says that the kernel is made of PyTorch's operators: its memory is only poisoned then, by the C
+    library's own means on a CPU.
     """
 
     def __init__(self, device: torch.device, *, own_operators: bool) -> None:
         super().__init__()
-        self.operators: set[str] = set()
         self._guarded: list[tuple[str, Guarded]] = []
         self._device, self._own = device, own_operators
 
@@ -104,11 +103,7 @@ class Scratch(TorchDispatchMode):
         """Put guards around what is allocated, and call every other operator as it is."""
         result = function(*args, **(kwargs or {}))
         name = function._schema.name.removeprefix("aten::")
-        if name not in _ALLOCATIONS:
-            if name not in _MOVES:
-                self.operators.add(name)
-            return result
-        if not isinstance(result, torch.Tensor) or result.numel() == 0 or not _is_dense(result):
+        if name not in ALLOCATIONS or result.numel() == 0 or not _is_dense(result):
             return result
         guarded = Guarded.empty(
             result.view(-1) if result.is_contiguous() else result.as_strided((result.numel(),), (1,)), 1
@@ -125,15 +120,7 @@ class Scratch(TorchDispatchMode):
         ]
 
 
-_ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
-# Operators that allocate or move values and compute nothing.
-_MOVES = set(
-    """
-    alias as_strided clone contiguous copy_ detach expand fill_ full full_like is_pinned lift_fresh new_full
-    new_ones new_zeros ones ones_like permute record_stream reshape resize_ select set_ slice split
-    split_with_sizes squeeze t _to_copy transpose unbind _unsafe_view unsqueeze view zero_ zeros zeros_like
-    """.split()  # noqa: SIM905  # a list of literals is one name a line
-)
+ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:

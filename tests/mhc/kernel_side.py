@@ -7,6 +7,7 @@ kernel that wants to could forge them. What it cannot reach is the inputs, the g
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -16,6 +17,8 @@ import torch
 
 import surroundings
 import threads
+import torch_calls
+from constants import WITH_EQUATIONS
 from draws import OPS, allocated, spec_of
 from guards import Guarded, Scratch
 from kernel_matrix.job.inputs import Array
@@ -29,7 +32,6 @@ Answer = tuple[Any, Mapping[str, Array]]
 
 _imported: set[str] = set()  # the backends that this process has imported
 _raced: dict[str, Any] = {}  # the kernel and the tensors of the last race
-WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the reference's equations
 
 
 def variants(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any]) -> Answer:
@@ -50,7 +52,8 @@ def run(
     """Run one variant into guarded outputs, and return their bytes.
 
     ``secret`` determines the guards' bytes. With ``checked``, everything that the kernel allocates is poisoned and
-    guarded too, and the inputs come back, so that a kernel that has changed them is seen.
+    guarded too, and the inputs come back, so that a kernel that has changed them is seen. PyTorch's operators are noted
+    in every run.
     """
     backend = kernel_of(kernel)
     device = torch.device(kernel["device"])
@@ -60,10 +63,11 @@ def run(
     outputs = {name: Guarded.empty(tensor, secret) for name, tensor in like._asdict().items() if tensor is not None}
     out = type(like)(*(outputs[name].tensor if name in outputs else None for name in like._fields))
     before, memory = surroundings.of_process(), _device_memory(device)
-    scratch = Scratch(device, own_operators=kernel["backend"] in WITH_EQUATIONS) if checked else None
+    own = kernel["backend"] in WITH_EQUATIONS
+    scratch = Scratch(device, own_operators=own) if checked else None
     enter_stage("launch")
     try:
-        with scratch or surroundings.unchanged():
+        with scratch or contextlib.nullcontext(), contextlib.nullcontext(()) if own else torch_calls.noted() as called:
             chosen.run(given, out, kernel["target"])
             _wait(device)
     except NoDeviceError as reason:
@@ -73,7 +77,7 @@ def run(
     facts = {
         "changed": changed,
         "overrun": scratch.overrun() if scratch else [],
-        "operators": sorted(scratch.operators) if scratch else [],
+        "operators": sorted(called),
         "kept_on_device": 0 if checked else _device_memory(device) - memory,  # a checked run keeps what it allocates
     }
     results = {name: output.bytes() for name, output in outputs.items()}

@@ -35,12 +35,6 @@ def restore(before: dict[str, Any]) -> list[str]:
     return changed
 
 
-@contextlib.contextmanager
-def unchanged() -> Iterator[None]:
-    """Change nothing."""
-    yield
-
-
 def _set_random(state: Any) -> None:
     torch.set_rng_state(state)
 

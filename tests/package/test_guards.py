@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import surroundings
+import torch_calls
 from guards import Guarded, Scratch, guard_bytes, opened, pattern
 
 CPU = torch.device("cpu")
@@ -100,20 +101,26 @@ def test_scratch_without_elements_stays_as_it_is():
     assert scratch.overrun() == []
 
 
-def test_operators_that_compute_are_noted_and_those_that_move_are_not():
-    with Scratch(CPU, own_operators=False) as scratch:
+def test_operators_that_compute_are_noted_and_those_that_move_are_not(capfd):
+    with Scratch(CPU, own_operators=False), torch_calls.noted() as called:
         x = torch.zeros(3, 4).view(4, 3).T.contiguous().clone()
-        x.copy_(torch.ones(3, 4))
-        assert scratch.operators == set()
+        x.copy_(torch.ones(3, 4)).to(torch.bfloat16).flatten().narrow(0, 1, 2).numel()
+        torch.full((3,), 1.0).new_full((4,), 2.0)[1:].unbind()
+        torch.from_numpy(x.detach().numpy()).reshape(2, 6).split(1)
+    assert called == set()
+    with torch_calls.noted() as called:
         x @ x.T
         torch.exp(x)
-    assert scratch.operators == {"mm", "exp"}
+    assert called == {"mm", "exp"}
+    assert capfd.readouterr().err == ""
 
 
-def test_operators_of_a_kernel_that_is_made_of_them_are_not_noted():
-    with Scratch(CPU, own_operators=True) as scratch:
-        torch.exp(torch.empty(3))
-    assert scratch.operators == set()
+def test_an_operator_that_fails_ends_what_is_noted():
+    with pytest.raises(RuntimeError, match="mat1 and mat2"), torch_calls.noted():
+        torch.mm(torch.zeros(2, 3), torch.zeros(2, 3))
+    with torch_calls.noted() as called:
+        torch.zeros(3).exp()
+    assert called == {"exp"}
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="only the GNU C library can fill")

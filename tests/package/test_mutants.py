@@ -222,6 +222,9 @@ class SameProcess:
     def memory(self) -> None:
         return None
 
+    def work_below(self) -> list[int]:
+        return []
+
 
 def axes_of(op: str) -> list[dict[str, Any]]:
     return [axes for axes in CASES if op != "sinkhorn" or axes["dtype"] == "fp32"]

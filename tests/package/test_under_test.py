@@ -23,7 +23,8 @@ FACTS = {"changed": [], "overrun": [], "operators": [], "kept_on_device": 0}
 class Case:
     """A case of ``expand`` whose kernel's process answers with what a test says."""
 
-    backend, op, direction, device, target, interpreted = "cheat", "expand", "forward", "cpu", "", False
+    backend, op, direction, device, target = "cheat", "expand", "forward", "cpu", ""
+    action, interpreted = "run", False
 
     def __init__(self, *, facts=None, spoil=lambda arrays: None):
         self.axes = {"tokens": 3}
@@ -31,6 +32,9 @@ class Case:
 
     def kernel_memory(self):
         return None
+
+    def kernel_children(self):
+        return []
 
     def call(self, function, arrays, secret, **options):
         x = from_numpy(arrays["x"])

@@ -132,6 +132,10 @@ class RunningCase:
         """Return the CPU time that the kernel's process has used, with the processes below it, as far as is known."""
         return self._kernel_process.cpu_seconds() if self._kernel_process else 0.0
 
+    def kernel_children(self) -> list[int]:
+        """Return numbers that change when a process below the kernel's process starts, works or ends."""
+        return self._kernel_process.work_below() if self._kernel_process else []
+
     def compare(
         self,
         results: Mapping[str, Array],

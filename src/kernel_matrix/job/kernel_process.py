@@ -23,7 +23,9 @@ from kernel_matrix.job.processes import (
     memory_limit_kills,
     orphans_of,
     run_delay,
+    work_below,
 )
+from kernel_matrix.job.watcher import watcher_of_job
 
 _START = Path(__file__).with_name("start.py")
 _PATIENCE = 5.0  # seconds that a process gets to end by itself
@@ -55,6 +57,7 @@ class KernelProcess:
         """
         self._suite, self._log, self._without = suite, ProcessLog(log), without
         self._process: subprocess.Popen[bytes] | None = None
+        self._watcher = watcher_of_job(log.parent)
         self._count = 0  # of the calls; an answer says to which of them it belongs
         self._kills = 0  # of processes of this container that reached its memory limit, before this one
         adopt_orphans()
@@ -75,8 +78,26 @@ class KernelProcess:
 
         Raises:
             DeviceMissingError: the device is not here.
-            KernelProcessError: the call failed, or the process died.
+            KernelProcessError: the call failed, the process died, or the program that watches it found something.
         """
+        if self._watcher is None:
+            return self._call(function, arrays, options, on_stage)
+        try:
+            return self._call(function, arrays, options, on_stage)
+        except KernelProcessError:
+            self.close()  # the fault may have spoilt the device for this process
+            raise
+        finally:
+            if finding := self._watcher.found():
+                raise KernelProcessError(finding.splitlines()[0].strip("= "), finding, "launch")
+
+    def _call(
+        self,
+        function: str,
+        arrays: Mapping[str, Array],
+        options: Mapping[str, Any],
+        on_stage: Callable[[str], None],
+    ) -> tuple[Any, dict[str, Array]]:
         process = self._running()
         stage = "import"
         try:
@@ -110,6 +131,10 @@ class KernelProcess:
         """Return the bytes that the process holds for itself; None where that is not known."""
         return anonymous_memory(self.pid) if self.pid else None
 
+    def work_below(self) -> list[int]:
+        """Return numbers that change when a process below this one starts, works or ends, as far as is known."""
+        return work_below(self.pid) if self.pid else []
+
     def orphans(self) -> list[str]:
         """End the processes that the kernel's process left to themselves, and return their names."""
         return orphans_of(self.pid)
@@ -137,9 +162,10 @@ class KernelProcess:
         self._kills = memory_limit_kills()
         theirs_in, ours_out = pipe()
         ours_in, theirs_out = pipe()
+        watched_by = self._watcher.start() if self._watcher else ()
         with self._log.open() as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(_START), "--kernel", str(theirs_in), str(theirs_out), str(self._suite)],
+                [*watched_by, sys.executable, str(_START), "--kernel", *map(str, (theirs_in, theirs_out, self._suite))],
                 pass_fds=(theirs_in, theirs_out),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

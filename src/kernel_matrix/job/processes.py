@@ -43,11 +43,21 @@ def orphans_of(kernel: int | None) -> list[str]:
 
 def run_delay(pid: int) -> float:
     """Return the seconds that the threads of a process waited for a core, together; 0 where that is not known."""
-    nanoseconds = 0
-    for file in (_PROC / str(pid) / "task").glob("*/schedstat"):
-        with contextlib.suppress(OSError, IndexError, ValueError):  # the thread has ended, or the system counts nothing
-            nanoseconds += int(file.read_text().split()[1])
-    return nanoseconds / 1e9
+    return sum(_scheduled(pid, 1)) / 1e9
+
+
+def work_below(pid: int) -> list[int]:
+    """Return numbers that change when a process below this one starts, works or ends; none where they are not known.
+
+    A child that has ended has left its parent the number of its page faults.
+    """
+    try:
+        work = [int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[8])]
+    except OSError:  # it has ended
+        return []
+    for child in sorted(_child_ids(pid)):
+        work += [child, *_scheduled(child, 0), *work_below(child)]
+    return work
 
 
 def cpu_seconds(pid: int) -> float:
@@ -111,6 +121,15 @@ def _child_ids(parent: int) -> list[int]:
         with contextlib.suppress(OSError):  # the thread has ended
             ids += map(int, children.read_text().split())
     return ids
+
+
+def _scheduled(pid: int, column: int) -> list[int]:
+    """Return a number of each thread of a process: the nanoseconds that it has run (0) or waited for a core (1)."""
+    nanoseconds = []
+    for file in sorted((_PROC / str(pid) / "task").glob("*/schedstat")):
+        with contextlib.suppress(OSError, IndexError, ValueError):  # the thread has ended, or the system counts nothing
+            nanoseconds.append(int(file.read_text().split()[column]))
+    return nanoseconds
 
 
 def _prctl(option: int, value: int) -> None:

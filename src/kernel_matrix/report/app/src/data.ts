@@ -26,7 +26,7 @@ export interface Overview {
    * When a result is stale.
    */
   stale_meaning: string;
-  evidence: ("planned" | "lowered" | "compiled" | "held" | "emulated" | "ran")[];
+  evidence: ("planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran")[];
   platforms: PlatformEntry[];
   lanes: Lane[];
   /**
@@ -127,6 +127,7 @@ export interface StateWord {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "told"
     | "held"
     | "pass"
     | "excluded";
@@ -170,10 +171,11 @@ export interface Lane {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "told"
     | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran";
   cells: number;
   by_state: {
     [k: string]: number;
@@ -403,10 +405,11 @@ export interface Cell {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "told"
     | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran";
   /**
    * Why its first stale case is stale; empty if no case is.
    */
@@ -485,7 +488,7 @@ export interface Noise {
   /**
    * The least evidence of these cases: ran or emulated.
    */
-  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran";
 }
 /**
  * The cause and the remedy of an error, and the name of the rule that matched.

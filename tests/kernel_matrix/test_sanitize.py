@@ -1,0 +1,90 @@
+"""Sanitizers: a finding in the kernel's process goes to its case, and the results of the matrix stay as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Doubles, harness
+
+from kernel_matrix import pipeline
+from kernel_matrix.run.progress import Lines
+from kernel_matrix.run.settings import Settings
+from kernel_matrix.vendors.machine import detect
+from kernel_matrix_sanitize import tools
+from kernel_matrix_sanitize.command import lines
+from kernel_matrix_sanitize.watch import Watched, build_folder, watch
+
+# In the place of compute-sanitizer: it finds something in the first process that it starts, and nothing in later ones.
+STAND_IN = """#!{python}
+import os, sys
+from pathlib import Path
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("Version 2025.3.1.0 (build 36398880)"))
+log = sys.argv[sys.argv.index("--log-file") + 1]
+marker = Path(__file__).with_name("found")
+Path(log).write_text("========= COMPUTE-SANITIZER\\n" + ("" if marker.exists() else {finding!r}))
+marker.touch()
+at = next(k for k, word in enumerate(sys.argv) if word == {python!r})
+os.execv(sys.argv[at], sys.argv[at:])
+"""
+FINDING = """========= Invalid __global__ read of size 4 bytes
+=========     at double_it(const float *, float *, int)+0x110 in double.cu:20
+=========     by thread (250,0,0) in block (0,0,0)
+=========
+"""
+
+
+def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    """Run the double ``good`` under memcheck, for which a program of ours stands in."""
+    program = doubles.root / "bin" / tools.PROGRAM
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(STAND_IN.format(python=sys.executable, finding=FINDING))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    jobs = [job for job in pipeline.plan(project, "quick").jobs if job.toolchain == "good"]
+    settings = Settings(project.root, build_folder(project, "memcheck"), "current", 1)
+    return watch(project, jobs, "memcheck", detect(), settings, Lines())
+
+
+def test_a_finding_goes_to_its_case_with_kernel_and_line_and_the_next_case_runs(here: Doubles, monkeypatch):
+    found = watched(here, monkeypatch)
+    [cell], [finding] = found.cells, found.findings
+    assert (cell.watched, cell.unfinished, found.version) == (2, (), "2025.3.1.0")
+    assert finding.case.endswith("tokens1"), "the first case, whose process was the first"
+    assert (finding.kernel, finding.line) == ("double_it(const float *, float *, int)", "double.cu:20")
+    assert found.is_red
+    assert "2 cases, nothing found, 1 with a finding" in "\n".join(lines(found))
+    assert not (here.root / "build" / "results").exists(), "the results of the matrix stay as they are"
+
+
+def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles, monkeypatch):
+    here.edit("suite: suite,", "suite: suite, probes: probes,")
+    entry = {"tool": "memcheck", "kernel": "double_it", "finding": "Invalid", "reason": "The read is of padding."}
+    (here.root / "probes").mkdir()
+    (here.root / "probes" / "sanitize.yaml").write_text(json.dumps([entry]))
+    found = watched(here, monkeypatch)
+    text = "\n".join(lines(found))
+    assert not found.is_red
+    assert "1 with findings that are explained" in text
+    assert "explained: The read is of padding." in text
+
+
+def test_what_is_lacking_is_one_sentence(here: Doubles, monkeypatch, tmp_path: Path):
+    done = harness("sanitize", "--matrix", str(here.root / "matrix.yaml"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "pip install nvidia-cuda-sanitizer-api" in done.stderr
+    (tmp_path / tools.PROGRAM).write_text("")
+    (tmp_path / tools.PROGRAM).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    done = harness("sanitize", "--matrix", str(here.root / "matrix.yaml"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no case of what was asked for runs on an NVIDIA GPU of this machine" in done.stderr
+    here.edit("suite: suite,", "suite: suite, probes: .,")
+    (here.root / "sanitize.yaml").write_text("- tool: memcheck\n")
+    with pytest.raises(Exception, match=r"sanitize.yaml: .*kernel"):
+        watched(here, monkeypatch)
