@@ -25,12 +25,12 @@ from sweep_tables import escaped
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Rule, as_list
 from kernel_matrix.config.plan import plan
-from kernel_matrix.machines import services
-from kernel_matrix.machines.row_plan import make_row_plan
 from kernel_matrix.report.words import MEANING
 from kernel_matrix.store import names, schema, views
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import versions_of
+from kernel_matrix_ci import services
+from kernel_matrix_ci.event_plan import make_row_plan
 from kernel_matrix_probes.expected import judge_all
 from kernel_matrix_probes.probe import Probe, Window, load_probes
 

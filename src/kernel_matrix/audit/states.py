@@ -314,6 +314,8 @@ class Judge:
 
 def evidence_of(state: str, raw: Raw) -> str:
     """Return the evidence of a case in a state that a raw result gives it."""
+    if state == "told":
+        return "told"
     if state in ("missing", "unavailable", "excluded", "error") or raw.outcome == "error":
         return "planned"
     if raw.action == "compile":

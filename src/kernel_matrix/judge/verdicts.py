@@ -6,11 +6,17 @@ from importlib.resources import files
 
 from kernel_matrix.judge.plan_tables import enter_plan
 from kernel_matrix.judge.sampled import enter_wrong_samples
-from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
+from kernel_matrix.judge.tables import (
+    enter_misplaced,
+    enter_rules,
+    enter_sentences,
+    enter_stale_jobs,
+    enter_told_sentences,
+)
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
-from kernel_matrix.store.database import Connection
-from kernel_matrix.store.records import Jobs
+from kernel_matrix.store.database import Connection, one
+from kernel_matrix.store.records import Jobs, exchange_told
 from kernel_matrix.store.sampled import Samples
 
 
@@ -24,6 +30,19 @@ def judge(connection: Connection, planned: Planned, present: Present | None, sam
     """
     jobs = Jobs(connection)
     enter_plan(connection, planned)
+    is_told = bool(one(connection, "SELECT count(*) FROM told"))
+    if is_told:  # by the same rules, and without a look at the project's own results
+        exchange_told(connection)
+        _judge(connection, planned, present, samples, jobs)
+        _step(connection, "13_told")
+        exchange_told(connection)
+    _judge(connection, planned, present, samples, jobs)
+    if is_told:
+        enter_told_sentences(connection)
+        _step(connection, "14_heard")
+
+
+def _judge(connection: Connection, planned: Planned, present: Present | None, samples: Samples, jobs: Jobs) -> None:
     _step(connection, "00_words", "01_results")
     enter_stale_jobs(connection, present, jobs)
     _step(connection, "02_stale", "03_inputs", "04_faulty_jobs", "05_common_figures", "06_deciding")

@@ -68,10 +68,13 @@ def write_dashboard(
     Raises:
         UserError: ``against`` holds no report.
     """
-    from kernel_matrix.report import make_document, site  # what they import takes long, and few commands report
-    from kernel_matrix.report.cells import Sources
+    from kernel_matrix.report import cells, make_document, site  # what they import takes long, and few commands report
 
-    sources, sample, earlier = Sources(project.matrix, judged, project.rules), _sample(judged), earlier or History()
+    sources, sample, earlier = (
+        cells.Sources(project.matrix, judged, project.rules),
+        _sample(judged),
+        earlier or History(),
+    )
     document = make_document.document(
         sources,
         earlier=earlier,

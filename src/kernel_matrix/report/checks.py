@@ -21,7 +21,7 @@ class _Model(BaseModel):
 
 
 class CheckedCell(_Model):
-    """What a check did with the kernel of a cell."""
+    """The cases of a cell under a check, counted."""
 
     cell: str
     tried: int = Field(description="Cases that came to an end.")
@@ -31,7 +31,7 @@ class CheckedCell(_Model):
 
 
 class Finding(_Model):
-    """What a check found in a case."""
+    """A fault that a check found in a case."""
 
     case: str
     kernel: str = ""

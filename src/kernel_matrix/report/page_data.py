@@ -130,7 +130,7 @@ class Overview(_Model):
 
 
 class ChecksData(_Model):
-    """What was looked for beside the cases, the oldest first."""
+    """The checks beside the cases, the oldest first."""
 
     checks: list[Check]
 

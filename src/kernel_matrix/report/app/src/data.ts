@@ -27,7 +27,7 @@ export interface Overview {
    * When a result is stale.
    */
   stale_meaning: string;
-  evidence: ("planned" | "lowered" | "compiled" | "held" | "emulated" | "ran")[];
+  evidence: ("planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran")[];
   platforms: PlatformEntry[];
   lanes: Lane[];
   /**
@@ -128,6 +128,7 @@ export interface StateWord {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "told"
     | "held"
     | "pass"
     | "excluded";
@@ -171,10 +172,11 @@ export interface Lane {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "told"
     | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran";
   cells: number;
   by_state: {
     [k: string]: number;
@@ -404,10 +406,11 @@ export interface Cell {
     | "unavailable"
     | "lowered"
     | "compiled"
+    | "told"
     | "held"
     | "pass"
     | "excluded";
-  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran";
   /**
    * Why its first stale case is stale; empty if no case is.
    */
@@ -486,7 +489,7 @@ export interface Noise {
   /**
    * The least evidence of these cases: ran or emulated.
    */
-  evidence: "planned" | "lowered" | "compiled" | "held" | "emulated" | "ran";
+  evidence: "planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran";
 }
 /**
  * The cause and the remedy of an error, and the name of the rule that matched.
@@ -893,7 +896,7 @@ export interface Asked {
   asks: string;
 }
 /**
- * What was looked for beside the cases, the oldest first.
+ * The checks beside the cases, the oldest first.
  */
 export interface ChecksData {
   checks: Check[];
@@ -926,7 +929,7 @@ export interface Check {
   unfinished: string[];
 }
 /**
- * What a check did with the kernel of a cell.
+ * The cases of a cell under a check, counted.
  */
 export interface CheckedCell {
   cell: string;
@@ -948,7 +951,7 @@ export interface CheckedCell {
   unfinished: number;
 }
 /**
- * What a check found in a case.
+ * A fault that a check found in a case.
  */
 export interface Finding {
   case: string;
