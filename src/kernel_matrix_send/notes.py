@@ -1,4 +1,4 @@
-"""What each person outside the project has sent, as sentences for the page."""
+"""Sentences for the page about what each person outside the project has sent."""
 
 from __future__ import annotations
 
