@@ -26,6 +26,7 @@ EXTRAS = {
     "launches": "launches",
     "bench": "bench",
     "calibrate": "calibrate",
+    "fuzz": "fuzz",
     "sanitize": "sanitize",
     "serve": "serve",
     "toolchains": "probes",

@@ -126,6 +126,7 @@ def test_the_core_imports_no_distribution_beside_it():
                 "calibrate",
                 "ci",
                 "containers",
+                "fuzz",
                 "launches",
                 "probes",
                 "pytest",
