@@ -163,7 +163,7 @@ def _judged(
         notes=(
             *([presence.note] if presence and presence.note else []),
             *outputs_not_named(planned),
-            *judged.told_notes(connection),
+            *(told_notes(connection) if (told_notes := plugins.part("told notes")) else ()),
         ),
         not_taken=tuple(load.not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,

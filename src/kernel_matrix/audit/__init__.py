@@ -23,7 +23,6 @@ from kernel_matrix.audit.planned import planned as plan_of
 from kernel_matrix.audit.raw import Raw, read
 from kernel_matrix.audit.sampled import Sample, SampleJudge, content_of, sums
 from kernel_matrix.audit.states import Judge, Now, evidence_of
-from kernel_matrix.audit.told import WithTold
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
@@ -64,7 +63,7 @@ def audit(
     chosen = choose(results, shown["problems"])
     raws = chosen.by_case
     cases = plan_of(content, shown["run"]["tier"])
-    judge = WithTold(content, cases, chosen, now or _present(matrix, root))
+    judge = Judge(content, cases, raws, now or _present(matrix, root), chosen.told)
     cells, absent = _read(site, lambda folder: read_cells(folder, overview))
     differences = [
         *_of("results", chosen.silent),
@@ -193,7 +192,9 @@ def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], 
         return [("state", result["state"], " or ".join(dict.fromkeys(state for state, _ in allowed)))], None
     raws = [raw for raw in matching if raw is not None]
     if not raws:
-        return list(figures.unequal("evidence", result["evidence"], _without_raw(result["state"]))), None
+        return list(
+            figures.unequal("evidence", result["evidence"], "told" if result["state"] == "told" else "planned")
+        ), None
     found = [(list(figures.of_case(result, raw)), raw) for raw in raws]
     differences, raw = min(found, key=lambda pair: len(pair[0]))
     differences += figures.unequal("evidence", result["evidence"], evidence_of(result["state"], raw))
@@ -201,11 +202,6 @@ def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], 
     if fresh is not None and fresh == bool(result["stale"]):
         differences.append(("stale", result["stale"], "not stale" if fresh else "stale"))
     return differences, raw
-
-
-def _without_raw(state: str) -> str:
-    """Return the evidence of a case without a raw result: in a sample, what persons outside say is believed."""
-    return "told" if state == "told" else "planned"
 
 
 def _of_the_whole(shown: Shown, cells: list[Shown], raws: Mapping[str, list[Raw]]) -> Iterator[Difference]:

@@ -93,13 +93,6 @@ def enter_rules(connection: Connection, planned: Planned, jobs: Jobs, today: dat
     enter_rows(connection, "matching_rules", {"record": KEY, "place": NUMBER}, matched)
 
 
-def enter_told_sentences(connection: Connection) -> None:
-    """Make ``told_sentences``: whose word is taken for cases, as a sentence."""
-    found = rows(connection, "SELECT DISTINCT arguments FROM words")
-    made = [(arguments, sentence("told", arguments)) for (arguments,) in found]
-    enter_rows(connection, "told_sentences", {"arguments": pa.list_(TEXT), "sentence": TEXT}, made)
-
-
 def enter_sentences(connection: Connection) -> None:
     """Make ``sentences``: the sentence of each reason that has another one than its only argument."""
     question = """

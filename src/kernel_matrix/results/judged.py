@@ -22,7 +22,7 @@ from kernel_matrix.results.present import Present, start_of
 from kernel_matrix.results.states import RED, STATES, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
-from kernel_matrix.store.record import BENCH, PROBE, TOLD_AT, TOLD_BY, TOLD_KEY, Record
+from kernel_matrix.store.record import BENCH, PROBE, TOLD_BY, Record
 from kernel_matrix.store.records import OF_CASES, Jobs, records_of
 
 
@@ -260,23 +260,6 @@ class Judged:
             Verdict(self.planned.case(number), state, evidence, reason, records.get(record), stale)
             for number, state, evidence, reason, record, stale in found
         ]
-
-
-def told_notes(connection: Connection) -> Iterator[str]:
-    """Yield a sentence for what each person outside the project has run: how it ended, and where their word stands."""
-    if not one(connection, "SELECT count(*) FROM told"):
-        return
-    question = f"""
-        SELECT job['{TOLD_BY}'], job['{TOLD_KEY}'], job['{TOLD_AT}'][:10], job['device'], job['commit'], count(*),
-               histogram(t.state), count(*) FILTER (v.state = 'told') FROM told_states t JOIN verdicts v USING (planned)
-        GROUP BY ALL ORDER BY ALL
-    """
-    for by, key, at, device, commit, cases, states, stands in rows(connection, question):
-        ended = ", ".join(f"{states[state]} {state}" for state in STATES if state in states)
-        yield (
-            f"{by} (key {key}, signed {at}) sent {cases} cases of {device} at commit {commit}: {ended}. "
-            f"This word stands in {stands} of them; it counts in no figure of the project."
-        )
 
 
 def set_aside(connection: Connection, planned: Planned) -> dict[str, dict[str, State]]:

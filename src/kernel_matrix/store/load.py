@@ -188,6 +188,7 @@ class _Loading:
     known: dict[Path, int] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
+    told: dict[int, dict[str, str]] = field(default_factory=dict)  # the facts of jobs of persons outside the project
 
     def parse(self, paths: Sequence[Path], processes: int) -> None:
         """Read journals and JUnit files."""
@@ -229,18 +230,19 @@ class _Loading:
     def refuse_unsigned(self) -> None:
         """Refuse files of persons outside the project that are not as these have signed them."""
         question = f"SELECT source, any_value(facts) FROM jobs WHERE facts['{TOLD_BY}'] IS NOT NULL GROUP BY source"
-        facts = dict(rows(self.connection, question))
+        self.told = dict(rows(self.connection, question))
         for path, number in self.known.items():
-            if number in facts or (path.parent.parent / TOLD_INVENTORY).exists():
+            if number in self.told or (path.parent.parent / TOLD_INVENTORY).exists():
                 check, more = plugins.part("check told"), f"who signed it is checked by {plugins.installing('send')}"
-                if fault := check(path, facts.get(number, {})) if check else more:
+                if fault := check(path, self.told.get(number, {})) if check else more:
                     self.refused[path] = fault
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""
         question = 'SELECT "case", action FROM cases WHERE source = ? ORDER BY record'
-        told = {number for (number,) in rows(self.connection, f"SELECT source FROM jobs WHERE facts['{TOLD_BY}'] > ''")}
-        for path, source in ((path, number) for path, number in self.known.items() if number not in told):
+        for path, source in self.known.items():
+            if source in self.told:
+                continue
             records = (Record(case, "pass", action) for case, action in rows(self.connection, question, [source]))
             folder = path.parent if path.suffix == ".xml" else path.parent.parent
             try:
@@ -279,8 +281,10 @@ class _Loading:
                 copy = filecmp.cmp(first, path, shallow=False)
             if not copy:
                 taken[path] = self.known[path]
-        records.make_present(self.connection, [*taken.values()])
-        records.set_told_aside(self.connection)
+        told = [[number] for number in taken.values() if number in self.told]
+        if told:
+            self.connection.executemany("INSERT INTO told VALUES (?)", told)
+        records.make_present(self.connection, [number for number in taken.values() if number not in self.told])
         return tuple(taken)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kernel_matrix.store.database import CASES_OF_A_FILE, JOBS_OF_A_FILE, Connection, enter, one, rows
 from kernel_matrix.store.names import JobFiles
-from kernel_matrix.store.record import BENCH, HEAD, PROBE, TOLD_BY, Record
+from kernel_matrix.store.record import BENCH, HEAD, PROBE, Record
 from kernel_matrix.store.rows import of_records
 from kernel_matrix.store.schema import FIGURES
 
@@ -34,31 +34,12 @@ def add_sources(connection: Connection, sources: Mapping[int, Path]) -> None:
 
 
 def make_present(connection: Connection, numbers: Sequence[int]) -> None:
-    """Give the sources their positions, in this order. Only sources that have one count."""
+    """Give the sources their positions, in this order, and take those of all others. Only sources with one count."""
     schema = pa.schema({"position": pa.int32(), "source": pa.int32()})
     enter(connection, "positions", schema, {"position": range(len(numbers)), "source": numbers})
     connection.execute(
-        "UPDATE sources SET position = p.position FROM positions p WHERE p.source = sources.source"
+        "UPDATE sources SET position = (SELECT p.position FROM positions p WHERE p.source = sources.source)"
     ).fetchall()
-
-
-def set_told_aside(connection: Connection) -> None:
-    """Move the present sources that persons outside the project have signed to the table ``told``."""
-    of_told = f"source IN (SELECT source FROM jobs WHERE facts['{TOLD_BY}'] IS NOT NULL)"
-    connection.execute(f"""
-        INSERT INTO told SELECT source, position FROM sources WHERE position IS NOT NULL AND {of_told};
-        UPDATE sources SET position = NULL WHERE source IN (SELECT source FROM told);
-    """).fetchall()
-
-
-def exchange_told(connection: Connection) -> None:
-    """Make the sources of ``told`` the present ones, and those that were present the ones of ``told``."""
-    connection.execute("""
-        CREATE OR REPLACE TEMP TABLE others AS FROM told;
-        DELETE FROM told;
-        INSERT INTO told SELECT source, position FROM sources WHERE position IS NOT NULL;
-        UPDATE sources SET position = (SELECT o.position FROM others o WHERE o.source = sources.source);
-    """).fetchall()
 
 
 def insert_batches(connection: Connection, jobs: pa.Table, cases: pa.Table, outputs: pa.Table, first: int) -> None:
@@ -140,13 +121,12 @@ def add_records(connection: Connection, name: str, records: Sequence[Record]) ->
 OF_CASES = f"""NOT starts_with("case", '{PROBE}') AND NOT starts_with("case", '{BENCH}')"""
 
 
-_PRESENT = "(position IS NOT NULL OR source IN (SELECT source FROM told))"
-
-
 class Jobs:
     """The facts and the run of each job, by its number; the records of a job share one object."""
 
-    def __init__(self, connection: Connection, where: str = f"WHERE {_PRESENT}") -> None:
+    def __init__(
+        self, connection: Connection, where: str = "WHERE position IS NOT NULL OR source IN (FROM told)"
+    ) -> None:
         """``where`` selects the sources, by default the present ones, and those that persons have signed."""
         found = rows(connection, f"SELECT job, run, facts FROM jobs JOIN sources USING (source) {where}")
         self._facts: dict[int, dict[str, str]] = {job: dict(facts) for job, _, facts in found}
