@@ -61,9 +61,9 @@ def write_dashboard(
 ) -> Dashboard:
     """Write the dashboard of results that were judged, and audit it unless ``notes`` say that the run goes on.
 
-    The exit status speaks of the cases that are ``asked`` for, by default of all. ``against`` is the site of an earlier
-    run: the summary then says what differs from it. ``left_out`` cases are not on the page; ``notes`` stand at its top.
-    ``with_junit`` writes all results beside the page as one JUnit file too, which takes longer than all the rest.
+    The exit status speaks of the cases that are ``asked`` for, by default of all. The summary says what differs from
+    the site ``against``. ``left_out`` cases are not on the page; ``notes`` stand at its top. ``with_junit`` writes all
+    results beside the page as one JUnit file too, which takes longer than all the rest.
 
     Raises:
         UserError: ``against`` holds no report.
