@@ -70,11 +70,8 @@ def write_dashboard(
     """
     from kernel_matrix.report import cells, make_document, site  # what they import takes long, and few commands report
 
-    sources, sample, earlier = (
-        cells.Sources(project.matrix, judged, project.rules),
-        _sample(judged),
-        earlier or History(),
-    )
+    sources = cells.Sources(project.matrix, judged, project.rules)
+    sample, earlier = _sample(judged), earlier or History()
     document = make_document.document(
         sources,
         earlier=earlier,
