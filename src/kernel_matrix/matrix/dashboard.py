@@ -62,8 +62,7 @@ def write_dashboard(
     """Write the dashboard of results that were judged, and audit it unless ``notes`` say that the run goes on.
 
     The exit status speaks of the cases that are ``asked`` for, by default of all. The summary says what differs from
-    the site ``against``. ``left_out`` cases are not on the page; ``notes`` stand at its top. ``with_junit`` writes all
-    results beside the page as one JUnit file too, which takes longer than all the rest.
+    the site ``against``. ``left_out`` cases are not on the page; ``notes`` stand at its top. ``with_junit`` adds JUnit.
 
     Raises:
         UserError: ``against`` holds no report.
@@ -82,12 +81,12 @@ def write_dashboard(
         run_notes=notes,
     )
     changes = _changes(document, against, earlier) if against else None
-    times = judged.seconds(site.MOST_SECONDS)
-    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=times)
+    seconds = judged.seconds(site.MOST_SECONDS)
+    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
     site.write_junit(project.site, judged.records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
-    dashboard = _dashboard(project, judged, asked or judged, document, tuple(differences), earlier)
-    return replace(dashboard, annotations=_annotations(project, judged)) if with_annotations else dashboard
+    made = _dashboard(project, judged, asked or judged, document, tuple(differences), earlier)
+    return replace(made, annotations=_annotations(project, judged)) if with_annotations else made
 
 
 def _dashboard(
