@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from kernel_matrix.vendors.machine import detect
 from kernel_matrix_send import account, kept, signed_file, signing
 from kernel_matrix_send.signed_file import Signed
 
+COMMIT = "0123456789ab"
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="apt-get install openssh-client")
 
 
@@ -59,7 +61,9 @@ def sent(tmp_path_factory, bytecode) -> Sent:
     chosen = ("--toolchain", "good", "--toolchain", "wrong", "--key", str(folder / "alice"), "--to")
     bare = "import sys; sys.modules |= {'pyarrow': None, 'duckdb': None}; from kernel_matrix import cli; cli.main()"
     command = [sys.executable, "-c", bare, "send", "--as", "alice", *words, *chosen, str(folder / "sent.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "KERNEL_MATRIX_COMMIT": COMMIT}
+    )
     assert "1 fail, 5 pass, signed with SHA256:" in done.stdout, done.stdout + done.stderr
     assert str(doubles.root) not in (folder / "sent.txt").read_text(), "folders of a machine are private"
     shutil.rmtree(doubles.root / "build")
@@ -115,12 +119,14 @@ def test_a_run_that_passed_elsewhere_is_told_and_counts_in_no_figure_of_the_proj
     fingerprint = signing.fingerprint_of(sent.keys)
     assert good["reason"].startswith("alice says that it ran and passed on ")
     assert fingerprint in good["reason"]
+    assert f"at commit {COMMIT}, " in good["reason"]
     assert wrong["cases"] == {"missing": 1, "told": 2}, (
         "nobody's word makes the project red or says that its kernel is wrong"
     )
     assert shown["run"]["devices"] == shown["run"]["commits"] == []
     assert "ran" not in shown["run"]["cells_by_evidence"]
-    assert shown["agreement"]["tables"] == shown["jobs"] == []
+    assert not shown["jobs"]
+    assert not any(shown["agreement"].values())
     assert json.loads((project.site / "badges" / f"here.{good['target']}.good.json").read_text())["color"] == "#6e7781"
     assert collect([project.results], {}).broken == (), "no plan of the project asks for it, and none refuses it"
     [note] = [note for note in shown["notes"] if note.startswith("alice")]
