@@ -136,19 +136,9 @@ def test_secrets_differ_between_runs():
 
 def test_a_job_that_only_compiles_imports_no_pytorch_where_it_compares():
     """The import takes 1.6 s of each such job."""
-    options = [
-        "-p",
-        "kernel_matrix.job.plugin",
-        "-c",
-        os.devnull,
-        "--rootdir",
-        str(SUITE),
-        "--collect-only",
-        str(SUITE),
-    ]
+    source, suite = str(SUITE.parents[1] / "src"), str(SUITE)
+    options = f"-p kernel_matrix.job.plugin -c {os.devnull} --rootdir {suite} --collect-only {suite}".split()
     names = "print('torch' in sys.modules, *sys.modules['test_golden'].operators())"
-    program = (
-        f"import sys, pytest; sys.path.insert(0, {str(SUITE.parents[1] / 'src')!r}); pytest.main({options}); {names}"
-    )
+    program = f"import sys, pytest; sys.path.insert(0, {source!r}); pytest.main({options}); {names}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1].split() == ["False", *OPS], "and its cases are those of all operators"
