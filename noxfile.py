@@ -50,6 +50,8 @@ SCRIPTS = [
     *(".ci/run", "ci/base-images", "ci/environment", "ci/kernel-matrix", "ci/nox"),
     "containers/toolchains/make-environments",
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
+    *(f"tests/kernel_matrix/machine/{name}" for name in ("boot", "bin/gh", "bin/nvidia-smi", "bin/python-of-harness")),
+    "tests/kernel_matrix/machine/runner/run.sh",
 ]
 
 # The commands of the harness that a person starts as a session, too: `ci/nox -s NAME -- OPTIONS`.
@@ -62,10 +64,12 @@ COMMANDS = {
 worst_status = 0  # of the harness, in all sessions
 
 
-def kernel_matrix(session: nox.Session, *arguments: str, env: dict[str, str] | None = None) -> None:
+def kernel_matrix(
+    session: nox.Session, *arguments: str, env: dict[str, str] | None = None, python: Sequence[str] = (sys.executable,)
+) -> None:
     """Run the harness; status 1 says that something is red, and 2 that the input cannot be used."""
     global worst_status
-    command = (sys.executable, "-m", "kernel_matrix", *arguments)
+    command = (*python, "-m", "kernel_matrix", *arguments)
     try:
         # An interrupted harness ends its jobs first.
         session.run(*command, env={**START, **(env or {})}, external=True, interrupt_timeout=30)
@@ -280,6 +284,12 @@ def worked_examples(session: nox.Session) -> None:
 def distributions(session: nox.Session) -> None:
     """Build the wheel and the source archive of every distribution into build/distributions: -- VERSION."""
     session.run(sys.executable, "ci/distributions.py", *session.posargs, external=True)
+
+
+@nox.session(reuse_venv=True)
+def fuzz(session: nox.Session) -> None:
+    """Search for shapes and values at which a kernel is wrong: -- --minutes 5 [--case OP.DIRECTION]."""
+    kernel_matrix(session, "fuzz", *session.posargs, python=python_with_checks(session))
 
 
 @nox.session(venv_backend="none")

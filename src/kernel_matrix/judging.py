@@ -8,15 +8,14 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Plan, outputs_not_named, with_cases
 from kernel_matrix.config.rule_state import RuleState, locked_versions
-from kernel_matrix.machines.absences import with_absences
-from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of
 from kernel_matrix.pipeline import Project, plan
 from kernel_matrix.report.runs import Side, is_address, is_site, measurements, read_address, read_site
@@ -43,7 +42,7 @@ def judged(
     folders: Sequence[Path],
     *,
     row_plan: RowPlan | None = None,
-    statuses: Mapping[str, JobStatus] | None = None,
+    statuses: Mapping[str, Any] | None = None,
     earlier: History | None = None,
     now: datetime | None = None,
     asks_present: bool = True,
@@ -121,13 +120,14 @@ def _enter_absences(
     connection: Connection,
     project: Project,
     row_plan: RowPlan,
-    statuses: Mapping[str, JobStatus],
+    statuses: Mapping[str, Any],
     earlier: History,
     refused: Mapping[str, str],
 ) -> None:
-    """Enter why planned results of the rows are missing."""
+    """Enter why planned results of the rows are missing, in the words of the distribution that made the rows."""
     from kernel_matrix.store.records import enter_absences
 
+    with_absences = plugins.needed("absences", "ci")
     minutes = project.matrix.ci.queue_minutes
     enter_absences(connection, lambda found: with_absences(row_plan, found, statuses, earlier, refused, minutes))
 
@@ -160,7 +160,11 @@ def _judged(
         planned.tier,
         loaded,
         jobs,
-        notes=(*([presence.note] if presence and presence.note else []), *outputs_not_named(planned)),
+        notes=(
+            *([presence.note] if presence and presence.note else []),
+            *outputs_not_named(planned),
+            *(told_notes(connection) if (told_notes := plugins.part("told notes")) else ()),
+        ),
         not_taken=tuple(load.not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,
         presence=presence,

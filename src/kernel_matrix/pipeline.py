@@ -13,20 +13,18 @@ from pathlib import Path
 
 from kernel_matrix import diagnosis
 from kernel_matrix.base import git
-from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import suite
 from kernel_matrix.config.load import MATRIX_FILE, Checked
-from kernel_matrix.config.loosened import FormerError, Loosening, read_former
-from kernel_matrix.config.loosened import loosened as limits_loosened
-from kernel_matrix.config.model import Event, Matrix, Tier
+from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.selection import Selection, narrow, plan_with
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.machines import row_plan_file
-from kernel_matrix.machines.row_plan import RowPlan, choose, make_row_plan
+from kernel_matrix.machines.row_plan import RowPlan, choose
 from kernel_matrix.machines.rows import estimate, only_shard
 from kernel_matrix.results import history, rest
 from kernel_matrix.results.history import History
@@ -209,47 +207,6 @@ def select(project: Project, selection: Selection) -> Selected:
     if not jobs:
         raise UserError("no job is left: the options exclude each other. Ask for less at once.")
     return Selected(planned, jobs, row_plan, earlier)
-
-
-def plan_rows(
-    project: Project,
-    *,
-    event: str | None = None,
-    tier: Tier | None = None,
-    changed_since: str | None = None,
-    hosted_only: bool = False,
-    earlier: Path | None = None,
-) -> RowPlan:
-    """Return the rows that an event asks for; ``earlier`` is a folder of results, for the time that cases take.
-
-    Raises:
-        UserError: matrix.yaml has no such event, or git does not know the reference.
-    """
-    events = project.matrix.ci.events
-    if event and event not in events:
-        raise unknown("--event", "event in matrix.yaml's ci.events", event, events)
-    planned = plan(project, tier or events.get(event or "", Event()).tier)
-    paths = git.changed_files(project.root, changed_since) if changed_since else None
-    measured = history.read(earlier).seconds
-    return make_row_plan(project.matrix, planned, measured, event=event or "", paths=paths, hosted_only=hosted_only)
-
-
-def loosened(project: Project, since: str) -> list[Loosening]:
-    """Return what matrix.yaml allows now and did not where this branch left a commit, or that nobody can tell.
-
-    Raises:
-        UserError: git does not know the commit.
-    """
-    name = project.name
-    text = git.former_text(project.root, since, name)
-    if text is None:
-        return [Loosening(name, "the file is new, with all that it allows", "-", "-")]
-    try:
-        before = read_former(text)
-        former = planning.plan(before, "full")
-    except (FormerError, KeyError) as error:
-        return [Loosening(name, f"the former file cannot be compared, look at the change yourself: {error}", "-", "-")]
-    return limits_loosened(before, former, project.matrix, plan(project, "full"))
 
 
 def keep_the_rest(project: Project, selected: Selected, settings: Settings, progress: Progress) -> None:

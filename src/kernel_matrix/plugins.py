@@ -26,10 +26,14 @@ EXTRAS = {
     "launches": "launches",
     "bench": "bench",
     "calibrate": "calibrate",
+    "fuzz": "fuzz",
     "sanitize": "sanitize",
     "serve": "serve",
     "toolchains": "probes",
+    "send": "send",
+    "take": "send",
     **dict.fromkeys(("init", "lock", "ci take-junit", "ci comment", "ci notify"), "adopt"),
+    **dict.fromkeys(("ci history", "ci jobs", "ci labels", "ci plan"), "ci"),
     **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),
 }
 

@@ -43,6 +43,7 @@ NEEDED = {
     "compare": ["a/b/c/d.forward", "e/b/c/d.forward"], "toolchains sweep": ["own", "--versions", "1.."],
     "query": ["SELECT 1"], "ci take-junit": ["--platform", "a", "--toolchain", "b", "c.xml"],
     "toolchains bisect": ["own", "--good", "1", "--bad", "2", "--probe", "a/b"], "toolchains report": ["a/b"],
+    "send": ["--as", "alice"], "take": ["--from", "sent.txt", "--by", "alice"],
 }  # fmt: skip
 
 

@@ -22,12 +22,12 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import prospects
-from kernel_matrix.machines.row_plan import make_row_plan
-from kernel_matrix.machines.services import buildkite, gitlab
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.vendor import Device
+from kernel_matrix_ci.event_plan import make_row_plan
+from kernel_matrix_ci.services import buildkite, gitlab
 
 HARNESS = ROOT / "src" / "kernel_matrix"
 TEXTS = sorted(

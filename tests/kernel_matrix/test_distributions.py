@@ -20,11 +20,14 @@ BESIDE = {
     "launches": ("launches", "--help"),
     "bench": ("bench", "--help"),
     "calibrate": ("calibrate", "--help"),
+    "fuzz": ("fuzz", "--help"),
     "sanitize": ("sanitize", "--help"),
     "probes": ("toolchains", "probe", "--help"),
     "containers": ("shell", "--help"),
     "adopt": ("init", "--help"),
     "serve": ("serve", "--help"),
+    "ci": ("ci", "plan", "--help"),
+    "send": ("send", "--help"),
 }
 
 STEP = """
@@ -124,7 +127,9 @@ def test_the_extras_of_the_harness_name_the_distributions_beside_it():
         own = tomllib.loads((ROOT / "src" / f"kernel_matrix_{name}" / "pyproject.toml").read_text())["project"]
         assert extras[name] == [f"{own['name']}=={own['version']}"]
         assert f"kernel-matrix=={project['version']}" in own["dependencies"]
-    assert extras["all"] == ["kernel-matrix[adopt,containers,launches,probes,bench,calibrate,sanitize,serve,trends]"]
+    assert extras["all"] == [
+        "kernel-matrix[adopt,ci,containers,launches,probes,bench,calibrate,fuzz,sanitize,serve,send,trends]"
+    ]
     assert set(plugins.EXTRAS.values()) == {*BESIDE}
 
 

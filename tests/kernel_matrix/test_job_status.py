@@ -14,17 +14,17 @@ from together import first_are_quick
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
 from kernel_matrix.config.plan import Plan, plan
-from kernel_matrix.machines import job_status
-from kernel_matrix.machines.absences import absences, with_broken_promises
-from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
-from kernel_matrix.machines.services import github
 from kernel_matrix.report.badges import GREEN, GREY, of_document, of_history
 from kernel_matrix.report.markdown import summary
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History, LaneHistory, lane_id
 from kernel_matrix.store.record import Record
+from kernel_matrix_ci import job_status
+from kernel_matrix_ci.absences import absences, with_broken_promises
+from kernel_matrix_ci.job_status import JobStatus
+from kernel_matrix_ci.services import github
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
 LANE = "here/any/good"

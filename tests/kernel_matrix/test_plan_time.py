@@ -14,7 +14,7 @@ from test_rows import edited, second
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
-from kernel_matrix.machines.rows import rows
+from kernel_matrix_ci.placing import rows
 
 pytestmark = pytest.mark.alone
 

@@ -119,7 +119,22 @@ def test_the_core_imports_no_distribution_beside_it():
     names = {folder.name for folder in PLUGINS}
     assert names == {
         f"kernel_matrix_{name}"
-        for name in ("adopt", "bench", "calibrate", "containers", "launches", "probes", "pytest", "sanitize", "serve")
+        for name in (
+            *(
+                "adopt",
+                "bench",
+                "calibrate",
+                "ci",
+                "containers",
+                "fuzz",
+                "launches",
+                "probes",
+                "pytest",
+                "sanitize",
+                "send",
+                "serve",
+            ),
+        )
     }
     for path in MODULES:
         assert not {parts[0] for parts in all_imports(path)} & names, path

@@ -21,6 +21,7 @@ from kernel_matrix.config.suite import read, with_new_tests, with_tests, write
 from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
 from kernel_matrix.machines.row_plan_file import from_json, to_json
 from kernel_matrix.store import junit
+from kernel_matrix_ci.event_plan import plan_rows
 
 ENDS = """
 import pytest
@@ -344,7 +345,7 @@ def test_a_case_by_its_id_and_a_shard_run_their_part_only(tmp_path):
 def test_a_row_that_was_planned_before_anything_was_collected_runs_all_tests(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\ndef test_two(): pass\n"})
     project = pipeline.load(suite.root / "matrix.yaml")
-    rows = pipeline.plan_rows(project)
+    rows = plan_rows(project)
     file = tmp_path / "plan.json"
     file.write_text(to_json(rows))
     [row] = rows.rows

@@ -17,14 +17,12 @@ from test_run import middle, states
 from kernel_matrix import vendors as package
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
-from kernel_matrix.cli.ci.labels import labels
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.config.schema import schema
 from kernel_matrix.diagnosis import diagnose, rules_of
 from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import Prospect, prospects
-from kernel_matrix.machines.rows import rows
 from kernel_matrix.run.decide import decide, preview
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request, UnavailableError
@@ -48,6 +46,8 @@ from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix.vendors.vendor import Device
+from kernel_matrix_ci.commands.labels import labels
+from kernel_matrix_ci.placing import rows
 from kernel_matrix_containers.container import Containers
 from kernel_matrix_containers.sandbox import Sandbox
 

@@ -63,7 +63,7 @@ def audit(
     chosen = choose(results, shown["problems"])
     raws = chosen.by_case
     cases = plan_of(content, shown["run"]["tier"])
-    judge = Judge(content, cases, raws, now or _present(matrix, root))
+    judge = Judge(content, cases, raws, now or _present(matrix, root), chosen.told)
     cells, absent = _read(site, lambda folder: read_cells(folder, overview))
     differences = [
         *_of("results", chosen.silent),
@@ -175,7 +175,7 @@ def _of_cells(judge: Judge, shown: Shown, cells: list[Shown]) -> Iterator[Differ
                 continue
             differences, raw = _of_case(judge, case, result)
             yield from ((f"{case}: {key}", one, other) for key, one, other in differences)
-            deciding += [raw] if raw else []
+            deciding += [raw] if raw and result["state"] != "told" else []
         for key, one, other in figures.of_cell(cell, deciding, dtypes):
             yield f"{cell['id']}: {key}", one, other
     names = {cell["id"] for cell in cells}
@@ -192,7 +192,9 @@ def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], 
         return [("state", result["state"], " or ".join(dict.fromkeys(state for state, _ in allowed)))], None
     raws = [raw for raw in matching if raw is not None]
     if not raws:
-        return list(figures.unequal("evidence", result["evidence"], "planned")), None
+        return list(
+            figures.unequal("evidence", result["evidence"], "told" if result["state"] == "told" else "planned")
+        ), None
     found = [(list(figures.of_case(result, raw)), raw) for raw in raws]
     differences, raw = min(found, key=lambda pair: len(pair[0]))
     differences += figures.unequal("evidence", result["evidence"], evidence_of(result["state"], raw))

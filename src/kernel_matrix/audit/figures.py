@@ -21,11 +21,12 @@ STATES = (
     "unavailable",
     "lowered",
     "compiled",
+    "told",
     "held",
     "pass",
     "excluded",
 )
-EVIDENCE = ("planned", "lowered", "compiled", "held", "emulated", "ran")
+EVIDENCE = ("planned", "lowered", "compiled", "told", "held", "emulated", "ran")
 
 LONG = 100_000  # characters of a text, after which the page's data has it no longer
 

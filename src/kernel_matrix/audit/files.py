@@ -19,16 +19,17 @@ _Content = list[tuple[Any, ...]]
 
 
 class Chosen(NamedTuple):
-    """The raw results by case, and the files that are missing on the page without a word."""
+    """The project's raw results by case, the files that are missing on the page without a word, and others' results."""
 
     by_case: dict[str, list[Raw]]
     silent: tuple[Difference, ...]
+    told: dict[str, list[Raw]]
 
 
 def choose(results: Iterable[Path], problems: Iterable[str]) -> Chosen:
     """Return the results below folders, or of files. ``problems`` are the page's sentences about refused files."""
     told = {_end_of(text.partition(": ")[0]) for text in problems}
-    chosen = Chosen({}, ())
+    chosen = Chosen({}, (), {})
     silent: list[Difference] = []
     before: dict[tuple[str, str], list[_Content]] = {}
     for path in dict.fromkeys(_found(results)):
@@ -42,7 +43,8 @@ def choose(results: Iterable[Path], problems: Iterable[str]) -> Chosen:
         if _is_copy(by_case, before):
             continue
         for case, raws in by_case.items():
-            chosen.by_case.setdefault(case, []).extend(raws)
+            for raw in raws:
+                (chosen.told if "told.by" in raw.job else chosen.by_case).setdefault(case, []).append(raw)
     return chosen._replace(silent=tuple(silent))
 
 

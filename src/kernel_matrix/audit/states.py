@@ -43,9 +43,14 @@ class Judge:
     """Say which states the page may give to a case, and which of its raw results may decide it."""
 
     def __init__(
-        self, matrix: Mapping[str, Any], cases: Mapping[str, Facts], raws: Mapping[str, list[Raw]], now: Now
+        self,
+        matrix: Mapping[str, Any],
+        cases: Mapping[str, Facts],
+        raws: Mapping[str, list[Raw]],
+        now: Now,
+        told: Mapping[str, list[Raw]] | None = None,
     ) -> None:
-        """Take the plain content of matrix.yaml, the planned cases, the raw results, and the present."""
+        """Take matrix.yaml's plain content, the planned cases, raw results, the present, and results of others."""
         self.matrix, self.cases, self.now = matrix, cases, now
         self.raws = {case: raws.get(case, []) for case in cases}
         of_jobs: dict[tuple[str, str], bool | None] = {}  # every result of a job is as fresh as the others
@@ -62,10 +67,18 @@ class Judge:
         self.faulty = faulty(raws, cases, lambda case, raw: not self._has_other_inputs(case, raw), self.fresh)
         self.medians = self._medians()
         self.unlike = self._unlike()
+        self.others = Judge(matrix, cases, told, now) if told else None  # a result counts among its like alone
+        self.fresh |= self.others.fresh if self.others else {}
 
     def shown_as(self, case: str, result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
         """Return the states that a case may have, as the page shows it, each with the raw result that gives it."""
-        return self.allowed(case, bool(result["stale"]))
+        own, stale = self.allowed(case, bool(result["stale"])), bool(result["stale"])
+        words = self.others.allowed(case, stale) if self.others and any(map(_says_less, own)) else []
+        ran = [raw for state, raw in words if raw and raw.action == "run" and state in ("pass", "held")]
+        told = [raw for raw in ran if not self._has_other_inputs(case, raw)]
+        if told and len(told) == len(words):  # a row plan may say that a case is missing
+            own = [pair for pair in own if pair[0] == "missing" or not _says_less(pair)]
+        return [*own, *(("told", raw) for raw in told)]
 
     def is_fresh(self, case: str, raw: Raw) -> bool | None:
         """Return whether a case is not stale that is shown by this result; None if git has to say.
@@ -312,8 +325,15 @@ class Judge:
         return False
 
 
+def _says_less(pair: tuple[str, Raw | None]) -> bool:
+    """Return whether a state gives way to the word of a person outside the project: nothing red, and no run."""
+    return pair[0] in ("unavailable", "lowered", "compiled") or pair == ("missing", None)
+
+
 def evidence_of(state: str, raw: Raw) -> str:
     """Return the evidence of a case in a state that a raw result gives it."""
+    if state == "told":
+        return "told"
     if state in ("missing", "unavailable", "excluded", "error") or raw.outcome == "error":
         return "planned"
     if raw.action == "compile":

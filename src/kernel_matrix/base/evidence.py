@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Literal
 
-Evidence = Literal["planned", "lowered", "compiled", "held", "emulated", "ran"]
+Evidence = Literal["planned", "lowered", "compiled", "told", "held", "emulated", "ran"]
 EVIDENCE: tuple[Evidence, ...] = Evidence.__args__  # type: ignore[attr-defined]

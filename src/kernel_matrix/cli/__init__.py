@@ -23,8 +23,8 @@ from kernel_matrix.cli.interruption import interrupt_on_signals
 
 # The commands by what a user wants. Commands that no line names stand under the last one.
 PURPOSES = {
-    "Run": ("init", "matrix", "run", "shell"),
-    "Look": ("report", "serve", "doctor"),
+    "Run": ("init", "matrix", "run", "shell", "send"),
+    "Look": ("report", "serve", "doctor", "take"),
     "Ask": ("query", "diff", "compare", "repro", "diagnose", "audit"),
     "Keep the rules": ("check", "lock"),
     "CI": ("ci",),
@@ -34,10 +34,7 @@ GROUPS = {
     "ci": "Take a step of a CI workflow",
     "toolchains": "Ask what each toolchain can and cannot, version by version",
 }
-OWN = (
-    *(name for names in PURPOSES.values() for name in names if name not in (*GROUPS, *plugins.EXTRAS)),
-    *("ci history", "ci plan", "ci jobs", "ci labels"),
-)
+OWN = tuple(name for names in PURPOSES.values() for name in names if name not in (*GROUPS, *plugins.EXTRAS))
 # The names that commands had, and what is typed now.
 FORMER = {
     "bisect": "toolchains bisect",

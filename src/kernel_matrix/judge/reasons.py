@@ -83,6 +83,10 @@ _SENTENCES: dict[str, Callable[..., str]] = {
     "excluded_and_passes": _plain("{} Tried all the same, it passes: take the exclusion out if its reason is gone."),
     "excluded_and_tried": _excluded_and_tried,
     # Cases that pass.
+    "told": lambda by, key, at, device, commit: (
+        f"{by} says that it ran and passed on {device} at commit {commit[:40] or '(none)'}, and signed this "
+        f"on {at[:10]} with the key {key}; no machine of this project has run it"
+    ),
     "fixed": _plain("it passes, and is expected to fail: {} Take the expectation out of matrix.yaml."),
     "flaky": lambda *attempts: f"passed after {', '.join(attempts)}",
     # Results that prove less than they say.

@@ -9,8 +9,8 @@ from kernel_matrix.judge.sampled import enter_wrong_samples
 from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
-from kernel_matrix.store.database import Connection
-from kernel_matrix.store.records import Jobs
+from kernel_matrix.store.database import Connection, rows
+from kernel_matrix.store.records import Jobs, make_present
 from kernel_matrix.store.sampled import Samples
 
 
@@ -24,17 +24,28 @@ def judge(connection: Connection, planned: Planned, present: Present | None, sam
     """
     jobs = Jobs(connection)
     enter_plan(connection, planned)
-    _step(connection, "00_words", "01_results")
-    enter_stale_jobs(connection, present, jobs)
-    _step(connection, "02_stale", "03_inputs", "04_faulty_jobs", "05_common_figures", "06_deciding")
-    _step(connection, "07_limits", "08_outputs")
-    enter_misplaced(connection, planned, jobs)
-    enter_wrong_samples(connection, samples, jobs)
-    _step(connection, "09_proof")
-    enter_rules(connection, planned, jobs, present.now.date() if present else None)
-    _step(connection, "10_expected", "11_verdicts")
-    enter_sentences(connection)
-    _step(connection, "12_records")
+
+    def judge_present(*last: str) -> None:
+        _step(connection, "00_words", "01_results")
+        enter_stale_jobs(connection, present, jobs)
+        _step(connection, "02_stale", "03_inputs", "04_faulty_jobs", "05_common_figures", "06_deciding")
+        _step(connection, "07_limits", "08_outputs")
+        enter_misplaced(connection, planned, jobs)
+        enter_wrong_samples(connection, samples, jobs)
+        _step(connection, "09_proof")
+        enter_rules(connection, planned, jobs, present.now.date() if present else None)
+        _step(connection, "10_expected", "11_verdicts", *last)
+        enter_sentences(connection)
+        _step(connection, "13_records")
+
+    told = [source for (source,) in rows(connection, "FROM told ORDER BY source")]
+    if told:  # results of persons outside are judged by the same rules, and alone: neither counts for the other
+        own = rows(connection, "SELECT source FROM sources WHERE position IS NOT NULL ORDER BY position")
+        make_present(connection, told)
+        judge_present()
+        _step(connection, "14_words")
+        make_present(connection, [source for (source,) in own])
+    judge_present(*["12_told"] if told else [])
 
 
 def _step(connection: Connection, *names: str) -> None:

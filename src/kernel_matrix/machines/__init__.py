@@ -1,1 +1,1 @@
-"""The work of several machines: rows of the plan, the status of their jobs, and the CI services that start them."""
+"""The work of several machines: the rows of a plan, and what each was asked for."""

@@ -1,4 +1,4 @@
-"""Plan -> RowPlan: the rows that an event asks for. As a file it travels to the machines and to ``report``.
+"""The rows that an event asks for, as they travel in a file to the machines and to ``report``.
 
 Changed files choose the jobs that they concern, each with its reason.
 """
@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kernel_matrix.base.errors import unknown
-from kernel_matrix.config.concern import concerned, lock_files
-from kernel_matrix.config.model import Event, Matrix, Tier
+from kernel_matrix.config.concern import concerned
+from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
-from kernel_matrix.machines.rows import Row, estimate, rows
+from kernel_matrix.machines.rows import Row
 from kernel_matrix.store.validation import Asked
 from kernel_matrix.vendors.registry import vendor_named
 
@@ -54,37 +54,6 @@ class RowPlan:
         return replace(planned, jobs=self.jobs)
 
 
-def make_row_plan(
-    matrix: Matrix,
-    planned: Plan,
-    measured: Mapping[str, float],
-    *,
-    event: str = "",
-    paths: Sequence[str] | None = None,
-    hosted_only: bool = False,
-) -> RowPlan:
-    """Return the rows for what the event asks for and the changed files concern. A pure function.
-
-    ``measured`` are seconds by case; ``paths`` are the changed files, None for all files.
-    """
-    asked = matrix.ci.events.get(event, Event())
-    changed = set(paths or ())
-    jobs = [
-        job
-        for job in planned.jobs
-        if asked.toolchains is None
-        or job.toolchain in asked.toolchains
-        or changed & {*lock_files(matrix.lock_of(job.platform, job.toolchain))}
-    ]
-    reasons: Mapping[str, str] = {}
-    if paths is not None:
-        jobs, reasons = choose(matrix, jobs, paths)
-    seconds = estimate(matrix, planned.cases, measured)
-    placed = rows(matrix, jobs, seconds, hosted_only=hosted_only)
-    left_out = len(planned.cases) - sum(len(job.cases) for job in jobs)
-    return RowPlan(event, planned.tier, placed, asked.excluded, left_out, reasons)
-
-
 def asked_of(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:
     """Return what each job of the rows was asked for, by the job's id. A machine of our own may have any hardware."""
     return {
@@ -96,21 +65,6 @@ def asked_of(matrix: Matrix, row_plan: RowPlan) -> dict[str, Asked]:
         for row in row_plan.rows
         for job in row.jobs
     }
-
-
-def describe(row_plan: RowPlan, row: Row) -> str:
-    """Return a row as one line for people: its cases, its duration, its machine, and why it is in the plan."""
-    cases = sum(len(job.cases) for job in row.jobs)
-    reasons = dict.fromkeys(reason for job in row.jobs if (reason := _reason(row_plan, job)))
-    where = ", ".join(row.labels) or "no machine"
-    why = f" ({'; '.join(reasons)})" if reasons else ""
-    return f"{row.id}: {cases} cases, {row.seconds:.0f} s, on [{where}]{why}"
-
-
-def _reason(row_plan: RowPlan, job: Job) -> str:
-    """Return why a job is in the plan. A reason has the job's id from before the job was placed and cut."""
-    keys = (key for key in row_plan.reasons if job.id == key or job.id.startswith(f"{key}."))
-    return row_plan.reasons.get(next(keys, ""), "")
 
 
 def choose(matrix: Matrix, jobs: Sequence[Job], paths: Sequence[str]) -> tuple[list[Job], dict[str, str]]:

@@ -1,20 +1,17 @@
-"""Jobs -> Rows: divide the cases between machines. Pure functions. One machine is started for one row."""
+"""The work of one machine, how long cases take, and jobs cut into parts of about the same time. Pure functions."""
 
 from __future__ import annotations
 
 import heapq
-import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TypeVar
 
-from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import Case, Job, targets_with_machine
+from kernel_matrix.config.plan import Case, Job
 from kernel_matrix.config.selection import Shard
-from kernel_matrix.vendors.registry import vendor_named
 
 Seconds = Callable[[Case], float]
 T = TypeVar("T")
@@ -33,58 +30,6 @@ class Row:
     own: bool  # a machine of the project's own, not one of the CI service
     jobs: tuple[Job, ...]
     seconds: float
-
-
-def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: bool = False) -> tuple[Row, ...]:
-    """Place every case on a kind of machine, and cut jobs that take too long.
-
-    If there are more rows than ``ci.most_rows``, join them. With ``hosted_only`` nothing goes to a machine of the
-    project's own: what has no hardware on a hosted machine is compiled.
-
-    Raises:
-        UserError: there are more kinds of machines than rows.
-    """
-    single = [
-        Row(
-            part.id,
-            part.platform,
-            labels,
-            labels not in ((), (matrix.ci.hosted,)),
-            (part,),
-            sum(map(seconds, part.cases)),
-        )
-        for job in jobs
-        for labels, placed in _place(matrix, job, hosted_only=hosted_only)
-        for part in (shards(placed, seconds, 60 * matrix.ci.shard_minutes) if labels else [placed])
-    ]
-    own = [row for row in single if row.own]
-    hosted = [row for row in single if row.labels and not row.own]
-    nowhere = [replace(row, seconds=0.0) for row in single if not row.labels]
-    return (*_join(hosted, matrix.ci.most_rows), *_join(own, matrix.ci.most_rows), *nowhere)
-
-
-def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tuple[str, ...], Job]]:
-    """Yield the labels of each kind of machine that the job's cases need, with a job of those cases."""
-    platform = matrix.platforms[job.platform]
-    runs = platform.by_toolchain[job.toolchain].runs
-    machines = targets_with_machine(platform)
-    vendor = vendor_named(platform.device)
-    compiles = vendor.compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
-    parts: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
-    for case in job.cases:
-        target = case.cell.target
-        labels: tuple[str, ...]
-        if runs and target in machines and platform.runner == [matrix.ci.hosted]:
-            labels, name = (matrix.ci.hosted,), ""
-        elif runs and target in machines and not hosted_only:
-            labels, name = platform.labels(target), target
-        elif compiles or (runs and target in vendor.stood_in_for):
-            labels, name = (matrix.ci.hosted,), ""
-        else:
-            labels, name = (), "no-machine"
-        parts[labels, name].append(case)
-    for (labels, name), cases in parts.items():
-        yield labels, replace(job, cases=tuple(cases), shard=".".join(filter(None, (name, job.shard))))
 
 
 def estimate(matrix: Matrix, cases: Iterable[Case], measured: Mapping[str, float]) -> Seconds:
@@ -115,11 +60,6 @@ def _groups(case: Case) -> tuple[str, ...]:
     return (cell.id, f"{cell.platform}/{cell.target}/{cell.toolchain}", f"{cell.platform}/{cell.toolchain}")
 
 
-def shards(job: Job, seconds: Seconds, at_most: float) -> list[Job]:
-    """Cut a job into parts of at most ``at_most`` expected seconds. A case that takes longer is a part by itself."""
-    return cut(job, seconds, min(len(job.cases), math.ceil(sum(map(seconds, job.cases)) / at_most)))
-
-
 def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
     """Cut a job into exactly ``count`` parts of about the same duration. Every case is in one part; some may be empty.
 
@@ -127,7 +67,7 @@ def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
     """
     if count <= 1:
         return [job]
-    bins = _bins(job.cases, seconds, count)
+    parts = bins(job.cases, seconds, count)
     order = {case.id: index for index, case in enumerate(job.cases)}
     return [
         replace(
@@ -135,7 +75,7 @@ def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
             cases=tuple(sorted(part, key=lambda case: order[case.id])),
             shard=".".join(filter(None, (job.shard, f"{number}of{count}"))),
         )
-        for number, part in enumerate(bins, 1)
+        for number, part in enumerate(parts, 1)
     ]
 
 
@@ -145,38 +85,15 @@ def only_shard(jobs: Iterable[Job], seconds: Seconds, shard: Shard) -> tuple[Job
     return tuple(part for part in parts if part.cases)
 
 
-def _join(single: Sequence[Row], most: int) -> Iterator[Row]:
-    """Return the rows as they are if they are few enough; else join rows of the same platform and labels."""
-    if len(single) <= most:
-        yield from single
-        return
-    kinds: dict[tuple[str, tuple[str, ...]], list[Row]] = defaultdict(list)
-    for row in single:
-        kinds[row.platform, row.labels].append(row)
-    if len(kinds) > most:
-        raise UserError(
-            f"matrix.yaml: platforms: {len(kinds)} kinds of machines are more than the {most} rows of ci.most_rows. "
-            "Give fewer targets a machine of their own, or raise it if the CI service takes more."
-        )
-    total = sum(row.seconds for row in single) or 1.0
-    spare = most - len(kinds)
-    for (platform, labels), alike in kinds.items():
-        count = min(len(alike), 1 + math.floor(spare * sum(row.seconds for row in alike) / total))
-        for number, part in enumerate(_bins(alike, lambda row: row.seconds, count), 1):
-            name = ".".join((platform, labels[-1], f"{number}of{count}"))
-            jobs = tuple(job for row in part for job in row.jobs)
-            yield Row(name, platform, labels, part[0].own, jobs, sum(row.seconds for row in part))
-
-
-def _bins(items: Sequence[T], weight: Callable[[T], float], count: int) -> list[list[T]]:
+def bins(items: Sequence[T], weight: Callable[[T], float], count: int) -> list[list[T]]:
     """Divide items into bins of about the same weight: the heaviest first, each into the bin with the least weight.
 
     Equal items keep their order, and of equal bins the one with fewer items comes first.
     """
-    bins: list[list[T]] = [[] for _ in range(count)]
+    divided: list[list[T]] = [[] for _ in range(count)]
     heap = [(0.0, 0, index) for index in range(count)]
     for item in sorted(items, key=weight, reverse=True):
         load, size, index = heapq.heappop(heap)
-        bins[index].append(item)
+        divided[index].append(item)
         heapq.heappush(heap, (load + weight(item), size + 1, index))
-    return bins
+    return divided

@@ -14,7 +14,7 @@ from kernel_matrix.results.states import RED, STATES, State
 
 GREEN, BLUE, GREY, RED_COLOUR = "#1a7f37", "#2f6fde", "#6e7781", "#cf222e"
 RED_FIRST: tuple[State, ...] = tuple(state for state in STATES if state in RED)
-KNOWN: tuple[Evidence, ...] = ("ran", "emulated", "held", "compiled", "lowered")
+KNOWN: tuple[Evidence, ...] = ("ran", "emulated", "held", "told", "compiled", "lowered")
 
 _WIDTH = 6.4  # of a character of the picture, in pixels
 _MARGIN = 14
@@ -92,7 +92,7 @@ def of_lane(lane: Lane) -> tuple[str, str]:
         return f"{red} of {lane.cells}{_stale(lane)}", RED_COLOUR
     known = _known(lane.by_evidence)
     color = GREY
-    if any(_current(lane.by_evidence, lane.stale_by_evidence, level) for level in KNOWN):
+    if any(_current(lane.by_evidence, lane.stale_by_evidence, level) for level in KNOWN if level != "told"):
         color = GREEN if _current(lane.by_evidence, lane.stale_by_evidence, "ran") else BLUE
     return f"{', '.join(known) or 'nothing known'} of {lane.cells}{_stale(lane)}", color
 

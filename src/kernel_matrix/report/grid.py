@@ -21,6 +21,7 @@ _LABEL = 6.2  # the width of a character of the labels
 _SIGNS: dict[State, str] = {
     "pass": "✓",
     "held": "h",
+    "told": "t",
     "compiled": "c",
     "lowered": "s",
     "known": "k",
@@ -35,7 +36,7 @@ _SIGNS: dict[State, str] = {
 # Of several cells: what is red, and else what is known best, as on the page. An absent device hides no pass.
 _SHOWN: tuple[State, ...] = (
     *(state for state in STATES if state in RED),
-    *("pass", "held", "flaky", "compiled", "lowered", "known", "unavailable", "excluded"),
+    *("pass", "held", "flaky", "told", "compiled", "lowered", "known", "unavailable", "excluded"),
 )
 _OUTLINED = ("unavailable", "excluded")
 _DARK_SIGN = ("lowered",)  # the states whose colour is light

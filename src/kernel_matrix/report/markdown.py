@@ -1,13 +1,11 @@
-"""Document, difference and loosened limits -> Markdown that no text of a result breaks out of; badges as pictures."""
+"""Document and difference -> Markdown that no text of a result breaks out of; badges as pictures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kernel_matrix.config.loosened import Loosening
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
@@ -63,29 +61,6 @@ def _open_fence(text: str) -> str:
         elif len(ticks) >= len(fence) and not rest.strip():
             fence = ""
     return f"\n{fence}" if fence else ""
-
-
-def loosened_table(rows: Sequence[Loosening], since: str) -> str:
-    """Return a heading with the table of all that became looser since a commit, or a sentence that nothing did."""
-    name = cell(since)
-    if not rows:
-        return f"Nothing in matrix.yaml became looser since {name}.\n"
-    return "\n".join(_of_loosened(rows, name)) + "\n"
-
-
-def _of_loosened(rows: Sequence[Loosening], since: str) -> Iterator[str]:
-    yield f"### Looser in matrix.yaml since {since}\n"
-    yield "| where | what | before | now | cases |"
-    yield "| --- | --- | --- | --- | --- |"
-    for row in rows:
-        yield f"| {cell(row.place)} | {cell(row.change)} | {cell(row.before)} | {cell(row.after)} | {_concerned(row)} |"
-
-
-def _concerned(row: Loosening) -> str:
-    """Return how many cases a row concerns, and one of them; a limit concerns all."""
-    if not row.cases:
-        return "all"
-    return f"{len(row.cases)}, such as {cell(row.cases[0])}"
 
 
 _MOST_OF_A_NOTE = 500  # of a note, or of a broken result

@@ -28,6 +28,7 @@ LETTERS: Mapping[State, str] = {
     "unavailable": "u",
     "lowered": "l",
     "held": "h",
+    "told": "t",
     "compiled": "c",
     "pass": "p",
     "excluded": "x",

@@ -14,6 +14,10 @@ from kernel_matrix.results.states import State
 MEANING: dict[State, tuple[str, str]] = {
     "pass": ("#1a7f37", "ran or was emulated, and every number is inside its error budget"),
     "held": ("#0f8b8d", "ran, and the assertions of the suite's own test held; no number was compared"),
+    "told": (
+        "#6a5acd",
+        "a person says, with a signature, that it ran and passed on a machine that is not the project's",
+    ),
     "compiled": ("#2f6fde", "a compiler made machine code for this target; nothing ran it"),
     "lowered": ("#7aa5ec", "source was generated for this target; nothing here compiled it"),
     "known": ("#b7791f", "fails exactly as matrix.yaml expects, with its reason"),
@@ -37,6 +41,7 @@ def headline(document: Document) -> str:
         "ran": evidence.get("ran"),
         "ran in an emulator": evidence.get("emulated"),
         "held by the suite's own assertions": evidence.get("held"),
+        "told by a person outside the project": evidence.get("told"),
         "compiled": evidence.get("compiled"),
         "became source": evidence.get("lowered"),
         "failed as expected": state.get("known"),

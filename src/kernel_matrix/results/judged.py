@@ -22,7 +22,7 @@ from kernel_matrix.results.present import Present, start_of
 from kernel_matrix.results.states import RED, STATES, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
-from kernel_matrix.store.record import BENCH, PROBE, Record
+from kernel_matrix.store.record import BENCH, PROBE, TOLD_BY, Record
 from kernel_matrix.store.records import OF_CASES, Jobs, records_of
 
 
@@ -134,7 +134,9 @@ class Judged:
     @property
     def commits(self) -> set[str]:
         """The commits that the jobs name."""
-        return {commit for facts in self.jobs.facts.values() if (commit := facts.get("commit"))}
+        return {
+            commit for facts in self.jobs.facts.values() if (commit := facts.get("commit")) and TOLD_BY not in facts
+        }
 
     @property
     def devices(self) -> set[str]:
@@ -305,7 +307,7 @@ def states_of_expected(connection: Connection, planned: Planned) -> dict[str, St
 PROVISIONAL = "journals of jobs that have not ended"  # the name of their source
 _DECIDING = """
     SELECT planned, record, job FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
-    WHERE action IN ('run', 'emulate') ORDER BY cell, planned
+    WHERE action IN ('run', 'emulate') AND state <> 'told' ORDER BY cell, planned
 """
 _WITHOUT_SAMPLES = """
     WITH in_order AS (SELECT *, (cell::BIGINT << 32) + planned AS place FROM taken JOIN plan_cells USING (cell))

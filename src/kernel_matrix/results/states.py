@@ -20,6 +20,7 @@ State = Literal[
     "unavailable",
     "lowered",
     "compiled",
+    "told",
     "held",
     "pass",
     "excluded",

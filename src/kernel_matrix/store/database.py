@@ -66,6 +66,7 @@ _TABLES = f"""
     CREATE TABLE sources (
         source INTEGER, path VARCHAR, position INTEGER
     );
+    CREATE TABLE told (source INTEGER);  -- of persons outside the project: without a position, they count nowhere
     CREATE TABLE jobs (source INTEGER, job BIGINT, run VARCHAR, facts MAP(VARCHAR, VARCHAR));
     CREATE TABLE cases (
         source INTEGER, job BIGINT, record BIGINT, "case" VARCHAR, outcome VARCHAR, action VARCHAR, stage VARCHAR,

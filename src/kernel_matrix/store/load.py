@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kernel_matrix import plugins
 from kernel_matrix.store import checks, junit, names, records, validation
 from kernel_matrix.store.database import Connection, database, rows
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
-from kernel_matrix.store.record import CONTROL, Record
+from kernel_matrix.store.record import CONTROL, TOLD_BY, TOLD_INVENTORY, Record
 from kernel_matrix.store.records import Jobs, records_of
 from kernel_matrix.store.rows import CASES, JOBS, OUTPUTS, Batch, of_records
 from kernel_matrix.store.sampled import Samples
@@ -135,6 +136,7 @@ def load(
     connection.commit()
     loading.parse((*there.journals, *there.junit), processes)
     loading.refuse_controls()
+    loading.refuse_unsigned()
     if asked is not None:
         loading.compare_with(asked)
     loading.take_samples(there.runs, there.journals)
@@ -186,6 +188,7 @@ class _Loading:
     known: dict[Path, int] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
+    told: dict[int, dict[str, str]] = field(default_factory=dict)  # the facts of jobs of persons outside the project
 
     def parse(self, paths: Sequence[Path], processes: int) -> None:
         """Read journals and JUnit files."""
@@ -224,10 +227,22 @@ class _Loading:
             if number in paths:
                 self.refused[paths[number]] = "a text has a control character, which no job writes"
 
+    def refuse_unsigned(self) -> None:
+        """Refuse files of persons outside the project that are not as these have signed them."""
+        question = f"SELECT source, any_value(facts) FROM jobs WHERE facts['{TOLD_BY}'] IS NOT NULL GROUP BY source"
+        self.told = dict(rows(self.connection, question))
+        for path, number in self.known.items():
+            if number in self.told or (path.parent.parent / TOLD_INVENTORY).exists():
+                check, more = plugins.part("check told"), f"who signed it is checked by {plugins.installing('send')}"
+                if fault := check(path, self.told.get(number, {})) if check else more:
+                    self.refused[path] = fault
+
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""
         question = 'SELECT "case", action FROM cases WHERE source = ? ORDER BY record'
         for path, source in self.known.items():
+            if source in self.told:
+                continue
             records = (Record(case, "pass", action) for case, action in rows(self.connection, question, [source]))
             folder = path.parent if path.suffix == ".xml" else path.parent.parent
             try:
@@ -266,7 +281,10 @@ class _Loading:
                 copy = filecmp.cmp(first, path, shallow=False)
             if not copy:
                 taken[path] = self.known[path]
-        records.make_present(self.connection, [*taken.values()])
+        told = [[number] for number in taken.values() if number in self.told]
+        if told:
+            self.connection.executemany("INSERT INTO told VALUES (?)", told)
+        records.make_present(self.connection, [number for number in taken.values() if number not in self.told])
         return tuple(taken)
 
 

@@ -13,6 +13,10 @@ from typing import Any, Literal
 PROBE = "probe/"  # begins the ids of the records of probes
 BENCH = "bench:"  # begins those of the benchmark; all other records are of cases of the plan
 
+# The facts of a job that a person outside the project ran: the account, the fingerprint of the key, and the time.
+TOLD_BY, TOLD_KEY, TOLD_AT = "told.by", "told.key", "told.at"
+TOLD_INVENTORY = "inventory.json"  # lies beside the folder of such results, with the signature
+
 HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds")  # what each form of a record begins with
 
 NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # their figures are of no output

@@ -34,11 +34,11 @@ def add_sources(connection: Connection, sources: Mapping[int, Path]) -> None:
 
 
 def make_present(connection: Connection, numbers: Sequence[int]) -> None:
-    """Give the sources their positions, in this order. Only sources that have one count."""
+    """Give the sources their positions, in this order, and take those of all others. Only sources with one count."""
     schema = pa.schema({"position": pa.int32(), "source": pa.int32()})
     enter(connection, "positions", schema, {"position": range(len(numbers)), "source": numbers})
     connection.execute(
-        "UPDATE sources SET position = p.position FROM positions p WHERE p.source = sources.source"
+        "UPDATE sources SET position = (SELECT p.position FROM positions p WHERE p.source = sources.source)"
     ).fetchall()
 
 
@@ -124,8 +124,10 @@ OF_CASES = f"""NOT starts_with("case", '{PROBE}') AND NOT starts_with("case", '{
 class Jobs:
     """The facts and the run of each job, by its number; the records of a job share one object."""
 
-    def __init__(self, connection: Connection, where: str = "WHERE position IS NOT NULL") -> None:
-        """``where`` selects the sources, by default the present ones."""
+    def __init__(
+        self, connection: Connection, where: str = "WHERE position IS NOT NULL OR source IN (FROM told)"
+    ) -> None:
+        """``where`` selects the sources, by default the present ones, and those that persons have signed."""
         found = rows(connection, f"SELECT job, run, facts FROM jobs JOIN sources USING (source) {where}")
         self._facts: dict[int, dict[str, str]] = {job: dict(facts) for job, _, facts in found}
         self._runs: dict[int, str] = {job: run for job, run, _ in found}
@@ -182,7 +184,7 @@ def _outputs(connection: Connection) -> dict[int, dict[str, float]]:
 def enter_absences(connection: Connection, checked: Callable[[Sequence[Record]], list[Record]]) -> None:
     """Replace the present records by those that ``checked`` makes of them, and add the records that it adds.
 
-    ``checked`` is :func:`kernel_matrix.machines.absences.with_absences`: it takes the records without their figures,
+    ``checked`` is :func:`kernel_matrix_ci.absences.with_absences`: it takes the records without their figures,
     keeps their order, and puts others in the place of some.
     """
     jobs = Jobs(connection)

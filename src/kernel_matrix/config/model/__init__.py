@@ -5,6 +5,8 @@ Each module of this folder describes some sections of the file. Others import al
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from kernel_matrix.config.model.accuracy import Accuracy, default_cap
@@ -69,6 +71,9 @@ class Matrix(Section):
         description="The operators. Without any, each test of the package's suite is a case.",
     )
     bench: Bench | None = Field(default=None, description="The benchmark; without it there is none.")
+    fuzz: dict[str, Any] | None = Field(
+        default=None, description="The bounds of `kernel-matrix fuzz` (docs/fuzzing.md)."
+    )
     ci: Ci = Field(default_factory=Ci)
     expectations: list[Expectation] = Field(default_factory=list)
     exclusions: list[Exclusion] = Field(default_factory=list)

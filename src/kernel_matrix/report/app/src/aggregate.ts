@@ -8,6 +8,7 @@ const BEST: readonly StateName[] = [
   "pass",
   "held",
   "flaky",
+  "told",
   "compiled",
   "lowered",
   "fixed",

@@ -18,12 +18,14 @@ export function known(model: Model, cells: readonly number[]): Child[] {
     ["ran", "ran"],
     ["held", "held"],
     ["emulated", "emulated"],
+    ["told", "told by other people"],
   ] as const) {
     const there = cells.filter((cell) => model.evidenceName(cell) === level);
     if (there.length === 0) continue;
     for (const cell of there) reached.add(target(model, cell));
     const good = there.filter((cell) => ["pass", "held"].includes(model.stateName(cell))).length;
-    parts.push(`${words}${level === "emulated" ? "" : on(model, there)}: ${outOf(good, there.length)}`);
+    const where = level === "emulated" || level === "told" ? "" : on(model, there);
+    parts.push(`${words}${where}: ${level === "told" ? there.length : outOf(good, there.length)}`);
   }
   for (const [state, verb] of [
     ["compiled", "compiled for"],

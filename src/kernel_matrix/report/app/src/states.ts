@@ -6,6 +6,7 @@ import type { Model, StateName } from "./model";
 const SHAPES: Record<StateName, string> = {
   pass: "✓",
   held: "▲",
+  told: "“",
   compiled: "◆",
   lowered: "◇",
   known: "≈",

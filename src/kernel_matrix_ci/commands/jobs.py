@@ -8,8 +8,9 @@ from pathlib import Path
 from kernel_matrix import pipeline
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
-from kernel_matrix.machines import job_status, row_plan_file
-from kernel_matrix.machines.services import github
+from kernel_matrix.machines import row_plan_file
+from kernel_matrix_ci import job_status
+from kernel_matrix_ci.services import github
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

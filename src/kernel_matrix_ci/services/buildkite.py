@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
-from kernel_matrix.machines.services import block_style, command_of, minutes, started
+from kernel_matrix_ci.services import block_style, command_of, minutes, started
 
 
 def render(matrix: Matrix, row_plan: RowPlan) -> str:

@@ -1,4 +1,4 @@
-"""A former matrix.yaml and the present one -> what the later one allows and the earlier one did not. Pure functions."""
+"""A former matrix.yaml and the present one -> what the later one allows and the earlier one did not; a table of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from kernel_matrix.base import git
 from kernel_matrix.base.errors import first_fault
+from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Expectation, Matrix, Rule, as_list
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.config.rule_state import rules_with_cases
 from kernel_matrix.config.until import last_day
+from kernel_matrix.pipeline import Project, plan
+from kernel_matrix.report.markdown import cell
 
 
 @dataclass(frozen=True)
@@ -217,3 +221,44 @@ def read_former(text: str) -> Matrix:
         raise FormerError(f"it is no YAML: {str(error).splitlines()[0]}") from None
     except ValidationError as error:
         raise FormerError(first_fault(error)) from None
+
+
+def since_commit(project: Project, since: str) -> list[Loosening]:
+    """Return what matrix.yaml allows now and did not where this branch left a commit, or that nobody can tell.
+
+    Raises:
+        UserError: git does not know the commit.
+    """
+    name = project.name
+    text = git.former_text(project.root, since, name)
+    if text is None:
+        return [Loosening(name, "the file is new, with all that it allows", "-", "-")]
+    try:
+        before = read_former(text)
+        former = planning.plan(before, "full")
+    except (FormerError, KeyError) as error:
+        return [Loosening(name, f"the former file cannot be compared, look at the change yourself: {error}", "-", "-")]
+    return loosened(before, former, project.matrix, plan(project, "full"))
+
+
+def loosened_table(rows: Sequence[Loosening], since: str) -> str:
+    """Return a heading with the table of all that became looser since a commit, or a sentence that nothing did."""
+    name = cell(since)
+    if not rows:
+        return f"Nothing in matrix.yaml became looser since {name}.\n"
+    return "\n".join(_of_loosened(rows, name)) + "\n"
+
+
+def _of_loosened(rows: Sequence[Loosening], since: str) -> Iterator[str]:
+    yield f"### Looser in matrix.yaml since {since}\n"
+    yield "| where | what | before | now | cases |"
+    yield "| --- | --- | --- | --- | --- |"
+    for row in rows:
+        yield f"| {cell(row.place)} | {cell(row.change)} | {cell(row.before)} | {cell(row.after)} | {_concerned(row)} |"
+
+
+def _concerned(row: Loosening) -> str:
+    """Return how many cases a row concerns, and one of them; a limit concerns all."""
+    if not row.cases:
+        return "all"
+    return f"{len(row.cases)}, such as {cell(row.cases[0])}"

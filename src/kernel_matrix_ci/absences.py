@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.results.history import History, lane_id
 from kernel_matrix.store.record import Outcome, Record
+from kernel_matrix_ci.job_status import JobStatus
 
 
 def with_absences(

@@ -7,7 +7,7 @@ from typing import Any
 from kernel_matrix.base.commands import command, line_here
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
-from kernel_matrix.machines.services import block_style, command_of, minutes, started
+from kernel_matrix_ci.services import block_style, command_of, minutes, started
 
 
 def render(matrix: Matrix, row_plan: RowPlan) -> str:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.machines.services import github
+from kernel_matrix_ci.services import github
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.machines.job_status import JobStatus, Status
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
-from kernel_matrix.machines.services import images, minutes, started
+from kernel_matrix_ci.job_status import JobStatus, Status
+from kernel_matrix_ci.services import images, minutes, started
 
 _WAITS = (2, 5, 15, 30, 60, 60, 60)  # seconds between requests that fail for a reason of the moment
 _REFUSED = re.compile(r"HTTP 4(?!08|29)\d\d|GH_TOKEN|gh auth login|no (valid )?artifact")  # asking again does not help

@@ -6,14 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernel_matrix import pipeline
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.machines import services
-from kernel_matrix.machines.row_plan import describe
 from kernel_matrix.machines.row_plan_file import to_json
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report.markdown import loosened_table
+from kernel_matrix_ci import services
+from kernel_matrix_ci.event_plan import describe, plan_rows
+from kernel_matrix_ci.loosened import loosened_table, since_commit
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Plan, write the file that is asked for, and print."""
     project = load_project(options)
-    row_plan = pipeline.plan_rows(
+    row_plan = plan_rows(
         project,
         event=options.event,
         tier=options.tier,
@@ -67,7 +66,7 @@ def _print_loosened(project: Project, options: argparse.Namespace) -> None:
     since = options.limits_since or options.changed_since
     if not since:
         return
-    text = loosened_table(pipeline.loosened(project, since), since)
+    text = loosened_table(since_commit(project, since), since)
     print(text, file=sys.stdout if options.rows else sys.stderr)
     if options.summary:
         with options.summary.open("a", encoding="utf-8") as summary:

@@ -1,1 +1,0 @@
-"""Take the steps of a CI workflow: plan its jobs, wait for them, and prepare its machines."""

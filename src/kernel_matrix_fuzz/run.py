@@ -1,0 +1,176 @@
+"""Search one cell after the other until the time is over; or run cases again by their names."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from kernel_matrix.base.commands import command
+from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.config.selection import Selection
+from kernel_matrix.pipeline import Project
+from kernel_matrix.run.executors import InstallError, MachineError, Prepare, UnavailableError
+from kernel_matrix.run.settings import load_executor
+from kernel_matrix.vendors.machine import detect
+from kernel_matrix_fuzz import names
+from kernel_matrix_fuzz.findings import totals, words
+from kernel_matrix_fuzz.lanes import Lane, lanes_of
+from kernel_matrix_fuzz.names import BEGIN, Tried
+from kernel_matrix_fuzz.search import FAILED, Finding, Search
+from kernel_matrix_fuzz.section import section_of
+from kernel_matrix_fuzz.space import space_of
+from kernel_matrix_fuzz.worker import Worker, WorkerError
+
+_LEAST = 30.0  # seconds that a cell is searched at least
+_SHRINKING = 60.0  # seconds that a failing case is shrunk at most
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The options of the command."""
+
+    platforms: tuple[str, ...]
+    targets: tuple[str, ...]
+    toolchains: tuple[str, ...]
+    cases: tuple[str, ...]
+    seconds: float
+    seed: int
+    executor: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of cases of the fuzzer among the cases."""
+        return tuple(case for case in self.cases if case.startswith(BEGIN))
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The operators with their directions among the cases."""
+        return tuple(case for case in self.cases if not case.startswith(BEGIN))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The search of one cell: how many cases ended how, in how many seconds, and what was found."""
+
+    states: Counter[str]
+    seconds: float
+    finding: Finding | None
+
+
+def search(project: Project, wish: Wish, say: Say) -> bool:
+    """Search the cells in an order that the seed decides, and print what is found. Return whether a case fails."""
+    project = _own(project)
+    known = [names.read(project.matrix, name) for name in section_of(project.matrix).known]
+    cells = [(lane, case) for lane in _lanes(project, wish, wish.ops, say) for case in lane.cases]
+    random.Random(wish.seed).shuffle(cells)  # noqa: S311 (no secret: the seed decides)
+    say(f"seed {wish.seed}, {len(cells)} cells, {wish.seconds / 60:g} minutes")
+    fails, left = False, wish.seconds
+    with ExitStack() as stack:
+        prepare = stack.enter_context(load_executor(wish.executor))
+        for place, (lane, case) in enumerate(cells):
+            if left <= 0:
+                say(f"{len(cells) - place} cells were not tried: the time is over")
+                break
+            try:
+                with _worker(lane, prepare) as worker:
+                    one = Search(worker, case, space_of(project.matrix, case.cell, lane.entry), wish.seed)
+                    searched = _searched(one, known, min(left, max(_LEAST, left / (len(cells) - place))))
+            except WorkerError as error:
+                say(f"{case.cell.id}: not searched: {error}")
+                continue
+            left -= searched.seconds
+            fails |= searched.finding is not None
+            say(f"{case.cell.id}: {totals(searched.states)} in {searched.seconds:.0f} s")
+            if searched.finding:
+                say(words(project.matrix.ops[case.cell.op], searched.finding, again(searched.finding, project, lane)))
+    return fails
+
+
+def _searched(one: Search, known: Sequence[Tried], seconds: float) -> Searched:
+    """Search a cell for so many seconds; a part of them is kept for shrinking."""
+    began, cell = time.monotonic(), one.case.cell
+    shrinking = min(_SHRINKING, seconds / 4)
+    own = [tried for tried in known if (tried.op, tried.direction) == (cell.op, cell.direction)]
+    finding = one.run(own, seconds - shrinking, shrinking)
+    states = Counter(verdict.state for verdict in one.verdicts.values())
+    return Searched(states, time.monotonic() - began, finding)
+
+
+def repeat(project: Project, wish: Wish, say: Say) -> bool:
+    """Run the named cases in every lane of the selection, and print how each ends. Return whether one fails."""
+    project = _own(project)
+    tried = [names.read(project.matrix, name) for name in wish.names]
+    ops = list(dict.fromkeys(f"{one.op}.{one.direction}" for one in tried))
+    lanes = _lanes(project, wish, ops, say)
+    fails = False
+    with ExitStack() as stack:
+        prepare = stack.enter_context(load_executor(wish.executor))
+        for lane in lanes:
+            with _worker(lane, prepare) as worker:
+                for one in tried:
+                    case = lane.case_of(one.op, one.direction)
+                    found = Search(worker, case, space_of(project.matrix, case.cell, lane.entry), one.seed)
+                    verdict = found.verdict(one, time.monotonic() + 2 * project.matrix.limits.case)
+                    fails |= verdict.state == FAILED
+                    say(f"{lane.name}: {verdict.state} {one.name(project.matrix.ops[one.op])}")
+                    if verdict.message:
+                        say(f"  {verdict.words}")
+    return fails
+
+
+def again(finding: Finding, project: Project, lane: Lane) -> str:
+    """Return the command that runs a finding's case again."""
+    name = finding.tried.name(project.matrix.ops[finding.tried.op])
+    return command(["fuzz", *project.options, *lane.options, "--case", name])
+
+
+def _lanes(project: Project, wish: Wish, ops: Sequence[str], say: Say) -> list[Lane]:
+    """Return the lanes that are asked for.
+
+    Raises:
+        UserError: none of them runs here.
+    """
+    selection = Selection(platforms=wish.platforms, toolchains=wish.toolchains)
+    lanes = lanes_of(project, detect(), selection, ops, say)
+    for target in wish.targets:
+        if target not in (targets := sorted({lane.target for lane in lanes})):
+            raise unknown("--target", "target that runs here", target, targets)
+    return [lane for lane in lanes if not wish.targets or lane.target in wish.targets]
+
+
+@contextmanager
+def _worker(lane: Lane, prepare: Prepare) -> Iterator[Worker]:
+    """Give the process of a lane, in its environment.
+
+    Raises:
+        WorkerError: it has no environment here.
+    """
+    try:
+        interpreter = prepare(lane.request)
+    except (UnavailableError, InstallError, MachineError) as error:
+        raise WorkerError(str(error).splitlines()[-1]) from None
+    request = replace(lane.request, root=interpreter.root) if interpreter.root else lane.request
+    worker = Worker(request, interpreter, lane.cases, lane.actions)
+    try:
+        yield worker
+    finally:
+        worker.close()
+
+
+def _own(project: Project) -> Project:
+    """Return the project with a build folder of its own, which shares the environments and the caches."""
+    if not project.matrix.ops:
+        raise UserError("matrix.yaml has no operators: the fixture 'matrix' searches in a test (docs/fuzzing.md).")
+    folder = project.build / "fuzz"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("envs", "cache"):
+        (project.build / name).mkdir(exist_ok=True)
+        if not (folder / name).exists():
+            (folder / name).symlink_to(project.build / name)
+    return replace(project, build=folder)

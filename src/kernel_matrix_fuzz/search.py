@@ -1,0 +1,199 @@
+"""The search in one cell: hypothesis draws cases until one fails or the time is over, and shrinks that one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+
+from kernel_matrix.base.patterns import is_found
+from kernel_matrix.config.model import Matrix, has_values
+from kernel_matrix.config.plan import Case
+from kernel_matrix.job.journal import Entry
+from kernel_matrix_fuzz.inside.values import DRAWN
+from kernel_matrix_fuzz.lanes import excluded
+from kernel_matrix_fuzz.names import SEED, Tried
+from kernel_matrix_fuzz.space import Space
+from kernel_matrix_fuzz.worker import Worker, WorkerError
+
+_ENDLESS = 10**7  # cases: the time ends the search
+PASSED, FAILED, NOT_JUDGED, KNOWN, NOT_TRIED = "passed", "failed", "not judged", "known", "not tried"
+
+
+class _OverError(BaseException):
+    """The time is over. It is no ``Exception``, so that hypothesis does not take it for a fault of a case."""
+
+
+class _FaultError(Exception):
+    """A case fails. Hypothesis shrinks among the cases that raise the same class."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The end of one case: what it means, and the words and the stage of a failure."""
+
+    state: str
+    message: str = ""
+    stage: str = ""
+
+    @property
+    def words(self) -> str:
+        """The stage and the first line of the message."""
+        first = self.message.splitlines()[0] if self.message else self.state
+        return f"{self.stage}: {first}" if self.stage else first
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The smallest case that fails, and how; ``is_smallest`` unless the time was over before the shrinking was."""
+
+    tried: Tried
+    verdict: Verdict
+    first: Tried
+    is_smallest: bool
+    repeats: bool = False  # whether it fails in a new process, too
+
+
+@dataclass
+class Search:
+    """The search in one cell. ``verdicts`` has the cases that it has tried, by name."""
+
+    worker: Worker
+    case: Case  # a declared case of the cell
+    space: Space
+    seed: int
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    drawn: dict[str, None] = field(default_factory=dict)  # the tensors that the cases have drawn
+
+    @property
+    def matrix(self) -> Matrix:
+        """The matrix of the cell."""
+        return self.worker.matrix
+
+    def run(self, known: Iterable[Tried], seconds: float, shrinking: float) -> Finding | None:
+        """Try the known cases, then others for so many seconds; after a failure, shrink it for ``shrinking`` more.
+
+        Raises:
+            WorkerError: the cases of the cell are not judged here.
+        """
+        end = time.monotonic() + seconds
+        axes = {axis: value for axis, value in self.case.axes.items() if axis != SEED}
+        usual = Tried(self.space.op, self.space.direction, axes)
+        try:
+            for tried in (usual, *known):
+                if (verdict := self.verdict(tried, end)).state == FAILED:
+                    return self._repeated(Finding(tried, verdict, tried, is_smallest=False))
+                if tried is usual and verdict.state == NOT_JUDGED:
+                    raise WorkerError(verdict.message)  # its device is not here
+            found = self._searched(end, shrinking)
+        except _OverError:
+            return None
+        return found and self._repeated(found)
+
+    def verdict(self, tried: Tried, end: float) -> Verdict:
+        """Return the verdict on a case, from the memory if it was tried before."""
+        name = tried.name(self.matrix.ops[tried.op])
+        if name not in self.verdicts:
+            self.verdicts[name] = self._judged(tried, end)
+        return self.verdicts[name]
+
+    def _judged(self, tried: Tried, end: float) -> Verdict:
+        """Run a case; where it fails, ask whether the baseline passes it."""
+        cell, op = self.case.cell, self.matrix.ops[tried.op]
+        if excluded(self.matrix, cell, tried.all_axes(op)):
+            return Verdict(NOT_TRIED)
+        verdict = self._ended(tried, end)
+        if verdict.state != FAILED:
+            return verdict
+        reference = self.matrix.package.reference
+        if reference in (None, cell.backend):  # there is none, or it would be asked about itself
+            return verdict
+        if self._ended(tried, end, baseline=True).state != PASSED:
+            return replace(verdict, state=NOT_JUDGED)
+        return verdict
+
+    def _ended(self, tried: Tried, end: float, *, baseline: bool = False) -> Verdict:
+        """Run a case once, under test or as the baseline."""
+        limit = self.matrix.limits.case
+        left = end - time.monotonic()
+        if left <= 0:
+            raise _OverError
+        entry = self.worker.run(tried, min(limit, left), baseline=baseline)
+        if entry is None:
+            if left < limit:
+                raise _OverError
+            return Verdict(FAILED, f"no end after {limit:g} s", "timeout")
+        if entry["entry"] == "death":
+            return Verdict(FAILED, f"of the process that compares: {entry['message']}", "crash")
+        self.drawn |= dict.fromkeys(entry["facts"].get(DRAWN, "").split())
+        if entry["outcome"] == "pass":
+            return Verdict(PASSED)
+        if entry["outcome"] == "unavailable":
+            return Verdict(NOT_JUDGED, entry["message"])
+        state = KNOWN if self._is_expected(tried, entry) else FAILED
+        return Verdict(state, entry["message"], entry["stage"] or "")
+
+    def _is_expected(self, tried: Tried, entry: Entry) -> bool:
+        """Return whether matrix.yaml expects that a case fails so."""
+        facts = {**self.case.cell.facts, **tried.all_axes(self.matrix.ops[tried.op])}
+        return any(
+            (rule.outcome, rule.stage) == (entry["outcome"], entry["stage"])
+            and has_values(facts, rule.where)
+            and is_found(rule.match, f"{entry['message']}\n{entry['detail']}")
+            for rule in self.matrix.expectations
+        )
+
+    def _searched(self, end: float, shrinking: float) -> Finding | None:
+        """Let hypothesis search until the end, and shrink what it finds."""
+        failing: list[Tried] = []
+        faults: dict[str, type[_FaultError]] = {}
+        until = [end]
+
+        @hypothesis.seed(self.seed)
+        @hypothesis.settings(
+            max_examples=_ENDLESS,
+            deadline=None,
+            database=None,
+            report_multiple_bugs=False,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+            verbosity=hypothesis.Verbosity.quiet,
+        )
+        @hypothesis.given(self.space.with_tensors(tuple(self.drawn)).cases())
+        def attempt(tried: Tried) -> None:
+            verdict = self.verdict(tried, until[0])
+            if verdict.state == NOT_TRIED:
+                hypothesis.reject()
+            if verdict.state == FAILED:
+                if not failing:
+                    until[0] = time.monotonic() + shrinking
+                failing.append(tried)
+                raise faults.setdefault(verdict.stage, type(f"Fault{len(faults)}", (_FaultError,), {}))
+
+        is_smallest = False
+        try:
+            attempt()
+        except _FaultError:
+            is_smallest = True
+        except _OverError:
+            pass
+        if not failing:
+            return None
+        smallest = failing[-1] if is_smallest else min(failing, key=self._size)
+        return Finding(smallest, self.verdict(smallest, end), failing[0], is_smallest)
+
+    def _size(self, tried: Tried) -> tuple[int, int, bool]:
+        """Return how large a case is, to choose the smallest of several."""
+        elements = 1
+        for axis in self.space.sizes:
+            elements *= int(tried.axes[axis])
+        return len(tried.rules), elements, tried.views
+
+    def _repeated(self, finding: Finding) -> Finding:
+        """Run the smallest case in new processes, as another machine would."""
+        self.worker.close()
+        again = self._judged(finding.tried, time.monotonic() + 2 * self.matrix.limits.case)
+        return replace(finding, repeats=again.state == FAILED)

@@ -1,0 +1,136 @@
+"""matrix.yaml -> the cases that the search may try, as a strategy of hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+
+from kernel_matrix.config.model import Matrix, Op, PlatformToolchain, Scalar, as_list
+from kernel_matrix.config.plan import Cell, expand
+from kernel_matrix_fuzz.inside.values import KINDS, NOT_FINITE, PLACES, Rule
+from kernel_matrix_fuzz.names import SEED, Tried
+from kernel_matrix_fuzz.section import Bounds, Fuzz, section_of
+
+_POWERS = tuple(2**power for power in range(2, 13))
+_PRIMES = (5, 7, 11, 13, 17, 31, 37, 61, 127, 131, 251, 257, 509, 521, 1021, 1031, 2039, 4093)
+_MOST = {"run": 1 << 18, "emulate": 1 << 14}  # elements of a case: an interpreter takes milliseconds for each token
+_SMALL = 12  # sizes up to this are tried more often
+
+
+@dataclass(frozen=True)
+class Space:
+    """The cases of one cell. ``edges`` are the sizes of an axis that are tried more often."""
+
+    op: str
+    direction: str
+    sizes: Mapping[str, Bounds]
+    edges: Mapping[str, Sequence[int]]
+    others: Mapping[str, Sequence[Scalar]]
+    order: Sequence[str]
+    most: int
+    kinds: Sequence[str]
+    tensors: Sequence[str] = field(default=())
+
+    def with_tensors(self, tensors: Sequence[str]) -> Space:
+        """Return the space in which the values of these tensors may be unusual."""
+        return replace(self, tensors=tuple(tensors))
+
+    def cases(self) -> st.SearchStrategy[Tried]:
+        """Return the strategy; it shrinks towards few elements and usual values."""
+        return _cases(self)
+
+
+def space_of(matrix: Matrix, cell: Cell, entry: PlatformToolchain) -> Space:
+    """Return the cases that may be tried in a cell."""
+    op, section = matrix.ops[cell.op], section_of(matrix)
+    declared = {axis: _values([op], axis) for axis in op.axes if axis != SEED}
+    names = [axis for axis in declared if _is_size(matrix, axis) or axis in section.sizes]
+    own = {axis: as_list(values) for axis, values in entry.cases.items() if axis in declared}
+    sizes = {axis: _bounds(section, op, cell.direction, axis) for axis in names if axis not in own}
+    tiles = section.tiles.get(cell.backend, {})
+    finite = section.not_finite
+    takes_all = cell.op in finite or f"{cell.op}.{cell.direction}" in finite
+    return Space(
+        cell.op,
+        cell.direction,
+        sizes,
+        {axis: _edges(bounds, declared[axis], tiles.get(axis, ())) for axis, bounds in sizes.items()},
+        {axis: own.get(axis, _default_first(op, axis, declared[axis])) for axis in declared if axis not in sizes},
+        tuple(declared),
+        section.elements.get(cell.toolchain, _MOST[cell.action]),
+        tuple(kind for kind in KINDS if takes_all or kind not in NOT_FINITE)
+        if cell.backend != matrix.package.reference
+        else (),
+    )
+
+
+def _values(ops: Sequence[Op], axis: str) -> list[Scalar]:
+    """Return all values of an axis in the cases of operators, without those that are timed."""
+    groups = [group for op in ops if axis in op.axes for tier in op.cases.values() for group in tier]
+    values = [value for group in groups if axis in group for value in as_list(group[axis])]
+    values += [op.defaults[axis] for op in ops if axis in op.axes and axis in op.defaults]
+    return list(dict.fromkeys(values))
+
+
+def _is_size(matrix: Matrix, axis: str) -> bool:
+    """Return whether the values of an axis are whole numbers in every operator, and more than one."""
+    values = _values(list(matrix.ops.values()), axis)
+    return len(values) > 1 and all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
+def _bounds(section: Fuzz, op: Op, direction: str, axis: str) -> Bounds:
+    """Return the bounds of a size: those of matrix.yaml, or from one to the largest of the quick cases."""
+    if axis in section.sizes:
+        return section.sizes[axis]
+    return Bounds(most=max(int(axes[axis]) for _, axes in expand(op, "quick", direction)))
+
+
+def _edges(bounds: Bounds, declared: Iterable[Scalar], tiles: Iterable[int]) -> list[int]:
+    """Return sizes at which something begins anew: tiles, powers of two and declared sizes, with neighbours; primes."""
+    around = {*(int(size) for size in declared), *_POWERS}
+    around |= {tile * times for tile in tiles for times in (1, 2, 3, 4)}
+    sizes = {size + by for size in around for by in (-1, 0, 1)} | {*_PRIMES, bounds.most}
+    return sorted(size for size in sizes if bounds.least <= size <= bounds.most)
+
+
+def _default_first(op: Op, axis: str, values: list[Scalar]) -> list[Scalar]:
+    if axis not in op.defaults:
+        return values
+    return [op.defaults[axis], *(value for value in values if value != op.defaults[axis])]
+
+
+@st.composite
+def _cases(draw: st.DrawFn, space: Space) -> Tried:
+    """Draw the sizes in any order: each takes its part of the elements that a case may have."""
+    left = space.most
+    chosen: dict[str, Scalar] = {}
+    for axis in draw(st.permutations(list(space.sizes))):
+        bounds = space.sizes[axis]
+        most = max(bounds.least, min(bounds.most, left))
+        size = draw(_size(bounds.least, most, tuple(edge for edge in space.edges[axis] if edge <= most)))
+        chosen[axis] = size
+        left //= max(1, size)
+    for axis, values in space.others.items():
+        chosen[axis] = draw(st.sampled_from(list(values)))
+    rules = draw(_rules(space)) if space.tensors and space.kinds else ()
+    views = draw(st.integers(0, 3)) == 3
+    return Tried(
+        space.op, space.direction, {axis: chosen[axis] for axis in space.order}, views, rules, draw(st.integers(0, 999))
+    )
+
+
+def _size(least: int, most: int, edges: Sequence[int]) -> st.SearchStrategy[int]:
+    kinds = [st.integers(least, min(most, least + _SMALL))]
+    if edges:
+        kinds.append(st.sampled_from(edges))
+    return st.one_of(*kinds, st.integers(least, most))
+
+
+def _rules(space: Space) -> st.SearchStrategy[tuple[Rule, ...]]:
+    """Return no rule in half of the cases, and else one or two; the last of two for one tensor counts."""
+    rule = st.builds(
+        Rule, st.sampled_from(list(space.tensors)), st.sampled_from(list(space.kinds)), st.sampled_from(PLACES)
+    )
+    return st.one_of(st.just(()), st.lists(rule, max_size=2).map(tuple))

@@ -1,0 +1,104 @@
+"""The fuzzer: it finds a fault of a rare shape or value, shrinks it, and runs it again by its name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from conftest import harness
+
+from kernel_matrix import pipeline
+from kernel_matrix.base.errors import UserError
+from kernel_matrix_fuzz.run import Wish, repeat, search
+
+# A kernel that is wrong in the last row of a shape that ends behind a tile of 16, and one that flushes denormals.
+FAULTS = """
+
+def ragged(x, out):
+    out[:] = 2 * x
+    if len(x) > 16 and len(x) % 16 == 1:
+        out[-1] = 0
+
+
+def flushes(x, out):
+    out[:] = np.where(np.abs(x) < 2.0**-126, 0, 2 * x)
+
+
+BACKENDS |= {"ragged": ragged, "flushes": flushes}
+"""
+
+
+@pytest.fixture
+def faulty(here):
+    """Return the doubles with the two kernels, whose only sizes in matrix.yaml are right."""
+    module = here.root / "src" / "doubles" / "__init__.py"
+    module.write_text(module.read_text() + FAULTS)
+    test = here.root / "suite" / "test_doubles.py"
+    test.write_text(test.read_text().replace("faulty=tokens == 2", "faulty=True"))
+    here.edit(
+        "toolchains:\n", "".join(["toolchains:\n", *(f"  {n}: {{ backend: {n}, lock: lock.txt }}\n" for n in KINDS)])
+    )
+    here.edit("toolchains: [good,", "toolchains: [ragged, flushes, good,")
+    here.edit("bench:\n", "fuzz:\n  sizes: { tokens: { most: 100 } }\nbench:\n")
+    return pipeline.load(here.root / "matrix.yaml")
+
+
+KINDS = ("ragged", "flushes")
+
+
+def wish(toolchain: str, *cases: str) -> Wish:
+    return Wish((), (), (toolchain,), cases, 60.0, 1, "current")
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "smallest"),
+    [("ragged", "fuzz:double.forward:tokens=17:plain:0"), ("flushes", "fuzz:double.forward:tokens=1:x=denormal@all:0")],
+)
+def test_a_rare_fault_is_found_shrunk_and_repeated_by_its_name(faulty, toolchain, smallest):
+    said: list[str] = []
+    assert search(faulty, wish(toolchain), said.append)
+    text = "\n".join(said)
+    assert f"FAILS {smallest}\n" in text, text
+    assert "the smallest, found as" in text
+    assert "repeats in a new process: " in text
+    [entry] = re.findall(r"for matrix.yaml:\n(?:.*\n)*? *(- .*)$", text)
+    assert entry == ("- { direction: forward, tokens: 17 }" if toolchain == "ragged" else f"- '{smallest}'")
+    said.clear()
+    assert repeat(faulty, wish(toolchain, smallest), said.append)
+    assert not repeat(faulty, wish("good", smallest), said.append)
+    assert [line.split()[1] for line in said if smallest in line] == ["failed", "passed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("fuzz:double.forward:tokens=1:plain", "is called fuzz:OP.DIRECTION:AXES:VALUES:SEED"),
+        ("fuzz:duble.forward:tokens=1:plain:0", "Did you mean 'double.forward'?"),
+        ("fuzz:double.forward:token=1:plain:0", "Did you mean 'tokens'?"),
+        ("fuzz:double.forward::plain:0", "the axis 'tokens' has no value"),
+        ("fuzz:double.forward:tokens=1:x=denormal:0", "is no rule TENSOR=KIND@PLACE"),
+        ("fuzz:double.forward:tokens=1:plain:first", "invalid literal"),
+    ],
+)
+def test_a_name_that_is_none_is_refused_with_the_reason(faulty, name, said):
+    with pytest.raises(UserError, match=re.escape(said)):
+        repeat(faulty, wish("good", name), print)
+
+
+def test_what_cannot_be_searched_is_said_in_one_sentence_with_status_2(faulty):
+    file = ["--matrix", str(faulty.file), "--executor", "current"]
+    for words, said in (
+        (["--case", "double.sideways"], "no such operator"),
+        (["--toolchain", "goood"], "Did you mean 'good'?"),
+        (["--target", "sm_90"], "no such target"),
+        (["--minutes", "0"], "the search needs some time"),
+    ):
+        done = harness("fuzz", *file, *words)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert done.stderr.count("\n") == 1
+        assert said in done.stderr
+    text = faulty.file.read_text()
+    faulty.file.write_text(text.replace("sizes: { tokens: { most: 100 } }", "sizes: { tokens: { most: -1 } }"))
+    done = harness("fuzz", *file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "fuzz.sizes.tokens.most" in done.stderr
