@@ -42,7 +42,7 @@ def nudge(key: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return ``values``, each off by one rounding error of fp32 (a relative 2**-24); ``key`` determines up or down."""
     words = _generator(f"{key}/nudge").random_raw(-(-values.size // 64)).astype("<u8")
     ups = np.unpackbits(words.view(np.uint8), count=values.size).reshape(values.shape)
-    nudged: npt.NDArray[np.float64] = 2.0**-23 * ups
+    nudged = np.multiply(2.0**-23, ups, dtype=np.float64)
     nudged += 1.0 - 2.0**-24
     nudged *= values
     return nudged
